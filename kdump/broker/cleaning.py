@@ -207,6 +207,7 @@ class Cleaning:
         self._skipped = False
         self.map = OffsetMap(settings, keys_kept)
         self.tombstones = self.tombstones_removed = 0
+        self.of_segments: dict[int, tuple[int, int]] = {}  # base offset, tombstones and removed
         self.bad_checksums = 0
         assert partition.target.log is not None
         states = producers_at_end(partition.target.log, partition.log_start, partition.limit)
@@ -322,6 +323,7 @@ class Cleaning:
     ) -> Iterator[CleanedBatch]:
         by_horizon = has(self._broker, v.DELETE_HORIZON)
         young = segment.modified_ms() > keep_from_ms
+        before = self.tombstones, self.tombstones_removed
         for run in self._runs(segment, 0, checked=True):
             batches = run.batches
             for row in range(batches.count):
@@ -335,6 +337,10 @@ class Cleaning:
                 cleaned = self._clean(segment, run, row, transactions, horizon, passed=passed)
                 if cleaned is not None:
                     yield cleaned
+        self.of_segments[segment.base_offset] = (
+            self.tombstones - before[0],
+            self.tombstones_removed - before[1],
+        )
 
     def _clean(
         self,

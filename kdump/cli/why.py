@@ -9,9 +9,10 @@ import click
 from kdump.cli.headings import Command, under
 from kdump.cli.options import (
     FILE_PATH,
-    SIZE,
     TIME,
+    Read,
     config_option,
+    read_size,
     shared_options,
     topic_configs_option,
     version_option,
@@ -19,8 +20,19 @@ from kdump.cli.options import (
 
 if TYPE_CHECKING:
     from kdump.cli.run_context import Engine, Writing
+    from kdump.engine.why.volumes import FreeRequest
 
 _ASKED = under("What is asked for")
+
+
+def read_free(text: str) -> FreeRequest:
+    """Read SIZE or DIRECTORY=SIZE."""
+    from kdump.engine.why.volumes import FreeRequest
+
+    directory, sign, size = text.rpartition("=")
+    if sign and not directory.strip():
+        raise ValueError("does not name a data directory: give SIZE or DIRECTORY=SIZE")
+    return FreeRequest(read_size(size), directory.strip() if sign else None)
 
 
 @click.command(cls=Command)
@@ -28,9 +40,11 @@ _ASKED = under("What is asked for")
 @config_option(_ASKED)
 @_ASKED(
     "--free",
-    "free_bytes",
-    type=SIZE,
-    help="Plan how to free so much, what loses least first, as commands.",
+    "free",
+    type=Read("[directory=]size", read_free),
+    multiple=True,
+    help="Plan how to free this much, what loses least first, as commands: on each file system "
+    "that has less free, or in one data directory, as in d2=6MiB; may be repeated.",
 )
 @_ASKED("--rolls", help="Say which rule ended each segment; reads the first header of each.")
 @_ASKED(
@@ -64,6 +78,7 @@ def why(
         kdump why --topic clicks --now 2026-12-01 /var/lib/kafka
         kdump why --config retention.ms=86400000 /var/lib/kafka
         kdump why --free 200GiB /var/lib/kafka
+        kdump why --free d2=200GiB /data/d1 /data/d2
     """
     from kdump.cli.reports import WhyReport
     from kdump.cli.results import run_plan

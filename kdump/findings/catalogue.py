@@ -770,6 +770,12 @@ CATALOGUE: dict[str, Code] = {
         "Nothing; the cleaner starts over from the log start.",
         "None for readers.",
     ),
+    "topic-settings-unknown": _note(
+        "The settings of topics are unknown, so defaults are assumed.",
+        "Give the data directory of the metadata log too, server.properties, or --config.",
+        "None for readers; retention and compaction may be other than shown.",
+        show=Show.NOTHING,
+    ),
     "roll-unexplained": _note(
         "No setting that was stated explains why a segment ended.",
         "Nothing; the topic may have had other settings.",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kdump.findings.rows import Row
 from kdump.output.amounts import counted, second_cell, size_text
 from kdump.output.cell_text import wrap
-from kdump.output.column_widths import Column, amount, folded
+from kdump.output.column_widths import Column, amount, folded, short
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 #: Topics that are listed, and sentences; the rest is in `--format jsonl`.
 _TOPICS = 20
 _SENTENCES = 10
+#: Segments of so many are listed unasked where all of them are of one partition; and asked.
+_SEGMENTS, _SEGMENTS_ASKED = 40, 200
+_PARTITIONS = 50
 _LABEL = 12
 _STUCK = ("open-transaction", "uncleanable-mark", "corrupt-batch")
 _AROUND = "(around)"
@@ -60,6 +64,10 @@ class WhyTable(TextReport):
         self._pinned: dict[tuple[object, ...], _Waiting] = {}
         self._stuck: list[Fields] = []
         self._steps: list[Fields] = []
+        self._listed: list[Fields] = []
+        self._unlisted = 0
+        self._compacted: list[Fields] = []
+        self._directories: list[Fields] = []
 
     def write(self, item: Item) -> None:
         """Take one row."""
@@ -69,9 +77,14 @@ class WhyTable(TextReport):
         if item.row == "segment-fate":
             self._segment(fields)
         elif item.row == "partition-space":
-            self._topic(fields).size_bytes += fields["apparent_bytes"]
-        elif item.row == "compaction" and fields["blocked_by"] in _STUCK:
-            self._stuck.append(fields)
+            used = fields["apparent_bytes"] - fields["reserved_index_bytes"]
+            self._topic(fields).size_bytes += used
+        elif item.row == "compaction":
+            self._compacted.append(fields)
+            if fields["blocked_by"] in _STUCK:
+                self._stuck.append(fields)
+        elif item.row == "data-directory":
+            self._directories.append(fields)
         elif item.row == "plan-step":
             self._steps.append(fields)
         elif item.row == "why-summary":
@@ -85,15 +98,30 @@ class WhyTable(TextReport):
 
     def _segment(self, fields: Fields) -> None:
         verdict = fields["verdict"]
-        self._topic(fields).by_verdict[verdict] += fields["size_bytes"]
+        used = fields["size_bytes"] - fields["reserved_index_bytes"]
+        self._topic(fields).by_verdict[verdict] += used
         self._segments[verdict] += 1
+        if len(self._listed) < _SEGMENTS_ASKED:
+            self._listed.append(fields)
+        elif fields["rolled_by"] not in (None, "active") or fields["dead_records"] is not None:
+            self._unlisted += 1
         pin = fields["pinned_by"]
         if verdict == "pinned":
             key = fields["topic"], fields["partition"], pin["offset"], pin["timestamp_ms"]
             self._pinned.setdefault(key, _Waiting(fields)).add(fields)
 
     def _report(self, fields: Fields) -> Iterator[str]:
-        yield from self._table(fields["apparent_bytes"])
+        yield from self._table(fields["apparent_bytes"] - fields["reserved_index_bytes"])
+        segments = self._shown_segments()
+        if segments:
+            yield from self._segment_tables(segments)
+        is_cleaned = any(
+            one["dead_records"] is not None or one["fails_at"] is not None
+            for one in self._compacted
+        )
+        if is_cleaned or (self._compacted and segments):
+            yield ""
+            yield from self._compaction_table()
         yield ""
         allocated = fields["allocated_bytes"]
         on_disk = "" if allocated is None else f", {size_text(allocated)} on disk"
@@ -105,16 +133,60 @@ class WhyTable(TextReport):
         )
         yield from self._sums(fields)
         yield from self._sentences()
+        if len(self._directories) > 1 or "asked_bytes" in fields:
+            yield ""
+            yield from self._draw(_DIRECTORIES, self._directories)
         if "asked_bytes" in fields:
             yield from self._plan(fields)
 
     def _table(self, total: int) -> Iterator[str]:
         topics = sorted(self._topics.values(), key=lambda one: (-one.size_bytes, one.name))
-        rows = [{"topic": topic, "total": total} for topic in topics[:_TOPICS]]
-        yield from table_lines(_COLUMNS, rows, self._width, colour=self._colour)
+        rows: list[Fields] = [{"topic": topic, "total": total} for topic in topics[:_TOPICS]]
+        columns = [
+            column
+            for column, verdict in _COLUMNS
+            if not verdict or any(row["topic"].by_verdict[verdict] for row in rows)
+        ]
+        yield from self._draw(columns, rows)
         if len(topics) > _TOPICS:
             left = sum(topic.size_bytes for topic in topics[_TOPICS:])
             yield f"and {counted(len(topics) - _TOPICS, 'topic')} more, {size_text(left)}"
+
+    def _draw(self, columns: Sequence[Column], rows: Sequence[Fields]) -> Iterator[str]:
+        yield from table_lines(columns, rows, self._width, colour=self._colour)
+
+    def _shown_segments(self) -> list[Fields]:
+        """Return the segments that have a line each: by --rolls, --cleaner, or of one partition."""
+        listed = self._listed
+        if any(one["rolled_by"] not in (None, "active") for one in listed):
+            return listed
+        if len(listed) <= _SEGMENTS and len({name_of(one) for one in listed}) == 1:
+            return listed
+        cleaned = {name_of(one) for one in listed if one["dead_records"] is not None}
+        return [one for one in listed if name_of(one) in cleaned]
+
+    def _segment_tables(self, segments: list[Fields]) -> Iterator[str]:
+        """Draw a table for each partition."""
+        columns = [
+            column
+            for column, member in _SEGMENT
+            if not member or any(one[member] not in (None, "active") for one in segments)
+        ]
+        for name, rows in groupby(segments, name_of):
+            yield ""
+            yield from wrap(visible(name), self._width)
+            yield from self._draw(columns, list(rows))
+        if self._unlisted:
+            yield f"and {counted(self._unlisted, 'segment')} more, in --format jsonl"
+
+    def _compaction_table(self) -> Iterator[str]:
+        found = sorted(self._compacted, key=lambda one: -(one["dead_bytes"] or 0))
+        yield from self._draw(_COMPACTION, found[:_PARTITIONS])
+        if len(found) > _PARTITIONS:
+            yield f"and {counted(len(found) - _PARTITIONS, 'partition')} more, in --format jsonl"
+        for fields in found[:_SENTENCES]:
+            if fields["blocked_by"] not in _STUCK:
+                yield from wrap(visible(f"{name_of(fields)}: {fields['text']}"), self._width)
 
     def _sums(self, fields: Fields) -> Iterator[str]:
         sizes = fields["bytes_by_verdict"]
@@ -134,7 +206,11 @@ class WhyTable(TextReport):
                 yield _line(label, sizes[verdict], f"{many}: {words}")
         for label, size, words in (
             ("retired", fields["retired_bytes"], "on the way out, or set aside"),
-            ("reserved", fields["reserved_index_bytes"], "room in indexes that takes no disk"),
+            (
+                "reserved",
+                fields["reserved_index_bytes"],
+                "room in indexes that takes no disk, in no size above",
+            ),
         ):
             if size:
                 yield _line(label, size, words)
@@ -160,43 +236,128 @@ class WhyTable(TextReport):
             yield mark + line
 
     def _plan(self, fields: Fields) -> Iterator[str]:
-        asked, planned = fields["asked_bytes"], fields["planned_bytes"]
-        yield ""
-        yield f"To free {size_text(asked)}, cheapest first:"
-        for step in self._steps:
+        steps = {step["order"]: step for step in self._steps}
+        for plan in fields["plans"]:
+            where = ", ".join(map(visible, plan["directories"]))
+            yield ""
+            yield from wrap(
+                f"To free {size_text(plan['asked_bytes'])} in {where}, cheapest first:",
+                self._width,
+            )
+            yield from self._steps_of([steps[order] for order in plan["steps"]])
+            missing = plan["asked_bytes"] - plan["planned_bytes"]
+            if missing > 0:
+                yield from wrap(
+                    f"{size_text(missing)} short: what is left there is active, compacted or of "
+                    "the cluster itself.",
+                    self._width,
+                )
+        yield "Files are removed file.delete.delay.ms, a minute unless set, after their pass."
+
+    def _steps_of(self, steps: Sequence[Fields]) -> Iterator[str]:
+        for step in steps:
             size = size_text(step["frees_bytes"])
             until = step["loses_to_ms"]
             last = "" if until is None else f"; the last is of {second_cell(until)}"
-            for number, line in enumerate(wrap(visible(step["text"] + last), self._width - 17)):
+            where = "" if step["directory"] is None else f"{step['directory']}: "
+            text = visible(where + step["text"] + last)
+            for number, line in enumerate(wrap(text, self._width - 17)):
                 yield f"{step['order']:3}  {size:>10}  {line}" if not number else " " * 17 + line
             if step["command"] is not None:
                 yield f"     → {visible(step['command'])}"
             if step["undo"] is not None:
                 yield f"     and back: {visible(step['undo'])}"
-        yield "Files are removed file.delete.delay.ms, a minute unless set, after their pass."
-        if planned < asked:
-            missing = size_text(asked - planned)
-            yield f"{missing} short: what is left is active, compacted or of the cluster itself."
 
 
 def _line(label: str, size_bytes: int, words: str) -> str:
     return f"  {label:{_LABEL}} {size_text(size_bytes):>10}  {words}"
 
 
-def _of(name: str, *verdicts: str, rank: int = 0) -> Column:
+def _of(name: str, verdict: str, rank: int = 0) -> tuple[Column, str]:
     def cell(row: Fields) -> str:
-        size = sum(row["topic"].by_verdict[verdict] for verdict in verdicts)
+        size = row["topic"].by_verdict[verdict]
         return size_text(size) if size else "-"
 
-    return amount(name, cell, rank)
+    return amount(name, cell, rank), verdict
+
+
+def _until(fields: Fields) -> str:
+    """Write when a segment goes, in a few words."""
+    if fields["verdict"] == "deletable":
+        return f"next pass, by {fields['rule']}"
+    if fields["deletable_at_ms"] is not None:
+        return second_cell(fields["deletable_at_ms"])
+    return {"retention.bytes": "more is written", "none": "never"}.get(fields["rule"], "-")
+
+
+def _size_or_dash(fields: Fields, member: str) -> str:
+    size = fields[member]
+    return "-" if size is None else size_text(size)
+
+
+def _tombstones(fields: Fields) -> str:
+    if fields["tombstones"] is None:
+        return "-"
+    return f"{fields['tombstones']:,} ({fields['tombstones_removable']:,} go)"
+
+
+def _removes(fields: Fields) -> str:
+    """Write what the next pass of the cleaner removes."""
+    if fields["dead_records"] is None:
+        return "-"
+    least = "at least " if fields.get("at_least") else ""
+    return f"{least}{counted(fields['dead_records'], 'record')}, {size_text(fields['dead_bytes'])}"
+
+
+_WAITS_FOR = {
+    "active-segment": "once the active segment is rolled",
+    "open-transaction": "once its transaction ends",
+    "corrupt-batch": "never: a batch stops the cleaner",
+    "none": "once more is written",
+}
+
+
+def _next_cleaning(fields: Fields) -> str:
+    if fields["cleanable"]:
+        return "due now"
+    if fields["due_ms"] is not None:
+        return second_cell(fields["due_ms"])
+    return _WAITS_FOR.get(fields["blocked_by"], str(fields["blocked_by"]))
 
 
 _COLUMNS = (
-    folded("topic", lambda row: row["topic"].name, 14),
-    amount("size", lambda row: size_text(row["topic"].size_bytes)),
-    amount("share", lambda row: f"{row['topic'].size_bytes / max(row['total'], 1):.1%}", 1),
+    (folded("topic", lambda row: row["topic"].name, 14), ""),
+    (amount("size", lambda row: size_text(row["topic"].size_bytes)), ""),
+    (amount("share", lambda row: f"{row['topic'].size_bytes / max(row['total'], 1):.1%}", 1), ""),
     _of("deletable", "deletable"),
     _of("pinned", "pinned"),
-    _of("kept", "kept", "not-deleted-by-policy"),
+    _of("kept", "kept"),
+    _of("never_deleted", "not-deleted-by-policy"),
     _of("active", "active", rank=2),
+)
+#: Columns, each with the member that has to be there.
+_SEGMENT: tuple[tuple[Column, str], ...] = (
+    (amount("segment", lambda row: str(row["segment"])), ""),
+    (amount("size", lambda row: size_text(row["size_bytes"] - row["reserved_index_bytes"])), ""),
+    (short("ended by", lambda row: row["rolled_by"] or "-"), "rolled_by"),
+    (folded("kept by", lambda row: row["kept_by"] or "-", 12), ""),
+    (folded("until", _until, 12), ""),
+    (short("tombstones", _tombstones, 2), "tombstones"),
+    (folded("next pass removes", _removes, 10, 1), "dead_records"),
+)
+_COMPACTION = (
+    folded("compacted", name_of, 12),
+    amount("dirty_ratio", lambda row: f"{row['dirty_ratio']:.2f}"),
+    amount("dirty_bytes", lambda row: _size_or_dash(row, "dirty_bytes"), 3),
+    short("tombstones", _tombstones, 2),
+    folded("next pass removes", _removes, 10, 1),
+    folded("next cleaning", _next_cleaning, 12),
+)
+_DIRECTORIES = (
+    folded("data_directory", lambda row: row["path"], 14),
+    amount("Kafka_files", lambda row: _size_or_dash(row, "apparent_bytes"), 1),
+    amount("disk_size", lambda row: _size_or_dash(row, "size_bytes")),
+    amount("used", lambda row: _size_or_dash(row, "used_bytes")),
+    amount("free", lambda row: _size_or_dash(row, "free_bytes")),
+    amount("plan_frees", lambda row: _size_or_dash(row, "planned_bytes"), 2),
 )

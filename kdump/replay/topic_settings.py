@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _METADATA_LOG = f"{names.CLUSTER_METADATA_TOPIC}-0"
 _SIBLINGS = 1000  # of a folder that holds data directories
+_LEVELS = 3  # how far up a path may differ from that of another data directory of its node
 
 
 class ClusterSettings(NamedTuple):
@@ -55,6 +56,14 @@ class KnownTopic(NamedTuple):
 
     configs: dict[str, str]
     partitions: int
+
+
+class _OfDirectory(NamedTuple):
+    """A data directory's node, and the settings in its metadata log, if one was found."""
+
+    node: str | None
+    settings: ClusterSettings
+    log: str | None
 
 
 class _OfTopic(NamedTuple):
@@ -89,7 +98,7 @@ class TopicSettings:
         self._configs = tuple(configs)
         self._directories = tuple(directories)
         self._from_disk = from_disk
-        self._known: dict[str, tuple[str | None, ClusterSettings]] = {}
+        self._known: dict[str, _OfDirectory] = {}
         self._read: dict[str, ClusterSettings] = {}
         self._cleaned: dict[str, frozenset[str]] = {}
         self._last: tuple[tuple[str, str | None], _OfTopic] | None = None
@@ -108,7 +117,7 @@ class TopicSettings:
         """Return what the metadata says of the topic of a partition's directory; None: nothing."""
         if topic is None or not self._from_disk:
             return None
-        _, cluster = self._in(places.real(places.parent(partition)))
+        cluster = self._in(places.real(places.parent(partition))).settings
         is_it = read_topic_id(partition) in (None, cluster.ids.get(topic))
         if topic not in cluster.partitions or not is_it:
             return None
@@ -121,7 +130,7 @@ class TopicSettings:
             settings = s.Settings(internal_segment_bytes=settings.internal_segment_bytes)
         node_id, cluster = None, NOTHING
         if self._from_disk:
-            node_id, cluster = self._in(places.real(directory))
+            node_id, cluster, _ = self._in(places.real(directory))
         if topic != names.CLUSTER_METADATA_TOPIC:
             settings = settings.of_brokers(s.CLUSTER, cluster.brokers.get("", {}))
             settings = settings.of_brokers(s.BROKER, cluster.brokers.get(node_id or "", {}))
@@ -159,14 +168,18 @@ class TopicSettings:
         for directory in directories if self._from_disk else ():
             self._in(places.real(directory))
 
-    def _in(self, directory: str) -> tuple[str | None, ClusterSettings]:
+    def metadata_log(self, directory: str) -> str | None:
+        """Return the metadata log that the settings of a data directory's topics are from."""
+        return self._in(places.real(directory)).log if self._from_disk else None
+
+    def _in(self, directory: str) -> _OfDirectory:
         if directory not in self._known:
             log = metadata_log_for(directory, self._directories)
             if log is not None and log not in self._read:
                 self._read[log] = NOTHING  # once: reading it may fail
                 self._read[log] = _settings_at(log)
             found = NOTHING if log is None else self._read[log]
-            self._known[directory] = owner_of(directory)[0], found
+            self._known[directory] = _OfDirectory(owner_of(directory)[0], found, log)
         return self._known[directory]
 
 
@@ -217,7 +230,8 @@ def metadata_log_for(directory: str, others: Iterable[str] = ()) -> str | None:
     """Return the metadata log of the cluster that a data directory is of; None where none is near.
 
     It lies in the directory itself; else in another that is given and of the same cluster, best of
-    the same node; else beside it, in the only directory of the same node that has one.
+    the same node; else beside it, in the only directory of the same node that has one. Beside
+    `/disk1/kafka` are the folders of `/disk1`, then `/disk2/kafka`.
     """
     own = _metadata_log_in(directory)
     if own is not None:
@@ -232,12 +246,16 @@ def metadata_log_for(directory: str, others: Iterable[str] = ()) -> str | None:
     ]
     if given:
         return min(given)[1]
-    beside = [
-        log
-        for other in _siblings(directory)
-        if (log := _metadata_log_in(other)) is not None and owner_of(other) == (node, cluster)
-    ]
-    return beside[0] if len(beside) == 1 else None  # of copies, nothing tells which one holds
+    for levels in range(1, _LEVELS + 1):
+        beside = [
+            log
+            for other in _siblings(directory, levels)
+            if (log := _metadata_log_in(other)) is not None and owner_of(other) == (node, cluster)
+        ]
+        if beside:
+            # Of copies, nothing tells which one holds.
+            return beside[0] if len(beside) == 1 else None
+    return None
 
 
 def _metadata_log_in(directory: str) -> str | None:
@@ -248,14 +266,20 @@ def _metadata_log_in(directory: str) -> str | None:
         return None
 
 
-def _siblings(directory: str) -> list[str]:
-    """Name the folders beside a data directory; none in a store, where each look costs."""
+def _siblings(directory: str, levels: int) -> list[str]:
+    """Name the folders that differ from a data directory in one part of the path, so far up.
+
+    None in a store, where each look costs.
+    """
     if places.is_uri(directory):
         return []
-    folder = places.parent(directory)
+    parts = directory.split("/")
+    if levels >= len(parts):
+        return []
+    folder, below = "/".join(parts[:-levels]), parts[len(parts) - levels + 1 :]
     try:
-        listed = list(islice(places.entries(folder), _SIBLINGS))
+        listed = list(islice(places.entries(folder or "/"), _SIBLINGS))
     except (OSError, PathError):
         return []
-    beside = (os.path.join(folder, entry.name) for entry in listed if places.is_dir(entry))
+    beside = ("/".join((folder, entry.name, *below)) for entry in listed if places.is_dir(entry))
     return sorted(path for path in beside if path != directory)

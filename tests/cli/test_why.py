@@ -1,6 +1,7 @@
 """`kdump why` as it is called."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def test_rows_in_order(data: Path) -> None:
     assert result.exit_code == 0
     kinds = [json.loads(line)["row"] for line in result.stdout.splitlines()]
     fates, spaces = ["segment-fate"] * 2, ["partition-space"] * 2
-    assert kinds == [*fates, *spaces, "plan-step", "why-summary"]
+    assert kinds == [*fates, *spaces, "plan-step", "data-directory", "why-summary"]
 
 
 def test_table_on_a_terminal(data: Path) -> None:
@@ -68,7 +69,19 @@ def test_metrics_are_not_written_over_what_is_read(data: Path) -> None:
     assert log.read_bytes() == before
 
 
+def test_space_to_free_in_one_directory(data: Path) -> None:
+    for text, told in (("=1MiB", "does not name"), ("data=7m5", "is no size"), ("d9=1", "'d9'")):
+        result = kdump("--free", text, data)
+        assert (result.exit_code, told in result.stderr) == (2, True), text
+    rows = [json.loads(line) for line in kdump("--free", "data=1", data).stdout.splitlines()]
+    assert rows[-1]["plans"][0]["directories"] == [str(data)]
+    (directory,) = (row for row in rows if row["row"] == "data-directory")
+    room = os.statvfs(data)
+    assert directory["size_bytes"] == room.f_blocks * room.f_frsize
+    assert directory["asked_bytes"] == 1
+
+
 def test_csv_has_no_summary(data: Path) -> None:
     lines = kdump("--format", "csv", data).stdout.splitlines()
     assert not any(line.startswith("why-summary") for line in lines)
-    assert sum(line.startswith("row,") for line in lines) == 2
+    assert sum(line.startswith("row,") for line in lines) == 3

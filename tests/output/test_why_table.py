@@ -1,5 +1,6 @@
 """What a person is shown of `why`: topics, what keeps segments, and the plan."""
 
+import re
 from typing import Any
 
 import pytest
@@ -20,13 +21,24 @@ def fate(topic: str, segment: int, verdict: str, size: int, **fields: Any) -> Ro
         "verdict": verdict,
         "deletable_at_ms": None,
         "pinned_by": None,
+        "reserved_index_bytes": 0,
+        "rolled_by": None,
+        "rule": "none",
+        "kept_by": "cleanup.policy=compact",
+        "dead_records": None,
+        "dead_bytes": None,
+        "tombstones": None,
+        "tombstones_removable": None,
         "text": "kept until then by retention.ms=7d",
     }
     return Row("segment-fate", members | fields)
 
 
 def space(topic: str | None, size: int, retired: str | None = None) -> Row:
-    members = {"topic": topic, "partition": 0, "apparent_bytes": size, "retired": retired}
+    members: dict[str, Any] = {
+        "topic": topic, "partition": 0, "apparent_bytes": size, "retired": retired,
+        "reserved_index_bytes": 0,
+    }  # fmt: skip
     return Row("partition-space", members)
 
 
@@ -34,7 +46,7 @@ def step(order: int, command: str | None, undo: str | None = None) -> Row:
     members = {
         "order": order, "command": command, "frees_bytes": 5 << 30, "loses_records": 3,
         "loses_from": 0, "loses_to": 2, "loses_to_ms": NOW, "text": "loses 3 records of clicks-0",
-        "undo": undo,
+        "undo": undo, "directory": "/data/d1",
     }  # fmt: skip
     return Row("plan-step", members)
 
@@ -70,8 +82,9 @@ ROWS = (
 
 def test_topics_the_largest_first() -> None:
     lines = shown(*ROWS, summary())
-    assert lines[0].split() == ["topic", "size", "share", "deletable", "pinned", "kept", "active"]
-    assert lines[2].split()[:4] == ["clicks", "7.0", "GiB", "77.8%"]
+    # Columns in which no topic has anything are left out.
+    assert lines[0].split() == ["topic", "size", "share", "pinned", "active"]
+    assert lines[2].split()[:4] == ["clicks", "7.0", "GiB", "77.9%"]
     assert [line.split("  ")[0] for line in lines[3:5]] == ["(around)", "clicks (-delete)"]
 
 
@@ -83,11 +96,15 @@ def test_segments_that_one_record_keeps_are_one_sentence() -> None:
 
 
 def test_plan() -> None:
-    plan = summary(asked_bytes=10 << 30, planned_bytes=5 << 30)
+    goal = {
+        "directories": ["/data/d1"], "asked_bytes": 10 << 30, "planned_bytes": 5 << 30,
+        "steps": [1, 2, 3],
+    }  # fmt: skip
+    plan = summary(asked_bytes=10 << 30, planned_bytes=5 << 30, plans=[goal])
     steps = step(1, None), step(2, "kafka-delete-records.sh x"), step(3, None, "kafka-configs.sh y")
     lines = shown(*ROWS, *steps, plan)
     text = " ".join(" ".join(lines).split())
-    assert "To free 10.0 GiB, cheapest first:" in text
+    assert "To free 10.0 GiB in /data/d1, cheapest first:" in text
     assert "     → kafka-delete-records.sh x" in lines
     assert text.count("→") == 1
     assert "     and back: kafka-configs.sh y" in lines
@@ -102,3 +119,75 @@ def test_fits(width: int) -> None:
     lines = shown(*rows, summary(apparent_bytes=435 << 40), width=width)
     assert max(map(len, lines)) <= width
     assert any(line.startswith("and 11 topics more") for line in lines)
+
+
+def compaction(topic: str, **fields: Any) -> Row:
+    members: dict[str, Any] = {
+        "topic": topic, "partition": 0, "dirty_ratio": 0.25, "dirty_bytes": 1 << 20,
+        "cleanable": False, "due_ms": None, "blocked_by": "active-segment", "dead_records": None,
+        "dead_bytes": None, "tombstones": None, "tombstones_removable": None, "at_least": None,
+        "fails_at": None, "text": "not cleaned: and why",
+    }  # fmt: skip
+    return Row("compaction", members | fields)
+
+
+CLEANED = {"dead_records": 7, "dead_bytes": 900, "tombstones": 5, "tombstones_removable": 3}
+
+
+def cells(lines: list[str], start: str) -> list[str]:
+    """The cells of the first line that starts so."""
+    line = next(line for line in lines if line.lstrip().startswith(start))
+    return re.split(r" {2,}", line.strip())
+
+
+def test_a_line_for_each_segment_of_one_partition() -> None:
+    rows = [
+        fate("users", 0, "not-deleted-by-policy", 2048, reserved_index_bytes=1024),
+        fate("users", 7, "kept", 2048, kept_by="retention.bytes=5", rule="retention.bytes"),
+        fate("users", 9, "deletable", 2048, kept_by=None, rule="retention.ms"),
+        fate("users", 11, "active", 2048, kept_by="retention.ms=7d", deletable_at_ms=NOW),
+    ]
+    lines = shown(*rows, space("users", 8192), compaction("users"), summary())
+    assert "users-0" in lines
+    assert cells(lines, "segment") == ["segment", "size", "kept by", "until"]
+    assert cells(lines, "0 ") == ["0", "1.0 KiB", "cleanup.policy=compact", "never"]
+    assert cells(lines, "7 ")[2:] == ["retention.bytes=5", "more is written"]
+    assert cells(lines, "9 ")[2:] == ["-", "next pass, by retention.ms"]
+    assert cells(lines, "11 ")[2:] == ["retention.ms=7d", "2025-11-24T16:00:00Z"]
+    assert cells(lines, "users-0  ")[1:3] == ["0.25", "1.0 MiB"]
+    several = shown(*rows, fate("orders", 0, "kept", 1), summary())
+    assert "users-0" not in several
+
+
+def test_rolls_and_cleaner_show_in_the_table() -> None:
+    rows = [
+        fate("users", 0, "not-deleted-by-policy", 2048, **CLEANED),
+        fate("users", 7, "active", 2048, rolled_by="active"),
+        fate("orders", 0, "kept", 1),
+    ]
+    cleaning = compaction("users", at_least=True, cleanable=True, **CLEANED)
+    lines = shown(*rows, cleaning, summary(), width=100)
+    assert cells(lines, "0 ")[-2:] == ["5 (3 go)", "7 records, 900 bytes"]
+    assert "at least 7 records, 900 bytes" in cells(lines, "users-0  ")
+    assert "due now" in cells(lines, "users-0  ")
+    assert "orders-0" not in lines
+    rolled = [
+        fate("orders", number, "kept", 1, rolled_by="size" if number < 299 else "active")
+        for number in range(300)
+    ]
+    lines = shown(*rolled, summary())
+    assert cells(lines, "7 ")[2] == "size"
+    assert "and 99 segments more, in --format jsonl" in lines
+
+
+def test_data_directories() -> None:
+    members: dict[str, Any] = {
+        "path": "/d1", "size_bytes": 9 << 30, "used_bytes": 5 << 30, "free_bytes": None,
+        "apparent_bytes": 3 << 30, "planned_bytes": None,
+    }  # fmt: skip
+    one = Row("data-directory", members)
+    two = Row("data-directory", {**members, "path": "/d2", "free_bytes": 4 << 30})
+    lines = shown(*ROWS, one, two, summary())
+    assert cells(lines, "/d1") == ["/d1", "3.0 GiB", "9.0 GiB", "5.0 GiB", "-", "-"]
+    assert cells(lines, "/d2")[4] == "4.0 GiB"
+    assert not any("/d1" in line for line in shown(*ROWS, one, summary()))

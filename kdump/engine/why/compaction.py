@@ -6,6 +6,7 @@ an entry at which the cleaner fails; and whether the last cleanings did what the
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker import cleaner
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from kdump.engine.why.options import WhyOptions
     from kdump.storage.targets import Target
 
+#: What a segment's row has of a cleaning, None without one.
+CLEANED_MEMBERS = ("dead_records", "dead_bytes", "tombstones", "tombstones_removable")
 _POLICIES = {True: "compact,delete", False: "compact"}
 
 
@@ -34,10 +37,14 @@ class _Failure(NamedTuple):
 
 
 class Compaction(NamedTuple):
-    """The row of a compacted partition, and what was found of it."""
+    """The row of a compacted partition, and what was found of it.
+
+    `segments` has, with `--cleaner`, by base offset what a round removes of a segment.
+    """
 
     rows: tuple[Row, ...] = ()
     findings: tuple[Finding, ...] = ()
+    segments: dict[int, dict[str, object]] = {}  # noqa: RUF012
 
 
 def compaction_of(
@@ -80,13 +87,14 @@ def _judged(
     )
     findings: list[Finding] = []
     words: list[str] = []
+    segments: dict[int, dict[str, object]] = {}
     if options.cleaner and failure is None:
         repeats = None
         if log.checkpoint is not None and not choice.forced:
             repeats = Repeats(log.log_start, choice.first_dirty_offset)
         cleaning = Cleaning(partition, choice, settings, now_ms, repeats=repeats)
         try:
-            cleaned |= _cleaned(cleaning, words)
+            cleaned |= _cleaned(cleaning, words, segments)
         except FailedError as error:
             failure = _Failure(*error.args)
         if repeats is not None and repeats.count:
@@ -112,16 +120,23 @@ def _judged(
         "fails_at": None if failure is None else failure._asdict(),
         "text": "; ".join([text, *words]),
     }
-    return Compaction((Row("compaction", fields),), tuple(findings))
+    return Compaction((Row("compaction", fields),), tuple(findings), segments)
 
 
-def _cleaned(cleaning: Cleaning, words: list[str]) -> dict[str, object]:
+def _cleaned(
+    cleaning: Cleaning, words: list[str], segments: dict[int, dict[str, object]]
+) -> dict[str, object]:
     """Clean, in thought; return members of the row, and add to what is said of it."""
-    records = dropped = sealed = 0
+    dead: Counter[int] = Counter()
+    dropped: Counter[int] = Counter()
+    sealed = 0
     for batch in cleaning.batches():
-        records += 0 if batch.control else len(batch.dead)
-        dropped += batch.size_before - batch.size_bytes
+        dead[batch.segment] += 0 if batch.control else len(batch.dead)
+        dropped[batch.segment] += batch.size_before - batch.size_bytes
         sealed += batch.sealed
+    for base, (tombstones, removed) in cleaning.of_segments.items():
+        values = dead[base], dropped[base], tombstones, removed
+        segments[base] = dict(zip(CLEANED_MEMBERS, values, strict=True))
     if cleaning.bad_checksums:
         words.append(
             f"{cleaning.bad_checksums:,} batches there have a wrong checksum, which no cleaner "
@@ -130,8 +145,8 @@ def _cleaned(cleaning: Cleaning, words: list[str]) -> dict[str, object]:
     if cleaning.map.full:
         words.append(f"more keys than its map holds: this round ends at {cleaning.map.end:,}")
     return {
-        "dead_records": records,
-        "dead_bytes": dropped,
+        "dead_records": dead.total(),
+        "dead_bytes": dropped.total(),
         "tombstones": cleaning.tombstones,
         "tombstones_removable": cleaning.tombstones_removed,
         "at_least": cleaning.at_least,

@@ -36,6 +36,7 @@ class Fate(NamedTuple):
     deletable_at_ms: int | None
     pinned_by: Pin | None
     text: str
+    kept_by: str | None = None  # a few words for what keeps it; None where it goes
 
 
 def length_text(ms: int) -> str:
@@ -115,40 +116,50 @@ class Fates:
     def _held(self, number: int, pin_number: int, due_ms: int | None) -> Fate:
         is_last = number == len(self.log.segments) - 1
         if not self.policy.runs or not self.policy.deletes:
-            return Fate(ACTIVE if is_last else NOT_DELETED, NO_RULE, None, None, self._never())
+            kept_by, text = self._never()
+            verdict = ACTIVE if is_last else NOT_DELETED
+            return Fate(verdict, NO_RULE, None, None, text, kept_by)
         if due_ms is None:
             return self._held_without_time(is_last=is_last)
         pin = self._pin(number, pin_number)
         verdict = ACTIVE if is_last else PINNED if pin is not None else KEPT
         if not self.log.below_high_watermark(number):
             text = f"kept: it reaches past the high watermark, {self.log.high_watermark:,}"
-            return Fate(verdict, BY_TIME, None, pin, text)
+            return Fate(verdict, BY_TIME, None, pin, text, "the high watermark")
         if due_ms <= self._now_ms:  # an empty active segment, or one behind the high watermark
             text = "kept: an empty active segment stays"
-            return Fate(verdict, BY_TIME, None, pin, text)
+            return Fate(verdict, BY_TIME, None, pin, text, "empty active segment")
+        kept_by = self._time_rule()
         text = f"kept until {minute_text(due_ms)} by {self._time_rule()}"
         if pin is not None:
             text += f", pinned by {self._pin_words(pin, pin_number, number)}"
-        return Fate(verdict, BY_TIME, due_ms, pin, text)
+            kept_by = f"record {pin.offset}" if pin.offset is not None else "the time of a file"
+        return Fate(verdict, BY_TIME, due_ms, pin, text, kept_by)
 
     def _held_without_time(self, *, is_last: bool) -> Fate:
         most = self.policy.retention_bytes
         if most < 0:
             text = "never deleted: retention.ms and retention.bytes are -1"
-            return Fate(ACTIVE if is_last else NOT_DELETED, NO_RULE, None, None, text)
+            verdict = ACTIVE if is_last else NOT_DELETED
+            return Fate(verdict, NO_RULE, None, None, text, "no limit")
         source = self._source("retention_bytes")
         text = f"kept until more is written: retention.bytes={most:,}{source} is not passed by it"
-        return Fate(ACTIVE if is_last else KEPT, BY_SIZE, None, None, text)
+        kept_by = f"retention.bytes={most:,}{source}"
+        return Fate(ACTIVE if is_last else KEPT, BY_SIZE, None, None, text, kept_by)
 
-    def _never(self) -> str:
+    def _never(self) -> tuple[str, str]:
+        """Say what keeps a segment that no rule deletes, in a few words and in a sentence."""
         if self.policy.by_snapshots:
-            return "kept until a snapshot stands for it: the metadata log goes by its snapshots"
+            words = "kept until a snapshot stands for it: the metadata log goes by its snapshots"
+            return "metadata snapshots", words
         if not self.policy.compacts:
-            return "never deleted: cleanup.policy has no delete"
+            return "cleanup.policy", "never deleted: cleanup.policy has no delete"
         if not self.policy.runs:
-            return "never deleted: log.cleaner.enable=false, and the cleaner would do it"
+            words = "never deleted: log.cleaner.enable=false, and the cleaner would do it"
+            return "log.cleaner.enable=false", words
         source = self._source("cleanup_policy")
-        return f"never deleted: cleanup.policy=compact{source}; the cleaner drops records"
+        words = f"never deleted: cleanup.policy=compact{source}; the cleaner drops records"
+        return f"cleanup.policy=compact{source}", words
 
     def _pin(self, number: int, pin_number: int) -> Pin | None:
         """Give what pins a segment: a record ahead of the clock, or a younger segment before it."""

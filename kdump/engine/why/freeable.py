@@ -13,9 +13,21 @@ if TYPE_CHECKING:
     from kdump.replay.topic_settings import KnownTopic
 
 
+class Going(NamedTuple):
+    """Files of a partition that were deleted already and wait for their removal (`.deleted`).
+
+    `held`: a broker runs on the data directory.
+    """
+
+    directory: str
+    size_bytes: int
+    held: bool
+
+
 class Retired(NamedTuple):
     """A directory that is no partition in use. `held`: a broker runs on the directory around it."""
 
+    directory: str
     path: str
     why: str  # delete, stray or future
     size_bytes: int
@@ -25,7 +37,8 @@ class Retired(NamedTuple):
 class Freeable(NamedTuple):
     """A partition with the sizes of its segments' files; `may_lose` records, or must not.
 
-    `known` is what the metadata of its cluster says of the topic. A pass comes every `every_ms`.
+    `directory` is the data directory. `known` is what the metadata of its cluster says of the
+    topic. A pass comes every `every_ms`.
     """
 
     topic: str
@@ -38,6 +51,7 @@ class Freeable(NamedTuple):
     every_ms: int
     has_delete_records: bool
     known: KnownTopic | None
+    directory: str
 
 
 class Lost(NamedTuple):
@@ -56,6 +70,7 @@ def freeable(
     sizes: tuple[int, ...],
     known: KnownTopic | None,
     broker: Version,
+    directory: str,
 ) -> Freeable | None:
     """Make of a judged partition what a plan goes by; None without a name."""
     if topic is None or partition is None:
@@ -74,6 +89,7 @@ def freeable(
         judged.settings.retention_check_ms,
         has(broker, v.LOG_START),
         known,
+        directory,
     )
 
 

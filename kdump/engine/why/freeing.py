@@ -4,6 +4,9 @@ First what the broker deletes by itself and what no broker knows any more, then 
 have deleted if no record pinned it, then the oldest records of all topics. Each step that deletes
 records is a pass worked out with the log start, or the limit, that the step makes; what that pass
 deletes is what the step promises. Only the oldest segments of a log can go, never the active one.
+There is a plan for each goal: data directories of one file system, or one that was named. A limit
+of a topic holds in all directories, so all of the topic's partitions are looked at, and what goes
+in directories of another goal counts there.
 
 No step touches a topic that is compacted, where an old record may be the only one of its key; one
 that is tiered, where deleting records deletes the copies too; or one of the cluster's own.
@@ -12,61 +15,119 @@ that is tiered, where deleting records deletes the copies too; or one of the clu
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import count
+from itertools import chain, count
+from typing import TYPE_CHECKING
 
 from kdump.broker.retention import retention_pass
 from kdump.engine.why.fates import length_text, minute_text
-from kdump.engine.why.freeable import Freeable, Lost, Retired, behind_pins, lost_of
+from kdump.engine.why.freeable import Freeable, Going, Lost, Retired, behind_pins, lost_of
 from kdump.engine.why.lowering import Lowered, Wanted, lowered
 from kdump.findings.rows import Row
 from kdump.findings.shell import BOOTSTRAP, Unusable, Word, format_command, path_word, refused_topic
 
+if TYPE_CHECKING:
+    from kdump.engine.why.volumes import Goal
+
 
 class Plan:
-    """Steps until enough is free; `planned_bytes` is what they come to."""
+    """Steps until enough is free everywhere; `planned` has the bytes of each data directory.
 
-    def __init__(self, asked_bytes: int, now_ms: int) -> None:
-        self.planned_bytes = 0
-        self._asked_bytes = asked_bytes
+    `plans` says of each goal which steps are for it: from an order up to another.
+    """
+
+    def __init__(self, goals: Sequence[Goal], now_ms: int) -> None:
+        self.planned: Counter[str] = Counter()
+        self.plans: list[dict[str, object]] = []
+        self._goals = goals
         self._now_ms = now_ms
         self._orders = count(1)
 
-    def steps(self, retired: Iterable[Retired], logs: list[Freeable]) -> Iterator[Row]:
-        """Yield the steps as rows, the cheapest first."""
-        yield from self._by_itself(logs)
-        logs = [log for log in logs if log.may_lose]
-        for one in retired:
-            if not self._is_enough() and one.why != "future":
-                yield self._of_retired(one)
-        done = [log.deleted for log in logs]
+    def steps(
+        self, retired: Sequence[Retired], going: Sequence[Going], logs: Sequence[Freeable]
+    ) -> Iterator[Row]:
+        """Yield the steps as rows, for each goal the cheapest first."""
+        may_lose = [log for log in logs if log.may_lose]
+        done = [log.deleted for log in may_lose]
+        for goal in self._goals:
+            here = goal.directories
+            orders: list[object] = []
+            for row in chain(
+                self._by_itself(goal, going, logs),
+                self._of_directories(goal, [one for one in retired if one.directory in here]),
+                self._of_goal(goal, may_lose, done),
+            ):
+                orders.append(row.fields["order"])
+                yield row
+            self.plans.append({
+                "directories": list(here),
+                "asked_bytes": goal.asked_bytes,
+                "planned_bytes": goal.asked_bytes - self._left(goal),
+                "steps": orders,
+            })  # fmt: skip
+
+    def _of_goal(self, goal: Goal, logs: list[Freeable], done: list[int]) -> Iterator[Row]:
+        """Delete records, until it is enough."""
         pinned: dict[int, int] = {}
-        left = self._asked_bytes - self.planned_bytes
+        left = self._left(goal)
         for number, log in enumerate(logs):
             to = behind_pins(log, self._now_ms)
-            if to > log.deleted and left > 0:
+            if log.directory in goal.directories and to > done[number] and left > 0:
                 pinned[number] = to
-                left -= sum(log.sizes[log.deleted : to])
+                left -= sum(log.sizes[done[number] : to])
         yield from self._of_records(logs, done, pinned, "that retention would have deleted")
-        chosen = self._oldest(logs, done)
+        chosen = self._oldest(goal, logs, done)
         yield from self._of_records(logs, done, chosen, "that retention keeps")
 
-    def _is_enough(self) -> bool:
-        return self.planned_bytes >= self._asked_bytes
+    def _left(self, goal: Goal) -> int:
+        """How much is to be found yet; below 0 where more was."""
+        return goal.asked_bytes - sum(self.planned[one] for one in goal.directories)
 
-    def _by_itself(self, logs: list[Freeable]) -> Iterator[Row]:
-        size = sum(sum(log.sizes[: log.deleted]) for log in logs)
-        if size:
-            records = sum(lost_of(log, 0, log.deleted)[1] for log in logs if log.deleted)
-            latest = max(
-                log.log.segments[number].time_ms for log in logs for number in range(log.deleted)
-            )
-            gone = [log for log in logs if log.deleted]
-            text = f"nothing to do where a broker runs: {_next_pass(gone)}"
-            row = self._row(None, None, None, Lost(size, None, None, latest), records, text)
-            row.fields["acts_within_ms"] = _acts_within(gone)
-            yield row
+    def _by_itself(
+        self, goal: Goal, going: Sequence[Going], logs: Sequence[Freeable]
+    ) -> Iterator[Row]:
+        """Count what goes without a command, in each of the goal's directories."""
+        for directory in goal.directories:
+            files = [one for one in going if one.directory == directory]
+            if files:
+                text = "nothing to do: deleted files (.deleted), which the next start removes"
+                if files[0].held:
+                    text = (
+                        "nothing to do: deleted files (.deleted), which the broker removes "
+                        "file.delete.delay.ms after their deletion, a minute unless set"
+                    )
+                size = sum(one.size_bytes for one in files)
+                lost = Lost(size, None, None, None)
+                yield self._row(None, None, None, lost, 0, text, {directory: size})
+            gone = [log for log in logs if log.directory == directory and log.deleted]
+            if gone:
+                size = sum(sum(log.sizes[: log.deleted]) for log in gone)
+                records = sum(lost_of(log, 0, log.deleted)[1] for log in gone)
+                latest = max(
+                    log.log.segments[number].time_ms
+                    for log in gone
+                    for number in range(log.deleted)
+                )
+                text = f"nothing to do where a broker runs: {_next_pass(gone)}"
+                lost = Lost(size, None, None, latest)
+                row = self._row(None, None, None, lost, records, text, {directory: size})
+                row.fields["acts_within_ms"] = _acts_within(gone)
+                yield row
+
+    def _of_directories(self, goal: Goal, retired: Sequence[Retired]) -> Iterator[Row]:
+        """Remove directories that are no partitions in use: first those that go by themselves."""
+        for one in retired:
+            if one.held and one.why == "delete":
+                yield self._of_retired(one)
+        for one in retired:
+            if (
+                self._left(goal) > 0
+                and one.why != "future"
+                and not (one.held and one.why == "delete")
+            ):
+                yield self._of_retired(one)
 
     def _of_retired(self, one: Retired) -> Row:
         command: str | None = format_command(("rm", "-r", "--", path_word(one.path)))
@@ -76,7 +137,8 @@ class Plan:
         elif one.held:
             command, text = None, f"the broker removes it by itself: {one.path}"
         lost = Lost(one.size_bytes, None, None, None)
-        return self._row(command, None, None, lost, 0 if one.why == "delete" else None, text)
+        records = 0 if one.why == "delete" else None
+        return self._row(command, None, None, lost, records, text, {one.directory: one.size_bytes})
 
     def _of_records(
         self, logs: list[Freeable], done: list[int], chosen: dict[int, int], what: str
@@ -122,6 +184,9 @@ class Plan:
             text += "; deletes more as more is written, until it is set back"
         else:
             text += f"; deletes more from {minute_text(limit.more_from_ms)} on, unless set back"
+        sizes: Counter[str] = Counter()
+        for log, (lost, _) in zip(logs, losses, strict=True):
+            sizes[log.directory] += lost.size_bytes
         if limit.undo is None:
             text += "; on all brokers; what it is now, --describe says"
         row = self._row(
@@ -131,12 +196,14 @@ class Plan:
             Lost(size, None, None, max(times, default=None)),
             records,
             text,
+            sizes,
         )
         row.fields["undo"] = limit.undo
         row.fields["acts_within_ms"] = _acts_within(logs)
         row.fields["partitions"] = [
             {
                 "partition": one.log.partition,
+                "directory": one.log.directory,
                 "frees_bytes": lost.size_bytes,
                 "loses_from": lost.first_offset,
                 "loses_to": lost.last_offset,
@@ -153,26 +220,28 @@ class Plan:
         offset = log.log.end_of(to - 1)
         moved = log.log._replace(log_start=max(offset, log.log.log_start))
         gone = len(retention_pass(moved, log.policy, self._now_ms).deleted)
-        if gone < to:
+        lost, records = lost_of(log, first, gone) if gone >= to else (None, 0)
+        if lost is None or not lost.size_bytes:
             return first, ()
-        lost, records = lost_of(log, first, gone)
         text = (
             f"loses {records:,} records of {log.topic}-{log.partition} {what}; {_next_pass([log])}"
         )
-        row = self._row(_command(log, offset), log.topic, log.partition, lost, records, text)
+        sizes = {log.directory: lost.size_bytes}
+        command = _command(log, offset)
+        row = self._row(command, log.topic, log.partition, lost, records, text, sizes)
         row.fields["acts_within_ms"] = _acts_within([log])
         return gone, (row,)
 
-    def _oldest(self, logs: list[Freeable], done: list[int]) -> dict[int, int]:
+    def _oldest(self, goal: Goal, logs: list[Freeable], done: list[int]) -> dict[int, int]:
         """Choose among the segments that are left, always that with the oldest last record."""
         waiting = []
         for number, log in enumerate(logs):
             first = done[number]
-            if first < len(log.sizes) - 1:
+            if log.directory in goal.directories and first < len(log.sizes) - 1:
                 waiting.append((log.log.segments[first].time_ms, number, first))
         heapify(waiting)
         chosen: dict[int, int] = {}
-        left = self._asked_bytes - self.planned_bytes
+        left = self._left(goal)
         while waiting and left > 0:
             _, number, at = heappop(waiting)
             log = logs[number]
@@ -192,8 +261,10 @@ class Plan:
         lost: Lost,
         records: int | None,
         text: str,
+        sizes: Mapping[str, int],
     ) -> Row:
-        self.planned_bytes += lost.size_bytes
+        """Make a step; `sizes` has the bytes by data directory."""
+        self.planned.update(sizes)
         fields: dict[str, object] = {
             "order": next(self._orders),
             "command": command,
@@ -208,6 +279,7 @@ class Plan:
             "undo": None,
             "acts_within_ms": None,
             "partitions": None,
+            "directory": next(iter(sizes)) if len(sizes) == 1 else None,
         }
         return Row("plan-step", fields)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.versions import NEWEST, Version
+from kdump.storage import places
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.targets import Selection
 
 if TYPE_CHECKING:
     from kdump.broker.settings import TopicConfig
+    from kdump.engine.why.volumes import FreeRequest
 
 
 class WhyOptions(NamedTuple):
@@ -20,7 +23,7 @@ class WhyOptions(NamedTuple):
     server_properties: str | None = None
     topic_configs: bool = True
     configs: tuple[TopicConfig, ...] = ()
-    free_bytes: int | None = None
+    free: tuple[FreeRequest, ...] = ()
     rolls: bool = False
     broker_version: Version = NEWEST
     cleaner: bool = False
@@ -38,3 +41,12 @@ class Item(NamedTuple):
     topic: str | None = None
     partition: int | None = None
     size_bytes: int = 0
+    bases: frozenset[int] | None = None  # the segments that were named; None: all
+
+    @property
+    def directory(self) -> str:
+        """The data directory, as it was given."""
+        if places.is_uri(self.path):
+            return self.path if self.kind == "around" else places.parent(self.path)
+        path = os.path.normpath(self.path)
+        return path if self.kind == "around" else os.path.dirname(path) or "."

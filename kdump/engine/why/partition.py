@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.broker.retention import LogFacts, policy_of
 from kdump.broker.segment_facts import log_facts
 from kdump.broker.shutdown_state import stop_of
-from kdump.engine.why.compaction import compaction_of
+from kdump.engine.why.compaction import CLEANED_MEMBERS, compaction_of
 from kdump.engine.why.fates import Fate, Fates
-from kdump.engine.why.freeable import Freeable, Retired, freeable
+from kdump.engine.why.freeable import Freeable, Going, Retired, freeable
 from kdump.engine.why.pins import Pin, read_pin
 from kdump.engine.why.rolls import Rolls
 from kdump.engine.why.space import Space, reserved_bytes, space_of
@@ -35,6 +35,7 @@ class Judged(NamedTuple):
     rows: tuple[Row, ...] = ()
     freeable: Freeable | None = None
     retired: Retired | None = None
+    going: Going | None = None
     findings: tuple[Finding, ...] = ()
 
 
@@ -46,10 +47,10 @@ def judge(item: Item, pace: Pace, *, options: WhyOptions, topics: TopicSettings)
         space = space_of(item.path, retired=item.kind == "retired", around=item.kind == "around")
         row = _space_row(item, space)
         retired = None
-        if item.kind == "retired" and options.free_bytes is not None:
-            held = lock.is_held(places.parent(item.path)) is not False
+        if item.kind == "retired" and options.free:
+            directory = item.directory
             why = str(row.fields["retired"])
-            retired = Retired(item.path, why, space.apparent_bytes, held)
+            retired = Retired(directory, item.path, why, space.apparent_bytes, _is_held(directory))
         judged = Judged((row,), retired=retired)
     pace(item.size_bytes)
     return judged
@@ -87,19 +88,35 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
     rolls = Rolls(segments, facts, settings) if options.rolls else None
     sizes = _sizes(log, segments)
     rows = []
-    for number, (segment, fate) in enumerate(zip(segments, fates, strict=True)):
-        rows.append(_fate_row(item, segment, facts, number, fate, sizes[number], rolls))
-    compaction = compaction_of(target, facts, policy, settings, options)
-    rows += compaction.rows
     reserved = reserved_bytes(segments[-1]) if segments else 0
+    compaction = compaction_of(target, facts, policy, settings, options)
+    not_cleaned = dict.fromkeys(CLEANED_MEMBERS)
+    for number, (segment, fate) in enumerate(zip(segments, fates, strict=True)):
+        if item.bases is None or segment.base_offset in item.bases:
+            row = _fate_row(item, segment, facts, number, fate, sizes[number], rolls)
+            is_last = number == len(segments) - 1
+            row.fields["reserved_index_bytes"] = reserved if is_last else 0
+            row.fields.update(compaction.segments.get(segment.base_offset, not_cleaned))
+            rows.append(row)
+    rows += compaction.rows
     # What is reserved takes no room: to delete it frees none.
     freed = (*sizes[:-1], *(size - reserved for size in sizes[-1:]))
     gone = len(judged.next_pass.deleted)
-    rows.append(_space_row(item, space_of(item.path), sum(freed[:gone]), reserved))
-    plans = options.free_bytes is not None
-    known = topics.known(item.path, item.topic) if plans else None
-    free = freeable(item.topic, item.partition, judged, freed, known, broker) if plans else None
-    return Judged(tuple(rows), free, findings=compaction.findings)
+    space = space_of(item.path)
+    rows.append(_space_row(item, space, sum(freed[:gone]), reserved))
+    free = going = None
+    if options.free:
+        around = item.directory
+        known = topics.known(item.path, item.topic)
+        free = freeable(item.topic, item.partition, judged, freed, known, broker, around)
+        if space.deleted_bytes:
+            going = Going(around, space.deleted_bytes, _is_held(around))
+    return Judged(tuple(rows), free, going=going, findings=compaction.findings)
+
+
+def _is_held(directory: str) -> bool:
+    """Whether a broker runs on a data directory, or may."""
+    return lock.is_held(directory) is not False
 
 
 def _sizes(log: LocalLog, segments: list[LogSegment]) -> tuple[int, ...]:
@@ -143,6 +160,7 @@ def _fate_row(
         "deletable_at_ms": fate.deletable_at_ms,
         "pinned_by": None if fate.pinned_by is None else fate.pinned_by.fields(),
         "text": fate.text,
+        "kept_by": fate.kept_by,
     }
     return Row("segment-fate", fields)
 

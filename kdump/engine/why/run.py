@@ -8,10 +8,12 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from kdump.engine.why.freeable import Freeable, Retired
+from kdump.engine.why.freeable import Freeable, Going, Retired
 from kdump.engine.why.freeing import Plan
 from kdump.engine.why.options import Item, WhyOptions
 from kdump.engine.why.partition import judge
+from kdump.engine.why.settings_source import unknown_settings
+from kdump.engine.why.volumes import goals_of, volume_of
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError, attempted
@@ -22,7 +24,8 @@ from kdump.storage import places
 from kdump.storage.data_directories import spread
 from kdump.storage.local_log import looks_like_partition
 from kdump.storage.log_dir import LogDir
-from kdump.storage.targets import data_directories, resolve
+from kdump.storage.names import SEGMENT_KINDS
+from kdump.storage.targets import Target, data_directories, resolve
 
 _SUMMED = tuple(
     "log_bytes index_bytes other_bytes retired_bytes deletable_bytes reserved_index_bytes"
@@ -58,8 +61,16 @@ def why(
     for error in not_prepared:
         sums.unfinished += 1
         yield error
+    directories = dict.fromkeys(item.directory for item in items)
+    volumes = [volume_of(directory) for directory in directories]
+    goals = goals_of(options.free, volumes)
+    for directory in directories if options.topic_configs and not not_prepared else ():
+        reported = unknown_settings(directory, topics)
+        if reported is not None:
+            yield reported
     logs: list[Freeable] = []
     retired: list[Retired] = []
+    going: list[Going] = []
     step = partial(judge, options=options, topics=topics)
     for item, result in driver(items, step, progress):
         if isinstance(result, KdumpError):
@@ -74,11 +85,22 @@ def why(
             logs.append(result.freeable)
         if result.retired is not None:
             retired.append(result.retired)
+        if result.going is not None:
+            going.append(result.going)
+    freeing = Plan(goals, options.now_ms)
+    yield from freeing.steps(retired, going, logs)
+    asked = {one: goal.asked_bytes for goal in goals for one in goal.directories}
+    for volume in volumes:
+        planned = freeing.planned[volume.directory] if goals else None
+        at = volume.directory
+        yield volume.row(asked.get(at), planned, sums.directories[at])
     more: dict[str, object] = {}
-    if options.free_bytes is not None:
-        freeing = Plan(options.free_bytes, options.now_ms)
-        yield from freeing.steps(retired, logs)
-        more = {"asked_bytes": options.free_bytes, "planned_bytes": freeing.planned_bytes}
+    if options.free:
+        more = {
+            "asked_bytes": sum(goal.asked_bytes for goal in goals),
+            "planned_bytes": sum(freeing.planned.values()),
+            "plans": freeing.plans,
+        }
     yield Row("why-summary", sums.fields() | more)
 
 
@@ -90,6 +112,7 @@ class _Sums:
         self._now_ms = now_ms
         self._sums: Counter[str] = Counter()
         self._verdicts: Counter[str] = Counter()
+        self.directories: Counter[str] = Counter()
         self._allocated: int | None = 0
         self._next_ms: int | None = None
 
@@ -98,6 +121,7 @@ class _Sums:
         fields: dict[str, Any] = row.fields
         if row.row == "partition-space":
             self._sums["partitions"] += item.kind == "partition"
+            self.directories[item.directory] += fields["apparent_bytes"]
             for name in _SUMMED:
                 self._sums[name] += fields[name]
             more = fields["allocated_bytes"]
@@ -105,7 +129,8 @@ class _Sums:
             self._allocated = None if known else (self._allocated or 0) + more
         elif row.row == "segment-fate":
             self._sums["segments"] += 1
-            self._verdicts[fields["verdict"]] += fields["size_bytes"]
+            used = fields["size_bytes"] - fields["reserved_index_bytes"]
+            self._verdicts[fields["verdict"]] += used
             due_ms = fields["deletable_at_ms"]
             if due_ms is not None and due_ms > self._now_ms:
                 self._next_ms = due_ms if self._next_ms is None else min(self._next_ms, due_ms)
@@ -132,17 +157,36 @@ def plan(paths: list[str], options: WhyOptions) -> Iterator[Item | KdumpError]:
     """Yield an item for each partition, then for all else of the data directories."""
     others = list(_others(paths or _directories(options), options))
     selection = options.selection._replace(retired=False)
+    segments: dict[str, Item] = {}
     for target in resolve(paths, selection, options.server_properties, loose=False, listed=False):
         if isinstance(target, NothingToDo) and others:
             continue
         if isinstance(target, KdumpError):
             yield target
-        elif target.log is None or not target.whole:
-            yield PathError(target.path, "is no partition: name its directory")
+        elif target.log is None:
+            yield PathError(target.path, "is not a partition or a segment of one")
         else:
-            size = sum(places.planned_size(str(one.log)) for one in target.log.logs[-1:])
-            yield Item(target.log.path, "partition", target.topic, target.partition, size)
+            log, base = target.log, None if target.whole else _segment_of(target)
+            size = sum(places.planned_size(str(one.log)) for one in log.logs[-1:])
+            item = Item(log.path, "partition", target.topic, target.partition, size)
+            if target.whole:
+                yield item
+            elif base is None:
+                yield PathError(target.path, "is not a segment: name its partition's directory")
+            else:
+                known = segments.setdefault(places.real(log.path), item).bases or frozenset()
+                segments[places.real(log.path)] = item._replace(bases=known | {base})
+    yield from segments.values()
     yield from others
+
+
+def _segment_of(target: Target) -> int | None:
+    """Return the base offset of the segment that a named file belongs to."""
+    name = target.files[0].name
+    if target.log is None or name.kind not in SEGMENT_KINDS or name.retired:
+        return None
+    bases = {segment.base_offset for segment in target.log.logs}
+    return name.base_offset if name.base_offset in bases else None
 
 
 def _others(paths: list[str], options: WhyOptions) -> Iterator[Item]:

@@ -36,6 +36,7 @@ class Space(NamedTuple):
     other_bytes: int = 0
     retired_bytes: int = 0
     allocated_bytes: int | None = 0
+    deleted_bytes: int = 0  # of the retired ones: files that the broker has deleted already
 
     @property
     def apparent_bytes(self) -> int:
@@ -63,6 +64,8 @@ def space_of(path: str, *, retired: bool = False, around: bool = False) -> Space
                 continue
             seen.add(identity)
         space = space.plus("retired_bytes" if retired else _part(entry_name), status)
+        if entry_name.endswith(names.DELETED):
+            space = space._replace(deleted_bytes=space.deleted_bytes + status.st_size)
     return space
 
 

@@ -65,7 +65,11 @@ def rows(directory: Path, **options: Any) -> tuple[dict[str, Json], list[Finding
     found = [item for item in items if isinstance(item, Row) and item.row == "compaction"]
     return (
         {str(row.fields["topic"]): row.fields for row in found},
-        [item for item in items if isinstance(item, Finding)],
+        [
+            item
+            for item in items
+            if isinstance(item, Finding) and item.code != "topic-settings-unknown"
+        ],
     )
 
 

@@ -16,6 +16,7 @@ from broker_box import Broker
 
 from kdump.engine.why.options import WhyOptions
 from kdump.engine.why.run import why
+from kdump.engine.why.volumes import FreeRequest
 from kdump.findings.rows import Row
 from kdump.storage.targets import Selection
 
@@ -132,7 +133,7 @@ def test_steps_free_what_they_promise(broker: Broker, case: int) -> None:
     time.sleep(1.5)  # what goes by itself is gone, and the checkpoints are written
     asked = random.Random(case).choice([20_000, 60_000, 10**9, 10**9])
     now = time.time_ns() // 1_000_000
-    options = WhyOptions(now, Selection(topic=f"*.{case}"), free_bytes=asked)
+    options = WhyOptions(now, Selection(topic=f"*.{case}"), free=(FreeRequest(asked),))
     rows = [row for row in why([str(broker.directory)], options) if isinstance(row, Row)]
     steps: list[dict[str, Any]] = [row.fields for row in rows if row.row == "plan-step"]
     assert steps

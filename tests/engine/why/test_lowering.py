@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from kdump.broker.retention import LogFacts, Policy, SegmentFacts
-from kdump.engine.why.freeable import Freeable, Retired
+from kdump.engine.why.freeable import Freeable
 from kdump.engine.why.freeing import Plan
 from kdump.engine.why.lowering import Lowered, Wanted, lowered
+from kdump.engine.why.volumes import Goal
 from kdump.replay.topic_settings import KnownTopic
 
 NOW = 1_700_000_000_000
@@ -28,7 +29,7 @@ def partition(number: int, hours: list[float], size: int = 100, **members: Any) 
     sizes = tuple(one.size_bytes + 5 for one in segments)
     found = Freeable(
         "t", number, log, POLICY, sizes, 0, may_lose=True, every_ms=300_000,
-        has_delete_records=True, known=KNOWN,
+        has_delete_records=True, known=KNOWN, directory="/d1",
     )  # fmt: skip
     return found._replace(**members)
 
@@ -120,8 +121,11 @@ def test_all_of_a_partition_may_go_by_itself() -> None:
 
 
 def steps(asked: int, *logs: Freeable) -> list[dict[str, Any]]:
-    retired: list[Retired] = []
-    return [row.fields for row in Plan(asked, NOW).steps(retired, list(logs))]
+    return planned([Goal(("/d1",), asked)], *logs)
+
+
+def planned(goals: list[Goal], *logs: Freeable) -> list[dict[str, Any]]:
+    return [row.fields for row in Plan(goals, NOW).steps([], [], logs)]
 
 
 def test_a_step_for_a_topic() -> None:
@@ -149,3 +153,23 @@ def test_before_brokers_deleted_records() -> None:
     assert step["frees_bytes"] == 105
     (step,) = steps(100, partition(0, [90, 90], **old))
     assert step["command"].endswith(" --add-config retention.bytes=100")
+
+
+def test_a_limit_counts_what_it_deletes_in_other_directories() -> None:
+    """Before 0.11 a limit is the only command, and it holds on all disks."""
+    logs = [
+        partition(0, [90, 3], has_delete_records=False),
+        partition(1, [95, 3], has_delete_records=False, directory="/d2"),
+    ]
+    (step,) = planned([Goal(("/d1",), 1)], *logs)
+    assert (step["frees_bytes"], step["loses_records"], step["directory"]) == (210, 20, None)
+    assert [one["directory"] for one in step["partitions"]] == ["/d1", "/d2"]
+    # Requests delete from each for itself, so none of the other directory's.
+    logs = [log._replace(has_delete_records=True) for log in logs]
+    (step,) = planned([Goal(("/d1",), 1)], *logs)
+    assert (step["partition"], step["directory"]) == (0, "/d1")
+
+
+def test_no_records_are_lost_for_nothing() -> None:
+    """Segments may be cut to 0 bytes, as where a copy found no room."""
+    assert planned([Goal(("/d1",), 1)], partition(0, [90, 3])._replace(sizes=(0, 100))) == []

@@ -7,6 +7,7 @@ import signal
 import struct
 import subprocess
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from segments import START_MS, batch, batches, write, write_partition
 from kdump.broker.settings import TopicConfig
 from kdump.engine.why.options import WhyOptions
 from kdump.engine.why.run import why
+from kdump.engine.why.volumes import FreeRequest, Volume
 from kdump.engine.work.pipeline import Workers
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, UsageError
+from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.storage.source import Source
 from kdump.storage.targets import Selection
@@ -25,6 +28,8 @@ from kdump.storage.targets import Selection
 DAY_MS = 86_400_000
 NOW = START_MS + 7 * DAY_MS
 MANY = 200
+SAMPLE = Path(__file__).parents[3] / "sample-data" / "clean" / "4.1.1"
+METADATA = "__cluster_metadata-0"
 
 
 def rows(*paths: Path, now_ms: int = NOW, **options: Any) -> list[tuple[str, dict[str, Any]]]:
@@ -93,10 +98,13 @@ def test_size_of_a_segment_is_that_of_all_its_files(data: Path) -> None:
 
 
 def test_any_number_of_jobs(data: Path) -> None:
-    alone = rows(data, free_bytes=10**6)
-    options = WhyOptions(NOW, free_bytes=10**6)
-    items = list(why([str(data)], options, driver=Workers(3)))
-    assert [(item.row, item.fields) for item in items if isinstance(item, Row)] == alone
+    def ours(items: Iterable[Any]) -> list[Row]:
+        """All rows but those that say how full a disk is, which others change."""
+        return [item for item in items if isinstance(item, Row) and item.row != "data-directory"]
+
+    options = WhyOptions(NOW, free=(FreeRequest(10**6),))
+    alone = ours(why([str(data)], options))
+    assert ours(why([str(data)], options, driver=Workers(3))) == alone
 
 
 def test_time_at_which_it_goes(data: Path) -> None:
@@ -225,8 +233,12 @@ def test_indexes_of_a_running_broker_are_reserved(tmp_path: Path) -> None:
 
 
 def test_plan_comes_with_the_cheapest_first(data: Path) -> None:
-    steps = of("plan-step", rows(data, now_ms=START_MS + DAY_MS, free_bytes=10**9))
-    assert [step["order"] for step in steps] == [1, 2, 3]
+    steps = of("plan-step", rows(data, now_ms=START_MS + DAY_MS, free=(FreeRequest(10**9),)))
+    assert [step["order"] for step in steps] == [1, 2, 3, 4]
+    assert {step["directory"] for step in steps} == {str(data)}
+    deleted, *steps = steps
+    assert (deleted["command"], deleted["frees_bytes"]) == (None, 5000)
+    assert "the next start removes" in deleted["text"]
     commands = [step["command"] for step in steps]
     assert commands[0] == f"rm -r -- {data}/gone-0.{'0' * 32}-delete"
     assert commands[1] == f"rm -r -- {data}/gone-0.{'0' * 32}-stray"
@@ -236,7 +248,7 @@ def test_plan_comes_with_the_cheapest_first(data: Path) -> None:
 
 
 def test_plan_ends_when_it_is_enough(data: Path) -> None:
-    found = rows(data, now_ms=START_MS + DAY_MS, free_bytes=1)
+    found = rows(data, now_ms=START_MS + DAY_MS, free=(FreeRequest(1),))
     assert len(of("plan-step", found)) == 1
     assert found[-1][1]["planned_bytes"] >= found[-1][1]["asked_bytes"] == 1
 
@@ -252,7 +264,7 @@ def test_plan_ends_when_it_is_enough(data: Path) -> None:
 )
 def test_plan_leaves_alone(tmp_path: Path, topic: str, configs: Any) -> None:
     directory = write_partition(tmp_path, {0: batches(0, 30), 30: batches(30, 60)}, topic)
-    found = rows(directory, now_ms=START_MS + DAY_MS, free_bytes=10**9, configs=configs)
+    found = rows(directory, now_ms=START_MS + DAY_MS, free=(FreeRequest(10**9),), configs=configs)
     assert of("plan-step", found) == []
 
 
@@ -268,21 +280,111 @@ def test_nothing_is_removed_under_a_running_broker(data: Path) -> None:
                 signal.pause()
         os.read(reading, 1)
         try:
-            steps = of("plan-step", rows(data, now_ms=START_MS + DAY_MS, free_bytes=1))
+            steps = of("plan-step", rows(data, now_ms=START_MS + DAY_MS, free=(FreeRequest(1),)))
         finally:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-    assert steps[0]["command"] is None
-    assert "removes it by itself" in steps[0]["text"]
+    assert [step["command"] for step in steps] == [None, None]
+    assert "the broker removes file.delete.delay.ms" in steps[0]["text"]
+    assert "removes it by itself" in steps[1]["text"]
 
 
-def test_a_path_that_is_no_partition(data: Path) -> None:
-    (item,) = (
-        item
-        for item in why([str(data / "orders-0" / f"{0:020}.log")], WhyOptions(NOW))
-        if isinstance(item, KdumpError)
-    )
-    assert "name its directory" in str(item)
+def test_a_path_that_is_no_segment(data: Path) -> None:
+    (data / "orders-0" / "leader-epoch-checkpoint").write_text("0\n0\n")
+    for name in ("leader-epoch-checkpoint", f"{0:020}.log.deleted"):
+        items = why([str(data / "orders-0" / name)], WhyOptions(NOW))
+        (item,) = (item for item in items if isinstance(item, KdumpError))
+        assert "is not a segment" in str(item)
+
+
+def test_segments_that_are_named(data: Path) -> None:
+    """Their rows are those of the whole partition."""
+    orders = data / "orders-0"
+    every = of("segment-fate", rows(orders))
+    named = [orders / f"{0:020}.log", orders / f"{60:020}.index"]
+    assert of("segment-fate", rows(*named)) == [every[0], every[2]]
+    assert len(of("partition-space", rows(*named))) == 1
+
+
+def test_room_of_indexes_is_not_counted(tmp_path: Path) -> None:
+    orders = write_partition(tmp_path, {0: batches(0, 30)})
+    with (orders / f"{0:020}.timeindex").open("ab") as file:
+        file.truncate(10 << 20)
+    found = rows(orders, now_ms=START_MS)
+    (fate,) = of("segment-fate", found)
+    assert fate["reserved_index_bytes"] > 9 << 20
+    used = fate["size_bytes"] - fate["reserved_index_bytes"]
+    assert found[-1][1]["bytes_by_verdict"] == {"active": used}
+
+
+def test_a_plan_for_each_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one disk needs is not found on another."""
+    free = {"d1": 100, "d2": 5000, "d3": 9000}
+    for name, topic in (("d1", "a"), ("d2", "b"), ("d3", "c")):
+        write_partition(tmp_path / name, {0: batches(0, 30), 30: batches(30, 60)}, topic)
+
+    def volume_of(directory: str) -> Volume:
+        name = Path(directory).name
+        return Volume(directory, name, 10_000, 10_000 - free[name], free[name])
+
+    monkeypatch.setattr("kdump.engine.why.run.volume_of", volume_of)
+    d1, d2, d3 = directories = [tmp_path / name for name in free]
+
+    def planned(*requests: FreeRequest) -> list[tuple[str, str]]:
+        found = rows(*directories, now_ms=START_MS + DAY_MS, free=requests)
+        assert [one["free_bytes"] for one in of("data-directory", found)] == list(free.values())
+        steps = of("plan-step", found)
+        for plan in found[-1][1]["plans"]:
+            ours = [step for step in steps if step["order"] in plan["steps"]]
+            assert {step["directory"] for step in ours} == set(plan["directories"])
+            assert sum(step["frees_bytes"] for step in ours) == plan["planned_bytes"]
+        return [(step["topic"], step["directory"]) for step in steps]
+
+    assert planned(FreeRequest(600)) == [("a", str(d1))]
+    assert planned(FreeRequest(6000)) == [("a", str(d1)), ("b", str(d2))]
+    # No disk lacks so little: it is asked of each.
+    assert len(planned(FreeRequest(50))) == 3
+    assert planned(FreeRequest(1, "d3")) == [("c", str(d3))]
+    assert planned(FreeRequest(1, str(d2)), FreeRequest(600)) == [("b", str(d2)), ("a", str(d1))]
+    with pytest.raises(UsageError, match="'d4' is not one of the data directories"):
+        planned(FreeRequest(1, "d4"))
+
+
+def test_directories_of_one_file_system_share_a_plan(tmp_path: Path) -> None:
+    for name in ("d1", "d2"):
+        write_partition(tmp_path / name, {0: batches(0, 30), 30: batches(30, 60)}, name)
+    found = rows(tmp_path / "d1", tmp_path / "d2", now_ms=START_MS + DAY_MS, free=(FreeRequest(1),))
+    (plan,) = found[-1][1]["plans"]
+    assert plan["directories"] == [str(tmp_path / "d1"), str(tmp_path / "d2")]
+    assert len(plan["steps"]) == 1
+
+
+def test_settings_that_are_unknown_are_said_first(tmp_path: Path) -> None:
+    """They are in the metadata log of the node's other data directory."""
+    shutil.copytree(SAMPLE / "d2", tmp_path / "disk2/kafka")
+    meta = tmp_path / "disk2/kafka/meta.properties"
+    options = WhyOptions(NOW)
+
+    def first(options: WhyOptions = options) -> Any:
+        return next(iter(why([str(tmp_path / "disk2/kafka")], options)))
+
+    assert (first().code, first().path) == ("topic-settings-unknown", str(meta))
+    assert "no metadata log of cluster c0rpusSharedAAAAAAAAAA was found" in first().message
+    assert isinstance(first(options._replace(topic_configs=False)), Row)
+    shutil.copytree(SAMPLE / "d1/__cluster_metadata-0", tmp_path / "disk1/kafka" / METADATA)
+    other = tmp_path / "disk1/kafka/meta.properties"
+    other.write_text(meta.read_text().replace("node.id=1", "node.id=2"))
+    assert isinstance(first(), Finding)
+    shutil.copy(meta, other)
+    assert isinstance(first(), Row)
+    # The settings file names another data directory, wherever it is.
+    shutil.move(tmp_path / "disk1/kafka", tmp_path / "elsewhere")
+    assert isinstance(first(), Finding)
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"log.dirs={tmp_path}/disk2/kafka,{tmp_path}/elsewhere\n")
+    assert isinstance(first(options._replace(server_properties=str(properties))), Row)
+    meta.write_text("version=0\nbroker.id=1\ncluster.id=c\n")
+    assert "ZooKeeper has them" in first().message
 
 
 def test_rolls(tmp_path: Path) -> None:
