@@ -12,11 +12,11 @@ from kdump.cli.options import (
     TIME,
     Read,
     config_option,
-    read_size,
     shared_options,
     topic_configs_option,
     version_option,
 )
+from kdump.option_values import read_size
 
 if TYPE_CHECKING:
     from kdump.cli.run_context import Engine, Writing
