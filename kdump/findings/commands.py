@@ -44,6 +44,11 @@ def command_for(finding: Finding) -> tuple[Word, ...] | None:
     return record_command(finding.path, finding.offset, "--hex")
 
 
+def remove_command(path: str) -> tuple[Word, ...]:
+    """Remove a file."""
+    return ("rm", path_word(path))
+
+
 def verify_command(path: str) -> tuple[Word, ...]:
     """Say what is wrong under a path."""
     return ("kdump", "verify", path_word(path))

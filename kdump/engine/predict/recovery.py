@@ -33,24 +33,30 @@ if TYPE_CHECKING:
 FIELDS = (
     "topic", "partition", "outcome", "segments_read", "truncate_segment", "truncate_position",
     "log_end_before", "log_end_after", "first_lost_offset", "records_lost", "segments_deleted",
-    "indexes_rebuilt", "reason", "bytes_read", "path",
+    "indexes_rebuilt", "reason", "bytes_read", "path", "remedies",
 )  # fmt: skip
 _METADATA_INTERVAL_BYTES = 4096  # the metadata log takes none of the broker's log settings
 
 
 def predict_partition(
-    target: Target, broker: Version, settings: Settings, *, cluster: ClusterState | None = None
+    target: Target,
+    broker: Version,
+    settings: Settings,
+    *,
+    cluster: ClusterState | None = None,
+    stop: Stop | None = None,
 ) -> Row:
     """Predict the start for one partition.
 
     `cluster` is what the metadata log says (see `cluster_of`), None where there is none: then a
     partition counts as known to the cluster if any checkpoint of its data directory names it.
+    `stop` is how the broker stopped; None: as the data directory says.
     """
     assert target.log is not None
     log, directory = target.log, target.log_dir()
     fields = unknown(target, "")
     try:
-        stop = stop_of(log, directory, broker)
+        stop = stop or stop_of(log, directory, broker)
         if not has(broker, COUNTED_OFFSETS):
             _pre08(fields, log, clean=stop.clean)
         else:
@@ -79,6 +85,7 @@ def unknown(target: Target, reason: str) -> dict[str, object]:
         "segments_read": [],
         "segments_deleted": [],
         "indexes_rebuilt": [],
+        "remedies": [],
         "records_lost": 0,
         "reason": reason,
         "path": target.path,

@@ -13,6 +13,7 @@ from kdump.broker.versions import NEWEST, Version
 from kdump.engine.advice.advisor import advised
 from kdump.engine.predict.directory import predict_directory
 from kdump.engine.predict.recovery import predict_partition, unknown
+from kdump.engine.predict.remedies import remedies
 from kdump.engine.predict.strays import cluster_of
 from kdump.engine.predict.verdict import DEFAULT_RATE, Totals, default_threads, verdict
 from kdump.engine.verify import recheck
@@ -50,8 +51,7 @@ class Predictor(NamedTuple):
 
     def partition(self, target: Target) -> Row:
         """Predict the start for one partition."""
-        directory = target.log_dir()
-        cluster = None if directory is None else self.clusters.get(directory.path)
+        cluster = self._cluster(target)
         foretold = partial(predict_partition, target, self.broker, self.settings, cluster=cluster)
         row = foretold()
         if verdict(row) is None or not lock.is_held_around(target.path):
@@ -67,6 +67,14 @@ class Predictor(NamedTuple):
                 return row
         doubt = "the broker wrote to it during each of several looks"
         return Row("recovery", unknown(target, doubt))
+
+    def remedies(self, target: Target) -> list[dict[str, object]]:
+        """Forecast the start after each change that is cheap to make."""
+        return list(remedies(target, self.broker, self.settings, self._cluster(target)))
+
+    def _cluster(self, target: Target) -> ClusterState | None:
+        directory = target.log_dir()
+        return None if directory is None else self.clusters.get(directory.path)
 
     def totals(
         self, rate: int | None, threads: int | None, measured: dict[str, DiskRate | None] | None

@@ -28,7 +28,7 @@ from kdump.errors import (
     attempted,
     guarded,
 )
-from kdump.findings.finding import Finding, internal_error
+from kdump.findings.finding import Finding, Severity, internal_error
 from kdump.findings.rows import Place, Row
 from kdump.kernels import NAME as KERNEL
 from kdump.replay.topic_settings import TopicSettings, topic_settings
@@ -83,7 +83,6 @@ def verify(
     predict = totals = None
     if options.predict:
         from kdump.engine.predict.directory import REFUSALS
-        from kdump.engine.predict.verdict import verdict
         from kdump.engine.verify.predict import measured_disks, node_rows, predictor, refused
 
         predict = attempted(
@@ -119,6 +118,19 @@ def verify(
     yield from map(sums.error, not_prepared)
     groups = Groups(options.summary_by, progress.directories)
     stopping: list[Row] = []
+    waiting: list[Row] = []
+
+    def foretold(rows: list[Row]) -> Iterator[Finding | Row]:
+        if not rows:
+            return
+        from kdump.engine.predict.remedies import findings_with_remedies
+
+        for found, row in findings_with_remedies(rows):
+            if found is not None:
+                groups.found(found)
+                yield sums.found(found)
+            yield row
+
     for item, result in driver(items, step, progress):
         if isinstance(result, KdumpError):
             yield sums.error(result)
@@ -136,13 +148,13 @@ def verify(
         yield from result.findings
         if result.recovery is not None and totals is not None:
             totals.add(result.recovery)
-            foretold = verdict(result.recovery)
-            if foretold is not None:
-                groups.found(foretold)
-                yield sums.found(foretold)
-            yield result.recovery
+            if result.recovery.fields["remedies"]:
+                waiting.append(result.recovery)  # what the others lose by them decides
+            else:
+                yield from foretold([result.recovery])
             if result.recovery.fields["outcome"] in REFUSALS:
                 stopping.append(result.recovery)
+    yield from foretold(waiting)
     whole = len(surveyed) == sum(item.whole for item in items)
     try:
         checked = _directories(named, options, surveyed, whole=whole)
@@ -247,8 +259,12 @@ def verify_item(
     predict = predict._replace(settings=of_topic)
     try:
         recovery = predict.partition(target)
+        from kdump.engine.predict.verdict import verdict
         from kdump.engine.verify.predict import unserved
 
+        damaged = any(found.severity is Severity.DAMAGE for found in result.findings)
+        if damaged or verdict(recovery) is not None:
+            recovery.fields["remedies"] = predict.remedies(target)
         recovery.fields["unserved"] = unserved(
             target, result.findings, recovery, predict, options.decompress_limit
         )
