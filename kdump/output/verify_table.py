@@ -17,7 +17,7 @@ from kdump.output.amounts import counted, seconds_text, size_text
 from kdump.output.cell_text import wrap
 from kdump.output.escape import visible
 from kdump.output.text_report import Page, TextReport
-from kdump.output.verify_text import Columns, not_checked_text, told
+from kdump.output.verify_text import Columns, is_whole, not_checked_text, told, unread_words
 
 if TYPE_CHECKING:
     from kdump.output.items import Item
@@ -175,6 +175,8 @@ class VerifyTable(TextReport):
             parts.insert(0, "nothing was looked at")
         elif not seen:
             parts.insert(0, "no segment was looked at")
+        elif not is_whole(fields):
+            parts.insert(0, _checked_part(fields))
         elif not (findings["damage"] or findings["rebuild"]):
             parts.insert(0, "no damage, nothing to rebuild")
         text = " · ".join(parts)
@@ -193,6 +195,18 @@ class VerifyTable(TextReport):
 
     def _level(self, severity: Severity) -> str:
         return self._word(f"{severity.value.upper():9}", severity.value)
+
+
+def _checked_part(fields: dict[str, Any]) -> str:
+    """Say how much was checked of what was asked for."""
+    left = fields["not_checked"]
+    read = fields["segments"] + left.get("segments_verified_before", 0) + fields.get("tails", 0)
+    total = read + sum(left.get(word, 0) for word in unread_words(fields))
+    text = f"{read:,} of {counted(total, 'segment')} checked"
+    if total == read:
+        text = f"not everything was checked; {counted(read, 'segment')} checked"
+    found = fields["findings"]
+    return text if found["damage"] or found["rebuild"] else f"{text}, nothing wrong found in them"
 
 
 def _heading(directories: list[DirectoryFacts]) -> Iterator[str]:

@@ -96,6 +96,18 @@ def not_checked_text(fields: dict[str, Any]) -> str:
     return f"Not checked: {', '.join(parts)}." if parts else "Everything was checked."
 
 
+def unread_words(fields: dict[str, Any]) -> tuple[str, ...]:
+    """Name what the summary counts of segments that should have been checked and were not."""
+    late = "segments_out_of_time"
+    return (late,) if fields["mode"] == "quick" else (late, "segments_not_read")
+
+
+def is_whole(fields: dict[str, Any]) -> bool:
+    """Whether all that was asked for was checked, so that it may be called sound."""
+    left = fields["not_checked"]
+    return not fields["paths_unfinished"] and not any(map(left.get, unread_words(fields)))
+
+
 #: What the summary names -> the thing that is counted, and why it was not looked at.
 _NOT_CHECKED = {
     "segments_verified_before": ("segment", "unchanged since last verified (--state)"),

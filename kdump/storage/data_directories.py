@@ -1,17 +1,33 @@
-"""Find the data directories that a path stands for, itself or up to two levels below."""
+"""Find the data directories that a path stands for, itself or at any depth below.
+
+A folder below with segments of its own is one partition, and is found as well.
+
+Links are not followed, and the search is bounded. What it did not look into is named, with the
+reason: whoever reads the result must not take a part for the whole.
+"""
 
 from __future__ import annotations
 
 import os
-from itertools import islice
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.errors import PathError
+from kdump.errors import KdumpError, PathError
 from kdump.storage import names, places
 from kdump.storage.local_log import looks_like_partition
 from kdump.storage.log_dir import LogDir
 
-_LEVELS = 2
-_FOLDERS = 1000  # of one folder; a home directory is not searched through
+if TYPE_CHECKING:
+    from kdump.stores.store import Entry
+
+#: So many folders are searched, for so long: a whole disk of a broker, and no file server.
+_FOLDERS = 500_000
+_SECONDS = 120.0
+#: So many places are named that were not searched; more are counted.
+_NAMED = 1000
+#: What has folders without end, and no files of a disk.
+_PSEUDO = frozenset({"/proc", "/sys"})
 _MARKS = frozenset((
     names.META_PROPERTIES,
     names.LOG_START_CHECKPOINT,
@@ -20,23 +36,37 @@ _MARKS = frozenset((
 ))  # fmt: skip
 
 
-def data_directories_below(path: str) -> list[str]:
-    """Return the data directories below a folder that is none itself, in the order of names.
+class Below(NamedTuple):
+    """The data directories below a folder, and what of it was not searched for them."""
 
-    Nothing for a file, a data directory or a partition. What may not be listed is passed over, as
-    it may well be a file system's own, like `lost+found`.
+    found: list[str]
+    unsearched: list[KdumpError]
+
+
+def look_below(path: str) -> Below:
+    """Find the data directories below a folder that is none itself, in the order of names.
+
+    Nothing for a file, a data directory or a partition, or what cannot be listed: who reads the
+    path says why.
     """
     try:
         if not places.isdir(path):
-            return []
+            return Below([], [])
         entries = places.listdir(path)
         if looks_like_partition(entries) or any(
             not places.isdir(os.path.join(path, mark)) for mark in _MARKS.intersection(entries)
         ):
-            return []
-        return [] if _is_data_directory(LogDir.open(path)) else _below(path, _LEVELS)
+            return Below([], [])
+        if _is_data_directory(LogDir.open(path)):
+            return Below([], [])
     except (OSError, PathError):
-        return []
+        return Below([], [])
+    return _Search(path).below()
+
+
+def data_directories_below(path: str) -> list[str]:
+    """Return the data directories below a folder that is none itself."""
+    return look_below(path).found
 
 
 def spread(path: str) -> list[str]:
@@ -44,24 +74,126 @@ def spread(path: str) -> list[str]:
     return data_directories_below(path) or [path]
 
 
-def _below(path: str, levels: int) -> list[str]:
-    found = []
-    listed = sorted(places.entries(path), key=lambda entry: entry.name)
-    for entry in islice(listed, _FOLDERS):
-        at = os.path.join(path, entry.name)
+def spread_all(paths: Iterable[str]) -> tuple[list[str], list[KdumpError]]:
+    """Return the data directories that some paths stand for, and what was not searched for them.
+
+    What an archive holds and was not read of it is reported as well, once a run.
+    """
+    found: list[str] = []
+    unsearched: list[KdumpError] = []
+    for path in paths:
+        if places.is_uri(path):
+            from kdump.stores.view_store import take_problems
+
+            unsearched += (PathError(path, problem) for problem in take_problems(path))
+        below = look_below(path)
+        found += below.found or [path]
+        unsearched += below.unsearched
+    return found, unsearched
+
+
+class _Search:
+    """A search below one folder, from front to back."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._found: list[str] = []
+        self._unsearched: list[KdumpError] = []
+        self._more = 0
+        self._links: list[str] = []
+        self._seen: set[tuple[int, int]] = set()
+
+    def below(self) -> Below:
+        """Search all folders there are."""
+        until = time.monotonic() + _SECONDS
+        todo, count = [self._path], 0
+        while todo:
+            if count == _FOLDERS or time.monotonic() > until:
+                self._stopped(todo, count)
+                break
+            count += 1
+            folder = todo.pop()
+            todo += reversed(self._folders_in(folder))
+        root = os.path.join(places.real(self._path), "")
+        for link in self._links:
+            if not os.path.join(places.real(link), "").startswith(root):
+                self._not_searched(link, "it is a link to a directory elsewhere; name its target")
+        if self._more:
+            words = f"has {self._more:,} more places that were not searched"
+            self._unsearched.append(PathError(self._path, words))
+        return Below(self._found, self._unsearched)
+
+    def _folders_in(self, folder: str) -> list[str]:
+        """Look into a folder; return those in it that are to be searched, if it is none itself."""
+        if folder in _PSEUDO:
+            self._not_searched(folder, "it is not a file system of a disk")
+            return []
         try:
-            if not entry.is_dir():
+            if self._was_seen(folder):
+                return []
+            entries: Sequence[os.DirEntry[str] | Entry] = places.entries(folder)
+            if folder != self._path and _holds_logs(LogDir(folder, entries)):
+                self._found.append(folder)
+                return []
+        except OSError as error:
+            if places.lexists(folder):  # else it vanished since it was listed
+                self._not_searched(folder, error.strerror or str(error))
+            return []
+        prefix = os.path.join(folder, "")
+        found = []
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            at = prefix + entry.name
+            try:
+                if not entry.is_dir():
+                    continue
+            except OSError as error:  # a link to itself, or into what may not be entered
+                self._not_searched(at, error.strerror or str(error))
                 continue
-            if _is_data_directory(LogDir.open(at)):
+            if isinstance(entry, os.DirEntry) and entry.is_symlink():
+                self._links.append(at)
+            else:
                 found.append(at)
-            elif levels > 1:
-                found += _below(at, levels - 1)
-        except (OSError, PathError):
-            continue
-    return found
+        return found
+
+    def _was_seen(self, folder: str) -> bool:
+        """Whether a folder was searched under another path, as a bind mount may show it."""
+        if places.is_uri(folder):
+            return False
+        status = os.stat(folder)
+        key = status.st_dev, status.st_ino
+        if key in self._seen:
+            return True
+        self._seen.add(key)
+        return False
+
+    def _stopped(self, todo: list[str], count: int) -> None:
+        more = f", nor were {len(todo) - 1:,} others" if len(todo) > 1 else ""
+        words = f"the search ended after {count:,} folders; name the directories to read{more}"
+        self._not_searched(todo[-1], words)
+
+    def _not_searched(self, path: str, reason: str) -> None:
+        if len(self._unsearched) < _NAMED:
+            words = f"was not searched for data directories: {reason}"
+            self._unsearched.append(PathError(path, words))
+        else:
+            self._more += 1
+
+
+def _holds_logs(directory: LogDir) -> bool:
+    """Whether a folder is a data directory, or a partition by whatever name."""
+    return looks_like_partition(list(map(os.path.basename, directory.files))) or (
+        _is_data_directory(directory)
+    )
 
 
 def _is_data_directory(directory: LogDir) -> bool:
     if any(os.path.basename(file) in _MARKS for file in directory.files):
         return True
-    return any(looks_like_partition(places.listdir(at)) for _, at in directory.partitions)
+    return any(map(_is_partition, (at for _, at in directory.partitions)))
+
+
+def _is_partition(path: str) -> bool:
+    try:
+        return looks_like_partition(places.listdir(path))
+    except OSError:  # whoever looks into it says why
+        return False

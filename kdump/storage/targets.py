@@ -21,7 +21,7 @@ from kdump.errors import (
     unforeseen,
 )
 from kdump.storage import names, places
-from kdump.storage.data_directories import spread
+from kdump.storage.data_directories import spread_all
 from kdump.storage.local_log import LocalLog, looks_like_partition, with_next_base
 from kdump.storage.log_dir import LOG_DIRS, LogDir
 from kdump.storage.names import FileName, Kind
@@ -112,11 +112,13 @@ def resolve(
     are asked for one by one.
     """
     LOG_DIRS.forget()
-    found = failed = False
+    found = False
     named = list(paths)
     if server_properties is not None and not named:
         named = data_directories(server_properties)
-    every = [each for path in named for each in spread(path)]
+    every, unsearched = spread_all(named)
+    failed = bool(unsearched)
+    yield from unsearched
     once = _Once(every, selection)
     retired: list[str] = []
     for path in every:

@@ -32,6 +32,8 @@ class Member(NamedTuple):
 
 
 _views: dict[str, dict[str, Member]] = {}
+#: What of each view was not read, in words, until it is reported.
+_problems: dict[str, list[str]] = {}
 
 
 def root_of(path: str) -> str:
@@ -53,9 +55,15 @@ def stat_of(file: IO[bytes]) -> Member:
     return Member("", 0, status.st_size, status.st_mtime_ns)
 
 
-def add_view(root: str, members: dict[str, Member]) -> None:
-    """Make a view known to this process."""
+def add_view(root: str, members: dict[str, Member], problems: Sequence[str] = ()) -> None:
+    """Make a view known to this process, with what there is that is not in it."""
     _views[root] = members
+    _problems[root] = list(problems)
+
+
+def take_problems(uri: str) -> list[str]:
+    """Return what was not read of the archive that a URI leads into, the first time it is asked."""
+    return _problems.pop(uri.partition("!")[0] + "!", [])
 
 
 def known_views() -> bytes:

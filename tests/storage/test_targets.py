@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kdump.errors import KdumpError, NothingToDo, PathError
-from kdump.storage.data_directories import data_directories_below
+from kdump.storage.data_directories import data_directories_below, look_below
 from kdump.storage.targets import Selection, Target, data_directories, resolve
 
 EVERYTHING = Selection()
@@ -385,11 +385,13 @@ def test_data_directories_below_a_folder(tmp_path: Path, names: tuple[str, str])
         assert data_directories_below(str(path)) == []
 
 
-def test_data_directories_three_levels_below_are_not_looked_for(tmp_path: Path) -> None:
-    partition(tmp_path / "a" / "b" / "c", "orders-0", 0)
-    (error,) = resolve([str(tmp_path)], EVERYTHING)
-    assert isinstance(error, NothingToDo)
-    assert data_directories_below(str(tmp_path / "a")) == [str(tmp_path / "a" / "b" / "c")]
+def test_data_directories_are_found_at_any_depth(tmp_path: Path) -> None:
+    deep = tmp_path / "a" / "b" / "c" / "d" / "e"
+    partition(deep, "orders-0", 0)
+    partition(tmp_path / "f", "a copy", 0)
+    copy = tmp_path / "f" / "a copy"
+    assert data_directories_below(str(tmp_path)) == [str(deep), str(copy)]
+    assert named(targets(tmp_path)) == [("orders", 0), (None, None)]
 
 
 @pytest.mark.parametrize(
@@ -412,7 +414,7 @@ def test_a_data_directory_without_partitions_is_known_by_a_file(tmp_path: Path, 
     assert data_directories_below(str(tmp_path / "gone")) == []
 
 
-def test_folders_that_may_not_be_listed_are_passed_over(
+def test_folders_that_may_not_be_listed_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a", "b", "c"):
@@ -425,16 +427,42 @@ def test_folders_that_may_not_be_listed_are_passed_over(
         return scandir(at)
 
     monkeypatch.setattr(os, "scandir", denied)
-    found = data_directories_below(str(tmp_path))
-    assert found == [str(tmp_path / "a"), str(tmp_path / "c")]
+    below = look_below(str(tmp_path))
+    assert below.found == [str(tmp_path / "a"), str(tmp_path / "c")]
+    (error,) = below.unsearched
+    words = f"{tmp_path}/b: was not searched for data directories: Permission denied"
+    assert str(error) == words
+    found = list(resolve([str(tmp_path)], EVERYTHING))
+    assert [isinstance(one, Target) for one in found] == [False, True, True]
+    assert str(found[0]) == words
 
 
-def test_of_very_many_folders_the_first_thousand_are_looked_at(tmp_path: Path) -> None:
-    for number in range(1001):
+def test_links_to_directories_elsewhere_are_named_and_not_followed(tmp_path: Path) -> None:
+    partition(tmp_path / "elsewhere", "orders-0", 0)
+    partition(tmp_path / "here" / "d1", "users-0", 0)
+    (tmp_path / "here" / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "here" / "loop").symlink_to(tmp_path / "here")
+    (tmp_path / "here" / "again").symlink_to("d1")
+    (tmp_path / "here" / "dangling").symlink_to("gone")
+    below = look_below(str(tmp_path / "here"))
+    assert below.found == [str(tmp_path / "here" / "d1")]
+    (error,) = map(str, below.unsearched)
+    assert error.startswith(f"{tmp_path}/here/link: was not searched")
+
+
+def test_search_that_reaches_its_bound_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(10):
         (tmp_path / f"{number:04}").mkdir()
-    (tmp_path / "0999" / "meta.properties").write_bytes(b"")
-    (tmp_path / "1000" / "meta.properties").write_bytes(b"")
-    assert data_directories_below(str(tmp_path)) == [str(tmp_path / "0999")]
+    partition(tmp_path / "0003", "orders-0", 0)
+    monkeypatch.setattr("kdump.storage.data_directories._FOLDERS", 6)
+    below = look_below(str(tmp_path))
+    assert below.found == [str(tmp_path / "0003")]
+    (error,) = map(str, below.unsearched)
+    assert "0005: was not searched" in error
+    assert "after 6 folders" in error
+    assert "nor were 4 others" in error
 
 
 def test_what_is_retired_is_named_where_there_is_nothing_else(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from kdump.replay.cluster import ClusterReplay, Hole, read_replay, replay_snapsh
 from kdump.replay.cluster_state import ClusterState, facts
 from kdump.storage import names, places
 from kdump.storage.about import meta_of, owner_of
-from kdump.storage.data_directories import spread
+from kdump.storage.data_directories import spread_all
 from kdump.storage.local_log import LocalLog
 from kdump.storage.log_dir import LogDir
 from kdump.storage.targets import data_directories
@@ -101,7 +101,9 @@ def plan(paths: Iterable[str], options: ClusterOptions) -> Iterator[Item | Kdump
     if options.server_properties is not None and not named:
         named = data_directories(options.server_properties)
     items: dict[str, Item] = {}
-    for path in [each for one in named for each in spread(one)]:
+    every, unsearched = spread_all(named)
+    yield from unsearched
+    for path in every:
         try:
             for item in _items_at(path):
                 items.setdefault(places.real(item.path), item)
@@ -122,7 +124,7 @@ def plan(paths: Iterable[str], options: ClusterOptions) -> Iterator[Item | Kdump
             node_item = nodes.get(key, item._replace(directories=()))
             nodes[key] = node_item._replace(directories=(*node_item.directories, item.path))
     yield from nodes.values()
-    if not items and named:
+    if not items and named and not unsearched:
         yield NothingToDo(f"no data directory and no metadata log under {', '.join(named)}")
 
 

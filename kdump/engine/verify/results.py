@@ -76,4 +76,5 @@ class Result(NamedTuple):
     @property
     def was_looked_at(self) -> bool:
         """Whether anything but an error came of it."""
-        return not self.errors or self.facts is not None or bool(self.findings)
+        is_read = bool(self.counts.segments or self.counts.tails)
+        return not self.errors or self.facts is not None or bool(self.findings) or is_read

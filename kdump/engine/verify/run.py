@@ -34,7 +34,7 @@ from kdump.kernels import NAME as KERNEL
 from kdump.replay.topic_settings import TopicSettings, topic_settings
 from kdump.storage import places
 from kdump.storage.about import facts_of
-from kdump.storage.data_directories import spread
+from kdump.storage.data_directories import spread_all
 from kdump.storage.names import Kind
 from kdump.storage.targets import data_directories
 
@@ -65,7 +65,8 @@ def verify(
     progress = progress or Progress()
     sums = _Sums()
     items: list[Item] = []
-    named = [each for path in paths for each in spread(path)]
+    named, unsearched = spread_all(paths)
+    yield from map(sums.error, unsearched)
     not_prepared: list[KdumpError] = []
     settings = attempted(
         "topic settings",

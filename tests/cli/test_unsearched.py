@@ -1,0 +1,78 @@
+"""What lies under a folder and was not looked at is named, and nothing is called sound then."""
+
+import errno
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from commands import DATA, NAMES
+
+from kdump.cli import cli
+
+SOURCE = DATA / "clean" / "4.1.1"
+ARGUMENTS = {"find-offset": "5", "find-time": "1700050000000", "transactions": "--topic clock*"}
+
+
+@pytest.fixture
+def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give a folder with a node's data directories, one of them deep, and one of no access."""
+    parent = tmp_path / "P"
+    shutil.copytree(SOURCE, parent / "b1" / "deep" / "er")
+    (parent / "b2").mkdir()
+    scandir = os.scandir
+
+    def denied(at: Any) -> object:
+        if str(at) == str(parent / "b2"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return scandir(at)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    return parent
+
+
+@pytest.mark.parametrize("command", NAMES)
+def test_what_was_not_searched_is_named(command: str, parent: Path) -> None:
+    words = [command, str(parent), *ARGUMENTS.get(command, "").split()]
+    if command == "compare":
+        words.append(str(SOURCE / "d1"))
+    result = CliRunner().invoke(cli, words)
+    assert f"{parent}/b2: was not searched for data directories: Permission denied" in (
+        result.stderr
+    )
+    assert result.exit_code == 1
+    assert f"reading {parent}/b1/deep/er/d1, {parent}/b1/deep/er/d2 below it" in result.stderr
+
+
+def test_verify_calls_nothing_sound_of_which_a_part_was_not_searched(parent: Path) -> None:
+    result = CliRunner().invoke(cli, ["verify", "--format", "table", str(parent)])
+    assert "no damage" not in result.stdout.lower()
+    assert "Not everything was checked; 47 segments checked, nothing wrong found in them" in (
+        " ".join(result.stdout.split())
+    )
+    result = CliRunner().invoke(cli, ["verify", "--nagios", str(parent)])
+    assert result.stdout.startswith(f"KDUMP UNKNOWN - {parent}/b2: was not searched")
+
+
+@pytest.mark.parametrize("name", ["orders.plain-0", "a copy"])
+def test_partition_with_an_unreadable_segment_is_checked_in_part(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(SOURCE / "d2" / "orders.plain-0", tmp_path / name)
+    unreadable = f"{341:020}.log"
+    open_file = os.open
+
+    def denied(path: Any, *args: Any, **named: Any) -> int:
+        if str(path).endswith(unreadable):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return open_file(path, *args, **named)
+
+    monkeypatch.setattr(os, "open", denied)
+    result = CliRunner().invoke(cli, ["verify", "--format", "table", str(tmp_path / name)])
+    text = " ".join(result.stdout.split())
+    assert "3 of 4 segments checked, nothing wrong found in them" in text
+    assert "no damage" not in text.lower()
+    assert "1 segment not read to the end" in text
+    assert result.exit_code == 1
