@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.find.options import FindOptions
@@ -99,7 +100,7 @@ def plan(paths: Iterable[str], options: FindOptions) -> Iterator[Item | KdumpErr
 
 
 def look_up(
-    item: Item, pace: Pace, *, ask: Ask, target: int, options: FindOptions
+    item: Item, pace: Pace | None, *, ask: Ask, target: int, options: FindOptions
 ) -> tuple[Reported, ...]:
     """Answer for one item of a plan, whose partition is listed again."""
     return tuple(_answers(item, ask, target, options))
@@ -142,7 +143,8 @@ def _run(
         if isinstance(one, KdumpError):
             yield one
             continue
-        answers = _answers(one, asked[0], asked[1], options)
+        # All answers of a partition or none: a store that fails in between has given none.
+        answers = chain.from_iterable(step(each, None) for each in (one,))
         try:
             yield from guarded(one.path, answers, topic=one.topic, partition=one.partition)
         except StoreError as error:
