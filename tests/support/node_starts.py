@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
+import maven_brokers
 from broker_box import Broker, program
 
 from kdump.storage.properties import java_properties
@@ -29,6 +30,7 @@ _FATAL = re.compile(
 _THROWN = re.compile(r"^(?:Caused by: )?((?:[a-z_]\w*\.)+[A-Z]\w*(?:\$\w+)*)(?:: (.*))?$")
 #: What is thrown, and logged, in the course of any start.
 _PASSING = re.compile(r"No replica for partition|NotController|active controller appears")
+_FAILED = re.compile(r"Stopping serving logs in dir (\S+)")
 #: Nodes that brokers left, and what came of starting them when something was changed.
 NODES = Path(__file__).parents[1] / "broker/nodes"
 
@@ -50,7 +52,7 @@ class Node:
     def __init__(self, directory: Path, version: str) -> None:
         self.directory = directory
         self.version = version
-        self.kraft = version.startswith("4.")
+        self.kraft = version.startswith(("3.", "4."))
         self.settings = dict(
             java_properties((directory / "d1.broker/server.properties").read_text())
         )
@@ -108,12 +110,18 @@ class Start(NamedTuple):
     status: int | None
     sentences: list[str]
     log: str
+    offline: list[str]  # the names of the data directories that failed
 
 
-def unpacked(version: str, directories: int, to: Path) -> Node:
-    """Unpack a node that a broker of this version left, cleanly stopped."""
-    kind = "one" if directories == 1 else "two"
-    with tarfile.open(NODES / f"{version}-{kind}.tar.xz") as archive:
+def unpacked(version: str, directories: int, to: Path, *, full: bool = False) -> Node:
+    """Unpack a node that a broker of this version left, cleanly stopped.
+
+    `full`: with segments, producers and transactions; a release without such a node is given one
+    of 3.3.2 to upgrade.
+    """
+    kind = "full" if full else "one" if directories == 1 else "two"
+    path = NODES / f"{version}-{kind}.tar.xz"
+    with tarfile.open(path if path.exists() else NODES / f"3.3.2-{kind}.tar.xz") as archive:
         archive.extractall(to, filter="data")
     node = Node(to, version)
     node.settings = {name: re.sub("@(?=/)", str(to), text)
@@ -137,6 +145,12 @@ def seed(directory: Path, version: str, *, directories: int = 1, stop: str = "st
     )
     broker.run(stop)
     return Node(directory, version)
+
+
+def class_path(version: str) -> str:
+    """Give the class path of a release: that of the program, or from Maven."""
+    known = version in box().KINDS
+    return str(box().build(version)) if known else maven_brokers.class_path(version)
 
 
 def start(node: Node, *, seconds: float = 60, end: signal.Signals = signal.SIGKILL) -> Start:
@@ -167,7 +181,7 @@ def start(node: Node, *, seconds: float = 60, end: signal.Signals = signal.SIGKI
     command = [*node.run_before, *program_.java("NONE", "-Xmx400m -XX:+UseSerialGC "
                "-XX:TieredStopAtLevel=1 -Xshare:auto"), *([] if node.kraft else program_.OPENS),
                *(f"-D{name}={value}" for name, value in jvm.items()),
-               "-cp", program_.build(node.version), "Boot",
+               "-cp", class_path(node.version), "Boot",
                str(node.server_properties)]  # fmt: skip
     path = state / "start.log"
     with path.open("w") as log:
@@ -197,7 +211,8 @@ def start(node: Node, *, seconds: float = 60, end: signal.Signals = signal.SIGKI
     for lock in locks:
         lock.close()
     said = path.read_text("utf-8", "replace")
-    return Start(outcome, status, sentences_in(said), said)
+    failed = {Path(at).name for at in _FAILED.findall(said)}
+    return Start(outcome, status, sentences_in(said), said, sorted(failed))
 
 
 def sentences_in(said: str) -> list[str]:

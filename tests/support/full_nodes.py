@@ -1,0 +1,263 @@
+"""Nodes of seven releases with two data directories, damaged in one file each.
+
+They were left by brokers with segments, producers and transactions; the metadata log lies in the
+first directory. Most damage is inside a partition of the second.
+"""
+
+import os
+
+import metadata_log
+from broken_nodes import (
+    META,
+    Broken,
+    Change,
+    both,
+    chown,
+    cut,
+    feature,
+    flipped,
+    folder,
+    gone,
+    meta,
+    newest_snapshot,
+    quorum,
+    records,
+    text,
+)
+from node_starts import Node
+
+KRAFT = ("3.3.2", "3.7.2", "3.9.1", "4.1.1", "4.4.0")
+#: Releases between, to which a node of 3.3.2 is upgraded.
+BETWEEN = ("3.4.1", "3.5.2", "3.6.2", "3.8.1")
+ZK = ("2.4.1", "2.8.2")
+ALL = (*ZK, *KRAFT)
+_ID = "topic_id: YSOz1jVZxxMsYtz3vOdPCA"
+
+
+def inside(name: str, content: bytes | None, where: str = "second") -> Change:
+    """Write a file of a partition; None: make a directory of it. `*` stands for the first."""
+
+    def change(node: Node) -> None:
+        here = min(getattr(node, where).glob("orders-*"))
+        path = next(iter(sorted(here.glob(name)))) if "*" in name else here / name
+        if content is None:
+            path.unlink(missing_ok=True)
+            path.mkdir()
+        else:
+            path.write_bytes(content)
+
+    return change
+
+
+def edited(name: str, old: bytes, new: bytes) -> Change:
+    """Replace bytes at a place of a file of a partition: `old` b"" appends."""
+
+    def change(node: Node) -> None:
+        here = min(node.second.glob("orders-*"))
+        path = sorted(here.glob(name))[-1]
+        data = path.read_bytes()
+        path.write_bytes(data + new if not old else data.replace(old, new, 1))
+
+    return change
+
+
+def clipped(name: str, size: int) -> Change:
+    return cut(lambda node: sorted(min(node.second.glob("orders-*")).glob(name))[-1], size)
+
+
+def turned(name: str, at: int) -> Change:
+    return flipped(lambda node: sorted(min(node.second.glob("orders-*")).glob(name))[-1], at)
+
+
+def denied(name: str) -> Change:
+    def change(node: Node) -> None:
+        here = min(node.second.glob("orders-*"))
+        path = sorted(here.glob(name))[-1]
+        chown(os.path.relpath(path, node.first), 0o600)(node)
+
+    return change
+
+
+def unclean(node: Node) -> None:
+    (node.second / ".kafka_cleanshutdown").unlink()
+
+
+_EPOCHS = {
+    "of version 7": b"7\n0\n",
+    "text": b"x\ny\n",
+    "bad number": b"0\n1\nx y\n",
+    "negative": b"0\n1\n-1 0\n",
+    "three words": b"0\n1\n0 0 0\n",
+    "count": b"0\n3\n0 0\n",
+    "count text": b"0\nx\n0 0\n",
+    "empty": b"",
+    "one line": b"0\n",
+    "offset huge": b"0\n1\n0 99999999999999999999\n",
+    "not utf-8": b"\xff\xfe\n\xff\n",
+    "a directory": None,
+}
+_IDENTITIES = {
+    "empty": b"",
+    "one line": b"version: 0\n",
+    "text": b"hello",
+    "two lines of text": b"hello\nworld\n",
+    "version text": b"version: x\n" + _ID.encode(),
+    "version 7": b"version: 7\n" + _ID.encode(),
+    "version -1": b"version: -1\n" + _ID.encode(),
+    "id short": b"version: 0\ntopic_id: abc",
+    "id long": b"version: 0\ntopic_id: " + b"A" * 40,
+    "id signs": b"version: 0\ntopic_id: !!!!!!!!!!!!!!!!!!!!!!",
+    "id zero": b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA",
+    "id empty": b"version: 0\ntopic_id: \n",
+    "other topic": b"version: 0\n" + _ID.encode(),
+    "a directory": None,
+}
+_CHECKPOINTS = {
+    "of version 7": "7\n0\n",
+    "empty": "",
+    "text": "x\ny\n",
+    "short": "0\n5\norders 0 1\n",
+    "bad number": "0\n1\norders 0 x\n",
+    "two words": "0\n1\norders 0\n",
+}
+_FIRST = "00000000000000000000"
+TABLE = [
+    Broken("as it was", (*ALL, *BETWEEN), lambda node: None, 2),
+    *(Broken(f"epochs {name}", ALL, inside("leader-epoch-checkpoint", content), 2)
+      for name, content in _EPOCHS.items()),
+    *(Broken(f"identity {name}", ALL[1:], inside("partition.metadata", content), 2)
+      for name, content in _IDENTITIES.items()),
+    *(Broken(f"identity {name} unclean", ("2.8.2", "4.1.1"),
+             both(inside("partition.metadata", _IDENTITIES[name]), unclean), 2)
+      for name in ("empty", "text")),
+    # the same beside the metadata log: the directory going offline ends the node
+    *(Broken(f"first epochs {name}", ("2.4.1", "3.3.2", "4.1.1"),
+             inside("leader-epoch-checkpoint", _EPOCHS[name], "first"), 2)
+      for name in ("of version 7", "bad number")),
+    *(Broken(f"first identity {name}", ("2.8.2", "3.7.2", "4.4.0"),
+             inside("partition.metadata", _IDENTITIES[name], "first"), 2)
+      for name in ("text", "one line")),
+    Broken("first log a directory", ALL, inside(f"{_FIRST}.log", None, "first"), 2),
+    Broken("both epochs of version 7", ALL, both(
+        inside("leader-epoch-checkpoint", b"7\n0\n", "first"),
+        inside("leader-epoch-checkpoint", b"7\n0\n")), 2),
+    # other files of a partition
+    Broken("snapshot torn", ALL, clipped("*.snapshot", 5), 2),
+    Broken("snapshot empty", ALL, clipped("*.snapshot", 0), 2),
+    Broken("snapshot flipped", ALL, turned("*.snapshot", 8), 2),
+    Broken("snapshot too new", ALL, turned("*.snapshot", 0), 2),
+    Broken("snapshot a directory", ALL, inside("*.snapshot", None), 2),
+    Broken("another snapshot a directory", ALL, inside(f"{77:020}.snapshot", None), 2),
+    Broken("snapshot of no number", ALL, inside("abc.snapshot", b""), 2),
+    Broken("txnindex torn", ALL, inside(f"{_FIRST}.txnindex", b"x"), 2),
+    Broken("txnindex zeros", ALL, inside(f"{_FIRST}.txnindex", bytes(34)), 2),
+    Broken("txnindex garbage", ALL, inside(f"{_FIRST}.txnindex", b"\7" * 68), 2),
+    Broken("txnindex a directory", ALL, inside(f"{_FIRST}.txnindex", None), 2),
+    Broken("txnindex alone", ALL, inside(f"{777:020}.txnindex", b"x"), 2),
+    Broken("txnindex of no number", ALL, inside("abc.txnindex", b""), 2),
+    Broken("index a directory", ALL, inside(f"{_FIRST}.index", None), 2),
+    Broken("index torn", ALL, inside(f"{_FIRST}.index", b"xyz"), 2),
+    Broken("index of no number", ALL, inside("abc.index", b""), 2),
+    Broken("timeindex a directory", ALL, inside(f"{_FIRST}.timeindex", None), 2),
+    Broken("timeindex torn", ALL, inside(f"{_FIRST}.timeindex", b"xyz"), 2),
+    Broken("timeindex of no number", ALL, inside("abc.timeindex", b""), 2),
+    Broken("log a directory", ALL, inside(f"{_FIRST}.log", None), 2),
+    Broken("log of no number", ALL, inside("abc.log", b""), 2),
+    Broken("log of a negative number", ALL, inside("-1.log", b""), 2),
+    Broken("log torn", ALL, clipped("*.log", -10), 2),
+    Broken("log torn unclean", ALL, both(clipped("*.log", -10), unclean), 2),
+    Broken("index torn unclean", ALL, both(inside(f"{_FIRST}.index", b"xyz"), unclean), 2),
+    Broken("txnindex torn unclean", ALL,
+           both(inside(f"{_FIRST}.txnindex", b"x"), unclean), 2),
+    Broken("swap a directory", ALL, inside(f"{_FIRST}.log.swap", None), 2),
+    Broken("swap of no number", ALL, inside("abc.log.swap", b""), 2),
+    Broken("swap of an index", ALL, inside(f"{_FIRST}.index.swap", b""), 2),
+    Broken("swap of another file", ALL, inside(f"{_FIRST}.snapshot.swap", b""), 2),
+    Broken("cleaned a directory", ALL, inside(f"{_FIRST}.log.cleaned", None), 2),
+    Broken("cleaned of no number", ALL, inside("abc.log.cleaned", b""), 2),
+    Broken("deleted a directory", ALL, inside(f"{_FIRST}.log.deleted", None), 2),
+    Broken("deleted of no number", ALL, inside("abc.log.deleted", b""), 2),
+    Broken("a folder inside", ALL, inside("notes", None), 2),
+    # small files of the second directory
+    *(Broken(f"{file} {name}", ("2.4.1", "3.3.2", "3.9.1"), text(file, content, "second"), 2)
+      for file in ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint")
+      for name, content in _CHECKPOINTS.items()),
+    *(Broken(f"{file} {name}", ("2.4.1", "3.3.2", "3.9.1"),
+             text(file, _CHECKPOINTS[name], "second"), 2)
+      for file in ("replication-offset-checkpoint", "cleaner-offset-checkpoint")
+      for name in ("of version 7", "bad number")),
+    *(Broken(f"{file} a directory", ALL, folder(file, "second"), 2)
+      for file in ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint",
+                   "replication-offset-checkpoint", "cleaner-offset-checkpoint")),
+    Broken("second meta missing", KRAFT[:3], gone(META, "second"), 2),
+    Broken("second meta empty", ALL, text(META, "", "second"), 2),
+    Broken("second meta version 2", ALL, meta("second", version="2"), 2),
+    Broken("second meta text", ALL, text(META, "hello", "second"), 2),
+    Broken("second meta bad escape", ALL, text(META, "version=1\nnode.id=\\u12\n", "second"), 2),
+    Broken("second meta a directory", ALL, folder(META, "second"), 2),
+    Broken("second meta no node", KRAFT[:3], meta("second", node_id=None), 2),
+    Broken("second meta no cluster", KRAFT[:3], meta("second", cluster_id=None), 2),
+    Broken("second meta other node", KRAFT[:3], meta("second", node_id="4"), 2),
+    Broken("second meta of two nodes", ("2.4.1", "3.3.2", "4.1.1"),
+           both(meta(node_id="1"), meta("second", node_id="4", broker_id="4")), 2),
+    Broken("meta no node in either", (*KRAFT[:3], *BETWEEN), both(
+        meta(node_id=None), meta("second", node_id=None)), 2),
+    Broken("meta no cluster in either", (*KRAFT[:3], *BETWEEN), both(
+        meta(cluster_id=None), meta("second", cluster_id=None)), 2),
+    Broken("meta no version in either", KRAFT[:3], both(
+        meta(version=None), meta("second", version=None)), 2),
+    Broken("meta empty in either", KRAFT[:3], both(text(META, ""), text(META, "", "second")), 2),
+    Broken("mark a directory", ALL, folder(".kafka_cleanshutdown", "second"), 2),
+    Broken("mark garbage", ALL, text(".kafka_cleanshutdown", "x", "second"), 2),
+    Broken("lost+found", ("2.4.1", *KRAFT[:3]), folder("lost+found", "second"), 2),
+    Broken("lock a directory", ("2.4.1", *KRAFT[:3]), folder(".lock", "second"), 2),
+    # the metadata log
+    *(Broken(f"quorum-state {name}", (*KRAFT[:3], *BETWEEN),
+             text("quorum-state", content, "metadata"), 2)
+      for name, content in (("empty", ""), ("garbage", "leader=1"))),
+    *(Broken(f"quorum-state {name}", (*KRAFT[:3], "3.8.1"), change, 2)
+      for name, change in (
+          ("cut", cut(lambda node: node.metadata / "quorum-state", -20)),
+          ("a list", text("quorum-state", "[]", "metadata")),
+          ("null", text("quorum-state", "null", "metadata")),
+          ("no version", quorum(data_version=...)),
+          ("version 1", quorum(data_version=1)),
+          ("version 2", quorum(data_version=2)),
+          ("no epoch", quorum(leaderEpoch=...)),
+          ("epoch text", quorum(leaderEpoch="x")),
+          ("voters null", quorum(currentVoters=None)),
+          ("a directory", folder("quorum-state", "metadata")),
+      )),
+    *(Broken(f"metadata {name}", (*KRAFT[:3], *BETWEEN), change, 2)
+      for name, change in (
+          ("snapshot flipped", flipped(newest_snapshot, 170)),
+          ("snapshot header flipped", flipped(newest_snapshot, 70)),
+          ("snapshot of another magic", flipped(newest_snapshot, 16)),
+          ("snapshot empty", cut(newest_snapshot, 0)),
+          ("feature 99", records(feature("metadata.version", 99))),
+          ("record unknown", records(metadata_log.framed(200, 0, b"\0"))),
+      )),
+    *(Broken(f"metadata {name}", KRAFT[:3], change, 2)
+      for name, change in (
+          ("snapshot torn", cut(newest_snapshot, -30)),
+          ("snapshot in half", cut(newest_snapshot, 200)),
+          ("record version 99", records(metadata_log.framed(2, 99, b"\0"))),
+          ("record empty", records(b"")),
+          ("topic twice", records(metadata_log.topic("t", 5), metadata_log.topic("t", 5))),
+          ("topic removed", records(metadata_log.remove_topic(77))),
+          ("feature unknown", records(feature("colour.version", 1))),
+          ("epochs of version 7", text("leader-epoch-checkpoint", "7\n0\n", "metadata")),
+          ("epochs bad number", text("leader-epoch-checkpoint", "0\n1\nx y\n", "metadata")),
+          ("identity empty", text("partition.metadata", "", "metadata")),
+          ("identity text", text("partition.metadata", "hello", "metadata")),
+          ("identity one line", text("partition.metadata", "version: 0\n", "metadata")),
+          ("other topic", text("partition.metadata", f"version: 0\n{_ID}", "metadata")),
+          ("log gone", gone("__cluster_metadata-0")),
+          ("bootstrap empty", text("bootstrap.checkpoint", "")),
+          ("bootstrap garbage", text("bootstrap.checkpoint", "x" * 300)),
+      )),
+    # rights
+    *(Broken(f"{name} unreadable", ("2.4.1", "3.3.2", "3.9.1", "4.4.0"), denied(name), 2, True)
+      for name in ("partition.metadata", "leader-epoch-checkpoint", "*.snapshot", "*.txnindex",
+                   "*.timeindex", "*.index", "*.log")),
+]  # fmt: skip

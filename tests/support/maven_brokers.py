@@ -1,0 +1,56 @@
+"""Class paths of brokers of any release, from Maven, where the program of `broker/` has none.
+
+They are kept in the user's cache folder; the first time of a release needs Maven and a JDK.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+from broker_box import program
+
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>kdump.broker</groupId><artifactId>broker-{version}</artifactId><version>1</version>
+<packaging>pom</packaging><dependencies>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_{scala}</artifactId>
+<version>{version}</version></dependency>
+<dependency><groupId>org.slf4j</groupId><artifactId>{logger}</artifactId><version>1.7.30</version></dependency>
+</dependencies></project>
+"""
+_BY_ZOOKEEPER = ("0.", "1.", "2.")
+
+
+def class_path(version: str) -> str:
+    """Give the class path of a release, on which a class Boot starts it."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    directory = cache / "kdump-maven-brokers" / version
+    jars, classes = directory / "classpath.txt", directory / "classes"
+    old = version.startswith(_BY_ZOOKEEPER)
+    if not jars.exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        pom = _POM.format(
+            version=version,
+            scala="2.12" if old else "2.13",
+            logger="slf4j-log4j12" if old else "slf4j-simple",
+        )
+        (directory / "pom.xml").write_text(pom)
+        subprocess.run(
+            ["mvn", "-q", "-B", "dependency:build-classpath", f"-Dmdep.outputFile={jars}"],
+            cwd=directory, check=True, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    if not (classes / "Boot.class").exists():
+        java = program().parent / "java"
+        if old:
+            boot = java / "zk/Boot.java"
+        else:
+            boot = directory / "Boot.java"
+            boot.write_text(
+                "public class Boot { public static void main(String[] a) throws Exception {"
+                " Guard.start(); kafka.Kafka.main(a); } }\n"
+            )
+        subprocess.run(
+            ["javac", "-nowarn", "-d", classes, "-cp", jars.read_text().strip(),
+             java / "common/Guard.java", boot],
+            check=True, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    return f"{classes}:{jars.read_text().strip()}"
