@@ -711,10 +711,23 @@ CATALOGUE: dict[str, Code] = {
         "Find out which directory does not belong here; restore its meta.properties if it does.",
         "Brokers refuse to start over it.",
     ),
-    "meta-properties-missing": _rebuild(
+    "meta-properties-missing": _damage(
         "A data directory of a KRaft broker has no meta.properties.",
-        "Restore the file with its own directory.id before the next start.",
-        "A start takes the directory for a new one, with another directory.id.",
+        "If the volume was not mounted whole, mount it. Else write the file again before the next "
+        "start, with the version, node.id and cluster.id of the other directories or nodes.",
+        "KRaft nodes refuse to start over it.",
+    ),
+    "meta-properties-malformed": _damage(
+        "A meta.properties is not in the form a broker reads, or names no node.",
+        "Write the file again before the next start, with the version, node.id and cluster.id of "
+        "the other directories or nodes.",
+        "Brokers refuse to start over it, or start without the directory.",
+        show=Show.ENTRIES,
+    ),
+    "meta-properties-foreign": _damage(
+        "A meta.properties names another node or cluster than its data directory is of.",
+        "Find out whose the volume is, and mount it there. If only the file is wrong, restore it.",
+        "Brokers refuse to start over it.",
     ),
     "metadata-snapshot-missing": _damage(
         "The cluster metadata log starts above 0 and no snapshot reaches its start.",

@@ -5,6 +5,8 @@ first directory. Most damage is inside a partition of the second.
 """
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 
 import metadata_log
 from broken_nodes import (
@@ -49,33 +51,13 @@ def inside(name: str, content: bytes | None, where: str = "second") -> Change:
     return change
 
 
-def edited(name: str, old: bytes, new: bytes) -> Change:
-    """Replace bytes at a place of a file of a partition: `old` b"" appends."""
-
-    def change(node: Node) -> None:
-        here = min(node.second.glob("orders-*"))
-        path = sorted(here.glob(name))[-1]
-        data = path.read_bytes()
-        path.write_bytes(data + new if not old else data.replace(old, new, 1))
-
-    return change
-
-
-def clipped(name: str, size: int) -> Change:
-    return cut(lambda node: sorted(min(node.second.glob("orders-*")).glob(name))[-1], size)
-
-
-def turned(name: str, at: int) -> Change:
-    return flipped(lambda node: sorted(min(node.second.glob("orders-*")).glob(name))[-1], at)
+def last(name: str) -> Callable[[Node], Path]:
+    """Find the last file of a name in the first partition of the second directory."""
+    return lambda node: max(min(node.second.glob("orders-*")).glob(name))
 
 
 def denied(name: str) -> Change:
-    def change(node: Node) -> None:
-        here = min(node.second.glob("orders-*"))
-        path = sorted(here.glob(name))[-1]
-        chown(os.path.relpath(path, node.first), 0o600)(node)
-
-    return change
+    return lambda node: chown(os.path.relpath(last(name)(node), node.first), 0o600)(node)
 
 
 def unclean(node: Node) -> None:
@@ -142,10 +124,10 @@ TABLE = [
         inside("leader-epoch-checkpoint", b"7\n0\n", "first"),
         inside("leader-epoch-checkpoint", b"7\n0\n")), 2),
     # other files of a partition
-    Broken("snapshot torn", ALL, clipped("*.snapshot", 5), 2),
-    Broken("snapshot empty", ALL, clipped("*.snapshot", 0), 2),
-    Broken("snapshot flipped", ALL, turned("*.snapshot", 8), 2),
-    Broken("snapshot too new", ALL, turned("*.snapshot", 0), 2),
+    Broken("snapshot torn", ALL, cut(last("*.snapshot"), 5), 2),
+    Broken("snapshot empty", ALL, cut(last("*.snapshot"), 0), 2),
+    Broken("snapshot flipped", ALL, flipped(last("*.snapshot"), 8), 2),
+    Broken("snapshot too new", ALL, flipped(last("*.snapshot"), 0), 2),
     Broken("snapshot a directory", ALL, inside("*.snapshot", None), 2),
     Broken("another snapshot a directory", ALL, inside(f"{77:020}.snapshot", None), 2),
     Broken("snapshot of no number", ALL, inside("abc.snapshot", b""), 2),
@@ -164,8 +146,8 @@ TABLE = [
     Broken("log a directory", ALL, inside(f"{_FIRST}.log", None), 2),
     Broken("log of no number", ALL, inside("abc.log", b""), 2),
     Broken("log of a negative number", ALL, inside("-1.log", b""), 2),
-    Broken("log torn", ALL, clipped("*.log", -10), 2),
-    Broken("log torn unclean", ALL, both(clipped("*.log", -10), unclean), 2),
+    Broken("log torn", ALL, cut(last("*.log"), -10), 2),
+    Broken("log torn unclean", ALL, both(cut(last("*.log"), -10), unclean), 2),
     Broken("index torn unclean", ALL, both(inside(f"{_FIRST}.index", b"xyz"), unclean), 2),
     Broken("txnindex torn unclean", ALL,
            both(inside(f"{_FIRST}.txnindex", b"x"), unclean), 2),

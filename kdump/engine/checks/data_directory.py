@@ -9,12 +9,13 @@ from typing import NamedTuple
 from kdump.engine.checks.access import access_findings, status_of
 from kdump.engine.checks.checkpoints import check_checkpoints
 from kdump.engine.checks.files import first_and_more, unknown_files
-from kdump.engine.checks.survey import PartitionFacts, read_properties
+from kdump.engine.checks.identity import meta_properties
+from kdump.engine.checks.survey import PartitionFacts
 from kdump.engine.checks.surveyed import Surveyed, is_data_directory
 from kdump.engine.reading.damage import at_place
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Place
-from kdump.storage import names, places, properties
+from kdump.storage import names, places
 from kdump.storage.log_dir import LogDir
 from kdump.storage.names import Kind
 
@@ -65,18 +66,6 @@ def check_data_directory(
         yield from check_checkpoints(directory, facts)
     if meta.get("version", "0") == "1":
         yield from _no_metadata(facts)
-
-
-def meta_properties(directory: LogDir) -> tuple[dict[str, str], list[Finding]]:
-    """Read `meta.properties`, empty where it is not there, and say what is wrong with it (X5)."""
-    path = os.path.join(directory.path, names.META_PROPERTIES)
-    if not places.lexists(path):
-        return {}, []
-    place = Place(None, None, None, path)
-    found, reported = read_properties(place, properties.parse_meta_properties)
-    if found is None:
-        return {}, reported
-    return {name: value for name, value in found.values.items() if value is not None}, reported
 
 
 def _listing(directory: LogDir, facts: Sequence[PartitionFacts]) -> Iterator[Finding]:

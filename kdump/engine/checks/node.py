@@ -6,7 +6,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from kdump.engine.checks.data_directory import Member, check_data_directory, meta_properties
+from kdump.engine.checks.data_directory import Member, check_data_directory
+from kdump.engine.checks.identity import check_identity, meta_properties
 from kdump.engine.checks.replicas import check_replicas, live_in, other_topic_id
 from kdump.engine.checks.survey import PartitionFacts
 from kdump.engine.checks.surveyed import Surveyed, is_data_directory
@@ -31,6 +32,7 @@ def check_directories(
         if is_data_directory(one.directory):
             yield from check_data_directory(one.directory, one.facts, whole=one.whole)
             members.append(Member(one, meta_properties(one.directory)[0]))
+    yield from check_identity(members, limit, one_node=one_node)
     if one_node:
         yield from _differences(members)
     for group in [members] if one_node else _groups(members):
@@ -56,11 +58,6 @@ def _groups(members: Sequence[Member]) -> list[list[Member]]:
 def _differences(members: Sequence[Member]) -> Iterator[Finding]:
     """Tell where the directories of one broker do not agree whose they are (X5)."""
     named = [member for member in members if member.meta]
-    if named and named[0].meta.get("version") == "1":
-        for member in members:
-            if not member.meta:
-                path = os.path.join(member.path, names.META_PROPERTIES)
-                yield finding("meta-properties-missing", path=path)
     for member in named[1:]:
         first = named[0]
         for what, expected, actual in (

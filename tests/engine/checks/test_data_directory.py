@@ -176,12 +176,14 @@ def test_of_several_ids_the_one_of_most_partitions_is_right(data: DataDirectory,
 # Whose directory ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["version=1\nnode.id=1\n", "version=2\n", "version=1\n"])
+@pytest.mark.parametrize(
+    "text", ["version=1\nnode.id=1\n", "version=2\n", "version=1\n", "", "#\n", "version=0\n"]
+)
 def test_malformed_meta_properties(data: DataDirectory, text: str) -> None:
     data.meta.write_text(text)
     told = findings(data.path)
-    assert {(found.code, found.path) for found in told} == {
-        ("properties-malformed", str(data.meta))
+    assert {(found.code, found.severity.value, found.path) for found in told} == {
+        ("meta-properties-malformed", "damage", str(data.meta))
     }
 
 
@@ -285,6 +287,8 @@ OWN = {
     "replica-not-assigned",
     "meta-properties-differ",
     "meta-properties-missing",
+    "meta-properties-malformed",
+    "meta-properties-foreign",
     "metadata-snapshot-missing",
     "metadata-snapshot-incomplete",
     "checkpoint-malformed",
