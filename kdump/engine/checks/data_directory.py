@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from kdump.engine.checks.access import access_findings, status_of
 from kdump.engine.checks.checkpoints import check_checkpoints
 from kdump.engine.checks.files import first_and_more, unknown_files
 from kdump.engine.checks.identity import meta_properties
 from kdump.engine.checks.survey import PartitionFacts
-from kdump.engine.checks.surveyed import Surveyed, is_data_directory
+from kdump.engine.checks.surveyed import is_data_directory
 from kdump.engine.reading.damage import at_place
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Place
@@ -31,23 +30,6 @@ _EXPECTED = frozenset(
     }
 )
 _NO_PARTITIONS = frozenset({names.REMOTE_LOG_INDEX_CACHE})
-
-
-class Member(NamedTuple):
-    """A data directory among those of its broker, with what its `meta.properties` say."""
-
-    surveyed: Surveyed
-    meta: dict[str, str]
-
-    @property
-    def path(self) -> str:
-        """The directory's path."""
-        return self.surveyed.directory.path
-
-    @property
-    def node_id(self) -> str | None:
-        """The broker, as the directory knows it."""
-        return self.meta.get("node.id", self.meta.get("broker.id"))
 
 
 def check_data_directory(

@@ -22,7 +22,7 @@ from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
-    from kdump.engine.checks.data_directory import Member
+    from kdump.engine.checks.surveyed import Member
     from kdump.findings.finding import Finding
     from kdump.replay.cluster_facts import Partition
     from kdump.replay.cluster_state import ClusterState

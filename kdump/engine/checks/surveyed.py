@@ -27,6 +27,23 @@ class Surveyed(NamedTuple):
     whole: bool = True
 
 
+class Member(NamedTuple):
+    """A data directory among those of its broker, with what its `meta.properties` say."""
+
+    surveyed: Surveyed
+    meta: dict[str, str]
+
+    @property
+    def path(self) -> str:
+        """The directory's path."""
+        return self.surveyed.directory.path
+
+    @property
+    def node_id(self) -> str | None:
+        """The broker, as the directory knows it."""
+        return self.meta.get("node.id", self.meta.get("broker.id"))
+
+
 def is_data_directory(directory: LogDir) -> bool:
     """Whether a broker kept its data here, rather than that someone put partitions together."""
     kinds = {names.parse(os.path.basename(path)).kind for path in directory.files}
