@@ -60,6 +60,8 @@ class Settings(NamedTuple):
     dedupe_load_factor: float = 0.9
     cleaner_threads: int = 1
     retention_check_ms: int = 300_000
+    compression_type: str = "producer"
+    timestamp_type: str = "CreateTime"
     topic_is_known: bool = False  # a whole metadata log has the topic: what it lacks is not set
 
     @property
@@ -118,6 +120,9 @@ def read_topic_config(text: str) -> TopicConfig:
     if config.name not in TOPIC_CONFIGS:
         known = ", ".join(sorted(TOPIC_CONFIGS))
         raise ValueError(f"is not one of the topic settings that kdump uses: {known}")
+    words = _WORDS.get(config.name)
+    if words is not None and not set(config.value.split(",")) <= set(words):
+        raise ValueError(f"has a value that {config.name} does not accept: use {', '.join(words)}")
     if not Settings().of_topic({config.name: config.value}).stated:
         raise ValueError(f"has a value that {config.name} does not accept")
     return config
@@ -192,6 +197,8 @@ _NAMES: tuple[tuple[str, str, int], ...] = (
     ("log.cleaner.threads", "cleaner_threads", 1),
     ("log.retention.check.interval.ms", "retention_check_ms", 1),
     ("log.cleanup.policy", "cleanup_policy", 1),
+    ("compression.type", "compression_type", 1),
+    ("log.message.timestamp.type", "timestamp_type", 1),
     ("log.cleaner.enable", "cleaner_enabled", 1),
     ("log.cleaner.min.cleanable.ratio", "min_cleanable_dirty_ratio", 1),
     ("log.cleaner.io.buffer.load.factor", "dedupe_load_factor", 1),
@@ -227,10 +234,18 @@ _TOPIC_NAMES: tuple[tuple[str, str, int], ...] = (
     ("max.compaction.lag.ms", "max_compaction_lag_ms", 1),
     ("delete.retention.ms", "delete_retention_ms", 1),
     ("cleanup.policy", "cleanup_policy", 1),
+    ("compression.type", "compression_type", 1),
+    ("message.timestamp.type", "timestamp_type", 1),
     ("remote.storage.enable", "tiered", 1),
     ("remote.log.copy.disable", "remote_copy_disabled", 1),
     ("min.cleanable.dirty.ratio", "min_cleanable_dirty_ratio", 1),
 )
+#: Settings that are words, with those that a controller accepts.
+_WORDS = {
+    "cleanup.policy": ("compact", "delete", ""),
+    "compression.type": ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"),
+    "message.timestamp.type": ("CreateTime", "LogAppendTime"),
+}
 #: Settings of a topic that kdump goes by.
 TOPIC_CONFIGS = frozenset(name for name, _, _ in _TOPIC_NAMES)
 #: Settings of a broker that kdump goes by.

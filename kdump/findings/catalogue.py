@@ -355,7 +355,7 @@ CATALOGUE: dict[str, Code] = {
         reindex="index,timeindex",
     ),
     "offset-index-empty": _note(
-        "The offset index of a sealed segment is empty, though its neighbours have entries.",
+        "The offset index of a sealed segment is empty, though its log is long enough for entries.",
         "Nothing: lookups are right but scan the log from its start; reindex makes them fast.",
         "A fetch reads the segment from its start on.",
     ),
@@ -798,6 +798,28 @@ CATALOGUE: dict[str, Code] = {
         "A batch is over the limit of its topic or broker.",
         "Nothing; the topic may have had another limit.",
         "Brokers serve it; a leader would refuse to take it again.",
+    ),
+    "compression-type-differs": _note(
+        "Batches are compressed in another way than compression.type asks for.",
+        "Nothing if the setting was changed; else find out who writes past the leader.",
+        "None for readers.",
+    ),
+    "timestamp-type-differs": _note(
+        "Batches have another timestamp type than message.timestamp.type asks for.",
+        "Nothing if the setting was changed; else find out who writes past the leader.",
+        "Retention and lookups by time use the times as they are stored.",
+    ),
+    "segment-over-limit": _note(
+        "A segment is larger than segment.bytes.",
+        "Nothing; the limit may have been lowered since.",
+        "None for readers; retention deletes whole segments only.",
+        show=Show.NOTHING,
+    ),
+    "index-over-limit": _note(
+        "An index is larger than segment.index.bytes.",
+        "Nothing; the limit may have been lowered since.",
+        "None for readers.",
+        show=Show.NOTHING,
     ),
     "record-time-limit": _note(
         "A record's time is further from its append than the settings allow.",

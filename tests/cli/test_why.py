@@ -45,6 +45,7 @@ def test_table_on_a_terminal(data: Path) -> None:
         ("retention.ms", "is not a setting"),
         (":retention.ms=1", "is not a setting"),
         ("retention.mss=1", "is not one of the topic settings"),
+        ("compression.type=zip", "does not accept: use producer, uncompressed"),
         ("retention.ms=7d", "has a value that retention.ms does not accept"),
     ],
 )

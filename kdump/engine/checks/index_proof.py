@@ -40,7 +40,7 @@ class IndexProof(Check):
         super().__init__(partition)
         self._proof: Proof | None = None
         self._times = TimeIndexes(partition)
-        self._spacing = Spacing()
+        self._spacing = Spacing(partition)
 
     def begin(self, segment: SegmentScan) -> Iterator[Finding]:
         """Read both indexes, before the log's size is taken."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.engine.checks.entry_reports import EntryReports, Judged
+from kdump.engine.checks.missing_segments import COMPACTED_TOPICS
 from kdump.engine.reading.check import Reported, RestsOn
 from kdump.engine.reading.damage import at_place
 from kdump.kernels import columns as c
@@ -15,7 +16,7 @@ from kdump.storage.names import Kind
 if TYPE_CHECKING:
     from kdump.engine.checks.answers import Answers, Wrong
     from kdump.engine.checks.proof import BadEntry, Proof
-    from kdump.engine.reading.partition_scan import SegmentScan
+    from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.finding import Finding
 
 
@@ -53,6 +54,7 @@ def offset_index_reports(proof: Proof, answers: Answers) -> Iterator[Reported]:
         yield reports.beyond(beyond)
 
 
+_OPENINGS = 2  # a segment is opened when it is made, and by a restart or two
 _EMPTY_FACTOR = 3  # an index is empty for no reason if its log has room for so many entries
 _MESSAGES = {
     c.NO_BATCH: "No batch starts at position {position:,}, where the entry for offset {offset:,} "
@@ -145,12 +147,19 @@ class Spacing:
     """How far apart entries lie in the segments of a partition.
 
     An empty index is legal: a segment that was compacted, or written in a few large appends, has
-    few entries or none (I9). So it is a note, and only where the neighbours are dense.
+    few entries or none (I9). So it is a note, where the neighbours are dense or where the log is
+    longer than the interval and no cleaner wrote it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, partition: PartitionScan) -> None:
+        self._interval = partition.settings.index_interval_bytes
+        self._source = partition.settings.source("index_interval_bytes")
+        self._cleaned = partition.cleaned_to()
+        policy = partition.settings.cleanup_policy
+        self._compacted = "compact" in policy or partition.target.topic in COMPACTED_TOPICS
         self._densest: int | None = None  # bytes of log an entry
         self._empty: list[tuple[int, Finding]] = []
+        self._shown: list[int] = []  # segments of which it is told in any case
 
     def add(self, proof: Proof) -> None:
         """Take in one segment."""
@@ -162,11 +171,24 @@ class Spacing:
             self._densest = spacing if self._densest is None else min(self._densest, spacing)
         elif not index.entries and not segment.active:
             message = f"No entry stands for the {segment.end_position:,} bytes of the log."
+            # The first entry is that of the first append that starts beyond the interval, and a
+            # restart in between begins to count again.
+            expected = proof.last_position > _OPENINGS * self._interval
+            is_cleaned = self._compacted or segment.base_offset < self._cleaned
+            if expected and not is_cleaned:
+                self._shown.append(segment.base_offset)
+                message += (
+                    f" With index.interval.bytes={self._interval:,} ({self._source}) there is one, "
+                    "unless the segment was written in one large append, as by a follower, over "
+                    "several restarts, or under another setting."
+                )
             empty = at_place("offset-index-empty", segment.place, path=index.path, message=message)
             self._empty.append((segment.end_position, empty))
 
     def end(self) -> Iterator[Finding]:
-        """Name the empty ones whose logs have room for several entries."""
+        """Name the empty ones whose logs have room for entries."""
         densest = self._densest
-        if densest is not None:
-            yield from (empty for size, empty in self._empty if size >= _EMPTY_FACTOR * densest)
+        for size, empty in self._empty:
+            is_long = densest is not None and size >= _EMPTY_FACTOR * densest
+            if is_long or empty.segment in self._shown:
+                yield empty

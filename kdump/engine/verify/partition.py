@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kdump.broker.versions import NEWEST
+from kdump.engine.checks.batch_types import BatchTypes
 from kdump.engine.checks.files import Files
 from kdump.engine.checks.folding import fold
 from kdump.engine.checks.framing import Framing
@@ -24,6 +25,7 @@ from kdump.engine.checks.limits import Limits
 from kdump.engine.checks.pre08 import Pre08Counts, scan_pre08
 from kdump.engine.checks.producers import Producers
 from kdump.engine.checks.rolling import Rolling
+from kdump.engine.checks.size_limits import SizeLimits
 from kdump.engine.checks.survey import Survey
 from kdump.engine.checks.transactions import ControlBatches
 from kdump.engine.reading.partition_scan import Judge, LeaveOut, PartitionScan
@@ -168,6 +170,8 @@ def checks_of(partition: PartitionScan) -> list[Check]:
         Files(partition),
         Rolling(partition),
         Limits(partition),
+        BatchTypes(partition),
+        SizeLimits(partition),
     ]
 
 

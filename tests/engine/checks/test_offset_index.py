@@ -20,6 +20,7 @@ from segments import (
 )
 
 from kdump.broker.index_search import find_offset
+from kdump.broker.settings import TOPIC, Settings
 from kdump.findings.finding import Severity
 from kdump.storage.offset_index import OffsetIndex
 
@@ -217,6 +218,23 @@ def test_an_emptied_index_is_a_note_where_the_neighbours_are_dense(sound: Path) 
     assert found.severity is Severity.NOTE
     write(sound, ACTIVE, "index", b"")  # now no segment says how dense entries are here
     assert checked(sound) == ()
+
+
+def test_an_emptied_index_is_a_note_where_the_log_is_long_enough(tmp_path: Path) -> None:
+    """Also where all are empty, so that no neighbour tells how dense entries are."""
+    directory = write_partition(tmp_path, {0: batches(0, 150), 150: batches(150, 300), 300: []})
+    for base in (0, 150):
+        write(directory, base, "index", b"")
+    size = len(read(directory, 0, "log"))
+    assert checked(directory, settings=Settings()) == ()
+    asked = Settings().given(TOPIC, {"index_interval_bytes": size // 3})
+    found = checked(directory, settings=asked)
+    assert [(one.code, one.segment) for one in found] == [
+        ("offset-index-empty", 0), ("offset-index-empty", 150),
+    ]  # fmt: skip
+    assert f"With index.interval.bytes={size // 3:,} (topic) there is one" in found[0].message
+    # A cleaner writes large buffers, and the index of a compacted segment is sparse.
+    assert checked(directory, settings=asked.given(TOPIC, {"cleanup_policy": "compact"})) == ()
 
 
 def test_so_are_old_entries_of_higher_offsets_at_lower_positions(sound: Path) -> None:

@@ -1,0 +1,47 @@
+"""Segments and indexes against the sizes that were stated for them."""
+
+from pathlib import Path
+
+from segments import batches, checked, write, write_partition
+
+from kdump.broker.settings import OPTION, TOPIC, Settings
+
+
+def test_what_is_over_a_stated_limit_is_a_note(tmp_path: Path) -> None:
+    directory = write_partition(
+        tmp_path, {0: batches(0, 60), 60: batches(60, 90), 90: batches(90, 180)}
+    )
+    sizes = {
+        end: sorted(path.stat().st_size for path in directory.glob(f"*.{end}"))
+        for end in ("log", "index")
+    }
+
+    def told(source: str = TOPIC, **values: int) -> list[tuple[str, str, object, object]]:
+        found = checked(directory, settings=Settings().given(source, values))
+        found = [one for one in found if one.code != "roll-unexplained"]
+        assert all(one.severity.value == "note" for one in found)
+        return [(one.code, Path(one.path).name, one.expected, one.actual) for one in found]
+
+    largest = sizes["log"][-1]
+    assert told(segment_bytes=largest) == []
+    first = f"{0:020}.log"
+    assert told(segment_bytes=sizes["log"][0]) == [
+        ("segment-over-limit", first, sizes["log"][0], largest)
+    ]
+    newest = f"{90:020}.log"
+    assert told(OPTION, segment_bytes=largest - 1) == [
+        ("segment-over-limit", newest, largest - 1, largest)
+    ]
+    indexes = sizes["index"]
+    timed = max(path.stat().st_size for path in directory.glob("*.timeindex"))
+    assert told(index_size_max_bytes=timed) == []
+    ((code, _, expected, actual),) = told(index_size_max_bytes=indexes[0])
+    assert (code, expected, actual) == ("index-over-limit", indexes[0], timed)
+
+
+def test_nothing_is_told_without_a_stated_limit(tmp_path: Path) -> None:
+    directory = write_partition(tmp_path, {0: batches(0, 60)})
+    write(directory, 0, "index", bytes(8))
+    limits = {"segment_bytes": 1, "index_size_max_bytes": 1}
+    codes = {one.code for one in checked(directory, settings=Settings()._replace(**limits))}
+    assert not codes & {"segment-over-limit", "index-over-limit"}
