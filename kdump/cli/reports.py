@@ -194,9 +194,25 @@ class SalvageReport(Report):
         self._partitions: list[str] = []
         self._conflicts = 0
         self._unnamed: list[str] = []
+        self._is_short = self._is_table = False
+
+    def sink(self, form: str, page: Page) -> Sink | None:
+        """Leave the form of output as it is."""
+        self._is_table = form == "table"
+        return super().sink(form, page)
 
     def takes(self, item: Result) -> bool:
-        """Take note of the partitions, and of what is not decided."""
+        """Take note of the partitions, and of what is not decided; print commands as they come."""
+        if isinstance(item, Row) and item.row == "salvage-step":
+            if not self.quiet:
+                self.messages.line(f"kdump: {item.fields['text']}")
+                self.messages.line(f"  {item.fields['command']}")
+            return not self._is_table
+        if isinstance(item, Row) and item.row == "group-offsets":
+            self.messages.line(_applied_words(item.fields))
+            return not self._is_table
+        if isinstance(item, Finding) and item.code == "produced-short":
+            self._is_short = True
         if isinstance(item, Row) and item.row == "salvaged":
             self._partitions.append(f"{item.fields['topic']}-{item.fields['partition']}")
             conflicts: Any = item.fields["conflicts"]
@@ -206,7 +222,9 @@ class SalvageReport(Report):
         return True
 
     def status(self, reached: int) -> int:
-        """Say what comes next."""
+        """Say what comes next. A run that is not finished is no matter of findings alone."""
+        if self._is_short and reached == status.FINDINGS:
+            reached = status.NOT_DONE
         if self._is_check or self.quiet or not self._partitions or not is_terminal(sys.stderr):
             return reached
         if self._unnamed:
@@ -238,6 +256,39 @@ def _produced(options: SalvageOptions) -> list[str]:
         plan = ("--all-groups", "--reset-offsets", "--from-file", f"{state}.groups.csv")
         lines.append(f"To give groups their offsets: {format_command((*tool, *plan, '--execute'))}")
     return lines
+
+
+#: Why an offset of a group was not committed, in words.
+_NOT_APPLIED = {
+    "planned": "only written to the file: --apply-groups commits them",
+    "has-members": "the group has members at work",
+    "moved": "another offset was committed since",
+    "failed": "a broker refused",
+    "ended": "removed before, as by expiry or by hand: --groups-at gives those of a time",
+    "gone": "removed with the topic, and no longer in the log",
+    "committed-since": "committed after the deletion",
+    "pending": "in a transaction that did not end",
+    "share-group": "of a share group",
+    "not-produced": "their partition was not produced whole",
+}
+
+
+def _applied_words(fields: dict[str, Any]) -> str:
+    """Say how many offsets of groups were committed, and why others were not."""
+    from kdump.output.amounts import time_text
+
+    applied, left = fields["applied_count"], fields["not_applied_count"]
+    words = f"kdump: offsets of groups: {applied:,} applied, {left:,} not applied"
+    why = [
+        f"{count:,} {_NOT_APPLIED[word]}"
+        for word, count in fields["outcomes"].items()
+        if word in _NOT_APPLIED
+    ]
+    words += f" ({'; '.join(why)})" if why else ""
+    if fields["as_of"] != "now":
+        before = "before the deletion, " if fields["as_of"] == "deletion" else "of "
+        words += f"; as they were {before}{time_text(fields['as_of_ms'])}"
+    return words
 
 
 _STEPS_SHOWN = 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +12,7 @@ from kdump.cli.options import (
     FILE_PATH,
     INT64,
     RATE,
+    TIME,
     shared_options,
     topic_configs_option,
     version_option,
@@ -88,6 +90,11 @@ _BROKER = under("For which broker")
     "--apply-groups",
     help="Commit them in the cluster, too, for groups that have no members at work.",
 )
+@_CLUSTER(
+    "--groups-at",
+    type=TIME,
+    help="Offsets as of this time. Default: from before the deletion of a deleted topic, else now.",
+)
 @topic_configs_option(_BROKER)
 @version_option(_BROKER, "What starts on the result. Default: the newest.")
 @shared_options(on_spark=False)
@@ -158,8 +165,15 @@ def salvage(
             raise UsageError("--out and --produce exclude each other")
         if produce is None:
             asked["client_properties"] = client_properties
-            for name in ("resume", "rate", "client_properties", "groups", "apply_groups"):
-                if asked[name]:
+            for name in (
+                "resume",
+                "rate",
+                "client_properties",
+                "groups",
+                "apply_groups",
+                "groups_at",
+            ):
+                if asked[name] not in (None, False):
                     raise UsageError(f"--{name.replace('_', '-')} goes with --produce")
             del asked["client_properties"]
         elif keep_offsets:
@@ -174,11 +188,13 @@ def salvage(
         if client_properties is not None:
             asked["client_settings"] = read_client_properties(client_properties)
         asked["groups"] |= asked["apply_groups"]
+        if asked["groups_at"] is not None and not asked["groups"]:
+            raise UsageError("--groups-at goes with --groups or --apply-groups")
     if topic_map is not None:
         asked["names"] = read_topic_map(topic_map)
     if produce is not None and asked["resume"] is None:
         asked["resume"] = default_state(paths, asked)
-    options = SalvageOptions(**asked)
+    options = SalvageOptions(**asked, command=("kdump", *sys.argv[1:]))
     progress = Progress()
     report = SalvageReport(options, is_check=manifest is not None)
     results = Results(writing, inputs=paths, report=report, tally=PlannedTally(progress))

@@ -45,10 +45,11 @@ class SentRecord(NamedTuple):
 
 
 class TopicFacts(NamedTuple):
-    """What the cluster says of a topic."""
+    """What the cluster says of a topic; brokers before 2.8 have no topic ids."""
 
     partitions: int
     settings: Mapping[str, str]
+    topic_id: str | None = None
 
 
 class ClusterError(KdumpError):
@@ -124,6 +125,7 @@ class Cluster:
 
     def topic(self, name: str) -> TopicFacts | None:
         """Ask for a topic; None where there is none."""
+        from confluent_kafka import TopicCollection
         from confluent_kafka.admin import ConfigResource
 
         # All of them: asked for by its name, a topic may be made by the question.
@@ -137,7 +139,13 @@ class Cluster:
             answers = admin.describe_configs([asked], request_timeout=ANSWER_SECONDS)
             return {one.name: str(one.value) for one in answers[asked].result().values()}
 
-        return TopicFacts(len(found[name].partitions), self._ask(settings))
+        def topic_id() -> str | None:
+            answers = admin.describe_topics(TopicCollection([name]), request_timeout=ANSWER_SECONDS)
+            # Kafka writes ids in the alphabet of base64 that is safe in file names.
+            found = str(answers[name].result().topic_id).replace("+", "-").replace("/", "_")
+            return None if found.strip("A=") == "" else found
+
+        return TopicFacts(len(found[name].partitions), self._ask(settings), self._ask(topic_id))
 
     def admin(self) -> AdminClient:
         """Make a client of the cluster's administration."""

@@ -325,6 +325,22 @@ CATALOGUE: dict[str, Code] = {
         "Nothing; no broker made this directory.",
         "Brokers load such a directory, and no client can ask for it.",
     ),
+    "file-not-held": _note(
+        "A file of a copy is not kept open while the salvage runs.",
+        "Raise the limit of open files (ulimit -n), or keep the directory with hard links.",
+        "If a broker deletes the file before it was read, its records are missing from the result.",
+    ),
+    "source-is-target": _note(
+        "The cluster itself keeps the topic in this directory, so it is not a source.",
+        "Nothing; name a directory that has other copies if records are missing.",
+        "What is produced arrives in this directory.",
+    ),
+    "produced-short": _damage(
+        "Fewer records were produced than were planned.",
+        "Type the same command again with a path that still has the copies.",
+        "The partition is not marked as done, and its groups get no offsets.",
+        show=Show.NOTHING,
+    ),
     "pre08-gap": _damage(
         "0.7 segments do not join: one does not start where the one before it ends.",
         "A 0.7 broker refuses to start here; find the missing file.",

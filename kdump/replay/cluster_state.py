@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.messages.records import UNKNOWN_TYPE, Decoded
 from kdump.replay import cluster_facts as c
@@ -21,11 +21,19 @@ _ZK_STATES = {0: "none", 1: "pre-migration", 2: "migration", 3: "post-migration"
 Table = dict[Any, Any]
 
 
+class LastOfTopic(NamedTuple):
+    """Settings of a topic that was deleted, and how many replicas each of its partitions had."""
+
+    settings: dict[str, str]
+    replicas: dict[int, int]
+
+
 class ClusterState:
     """What the records so far come to.
 
     Topics and partitions go by topic id, `ids` by name; `removed` are the topics that were deleted,
-    by id. `last_ms` is the time of the newest record, and `next_offset` where the log goes on.
+    by id, and `last_of_removed` what they were like then. `last_ms` is the time of the newest
+    record, and `next_offset` where the log goes on.
     `complete`: no record is missing of which the state might depend; `unknown` counts records of
     types that are not known here. Each change is told to `on_change`.
     """
@@ -46,6 +54,7 @@ class ClusterState:
         self.producer_ids: dict[str, c.ProducerIds] = {}
         self.migration: dict[str, c.ZkMigration] = {}
         self.removed: dict[str, c.Topic] = {}
+        self.last_of_removed: dict[str, LastOfTopic] = {}
         self.last_ms = -1
         self.next_offset = 0
         self.complete = True
@@ -156,9 +165,11 @@ class ClusterState:
         self.last_ms = max(before.last_ms, at.time_ms)
         self.unknown += before.unknown
         self.removed = before.removed
+        self.last_of_removed = before.last_of_removed
         for topic_id, topic in before.topics.items():
             if topic_id not in self.topics:
                 self.removed[topic_id] = topic._replace(deleted_ms=at.time_ms)
+                before._remember(topic)
         if self._on_change is not None:
             for change in changes_between(before, self, at):
                 self._on_change(change)
@@ -246,6 +257,8 @@ class ClusterState:
         topic_id = said["topicId"]
         topic = self.topics.get(topic_id)
         known = topic or c.Topic("", topic_id, 0, None, None)
+        if topic is not None:
+            self._remember(topic)
         self.removed[topic_id] = known._replace(deleted_ms=at.time_ms, deleted_offset=at.offset)
         self._drop(self.topics, topic_id, at)
         partitions = self.partitions.get(topic_id, {})
@@ -258,6 +271,15 @@ class ClusterState:
             for key in list(of_topic):
                 self._drop(of_topic, key, at)
             self.configs.pop(("topic", topic.topic), None)
+
+    def _remember(self, topic: c.Topic) -> None:
+        """Keep what a topic was like before it goes."""
+        settings = self.settings("topic", topic.topic)
+        replicas = {
+            number: len(one.replicas)
+            for number, one in self.partitions.get(topic.topic_id, {}).items()
+        }
+        self.last_of_removed[topic.topic_id] = LastOfTopic(settings, replicas)
 
     def _create_partition(self, said: Fields, at: Moment) -> None:
         topic_id, number = said["topicId"], said["partitionId"]

@@ -95,6 +95,17 @@ class Commit(NamedTuple):
     source_offset: int
 
 
+class EndedCommit(NamedTuple):
+    """A committed offset that a tombstone removed; None where only the tombstone is left."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int | None
+    topic_id: str | None
+    ended_ms: int
+
+
 class GroupsRead(NamedTuple):
     """What could be read of one partition's groups, those asked for, and how many records not."""
 
@@ -102,6 +113,7 @@ class GroupsRead(NamedTuple):
     commits: tuple[Commit, ...]
     topic_names: dict[str, str]  # by id, as these records tell them
     unreadable: int
+    ended: tuple[EndedCommit, ...] = ()
 
 
 class CommitKey(NamedTuple):
@@ -128,6 +140,7 @@ def read_groups(log: OffsetsLog, wanted: Callable[[str], bool]) -> GroupsRead:
 class _Reader:
     def __init__(self, log: OffsetsLog, wanted: Callable[[str], bool]) -> None:
         self._log = log
+        self._wanted = wanted
         names = {group: text_of(group) for group in log.groups()}
         self._names = {group: name for group, name in names.items() if wanted(name)}
         self._unreadable = log.unknown
@@ -149,7 +162,20 @@ class _Reader:
             tuple(sorted(commits, key=_order)),
             self._topic_names,
             self._unreadable,
+            tuple(self._ended()),
         )
+
+    def _ended(self) -> Iterator[EndedCommit]:
+        """Yield the removed commits of groups that are wanted, also of groups that are no more."""
+        for key, ended in self._log.ended.items():
+            names = commit_key(key)
+            if names is None or not self._wanted(names.group):
+                continue
+            for stored, ended_ms in ended:
+                read = None if stored is None else _value_of(stored[2])
+                offset = None if read is None else read["offset"]
+                topic_id = None if read is None else read.get("topicId")
+                yield EndedCommit(*names, offset, topic_id, ended_ms)
 
     def _commits(self, stored: dict[bytes, Stored], producer_id: int | None) -> Iterator[Commit]:
         for key, (at, time_ms, value) in stored.items():

@@ -42,6 +42,7 @@ FAMILIES: dict[int, str] = {
 }
 #: Types of the record that is the group itself: its tombstone ends the group.
 _GROUPS = frozenset((2, 3, 11, 17))
+_ENDED_OF_KEY = 8  # commits that tombstones removed, of one key
 _ENDED_KEPT = 10_000  # groups that ended, before those without commits are forgotten
 
 
@@ -79,15 +80,20 @@ class OffsetsLog(OffsetHoles):
     `until_ms`: records above that time are passed over, and so are those of all groups but the one
     whose keys begin with `only` (see `keys_of`). `commits` and `pending` are by key, those of type
     0 as if they were of type 1, the latter by producer id; `records` are all others, by group.
-    `unknown` counts records of types that nobody knows.
+    `unknown` counts records of types that nobody knows. `ended` has, if asked for, the commits that
+    tombstones removed, by key in the order of the log, each with the time of its tombstone.
     """
 
-    def __init__(self, until_ms: int | None = None, only: bytes = b"") -> None:
+    def __init__(
+        self, until_ms: int | None = None, only: bytes = b"", *, keeps_ended: bool = False
+    ) -> None:
         super().__init__()
         self.commits: dict[bytes, Stored] = {}
         self.pending: dict[int, dict[bytes, Stored]] = {}
         self.records: dict[bytes, dict[bytes, Stored]] = {}
         self.unknown = 0
+        self.ended: dict[bytes, list[tuple[Stored | None, int]]] = {}
+        self._keeps_ended = keeps_ended
         self._until_ms = until_ms
         self._only = only
         self._waiting: defaultdict[bytes, set[int]] = defaultdict(set)  # key -> producers
@@ -215,6 +221,11 @@ class OffsetsLog(OffsetHoles):
     def _end_commit(self, key: bytes, offset: int, time_ms: int) -> Iterator[Change]:
         """Take up a tombstone: what is pending for the key ends with it (G4)."""
         before = self.commits.pop(key, None)
+        if self._keeps_ended:
+            kept = self.ended.setdefault(key, [])
+            if before is not None or not kept:
+                kept.append((before, time_ms))
+                del kept[:-_ENDED_OF_KEY]
         ended = [] if before is None else [before]
         for producer_id in self._waiting.pop(key, ()):
             commits = self.pending[producer_id]

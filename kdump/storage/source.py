@@ -38,6 +38,8 @@ _UNREADABLE_ERRORS = frozenset(
     for name in ("EIO", "ENODATA", "EBADMSG", "EUCLEAN", "EILSEQ")
     if hasattr(errno, name)
 )
+#: Descriptors of files that stay open for a whole run, by path; see `held.py`.
+HELD: dict[str, int] = {}
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _NO_ACCESS_TIME = getattr(os, "O_NOATIME", 0)  # Linux, and only for the file's owner or root
 
@@ -70,9 +72,13 @@ class Source:
             self._open_in_store()
             return
         try:
-            # Asked first, because opening some devices is already an act.
-            _refuse_irregular(self.path, os.stat(self.path))
-            self._fd = _open(self.path)
+            held = HELD.get(self.path)
+            if held is not None:  # its name may be gone
+                self._fd = os.dup(held)
+            else:
+                # Asked first, because opening some devices is already an act.
+                _refuse_irregular(self.path, os.stat(self.path))
+                self._fd = open_for_reading(self.path)
             status = os.fstat(self._fd)
             _refuse_irregular(self.path, status)
         except OSError as error:
@@ -305,7 +311,7 @@ class Source:
         ranges[:] = kept
 
 
-def _open(path: str) -> int:
+def open_for_reading(path: str) -> int:
     """Open without touching the access time where that is allowed; a FIFO cannot hang us."""
     if _NO_ACCESS_TIME:
         try:

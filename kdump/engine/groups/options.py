@@ -15,6 +15,7 @@ class GroupOptions(NamedTuple):
     """What is asked for; the names are those of the command line.
 
     `selection` has topic and partition of committed offsets; `at_ms`: as of that time, inclusive.
+    `ended`: the offsets that tombstones removed as well, in `ended-offset` rows.
     """
 
     selection: Selection = EVERYTHING
@@ -22,6 +23,7 @@ class GroupOptions(NamedTuple):
     group: str | None = None
     at_ms: int | None = None
     history: bool = False
+    ended: bool = False
     broker_version: Version = NEWEST
     decompress_limit: int = DEFAULT_LIMIT
 

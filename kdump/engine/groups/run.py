@@ -30,7 +30,7 @@ from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.rows import Row
 from kdump.replay import groups as offsets_topic
 from kdump.replay import share_state
-from kdump.replay.group_state import Commit, Group, GroupsRead, read_groups
+from kdump.replay.group_state import Commit, EndedCommit, Group, GroupsRead, read_groups
 from kdump.replay.groups import SHARE, OffsetsLog
 from kdump.replay.share_state import ShareLog, SharePartition
 from kdump.storage.targets import Selection, Target, resolve
@@ -91,6 +91,7 @@ def _rows(
 ) -> Iterator[Row | Reported]:
     found: list[tuple[Group, int]] = []
     commits: list[Commit] = []
+    ended: list[EndedCommit] = []
     told_names: dict[str, str] = {}
     for some in items:
         for item, result in work.do(some, replay) if not found else ():
@@ -100,6 +101,7 @@ def _rows(
             yield from result.reported
             found += [(group, item.partition) for group in result.read.groups]
             commits += result.read.commits
+            ended += result.read.ended
             told_names |= result.read.topic_names
     found.sort(key=lambda pair: pair[0].name)
     commits.sort(key=lambda one: (one.group, one.topic, one.partition, one.pending))
@@ -120,6 +122,9 @@ def _rows(
         for member in group.members:
             yield member_row(group, member, topic_names)
     yield from rows
+    for one in ended:
+        if options.selection.admits(one.topic, one.partition):
+            yield Row("ended-offset", one._asdict())
 
 
 def _offset_rows(
@@ -129,7 +134,7 @@ def _offset_rows(
     waiting = {(one.group, one.topic, one.partition) for one in commits if one.pending}
     for commit in commits:
         if options.selection.admits(commit.topic, commit.partition):
-            yield commit_row(
+            row = commit_row(
                 commit,
                 by_name.get(commit.group),
                 marks.of(commit.topic, commit.partition),
@@ -137,6 +142,9 @@ def _offset_rows(
                 keep_ms=keep_ms,
                 broker=options.broker_version,
             )
+            if options.ended:
+                row.fields["topic_id"] = commit.topic_id
+            yield row
 
 
 def _shared(
@@ -176,7 +184,7 @@ def _share_rows(
 
 def replay(item: Item, pace: Pace, *, options: GroupOptions) -> Replayed:
     """Replay one partition of `__consumer_offsets`."""
-    log = OffsetsLog(options.at_ms, options.only)
+    log = OffsetsLog(options.at_ms, options.only, keeps_ended=options.ended)
     records = Records(item, pace, options.decompress_limit, log.lost)
     reported = records.into(log.take)
     read = read_groups(log, options.wants_group)

@@ -25,6 +25,15 @@ _AT_ONCE = 100  # groups
 _NAP_SECONDS = 0.5
 #: What else may come of an offset.
 _DONE_BEFORE, _MOVED, _FAILED = "committed-before", "moved", "failed"
+#: What counts as applied, and the word for what is only written to a file.
+APPLIED, PLANNED = frozenset((COMMITTED, _DONE_BEFORE)), "planned"
+
+
+def left_out_row(place: Place, old: int | None, why: str) -> Row:
+    """Say of an offset why it is not committed."""
+    members: dict[str, object] = dict(place._asdict())
+    members |= {"old_offset": old, "offset": None, "previous_offset": None, "outcome": why}
+    return Row("group-offset", members)
 
 
 class Translated(NamedTuple):

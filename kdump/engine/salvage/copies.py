@@ -10,7 +10,7 @@ import os
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kdump.broker.leader_epochs import NO_EPOCH, EpochSpans, Span
@@ -18,12 +18,15 @@ from kdump.engine.compare.replica import Block, Replica, UnusableRange, first_of
 from kdump.errors import KdumpError, PathError
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
+from kdump.record.frames import Run
 from kdump.record.layout import LARGEST_HEADER
 from kdump.record.partial import last_inside
 from kdump.storage import names, places
+from kdump.storage.file_records import walk
+from kdump.storage.held import size_of
 from kdump.storage.local_log import LocalLog, LogSegment
 from kdump.storage.log_dir import LOG_DIRS
-from kdump.storage.names import Kind
+from kdump.storage.names import Kind, Retirement
 from kdump.storage.properties import read_topic_id
 from kdump.storage.targets import Selection, Target, resolve
 
@@ -39,23 +42,43 @@ _LIKELY_OFFSETS = 1 << 20  # a broken batch that claims more is not believed
 
 @dataclass(frozen=True)
 class Found:
-    """Where a copy lies: a partition directory, or one log in it."""
+    """Where a copy lies: a partition directory, or one log in it.
+
+    `listed` is the directory as it was when the copy was found: a broker may rename it, or delete
+    it, while other copies are read.
+    """
 
     path: str
     directory: str
     topic: str | None
     partition: int | None
+    listed: LocalLog | None = field(default=None, compare=False, repr=False, kw_only=True)
 
     @property
     def is_file(self) -> bool:
         """Whether it is one log that lies apart."""
         return self.path != self.directory
 
+    @property
+    def retirement(self) -> Retirement | None:
+        """Why its directory is not that of a live partition; None where it is."""
+        name = names.parse_directory(os.path.basename(self.directory))
+        return None if name is None else name.retirement
+
+    def log(self) -> LocalLog:
+        """The directory as it was listed."""
+        return self.listed or LocalLog.open(self.directory)
+
     def files(self) -> list[str]:
         """The logs that are read."""
         if self.is_file:
             return [self.path]
-        return [str(segment.log) for segment in LocalLog.open(self.path).logs]
+        return [str(segment.log) for segment in self.log().logs]
+
+    def small_files(self) -> list[str]:
+        """The other files that are read, but for those of the data directory."""
+        kinds = (Kind.LEADER_EPOCHS, Kind.PARTITION_METADATA)
+        return [path for name, path in self.log().others if name.kind in kinds]
 
     def planned_bytes(self) -> int:
         """Return how many bytes the logs have, for a plan."""
@@ -147,12 +170,12 @@ def _found(target: Target) -> Iterator[Found]:
         if target.files[0].name.kind is Kind.LOG:
             yield Found(target.path, os.path.dirname(target.path), topic, partition)
         return
-    if target.log is None:
+    if (log := target.log) is None:
         return
-    yield Found(target.path, target.path, topic, partition)
-    for name, path in target.log.retired:
+    yield Found(target.path, target.path, topic, partition, listed=log)
+    for name, path in log.retired:
         if name.kind is Kind.LOG:
-            yield Found(path, target.path, topic, partition)
+            yield Found(path, target.path, topic, partition, listed=log)
 
 
 class Batch(NamedTuple):
@@ -252,7 +275,7 @@ class Copy:
     def _opened(self) -> tuple[str | None, set[int]]:
         """Find its files; return the topic's id and the base offsets."""
         found = self.found
-        log = LocalLog.open(found.directory)
+        log = found.log()
         if found.is_file:
             base = names.parse(os.path.basename(found.path)).base_offset or 0
             log = LocalLog(found.directory, [])
@@ -272,6 +295,21 @@ class Copy:
     def high_watermark(self) -> int:
         """The offset up to which everything was committed, as far as this copy's broker knew."""
         return self.replica.high_watermark or 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether its logs hold no byte, as those of a topic that was just created."""
+        return not any(size_of(str(segment.log)) for segment in self.replica.segments)
+
+    def first_times(self) -> Iterator[int]:
+        """Yield the oldest time in the first block of each log that has one."""
+        for segment in self.replica.segments:
+            if segment.log is None:
+                continue
+            for item in walk(segment.log, limit=self.limit):
+                if isinstance(item, Run):
+                    yield from sorted(at for at in item.batches.base_timestamps if at > 0)[:1]
+                    break
 
     def claimed_end(self) -> int:
         """The offset that the log has reached once, as the files beside it say."""

@@ -29,7 +29,8 @@ class SalvageOptions(NamedTuple):
     stays undecided. `names` are the new names of topics by their old ones, and names of partitions
     of what was carved. `carve`: files are images. `produce` names brokers, `client_settings` are
     librdkafka's, `resume` is the state file, `rate` is in bytes per second. `apply_groups` goes
-    with `groups`.
+    with `groups`; `groups_at` is a time, None: before the deletion of a deleted topic, else now.
+    `command` are the words that were typed, for the commands that are printed.
     """
 
     selection: Selection = Selection()
@@ -52,6 +53,8 @@ class SalvageOptions(NamedTuple):
     rate: int | None = None
     groups: bool = False
     apply_groups: bool = False
+    groups_at: int | None = None
+    command: tuple[str, ...] = ("kdump", "salvage")
 
 
 def read_topic_map(path: str) -> dict[str, str]:

@@ -43,10 +43,18 @@ class Opened(NamedTuple):
             copy.close()
 
 
-def open_copies(item: Item, options: SalvageOptions, progress: Progress) -> Opened:
-    """Open the copies of a partition and read them once: who leads, which epochs there were."""
+def opened_from(item: Item, options: SalvageOptions, progress: Progress) -> list[Copy]:
+    """Open the copies of a partition, which reads the small files beside their logs."""
     pace = Pace(progress.slots, 0, None, progress.tick)
-    copies = [found.opened(pace, options.decompress_limit) for found in item.copies]
+    return [found.opened(pace, options.decompress_limit) for found in item.copies]
+
+
+def open_copies(
+    item: Item, options: SalvageOptions, progress: Progress, copies: list[Copy] | None = None
+) -> Opened:
+    """Read the copies of a partition once: who leads, which epochs there were."""
+    if copies is None:
+        copies = opened_from(item, options, progress)
     try:
         topic_id = _topic_id(item, copies, options)
         survey(copies)
@@ -59,9 +67,16 @@ def open_copies(item: Item, options: SalvageOptions, progress: Progress) -> Open
 
 
 def _topic_id(item: Item, copies: list[Copy], options: SalvageOptions) -> str | None:
-    """Choose the topic id; copies of another topic of the same name are left out, or refused."""
-    ids = sorted({copy.topic_id for copy in copies if copy.topic_id is not None})
+    """Choose the topic id; copies of another topic of the same name are left out, or refused.
+
+    A directory without records does not count: that of a topic that was just created again.
+    """
     asked = options.topic_id
+    if len({copy.topic_id for copy in copies if copy.topic_id is not None}) > 1:
+        retired = [copy for copy in copies if copy.found.retirement is not None]
+        with_records = [copy for copy in copies if copy.topic_id is None or not copy.is_empty]
+        copies[:] = with_records or retired or copies
+    ids = sorted({copy.topic_id for copy in copies if copy.topic_id is not None})
     if len(ids) > 1:
         if asked not in ids:
             of = "; ".join(

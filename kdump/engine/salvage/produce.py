@@ -7,102 +7,276 @@ behind that is read back and compared, and each offset that the cluster gives is
 
 from __future__ import annotations
 
+import os
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kdump.client.cluster import Cluster, Lost, Sender, SentRecord
 from kdump.client.group_offsets import GroupOffsets, Place
 from kdump.engine.find.reset import refused_group
-from kdump.engine.groups.options import GroupOptions
-from kdump.engine.groups.run import groups
-from kdump.engine.salvage.committing import Translated, commit_offsets
-from kdump.engine.salvage.copies import Item
+from kdump.engine.salvage.committing import (
+    APPLIED,
+    PLANNED,
+    Translated,
+    commit_offsets,
+    left_out_row,
+)
+from kdump.engine.salvage.copies import Copy, Item
+from kdump.engine.salvage.former_offsets import NOT_PRODUCED, FormerOffsets, LeftOut, summary_row
 from kdump.engine.salvage.options import SalvageOptions
-from kdump.engine.salvage.partition import Opened, Sums, open_copies, row_of
+from kdump.engine.salvage.partition import Opened, Sums, open_copies, opened_from, row_of
 from kdump.engine.salvage.records import Offered, Visible
 from kdump.engine.salvage.state import GROUPS_ENDING, Arrived, OffsetMap, State
-from kdump.engine.salvage.targets import Target, targets_of
+from kdump.engine.salvage.steps import create_steps, restore_steps
+from kdump.engine.salvage.targets import Missing, Target, targets_of
 from kdump.engine.work.pace import Progress, Throttle
-from kdump.errors import KdumpError, NothingToDo, Refused
+from kdump.errors import KdumpError, PathError, Refused
+from kdump.findings.code import Severity
+from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Row
-from kdump.storage import names
+from kdump.storage import names, places
+from kdump.storage.about import facts_of
 
 _READINGS = 3
+_PATHS_SHOWN = 3
 _FAILURES = 5  # one after the other, with nothing that arrived between
 _MARK_BYTES = 1 << 20  # of a record in so many bytes, or in such a time, the offset is asked for
 _MARK_SECONDS = 0.25
 
 
-class _Commit(NamedTuple):
+class Commit(NamedTuple):
     """What a group had committed."""
 
     offset: int
     group: str
 
 
-Commits = dict[tuple[str, int], list[_Commit]]
+Commits = dict[tuple[str, int], list[Commit]]
 
 
 class _Prepared(NamedTuple):
     opened: Opened
     visible: Visible
     row: Row
+    planned_count: int  # the most records that were ever to be produced
+
+
+class _Source(NamedTuple):
+    """A partition with its copies open: by the name that its topic is to have."""
+
+    topic: str
+    item: Item
+    copies: list[Copy]
+
+    @property
+    def name(self) -> str:
+        return names.directory_name(self.topic, self.item.partition or 0)
 
 
 def produce(
     items: Sequence[Item], paths: Sequence[str], options: SalvageOptions, progress: Progress
-) -> Iterator[Row | KdumpError]:
-    """Yield a `salvaged` row for each partition once it has arrived, and errors.
+) -> Iterator[Row | KdumpError | Finding]:
+    """Yield a `salvaged` row for each partition once it has arrived, findings and errors.
 
-    Behind them comes a `group-offset` row for each offset that was to be committed.
-    Nothing is sent before all copies were merged and the topics of the cluster were found fit.
+    Behind them comes a `group-offset` row for each offset that was to be committed. Nothing is sent
+    before all copies were merged and the topics of the cluster were found fit.
     """
     assert options.produce is not None
-    if not items:
+    if not items and not os.path.lexists(str(options.resume)):
         return
     progress.planned_bytes *= _READINGS
     with ExitStack() as stack:
-        cluster = stack.enter_context(Cluster(options.produce, options.client_settings))
-        commits: Commits = {}
-        if options.groups:
-            yield from _read_groups(paths, options, commits)
-        prepared = []
+        sources = []
         for item in items:
-            progress.at = [item.path]
-            opened = open_copies(item, options, progress)
-            stack.callback(opened.close)
-            prepared.append(_prepare(opened))
-        targets = targets_of(cluster, options.produce, [one.opened for one in prepared])
-        if options.dry_run:
-            for one in prepared:
-                yield _told(one, _Production(one, targets[str(one.opened.topic)], None, {}))
+            copies = opened_from(item, options, progress)
+            sources.append(
+                _Source(options.names.get(str(item.topic), str(item.topic)), item, copies)
+            )
+            stack.callback(_close, copies)
+        cluster = stack.enter_context(Cluster(options.produce, options.client_settings))
+        by_topic = [(one.topic, one.item) for one in sources]
+        targets, missing = targets_of(cluster, options.produce, by_topic)
+        state = None
+        if not options.dry_run:
+            state = stack.enter_context(State(str(options.resume), cluster.id))
+        if missing:
+            afterwards: list[str] = []
+            yield from create_steps(missing, sources, paths, options, afterwards)
+            if state is not None and afterwards:
+                state.afterwards = afterwards
+                state.save()
+            raise _refused_for(missing[0])
+        sources, own = _without_targets(cluster, sources, targets)
+        yield from _own_directories(own, state)
+        former = FormerOffsets()
+        if options.groups and sources:
+            yield from former.read(paths, options, [one.copies for one in sources])
+        prepared = []
+        for one in sources:
+            progress.at = [one.item.path]
+            opened = open_copies(one.item, options, progress, one.copies)
+            prepared.append(_prepare(opened, state))
+        if state is None:
+            for each in prepared:
+                yield _told(each, _Production(each, targets[str(each.opened.topic)], None, {}))
             return
-        state = stack.enter_context(State(str(options.resume), cluster.id))
+        state.save()
         offset_map = stack.enter_context(state.offset_map())
-        plan: list[Translated] = []
         throttle = None if options.rate is None else Throttle(options.rate)
         means = _Means(cluster, _Senders(cluster, progress), state, offset_map, throttle, progress)
         stack.callback(means.senders.close)
-        for one in prepared:
-            progress.at = [one.opened.item.path]
-            target = targets[str(one.opened.topic)]
-            row, more = _persist(one, target, means, commits)
-            plan += more
+        commits = _by_partition(former)
+        plan: list[Translated] = []
+        for each in prepared:
+            progress.at = [each.opened.item.path]
+            target = targets[str(each.opened.topic)]
+            try:
+                row, more = _persist(each, target, means, commits)
+            except PathError as error:
+                if isinstance(error, Refused):
+                    raise
+                yield error
+                continue
             yield row
+            if (short := _shortfall(row, each)) is not None:
+                yield short
+            else:
+                plan += more
             progress.items_done += 1
         offset_map.finish()
         if options.groups:
             lines = (one.line for one in plan if not refused_group(one.place.group))
             state.write(GROUPS_ENDING, "".join(sorted(lines)).encode())
-        if options.apply_groups:
-            offsets = GroupOffsets(cluster.admin())
-            yield from commit_offsets(offsets, options.produce, state, plan, progress.tick)
+            yield from _groups(cluster, options, state, plan, former, progress)
+        yield from _unfinished(state)
+        if not state.unfinished():
+            yield from restore_steps(state.afterwards)
 
 
-def _prepare(opened: Opened) -> _Prepared:
+def _close(copies: list[Copy]) -> None:
+    for copy in copies:
+        copy.close()
+
+
+def _refused_for(missing: Missing) -> Refused:
+    """Refuse to go on without a topic."""
+    there = "is not there" if missing.partitions is None else f"has {missing.partitions} partitions"
+    return Refused(
+        missing.path, f"topic {missing.topic} {there} in the cluster: type the commands above"
+    )
+
+
+def _without_targets(
+    cluster: Cluster, sources: Sequence[_Source], targets: Mapping[str, Target]
+) -> tuple[list[_Source], list[_Source]]:
+    """Leave out directories in which the cluster itself keeps the topics that are produced to.
+
+    What is produced arrives there, and would be produced once more. Give the partitions that have
+    other copies, and those that have none.
+    """
+    kept: list[_Source] = []
+    own: list[_Source] = []
+    for one in sources:
+        target = targets[one.topic]
+        mine = [copy for copy in one.copies if _is_of(copy, one.topic, target, cluster)]
+        one.copies[:] = [copy for copy in one.copies if copy not in mine]
+        (kept if one.copies else own).append(one)
+    return kept, own
+
+
+def _is_of(copy: Copy, topic: str, target: Target, cluster: Cluster) -> bool:
+    """Whether a copy is a replica of the topic in the cluster, by its id where both have one."""
+    found = copy.found
+    if found.is_file or found.retirement is not None or places.is_uri(found.path):
+        return False
+    if None not in (target.topic_id, copy.topic_id):
+        return target.topic_id == copy.topic_id
+    if found.topic != topic:
+        return False
+    about = facts_of(places.parent(found.directory))
+    return about.cluster_id == cluster.id and about.locked is not False
+
+
+def _own_directories(own: Sequence[_Source], state: State | None) -> Iterator[Finding]:
+    """Say which partitions have no other copy than what the cluster has itself."""
+    for one in own:
+        if state is None or one.name not in state.planned:
+            topic, partition = one.topic, one.item.partition
+            yield finding("source-is-target", path=one.item.path, topic=topic, partition=partition)
+
+
+def _shortfall(row: Row, one: _Prepared) -> Finding | None:
+    """Name the records of a partition that were planned and did not arrive."""
+    produced: Any = row.fields["produced"]
+    if not produced["missing_count"]:
+        return None
+    count, planned = produced["records_count"], produced["planned_count"]
+    return finding(
+        "produced-short",
+        path=one.opened.item.path,
+        topic=str(one.opened.topic),
+        partition=one.opened.item.partition,
+        expected=planned,
+        actual=count,
+        message=f"{count:,} of {planned:,} records were produced, {produced['missing_count']:,} "
+        "were not: the copies no longer have them.",
+    )
+
+
+def _unfinished(state: State) -> Iterator[KdumpError]:
+    """Say what is still to arrive, as often as it is asked for."""
+    for name, count in sorted(state.unfinished().items()):
+        paths = ", ".join(state.planned[name].paths[:_PATHS_SHOWN])
+        planned = state.planned[name].records_count
+        yield KdumpError(
+            f"{name}: {count:,} of {planned:,} records have not arrived. Copies of them were in "
+            f"{paths}: name a path that still has them beside --resume {state.path}"
+        )
+
+
+def _by_partition(former: FormerOffsets) -> Commits:
+    commits: Commits = {}
+    for one in former.offsets:
+        of_partition = commits.setdefault((one.place.topic, one.place.partition), [])
+        of_partition.append(Commit(one.offset, one.place.group))
+    return commits
+
+
+def _groups(
+    cluster: Cluster,
+    options: SalvageOptions,
+    state: State,
+    plan: Sequence[Translated],
+    former: FormerOffsets,
+    progress: Progress,
+) -> Iterator[Row | KdumpError]:
+    """Commit the offsets of groups if that is asked for, and say what came of each."""
+    outcomes = []
+    planned = {(one.place.group, one.place.topic, one.place.partition) for one in plan}
+    for one in former.offsets:
+        topic = options.names.get(one.place.topic, one.place.topic)
+        if (one.place.group, topic, one.place.partition) not in planned:
+            former.left_out.append(LeftOut(one.place, one.offset, NOT_PRODUCED))
+    if options.apply_groups:
+        offsets = GroupOffsets(cluster.admin())
+        brokers = str(options.produce)
+        for item in commit_offsets(offsets, brokers, state, plan, progress.tick):
+            if isinstance(item, Row):
+                outcomes.append(str(item.fields["outcome"]))
+            yield item
+    else:
+        outcomes += [PLANNED] * len(plan)
+    for left in former.left_out:
+        outcomes.append(left.why)
+        place = left.place._replace(topic=options.names.get(left.place.topic, left.place.topic))
+        yield left_out_row(place, left.offset, left.why)
+    yield summary_row(outcomes, APPLIED, former, options.groups_at)
+
+
+def _prepare(opened: Opened, state: State | None) -> _Prepared:
     """Merge the copies once, for what is lost and which transactions were committed."""
     merged, found, visible = opened.merge(), Sums(), Visible(opened)
     for taken in merged.batches():
@@ -113,41 +287,17 @@ def _prepare(opened: Opened) -> _Prepared:
     if opened.options.to_offset is not None:
         for taken in opened.merge(to_end=True).batches():
             visible.watch(taken)
+    name = names.directory_name(str(opened.topic), opened.item.partition or 0)
     if any(conflict.chosen is None for conflict in merged.conflicts):
-        name = names.directory_name(str(opened.topic), opened.item.partition or 0)
         raise Refused(
             opened.item.path,
             f"is not produced: copies of {name} have other records at the same offsets of one "
             "epoch; say with --prefer which of them count",
         )
-    return _Prepared(opened, visible, row)
-
-
-def _read_groups(
-    paths: Sequence[str], options: SalvageOptions, commits: Commits
-) -> Iterator[KdumpError]:
-    """Replay the committed offsets that lie among the copies."""
-    asked = GroupOptions(
-        selection=options.selection._replace(retired=False),
-        server_properties=options.server_properties,
-        broker_version=options.broker_version,
-        decompress_limit=options.decompress_limit,
-    )
-    shares = set()
-    for item in groups(paths, asked):
-        if isinstance(item, NothingToDo):
-            raise item
-        if isinstance(item, KdumpError):
-            yield item
-        elif isinstance(item, Row) and item.row == "group" and item.fields["type"] == "Share":
-            shares.add(item.fields["group"])
-        elif isinstance(item, Row) and item.row == "committed-offset":
-            one = item.fields
-            if one["pending"] or one["group"] in shares or one["offset"] is None:
-                continue
-            key = str(one["topic"]), int(str(one["partition"]))
-            commit = _Commit(int(str(one["offset"])), str(one["group"]))
-            commits.setdefault(key, []).append(commit)
+    planned = visible.planned_count
+    if state is not None:
+        planned = state.plan(name, planned, [copy.path for copy in opened.copies])
+    return _Prepared(opened, visible, row, planned)
 
 
 class _Senders:
@@ -189,11 +339,14 @@ class _Production:
         item = one.opened.item
         self.topic, self.partition = str(one.opened.topic), item.partition or 0
         self.name = names.directory_name(self.topic, self.partition)
+        self.is_short = False  # the copies gave fewer records than were planned
         self.count = self.found_count = 0
         self.start: int | None = None
         self.plan: list[Translated] = []
         self._path = item.path
         self._visible = one.visible
+        self._batches_count = int(str(one.row.fields["records_count"]))  # records, of whatever kind
+        self._is_less = one.visible.planned_count < one.planned_count
         self._target = target
         self.keeps_times = target.keeps_times
         self._means = means
@@ -218,11 +371,15 @@ class _Production:
                 self._compare(some.pop(0), back)
             if some:
                 self._send(some)
-        if next(tail, None) is not None:
+        self.is_short = self._is_less or (
+            self._visible.passed_count < self._batches_count
+            or self.count < self._known.records_count
+        )
+        if next(tail, None) is not None and not self.is_short:
             raise self._refused(f"it holds more at offset {self._next} than was produced")
         means.senders.of(self._target.max_bytes).finish()
         self._end()
-        for commit in self._commits:
+        for commit in self._commits if not self.is_short else ():
             self._translate(commit, self._next)
 
     @property
@@ -267,7 +424,7 @@ class _Production:
             number = bisect_left(some, commit.offset, key=lambda one: one[0])
             self._translate(commit, new + number)
 
-    def _translate(self, commit: _Commit, new: int) -> None:
+    def _translate(self, commit: Commit, new: int) -> None:
         place = Place(commit.group, self.topic, self.partition)
         self.plan.append(Translated(place, commit.offset, new))
 
@@ -344,9 +501,7 @@ class _Production:
         assert self.start is not None
         if self._foreign is not None:
             raise self._refused(self._foreign)
-        if self.count < self._known.records_count:
-            raise self._changed()
-        if self._known.is_done:
+        if self._known.is_done or self.count < self._known.records_count:
             return
         until = time.monotonic() + 10
         while True:
@@ -356,7 +511,8 @@ class _Production:
             time.sleep(0.1)
         if high != self._next:
             raise self._refused(f"it ends at offset {high}, where {self._next} was to be")
-        self._arrived = Arrived(self.start, self.count, self._behind, is_done=True)
+        is_done = not self.is_short
+        self._arrived = Arrived(self.start, self.count, self._behind, is_done=is_done)
         self._means.state.put(self.name, self._arrived, now=True)
 
     def _changed(self) -> KdumpError:
@@ -394,8 +550,14 @@ def _told(one: _Prepared, production: _Production) -> Row:
     production.run()
     visible, start, count = one.visible, production.start, production.count
     fields = dict(one.row.fields)
+    missing = 0
+    if production.is_short:
+        missing = max(one.planned_count - count, 1)
+        fields["severity"] = Severity.DAMAGE.value
     fields["produced"] = {
         "records_count": count,
+        "planned_count": one.planned_count,
+        "missing_count": missing,
         "first_offset": start if count else None,
         "last_offset": start + count - 1 if count and start is not None else None,
         "found_count": production.found_count,

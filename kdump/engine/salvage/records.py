@@ -35,33 +35,69 @@ Offered = list[tuple[int, SentRecord]]
 class Visible:
     """The records of a partition that are to be produced, with their offsets, and what is not.
 
-    `watch` is given the batches of the whole log first. The counts are whole when all records were
-    asked for, which may be done again.
+    `watch` is given the batches of the whole log first, and counts what is to come. The other
+    counts are whole when all records were asked for, which may be done again.
     """
 
     def __init__(self, opened: Opened) -> None:
         self.aborted_count = self.open_count = self.control_count = 0
+        self.passed_count = 0  # records of all batches, whatever became of them
+        self._total = 0
+        self._of_open: dict[int, int] = {}  # records of transactions without an end, by producer
         self._opened = opened
         self._limit = opened.options.decompress_limit
         self._states = ProducerStates()
         self._aborted: list[AbortedTransaction] = []
 
+    @property
+    def planned_count(self) -> int:
+        """How many records are to be produced, once the whole log was watched."""
+        return self._total - sum(self._of_open.values())
+
     def watch(self, taken: Taken) -> None:
-        """See which transactions end, and how."""
+        """See which transactions end, and how, and count the records."""
         if taken.batch.producer_id < 0:
+            self._total += self._asked_for(taken, None)
             return
-        for event in self._states.replay(self._run(taken)):
-            if isinstance(event, Ended) and (entry := event.aborted()) is not None:
+        run = self._run(taken)
+        if not run.batches.flags & c.CONTROL:
+            count = self._asked_for(taken, run)
+            self._total += count
+            if run.batches.flags & c.TRANSACTIONAL:
+                of_open = self._of_open.get(taken.batch.producer_id, 0)
+                self._of_open[taken.batch.producer_id] = of_open + count
+        for event in self._states.replay(run):
+            if not isinstance(event, Ended):
+                continue
+            of_open = self._of_open.pop(event.producer_id, 0)
+            if (entry := event.aborted()) is not None:
                 self._aborted.append(entry)
+                self._total -= of_open
+
+    def _asked_for(self, taken: Taken, run: Run | None) -> int:
+        """Count the records of a batch between the offsets that were asked for."""
+        low, high = self._bounds()
+        contents = taken.contents
+        if contents.last < low or contents.first >= high:
+            return 0
+        if contents.first >= low and contents.last < high:
+            return contents.records_count
+        wanted = self._wanted(self._run(taken) if run is None else run, taken, low, high)
+        return sum(map(len, wanted))
+
+    def _bounds(self) -> tuple[int, int]:
+        options = self._opened.options
+        return options.from_offset or 0, (
+            OFFSET_MAX if options.to_offset is None else options.to_offset
+        )
 
     def records(self) -> Iterator[Offered]:
         """Yield the records in the order of their offsets, some at a time."""
-        self.aborted_count = self.open_count = self.control_count = 0
-        options, open_from = self._opened.options, self._states.open
+        self.aborted_count = self.open_count = self.control_count = self.passed_count = 0
+        open_from = self._states.open
         if self._states.overflowed:
             raise Refused(self._opened.item.path, "has more open transactions than can be told")
-        low = options.from_offset or 0
-        high = OFFSET_MAX if options.to_offset is None else options.to_offset
+        low, high = self._bounds()
         unended = [
             AbortedTransaction(VERSION, producer_id, first, OFFSET_MAX, first)
             for producer_id, first in open_from.items()
@@ -70,6 +106,7 @@ class Visible:
         for taken in self._opened.merge().batches():
             run, count = self._run(taken), taken.contents.records_count
             is_hidden = hidden.skips(run, 0)
+            self.passed_count += count
             if run.batches.flags & c.CONTROL:
                 self.control_count += count
             elif not is_hidden:

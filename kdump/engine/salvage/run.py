@@ -17,14 +17,18 @@ from kdump.engine.salvage import manifest
 from kdump.engine.salvage.build import DataDirectory
 from kdump.engine.salvage.carved import CarvedFound, Carving
 from kdump.engine.salvage.copies import Item, plan
+from kdump.engine.salvage.keeping import hold
 from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.salvage.partition import Sums, open_copies, row_of
+from kdump.engine.salvage.steps import keep_steps
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import take_up
 from kdump.errors import KdumpError, PathError, Refused, unforeseen
+from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.replay.topic_settings import TopicSettings, topic_settings
 from kdump.storage import names, places
+from kdump.storage.held import HeldFiles
 from kdump.storage.places import planned_size
 from kdump.storage.source import whole
 
@@ -33,8 +37,8 @@ _READINGS = 2
 
 def salvage(
     paths: Iterable[str], options: SalvageOptions, *, progress: Progress | None = None
-) -> Iterator[Row | KdumpError]:
-    """Yield a `salvaged` row for each partition, and errors.
+) -> Iterator[Row | KdumpError | Finding]:
+    """Yield a `salvaged` row for each partition, findings and errors.
 
     With `out` the result is put in place behind the last of them, if every partition could be had
     and no conflict is left open.
@@ -51,6 +55,23 @@ def salvage(
         yield from _carve(images, carved, progress)
     before = progress.done_bytes
     yield from take_up(plan(paths, options, carved), items, progress)
+    with HeldFiles() as held:
+        items, reported = hold(items, held)
+        yield from reported
+        yield from keep_steps(items, options)
+        is_whole = not any(isinstance(each, KdumpError) for each in reported)
+        yield from _salvage(items, paths, options, progress, before, is_whole=is_whole)
+
+
+def _salvage(
+    items: list[Item],
+    paths: list[str],
+    options: SalvageOptions,
+    progress: Progress,
+    before: int,
+    *,
+    is_whole: bool,
+) -> Iterator[Row | KdumpError | Finding]:
     if options.produce is not None:
         from kdump.engine.salvage.produce import produce
 
@@ -68,7 +89,7 @@ def salvage(
         needed = sum(item.size_bytes // len(item.copies) for item in items)
         built = DataDirectory(options.out, sources, needed)
     rows: list[Row] = []
-    failed: KdumpError | None = None
+    failed = not is_whole
     with built or nullcontext():
         for item in items:
             progress.at = [item.path]
@@ -78,12 +99,12 @@ def salvage(
             except Exception as error:
                 if isinstance(error, KdumpError) and not isinstance(error, PathError):
                     raise
-                failed = unforeseen(item.path, error, topic=item.topic, partition=item.partition)
-                yield failed
+                failed = True
+                yield unforeseen(item.path, error, topic=item.topic, partition=item.partition)
             progress.items_done += 1
         if built is None:
             return
-        if failed is not None:
+        if failed:
             raise Refused(built.out, "is not written: not every partition could be salvaged")
         undecided = [row for row in rows if any(not at["chosen"] for at in _conflicts(row))]
         if undecided:

@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -47,8 +48,19 @@ class Committing(NamedTuple):
     is_done: bool = False
 
 
+class Planned(NamedTuple):
+    """What is to arrive of a partition, and the paths that have it, as they were first named."""
+
+    records_count: int
+    paths: tuple[str, ...] = ()
+
+
 class State:
-    """The state file of a run; a context manager, in which no other run has it."""
+    """The state file of a run; a context manager, in which no other run has it.
+
+    `planned` has each partition from before the first record is sent, so that one whose copies are
+    gone is missed. `afterwards` are commands to be typed once all has arrived.
+    """
 
     def __init__(self, path: str, cluster_id: str) -> None:
         self.path = path
@@ -56,6 +68,8 @@ class State:
         self._folder, self._name = os.path.split(os.path.abspath(path))
         self._written = 0.0
         self.partitions: dict[str, Arrived] = {}
+        self.planned: dict[str, Planned] = {}
+        self.afterwards: list[str] = []
         self.groups: dict[str, dict[str, Committing]] = {}  # by group and partition
         with path_errors(self._folder):
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
@@ -88,6 +102,11 @@ class State:
             self.partitions = {
                 name: Arrived(**said) for name, said in content["partitions"].items()
             }
+            self.planned = {
+                name: Planned(said["records_count"], tuple(said["paths"]))
+                for name, said in content.get("planned", {}).items()
+            }
+            self.afterwards = [str(each) for each in content.get("afterwards", ())]
             self.groups = {
                 group: {name: Committing(**said) for name, said in offsets.items()}
                 for group, offsets in content.get("groups", {}).items()
@@ -96,6 +115,22 @@ class State:
             raise Refused(self.path, "is no state of a salvage") from None
         if cluster_id != self._cluster_id:
             raise Refused(self.path, f"is of another cluster, {cluster_id}: name another --resume")
+
+    def plan(self, name: str, records_count: int, paths: Iterable[str]) -> int:
+        """Take note of what is to arrive of a partition; give the most that ever was."""
+        known = self.planned.get(name)
+        if known is None or known.records_count < records_count:
+            self.planned[name] = known = Planned(records_count, tuple(paths))
+        return known.records_count
+
+    def unfinished(self) -> dict[str, int]:
+        """How many records are still to arrive, by the partitions of which some are."""
+        left = {}
+        for name, one in self.planned.items():
+            arrived = self.partitions.get(name, Arrived(0))
+            if not arrived.is_done:
+                left[name] = max(one.records_count - arrived.records_count, 0)
+        return left
 
     def put(self, name: str, arrived: Arrived, *, now: bool = False) -> None:
         """Take note of what has arrived; on disk at once, or soon."""
@@ -108,7 +143,9 @@ class State:
         content = {
             "salvage_state": _FORM,
             "cluster_id": self._cluster_id,
+            "planned": {key: one._asdict() for key, one in self.planned.items()},
             "partitions": {key: one._asdict() for key, one in self.partitions.items()},
+            "afterwards": self.afterwards,
             "groups": {
                 group: {name: one._asdict() for name, one in offsets.items()}
                 for group, offsets in self.groups.items()

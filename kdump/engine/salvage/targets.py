@@ -11,7 +11,7 @@ from kdump.findings.shell import format_command, refused_topic, topic_word
 
 if TYPE_CHECKING:
     from kdump.client.cluster import Cluster, TopicFacts
-    from kdump.engine.salvage.partition import Opened
+    from kdump.engine.salvage.copies import Item
 
 _BATCH_BYTES = 61 + 40  # around one record, however long its lengths are written
 _DEFAULT_MAX_BYTES = 1_048_588
@@ -27,6 +27,7 @@ class Target(NamedTuple):
     max_bytes: int
     keeps_times: bool
     oldest: tuple[tuple[str, int], ...]
+    topic_id: str | None
 
     def refuse(self, path: str, offset: int, size_bytes: int, timestamp_ms: int) -> None:
         """Refuse a record that the topic would not take, or not keep."""
@@ -55,40 +56,46 @@ class Target(NamedTuple):
                 )
 
     def _command(self, setting: str) -> str:
-        change = format_command((
-            "kafka-configs.sh", "--bootstrap-server", self.brokers, "--alter", "--entity-type",
-            "topics", "--entity-name", topic_word(self.topic), "--add-config", setting,
-        ))  # fmt: skip
+        change = settings_command(self.brokers, self.topic, "--add-config", setting)
         return f"type {change} and then the same command again"
 
 
-def targets_of(cluster: Cluster, brokers: str, partitions: Iterable[Opened]) -> dict[str, Target]:
-    """Ask the cluster for each topic; refused where one is not there, or has too few partitions."""
+def settings_command(brokers: str, topic: str, *change: str) -> str:
+    """Return the command that changes settings of a topic of the cluster."""
+    tool = ("kafka-configs.sh", "--bootstrap-server", brokers, "--alter")
+    named = ("--entity-type", "topics", "--entity-name", topic_word(topic))
+    return format_command((*tool, *named, *change))
+
+
+class Missing(NamedTuple):
+    """A topic that the cluster lacks, or that has too few partitions there: so many, or None."""
+
+    topic: str
+    partitions: int | None
+    needed: int
+    path: str
+
+
+def targets_of(
+    cluster: Cluster, brokers: str, items: Iterable[tuple[str, Item]]
+) -> tuple[dict[str, Target], list[Missing]]:
+    """Ask the cluster for each topic, by the name it is to have there."""
     needed: dict[str, tuple[int, str]] = {}
-    for opened in partitions:
-        topic, number = str(opened.topic), (opened.item.partition or 0) + 1
+    for topic, item in items:
+        number = (item.partition or 0) + 1
         if number > needed.get(topic, (0, ""))[0]:
-            needed[topic] = number, opened.item.path
-    found = {}
+            needed[topic] = number, item.path
+    found, missing = {}, []
     for topic, (count, path) in needed.items():
         if why := refused_topic(topic):
             raise Refused(path, f"{why}; --topic-map gives it another name")
         facts = cluster.topic(topic)
         if facts is None or facts.partitions < count:
-            there = "is not there" if facts is None else f"has {facts.partitions} partitions"
-            change = format_command((
-                "kafka-topics.sh", "--bootstrap-server", brokers,
-                "--create" if facts is None else "--alter", "--topic", topic_word(topic),
-                "--partitions", str(count),
-                *(("--config", "retention.ms=-1") if facts is None else ()),
-            ))  # fmt: skip
-            raise Refused(
-                path,
-                f"topic {topic} {there} in the cluster; type {change} and then the same command "
-                "again",
-            )
-        found[topic] = _target(topic, brokers, facts)
-    return found
+            there = None if facts is None else facts.partitions
+            missing.append(Missing(topic, there, count, path))
+        else:
+            found[topic] = _target(topic, brokers, facts)
+    return found, missing
 
 
 def _target(topic: str, brokers: str, facts: TopicFacts) -> Target:
@@ -105,4 +112,5 @@ def _target(topic: str, brokers: str, facts: TopicFacts) -> Target:
         int(settings.get("max.message.bytes", _DEFAULT_MAX_BYTES)),
         settings.get("message.timestamp.type") != "LogAppendTime",
         tuple(oldest),
+        facts.topic_id,
     )
