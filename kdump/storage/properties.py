@@ -72,13 +72,19 @@ def parse_partition_metadata(data: bytes) -> Properties:
     return Properties(values, problems)
 
 
-def read_topic_id(partition: str) -> str | None:
-    """Read which topic the `partition.metadata` of a partition names; None where none does."""
+def read_partition_metadata(partition: str) -> Properties | None:
+    """Read the `partition.metadata` of a partition; None where it is not there."""
     try:
         data = whole(os.path.join(partition, names.PARTITION_METADATA), SMALL_FILE_LIMIT)
     except PathError:
         return None
-    return parse_partition_metadata(data).values.get("topic_id")
+    return parse_partition_metadata(data)
+
+
+def read_topic_id(partition: str) -> str | None:
+    """Read which topic the `partition.metadata` of a partition names; None where none does."""
+    read = read_partition_metadata(partition)
+    return None if read is None else read.values.get("topic_id")
 
 
 def is_topic_id(text: str) -> bool:

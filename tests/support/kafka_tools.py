@@ -15,7 +15,7 @@ _MAIN = {
     "2.8.2": ("kafka.admin.TopicCommand", "kafka.admin.ConfigCommand"),
     "4.4.0": ("org.apache.kafka.tools.TopicCommand", "org.apache.kafka.tools.ConfigCommand"),
 }
-_STAND_IN = '''#!{python}
+_STAND_IN = """#!{python}
 import sys
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewTopic
 from confluent_kafka.admin import AlterConfigOpType as Change
@@ -41,7 +41,7 @@ else:
                 entry = ConfigEntry(name, value or None, incremental_operation=change)
                 resource.add_incremental_config(entry)
     admin.incremental_alter_configs([resource])[resource].result()
-'''
+"""
 
 
 def tools_on_path(folder: Path, version: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from kdump.broker.leader_epochs import NO_EPOCH, EpochSpans, Span
 from kdump.engine.compare.replica import Block, Replica, UnusableRange, first_offset
 from kdump.errors import KdumpError, PathError
+from kdump.findings.finding import Finding, finding
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Run
@@ -27,7 +28,8 @@ from kdump.storage.held import size_of
 from kdump.storage.local_log import LocalLog, LogSegment
 from kdump.storage.log_dir import LOG_DIRS
 from kdump.storage.names import Kind, Retirement
-from kdump.storage.properties import read_topic_id
+from kdump.storage.problems import Problem
+from kdump.storage.properties import read_partition_metadata
 from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
@@ -77,8 +79,10 @@ class Found:
 
     def small_files(self) -> list[str]:
         """The other files that are read, but for those of the data directory."""
+        if self.is_file or self.listed is None:
+            return []
         kinds = (Kind.LEADER_EPOCHS, Kind.PARTITION_METADATA)
-        return [path for name, path in self.log().others if name.kind in kinds]
+        return [path for name, path in self.listed.others if name.kind in kinds]
 
     def planned_bytes(self) -> int:
         """Return how many bytes the logs have, for a plan."""
@@ -249,6 +253,7 @@ class Copy:
         self.limit = limit
         self.rank = 0
         self._pace = pace
+        self.left_out: list[Finding] = []  # files that no result gets
         self.topic_id, self.bases = self._opened()
         self.replica = self._replica()
         self.written_epochs = self.replica.written_epochs
@@ -284,7 +289,12 @@ class Copy:
             raise PathError(found.path, "is of 0.7 or before, where offsets are byte positions")
         self._directory = None if found.is_file else LOG_DIRS.around(found.path)
         self._log = log
-        topic_id = None if found.is_file else read_topic_id(found.path)
+        read = None if found.is_file else read_partition_metadata(found.path)
+        if read is not None and read.problems:
+            path = os.path.join(found.path, names.PARTITION_METADATA)
+            self.left_out.append(left_out_finding(path, read.problems[0], found))
+            read = None
+        topic_id = None if read is None else read.values.get("topic_id")
         return topic_id, {segment.base_offset for segment in log.segments}
 
     def _replica(self) -> Replica:
@@ -475,6 +485,20 @@ class Copy:
     def close(self) -> None:
         """Give back the file from which batches were read again."""
         self.replica.close()
+
+
+def left_out_finding(path: str, problem: Problem, found: Found | None = None) -> Finding:
+    """Say that a file is not taken over, because no broker could read it."""
+    topic, partition = (None, None) if found is None else (found.topic, found.partition)
+    return finding(
+        problem.code,
+        path=path,
+        topic=topic,
+        partition=partition,
+        expected=problem.expected,
+        actual=problem.actual,
+        message=f"{path} is malformed and was not copied to the result.",
+    )
 
 
 def batch_at(batches: RecordBatches, row: int, copy: Copy, path: str, lowest: int) -> Batch:

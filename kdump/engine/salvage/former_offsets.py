@@ -1,8 +1,8 @@
 """Choose the offsets that groups had committed in the topics of a salvage.
 
-When a topic is deleted, the coordinators write a tombstone for each offset committed in it. So for a
-deleted topic the offsets from just before the deletion count: those that its tombstones removed, and
-those that none removed, but not what was committed since in a new topic of the same name.
+When a topic is deleted, the coordinators write a tombstone for each offset committed in it. So the
+offsets from just before the deletion count: those that its tombstones removed, and those that none
+removed, but not what was committed since in a new topic of the same name.
 """
 
 from __future__ import annotations

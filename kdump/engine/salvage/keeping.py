@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kdump.engine.salvage.carved import CarvedFound
 from kdump.engine.salvage.copies import Found, Item
 from kdump.errors import KdumpError, PathError
 from kdump.findings.finding import Finding, finding
@@ -22,7 +23,7 @@ def hold(items: Sequence[Item], held: HeldFiles) -> tuple[list[Item], list[Findi
     copies = [copy for item in items for copy in item.copies]
     copies.sort(key=lambda copy: copy.retirement is None and not copy.is_file)
     wanted = [path for copy in copies for path in copy.files()]
-    wanted += [path for copy in copies if not copy.is_file for path in copy.small_files()]
+    wanted += [path for copy in copies for path in copy.small_files()]
     failed = held.hold(wanted)
     gone = {each.path for each in failed if each.is_gone}
     kept: list[Item] = []
@@ -51,9 +52,15 @@ def _not_held(failed: Sequence[NotHeld]) -> Iterator[Finding]:
 
 
 def _once(copies: Sequence[Found]) -> Iterator[Found]:
-    """Yield each copy that is not wholly another one under a second name."""
+    """Yield each copy that is not wholly another one under a second name.
+
+    Of an image each copy is a part.
+    """
     seen: list[frozenset[tuple[int, int]]] = []
     for copy in copies:
+        if isinstance(copy, CarvedFound):
+            yield copy
+            continue
         files = [path for path in copy.files() if size_of(path)]
         inodes = [identity(path) for path in files]
         mine = frozenset(inode for inode in inodes if inode is not None)

@@ -16,7 +16,7 @@ from kdump.engine.reading.sequence_rules import COORDINATED
 from kdump.engine.salvage import manifest
 from kdump.engine.salvage.build import DataDirectory
 from kdump.engine.salvage.carved import CarvedFound, Carving
-from kdump.engine.salvage.copies import Item, plan
+from kdump.engine.salvage.copies import Item, left_out_finding, plan
 from kdump.engine.salvage.keeping import hold
 from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.salvage.partition import Sums, open_copies, row_of
@@ -30,6 +30,7 @@ from kdump.replay.topic_settings import TopicSettings, topic_settings
 from kdump.storage import names, places
 from kdump.storage.held import HeldFiles
 from kdump.storage.places import planned_size
+from kdump.storage.properties import parse_meta_properties
 from kdump.storage.source import whole
 
 _READINGS = 2
@@ -94,8 +95,10 @@ def _salvage(
         for item in items:
             progress.at = [item.path]
             try:
-                rows.append(_partition(item, options, settings, built, progress))
-                yield rows[-1]
+                row, left_out = _partition(item, options, settings, built, progress)
+                rows.append(row)
+                yield row
+                yield from left_out
             except Exception as error:
                 if isinstance(error, KdumpError) and not isinstance(error, PathError):
                     raise
@@ -115,7 +118,9 @@ def _salvage(
                 "epoch; say with --prefer which of them count",
             )
         rules = Rules(options.broker_version, settings.broker, options.decompress_limit)
-        built.checkpoints(rules, _meta_properties(items))
+        meta_properties, left_out = _meta_properties(items)
+        yield from left_out
+        built.checkpoints(rules, meta_properties)
         sums = manifest.sources_of(items)
         manifest.write(built, sums, rows, text_of(options.broker_version))
         built.finish()
@@ -164,7 +169,7 @@ def _partition(
     topics: TopicSettings,
     built: DataDirectory | None,
     progress: Progress,
-) -> Row:
+) -> tuple[Row, list[Finding]]:
     opened = open_copies(item, options, progress)
     try:
         merged = opened.merge()
@@ -189,19 +194,28 @@ def _partition(
         finally:
             if log is not None:
                 log.drop()
-        return row_of(opened, merged, found)
+        left_out = [each for copy in opened.copies for each in copy.left_out]
+        return row_of(opened, merged, found), left_out
     finally:
         opened.close()
 
 
-def _meta_properties(items: list[Item]) -> bytes | None:
-    """Return the `meta.properties` around the copies where they are all of one data directory's."""
-    found = set()
+def _meta_properties(items: list[Item]) -> tuple[bytes | None, list[Finding]]:
+    """Give the `meta.properties` around the copies where they are all of one data directory's.
+
+    One that no broker could read is left out, and named.
+    """
+    found, left_out = set(), {}
     for item in items:
         for copy in item.copies:
             if isinstance(copy, CarvedFound):
                 continue
             path = os.path.join(os.path.dirname(copy.directory), names.META_PROPERTIES)
-            if places.isfile(path):
-                found.add(whole(path, 1 << 20))
-    return found.pop() if len(found) == 1 else None
+            if path in left_out or not places.isfile(path):
+                continue
+            data = whole(path, 1 << 20)
+            if problems := parse_meta_properties(data).problems:
+                left_out[path] = left_out_finding(path, problems[0])
+            else:
+                found.add(data)
+    return found.pop() if len(found) == 1 else None, list(left_out.values())

@@ -211,7 +211,8 @@ def _create_text(one: Missing, former: FormerTopic, later: dict[str, str | None]
     else:
         text += (
             "Its settings and replication factor are not known: no metadata log and no files of "
-            f"ZooKeeper among the paths have them. It had {one.needed} partitions or more. Create it"
+            f"ZooKeeper among the paths have them. It had {one.needed} or more partitions. "
+            "Create it"
         )
     if later:
         text += f"; {', '.join(sorted(later))} would lose records or their times, and "
