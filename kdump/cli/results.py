@@ -32,7 +32,7 @@ _ONE_KIND = ("csv", "parquet", "arrow")
 #: Rows that sum others up, and have no place among them in CSV.
 _SUMS = frozenset(
     "summary usage-summary sequence-summary duplicates-summary key-placement cluster-summary"
-    " why-summary replica-comparison".split()
+    " why-summary replica-comparison salvage-step group-offsets".split()
 )
 _SUFFIXES = {".parquet": "parquet", ".arrow": "arrow", ".csv": "csv", ".jsonl": "jsonl"}
 

@@ -36,6 +36,13 @@ def newest_values(directories: Iterable[str], nodes: Sequence[str]) -> dict[str,
     return found
 
 
+def is_folder(directory: str) -> bool:
+    """Whether a directory is ZooKeeper's, whose name could be that of a partition."""
+    return os.path.basename(directory) == _VERSION_FOLDER and any(
+        os.path.dirname(path) == directory for _, _, path in _files(directory)
+    )
+
+
 def _files(directory: str) -> Iterator[tuple[bool, int, str]]:
     """Name snapshots and then logs, the oldest first."""
     for folder in (directory, os.path.join(directory, _VERSION_FOLDER)):

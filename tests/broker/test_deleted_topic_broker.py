@@ -151,7 +151,7 @@ def bare(record: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(INCIDENTS))
-@pytest.mark.parametrize("version", ("4.4.0", "2.8.2"))
+@pytest.mark.parametrize("version", ["4.4.0", "2.8.2"])
 def test_a_deleted_topic_comes_back(version: str, seed: int, tmp_path: Path) -> None:
     incident = Incident(tmp_path, version, seed)
     try:

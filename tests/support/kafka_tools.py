@@ -1,8 +1,8 @@
 """Kafka's own command-line tools on a PATH, as the commands that kdump prints name them.
 
-They run out of the jars of a release where those are at hand: of 2.8.2 with the broker in a box, of
-4.4.0 where KDUMP_KAFKA_TOOLS is the class path of kafka-tools. Else a stand-in asks the admin client
-for the same.
+They run from the jars of a release where those are at hand: of 2.8.2 with the broker in a box, of
+4.4.0 where KDUMP_KAFKA_TOOLS is the class path of kafka-tools. Otherwise a stand-in asks the admin
+client for the same.
 """
 
 import os

@@ -22,7 +22,7 @@ from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Run
 from kdump.record.layout import LARGEST_HEADER
 from kdump.record.partial import last_inside
-from kdump.storage import names, places
+from kdump.storage import names, places, zookeeper_files
 from kdump.storage.file_records import walk
 from kdump.storage.held import size_of
 from kdump.storage.local_log import LocalLog, LogSegment
@@ -131,6 +131,8 @@ def plan(
     for target in targets if carved is None or carved.has_others else ():
         if isinstance(target, KdumpError):
             yield target
+            continue
+        if zookeeper_files.is_folder(target.path):
             continue
         found = list(_found(target))
         if not found:

@@ -14,8 +14,7 @@ from kdump import __version__
 from kdump.engine.salvage.build import DataDirectory, file_sum, write_beside
 from kdump.errors import KdumpError, PathError
 from kdump.findings.rows import Row
-from kdump.storage import places
-from kdump.storage.source import whole
+from kdump.storage.source import Source, whole
 
 if TYPE_CHECKING:
     from kdump.engine.salvage.copies import Item
@@ -37,10 +36,15 @@ def sources_of(items: Iterable[Item]) -> list[dict[str, object]]:
                 found[path] = {
                     "path": path,
                     "size_bytes": size,
-                    "mtime_ms": places.stat(path).st_mtime_ns // 1_000_000,
+                    "mtime_ms": _changed_ms(path),
                     "sha256": digest,
                 }
     return list(found.values())
+
+
+def _changed_ms(path: str) -> int:
+    with Source(path) as source:
+        return source.status().st_mtime_ns // 1_000_000
 
 
 def write(

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,18 @@ from comparing import Item, batches, changed, replica
 from salvaging import built, data_of, epochs_file, holed, items_of, row_of
 
 from kdump import writing
+from kdump.engine.salvage import run
 from kdump.engine.salvage.manifest import check
 from kdump.engine.salvage.options import SalvageOptions, read_topic_map
 from kdump.engine.salvage.run import salvage
 from kdump.errors import KdumpError, PathError, Refused
+from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.storage.names import OURS
 
 LOG = batches(0, 50)
 WATERMARK = {"replication-offset-checkpoint": "0\n1\norders 0 50\n"}
+META = "version=1\nnode.id=1\ncluster.id=abc\n"
 ID, OTHER_ID = "A" * 21 + "B", "A" * 21 + "C"
 
 
@@ -384,3 +388,35 @@ def test_a_run_that_fails_clears_up(
         with pytest.raises(KdumpError):
             built(tmp_path, one)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one"]
+
+
+def test_small_files_that_no_broker_reads_are_left_out(tmp_path: Path) -> None:
+    files = {"meta.properties": "version=1\nnode.id=x\n", "/partition.metadata": "topic_id: short"}
+    one = replica(tmp_path, "one", LOG, files=files)
+    two = replica(tmp_path, "two", LOG, files={"meta.properties": META})
+    row, metadata, meta = items_of(one, two, out=str(tmp_path / "out"))
+    assert isinstance(row, Row)
+    assert isinstance(metadata, Finding)
+    assert isinstance(meta, Finding)
+    assert {metadata.code, meta.code} == {"properties-malformed"}
+    assert (metadata.path, meta.path) == (
+        str(one / "orders-0/partition.metadata"),
+        str(one / "meta.properties"),
+    )
+    assert not (tmp_path / "out/orders-0/partition.metadata").exists()
+    assert (tmp_path / "out/meta.properties").read_text() == META
+
+
+def test_a_log_that_is_deleted_meanwhile_is_still_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = replica(tmp_path, "one", LOG, partition=f"orders-0.{'0' * 32}-delete", segments=(0, 4))
+    opened = run.open_copies
+
+    def late(*arguments: Any) -> Any:
+        shutil.rmtree(one / f"orders-0.{'0' * 32}-delete", ignore_errors=True)
+        return opened(*arguments)
+
+    monkeypatch.setattr(run, "open_copies", late)
+    fields, data = built(tmp_path, one)
+    assert (fields["lost"], data) == ([], data_of(LOG))
