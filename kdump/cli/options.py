@@ -261,6 +261,7 @@ def _output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) -
             type=FILE_PATH,
             help="Write the results to FILE, which appears when it is whole." + binary,
         ),
+        _OUTPUT("--force", help="Let --output and other files replace a file that exists."),
         *([_BYTES_OPTION] if has_bytes else []),
         *([_WIDE_OPTION] if is_wide else []),
         _OUTPUT(

@@ -87,6 +87,7 @@ def reindex(
     from kdump.engine.reindex.run import kinds_of
     from kdump.engine.reindex.run import reindex as items
     from kdump.output.writable import need_writable_directory
+    from kdump.storage.evidence import refuse_among_evidence
 
     with wrong_usage():
         if only is not None:
@@ -106,6 +107,7 @@ def reindex(
             if is_uri(path):
                 raise UsageError(f"{path}: is in a store; copy it here, where a broker reads it")
         if options.out is not None:
+            refuse_among_evidence(options.out, "--out", itself=False)
             need_writable_directory(options.out, "--out")
         results = Results(writing, inputs=paths, report=ReindexReport(options))
     return results.take(items(paths, options))

@@ -463,7 +463,8 @@ class WhyReport(Report):
         try:
             before = text_before(self._textfile)
             text = self._gauges.text(int(time.time()), before, succeeded=not self.messages.statuses)
-            write_whole(self._textfile, [text.encode("utf-8", "backslashreplace")])
+            data = text.encode("utf-8", "backslashreplace")
+            write_whole(self._textfile, [data], "--textfile")
         except KdumpError as error:
             self.messages.error(error)
             return status.first_of(reached, status.NOT_DONE)

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 from kdump.cli import status
 from kdump.cli.run_context import Engine, Writing, wrong_usage
 from kdump.engine.work.pace import Progress
-from kdump.errors import KdumpError, UsageError
+from kdump.errors import KdumpError, PathError, UsageError
 from kdump.findings.rows import BatchChunk, Row
+from kdump.output.amounts import counted
 from kdump.output.decoding import Decoding
 from kdump.output.messages import Messages
 from kdump.output.process_tuning import prepare_for_bulk
 from kdump.output.progress import Bar, PlannedTally, Tally, answering_progress_signal
 from kdump.output.report import Report, pour
-from kdump.output.sink import Sink, Without
+from kdump.output.sink import Counted, Sink, Without
 from kdump.output.stream import standard_output
 from kdump.output.terminal import is_terminal, wants_colour
 from kdump.output.text_report import Page
@@ -105,12 +106,11 @@ class Results:
         self._records, self._decode = records, decode
         self._writing = writing
         self._file: OutputFile | None = None
+        self._counted: Counted | None = None
         if output is not None and not quiet:
-            from kdump.output.target import OutputFile, refuse_input_as_output
-            from kdump.output.writable import need_writable
+            from kdump.output.target import OutputFile, prepare_output
 
-            refuse_input_as_output(output, inputs)
-            need_writable(output, "--output")
+            prepare_output(output, inputs, force=writing.force)
             self._file = OutputFile(output)
             self._stream = self._file.stream
         else:
@@ -149,6 +149,8 @@ class Results:
             if self._file is not None:
                 self._file.drop()
             raise
+        if self._file is not None:
+            self._sink = self._counted = Counted(self._sink)
 
     def _make_sink(self, form: str) -> Sink:
         """Import and make the sink of a form; each is paid for only where it is used."""
@@ -203,10 +205,10 @@ class Results:
         kept = False
         try:
             pour(items, self._sink, self.messages, self.tally, self._tick, self._report)
-            if self._file is not None:
-                self._file.keep()
-            else:
+            if self._file is None:
                 self._stream.flush()
+            else:
+                self._keep(self._file)
             kept = True
         except KeyboardInterrupt:
             if self._to_person or self._report.has_findings:
@@ -218,6 +220,16 @@ class Results:
         finally:
             self._report.end(kept=kept)
         return kept
+
+    def _keep(self, file: OutputFile) -> None:
+        """Give the file its name, unless it lacks rows that the one in its place may have."""
+        if file.has_old and PathError.status in self.messages.statuses:
+            file.drop()
+            self.messages.line(f"kdump: {file.path}: kept as it was: not everything could be read")
+            return
+        file.keep()
+        if file.is_new_file and self._counted is not None:
+            self.messages.line(f"wrote {file.path}, {counted(self._counted.rows, 'row')}")
 
     def _write_beside_bar(self, data: bytes | bytearray | memoryview) -> None:
         """Write to the terminal that has the bar, which makes room first."""

@@ -81,6 +81,8 @@ class Writing(NamedTuple):
     forms: tuple[str, ...]
     wide: bool = False
     csv_safe: bool = False
+    #: Whether `output` may replace a file.
+    force: bool = False
 
     @classmethod
     def taken(cls, asked: dict[str, Any], forms: tuple[str, ...]) -> Writing:

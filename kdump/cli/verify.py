@@ -199,19 +199,22 @@ def verify(
     from kdump.cli.verify_report import VerifyReport, read_state
     from kdump.engine.verify.options import VerifyOptions
     from kdump.engine.verify.run import verify as verify_items
+    from kdump.engine.verify.state import is_state
     from kdump.engine.work.pace import Progress
     from kdump.output.progress import PlannedTally
+    from kdump.output.textfile import is_textfile
 
     progress = Progress()
     with wrong_usage():
         _refuse_contradictions(asked, engine, writing, has_state=state is not None, nagios=nagios)
-        for option, path in (("--state", state), ("--textfile", textfile)):
+        for option, path, is_ours in (
+            ("--state", state, is_state),
+            ("--textfile", textfile, is_textfile),
+        ):
             if path is not None:
-                from kdump.output.target import refuse_input_as_output
-                from kdump.output.writable import need_writable
+                from kdump.output.target import prepare_output
 
-                refuse_input_as_output(path, paths, option)
-                need_writable(path, option)
+                prepare_output(path, paths, option, force=writing.force, is_ours=is_ours)
         seen = None if state is None else read_state(state, tell)
         if nagios and not _is_given("fail_on"):
             writing = writing._replace(fail_on="rebuild")

@@ -116,7 +116,7 @@ class VerifyReport(Report):
         path, state = self.state
         self._saved = time.monotonic()
         if state.changed:
-            write_whole(path, state.lines())
+            write_whole(path, state.lines(), "--state")
             state.changed = False
 
     def _plugin_text(self, worst: list[Finding]) -> str:
@@ -143,7 +143,8 @@ class VerifyReport(Report):
                 before=text_before(self.textfile),
                 places=self._places,
             )
-            write_whole(self.textfile, [text.encode("utf-8", "backslashreplace")])
+            data = text.encode("utf-8", "backslashreplace")
+            write_whole(self.textfile, [data], "--textfile")
         except KdumpError as error:
             self._errors.append(str(error))
             self.messages.error(error)

@@ -85,13 +85,12 @@ def why(
     from kdump.cli.run_context import wrong_usage
     from kdump.engine.why.options import WhyOptions
     from kdump.engine.why.run import why as explain
-    from kdump.output.target import refuse_input_as_output
-    from kdump.output.writable import need_writable
+    from kdump.output.target import prepare_output
+    from kdump.output.textfile import is_textfile
 
     if textfile is not None:
         with wrong_usage():
-            refuse_input_as_output(textfile, paths, "--textfile")
-            need_writable(textfile, "--textfile")
+            prepare_output(textfile, paths, "--textfile", force=writing.force, is_ours=is_textfile)
     options, report = WhyOptions(**asked), WhyReport(textfile)
     decodes = options.cleaner
     return run_plan(

@@ -22,7 +22,8 @@ from collections.abc import Iterable
 from kdump.errors import KdumpError, path_errors
 from kdump.output.escape import name_text
 from kdump.output.part_files import files_at
-from kdump.output.target import refuse_input_as_output, refuse_store_as_output
+from kdump.output.target import refuse_input_as_output, refuse_number, refuse_store_as_output
+from kdump.storage.evidence import refuse_among_evidence
 from kdump.stores.uris import is_uri, normal
 
 STAGING = "_staging"
@@ -47,6 +48,8 @@ class PartDirectory:
         if is_uri(path):
             refuse_store_as_output(path, inputs)
         else:
+            refuse_number(path)
+            refuse_among_evidence(path, "--output")
             refuse_input_as_output(path, inputs)
         self.path = path
         self._made = not (is_uri(path) or os.path.exists(path))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kdump.findings.rows import Row
+from kdump.findings.rows import BatchChunk, RecordChunk, Row
 
 if TYPE_CHECKING:
     from kdump.findings.finding import Finding
@@ -40,6 +40,24 @@ class PassingOn(Sink):
         self._sink = sink
         self.settle = sink.settle  # type: ignore[method-assign]
         self.finish = sink.finish  # type: ignore[method-assign]
+
+
+class Counted(PassingOn):
+    """Counts the rows that it passes on."""
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__(sink)
+        self.rows = 0
+
+    def write(self, item: Item) -> None:
+        """Take one item."""
+        self.rows += len(item) if isinstance(item, (BatchChunk, RecordChunk)) else 1
+        self._sink.write(item)
+
+    def finding(self, finding: Finding) -> None:
+        """Take a finding that is a result."""
+        self.rows += 1
+        self._sink.finding(finding)
 
 
 class Without(PassingOn):

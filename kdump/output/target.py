@@ -13,6 +13,8 @@ from typing import BinaryIO, cast
 
 from kdump.errors import PathError, UsageError, path_errors
 from kdump.output.stream import ByteStream
+from kdump.output.writable import need_writable
+from kdump.storage.evidence import refuse_among_evidence, refuse_replacing
 from kdump.stores.uris import is_uri, normal
 from kdump.writing import NewFile, flush_directory, open_directory
 
@@ -29,8 +31,12 @@ class OutputFile:
     this process was given open (/dev/stdout).
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, option: str = "--output") -> None:
+        refuse_among_evidence(path, option)
         self.path = path
+        #: What has content there, and would be replaced.
+        self.has_old = _has_content(path)
+        self.is_new_file = False
         self.before_drop: Callable[[], object] | None = None
         self._new: NewFile | None = None
         self._directory = -1
@@ -56,6 +62,7 @@ class OutputFile:
         parent, self._name = os.path.split(os.path.realpath(path))  # a link stays a link
         self._directory = open_directory(parent)
         mode = 0o666 if there is None else 0o600
+        self.is_new_file = True
         self._new = NewFile(self._directory, f".kdump-{os.urandom(8).hex()}", mode=mode)
         return cast("BinaryIO", io.FileIO(self._new.fd, "wb", closefd=False))
 
@@ -113,9 +120,9 @@ def text_before(path: str) -> str:
         return ""
 
 
-def write_whole(path: str, pieces: Iterable[bytes]) -> None:
+def write_whole(path: str, pieces: Iterable[bytes], option: str = "--output") -> None:
     """Write a file beside its place and rename it: no reader ever sees half of one."""
-    file = OutputFile(path)
+    file = OutputFile(path, option)
     try:
         for piece in pieces:
             file.stream.write(piece)
@@ -133,16 +140,56 @@ def _given_open(path: str) -> int | None:
     return int(found[2]) if found[2] else {"stdout": 1, "stderr": 2}[found[1]]
 
 
-def refuse_input_as_output(output: str, inputs: Iterable[str], option: str = "--output") -> None:
-    """Raise where writing `output` would change what is being looked at.
+def prepare_output(
+    path: str,
+    inputs: Iterable[str],
+    option: str = "--output",
+    *,
+    force: bool = False,
+    is_ours: Callable[[bytes], object] | None = None,
+) -> None:
+    """Raise, before anything is read, where a file may not or cannot be written."""
+    refuse_number(path, option)
+    refuse_store(path, option)
+    refuse_among_evidence(path, option)
+    refuse_input_as_output(path, inputs, option)
+    need_writable(path, option)
+    if _given_open(path) is None:
+        refuse_replacing(path, option, force=force, is_ours=is_ours)
 
-    Nothing is written into a directory that is read, nor beside a file of a partition directory.
-    """
+
+def refuse_number(path: str, option: str = "--output") -> None:
+    """Raise where a name is a number: `-o` of other tools for Kafka is an offset."""
+    if re.fullmatch("-?[0-9]+", path):
+        raise UsageError(
+            f"{option} {path}: names a file, not an offset: to start at an offset, use "
+            f"--from-offset {path}; for a file of that name, {option} ./{path}"
+        )
+
+
+def refuse_store(output: str, option: str) -> None:
+    """Raise where a single file would be written to a store."""
     if is_uri(output):
         raise UsageError(
             f"{option} {output}: is in a store, where kdump writes nothing but a directory of "
             "Parquet parts (--format parquet --output URI/)"
         )
+
+
+def _has_content(path: str) -> bool:
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_size > 0
+
+
+def refuse_input_as_output(output: str, inputs: Iterable[str], option: str = "--output") -> None:
+    """Raise where writing `output` would change what is being looked at.
+
+    Nothing is written into a directory that is read, nor beside a file of a partition directory.
+    """
+    refuse_store(output, option)
     target = Path(os.path.realpath(output))
     for path in inputs:
         if is_uri(path):

@@ -11,6 +11,11 @@ from kdump.output.escape import visible
 SERIES = 10_000
 
 
+def is_textfile(head: bytes) -> bool:
+    """Whether a file begins as those that kdump writes for the collector."""
+    return head.startswith(b"# HELP kdump_")
+
+
 def metric(name: str, help_text: str, values: Mapping[str, float]) -> Iterator[str]:
     """Yield the lines of a gauge, each value with its labels; none without values."""
     if not values:

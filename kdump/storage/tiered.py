@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 
 from kdump.storage import names
 from kdump.storage.names import Kind
@@ -58,6 +59,11 @@ def tiered_members(path: str) -> tuple[dict[str, Member], list[str]] | None:
                 member = max((before, member), key=lambda one: one.mtime_ns)
             members[inside] = member
     return (members, older) if members else None
+
+
+def holds_tiered(folder: str, entries: Iterable[str]) -> bool:
+    """Whether a directory is named as one of tiered storage, and has files of it."""
+    return _place(folder) is not None and any(map(_FILE.match, entries))
 
 
 def _folders(root: str) -> list[str]:

@@ -222,8 +222,8 @@ def test_output_parquet_of_a_damaged_log(damaged: Path, tmp_path: Path) -> None:
 
 def test_output_never_into_what_is_read(partition: Path) -> None:
     before = sorted(partition.iterdir())
-    assert dump("--output", partition / "out.jsonl", partition).exit_code == 2
-    assert dump("--output", partition / LOG, partition / LOG).exit_code == 2
+    assert dump("--output", partition / "out.jsonl", partition).exit_code == 5
+    assert dump("--output", partition / LOG, partition / LOG).exit_code == 5
     assert sorted(partition.iterdir()) == before
 
 

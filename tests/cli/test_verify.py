@@ -360,7 +360,9 @@ def test_state_leaves_out_what_was_seen_and_tells_of_it_again(data: Path, tmp_pa
 def test_a_state_that_is_none_is_told_of_and_replaced(data: Path, tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.write_bytes(b"\0\1garbage")
-    result = run("--state", state, data)
+    assert run("--state", state, data).exit_code == 5
+    assert state.read_bytes() == b"\0\1garbage"
+    result = run("--force", "--state", state, data)
     assert result.exit_code == 0
     assert "everything is verified anew" in result.stderr
     assert rows(run("--state", state, data))[-1]["segments"] == 2
@@ -369,7 +371,7 @@ def test_a_state_that_is_none_is_told_of_and_replaced(data: Path, tmp_path: Path
 @pytest.mark.parametrize("option", ["--state", "--textfile"])
 def test_nothing_is_written_into_a_directory_that_is_read(data: Path, option: str) -> None:
     before = sorted(data.rglob("*"))
-    assert run(option, data / "file", data).exit_code == 2
+    assert run(option, data / "file", data).exit_code == 5
     assert sorted(data.rglob("*")) == before
 
 

@@ -66,7 +66,7 @@ def test_quiet_with_a_file_of_metrics(data: Path, tmp_path: Path) -> None:
 def test_metrics_are_not_written_over_what_is_read(data: Path) -> None:
     log = data / "orders-0" / f"{0:020}.log"
     before = log.read_bytes()
-    assert kdump("--textfile", log, data).exit_code == 2
+    assert kdump("--textfile", log, data).exit_code == 5
     assert log.read_bytes() == before
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +24,7 @@ from kdump.errors import PathError, Refused, path_errors
 from kdump.record.frames import Gap
 from kdump.storage import checkpoints, names
 from kdump.storage.checkpoints import PartitionOffset
+from kdump.storage.evidence import refuse_among_evidence, refuse_replacing
 from kdump.storage.file_records import walk
 from kdump.storage.names import OURS, Kind
 from kdump.storage.producer_snapshot import snapshot_of
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from kdump.engine.salvage.merge import Taken
 
 _PIECE_BYTES = 1 << 20
+_SAME_BYTES = 14  # by which a manifest is known: `{ "manifest":`, or `Salvaged by kdump`
 
 
 class WrittenFile(NamedTuple):
@@ -124,7 +127,14 @@ class DataDirectory:
 
 
 def write_beside(out: str, files: dict[str, bytes]) -> None:
-    """Write files beside the place of the result, each named for it with an ending."""
+    """Write files beside the place of the result, each named for it with an ending.
+
+    Each replaces one that begins as it does.
+    """
+    for ending, data in files.items():
+        refuse_among_evidence(out + ending, "--out")
+        is_ours = re.compile(re.escape(data[:_SAME_BYTES])).match
+        refuse_replacing(out + ending, "--out", is_ours=is_ours)
     folder, name = os.path.split(os.path.abspath(out))
     with path_errors(folder):
         fd = open_directory(folder)
@@ -145,6 +155,7 @@ def refuse(out: str, sources: list[str]) -> None:
     parent = os.path.dirname(os.path.abspath(out))
     if not os.path.isdir(parent):
         raise PathError(parent, "is no directory: make it first")
+    refuse_among_evidence(out, "--out")
     for directory in (out, parent):
         refusals.refuse_locked(directory)
     for source in sources:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import time
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
 from kdump.errors import Refused, path_errors
+from kdump.storage.evidence import refuse_among_evidence, refuse_replacing
 from kdump.storage.names import OURS
 from kdump.storage.source import whole
 from kdump.writing import NewFile, flush_directory, open_directory, write_file
@@ -22,6 +24,13 @@ _FORM = 1
 _SIZE_LIMIT = 1 << 30
 _PAUSE_SECONDS = 0.5
 MAP_ENDING, GROUPS_ENDING = ".offsets.csv", ".groups.csv"
+_MAP_HEAD = "topic,partition,old,new,records_count\n"
+#: How the files begin that a run writes, by the ending of their names.
+_FORMS = {
+    "": re.compile(rb'\{\s*"salvage_state"'),
+    MAP_ENDING: re.compile(re.escape(_MAP_HEAD.encode())),
+    GROUPS_ENDING: re.compile(rb"[^,\n]+,[^,\n]+,\d+,\d+\n"),
+}
 
 
 class Arrived(NamedTuple):
@@ -66,6 +75,9 @@ class State:
         self.path = path
         self._cluster_id = cluster_id
         self._folder, self._name = os.path.split(os.path.abspath(path))
+        for ending, form in _FORMS.items():
+            refuse_among_evidence(path + ending, "--resume")
+            refuse_replacing(path + ending, "--resume", is_ours=form.match)
         self._written = 0.0
         self.partitions: dict[str, Arrived] = {}
         self.planned: dict[str, Planned] = {}
@@ -172,7 +184,7 @@ class OffsetMap:
 
     def __init__(self, file: NewFile, name: str, path: str) -> None:
         self._file, self._name, self._path = file, name, path
-        self._lines = ["topic,partition,old,new,records_count\n"]
+        self._lines = [_MAP_HEAD]
         self._at: tuple[str, int] = ("", 0)
         self._old = self._new = self._count = 0
 

@@ -37,6 +37,11 @@ SHALLOW, DEEP = 1, 2
 SIZE_LIMIT = 1 << 30
 
 
+def is_state(head: bytes) -> bool:
+    """Whether a file begins as a state file does, of whatever kdump."""
+    return head.startswith(b'{"row":"verify-state"')
+
+
 class Seen(NamedTuple):
     """One segment as it was when it was last verified; `verified_s` is epoch seconds."""
 

@@ -1,0 +1,116 @@
+"""Refuse to write where a broker's files are: everything there is evidence.
+
+Whatever kdump writes under a name that a user gave is asked about here first, whether or not the
+run reads that directory.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from itertools import islice
+
+from kdump.errors import PathError, Refused
+from kdump.storage import names
+from kdump.storage.names import Kind
+from kdump.storage.recognize import recognized
+from kdump.storage.tiered import holds_tiered
+
+_LISTED = 10_000  # entries of one directory; nearly every entry of a broker's is one of its files
+_LOGS = frozenset((Kind.LOG, Kind.PRE08_LOG, Kind.METADATA_SNAPSHOT))
+_BESIDE_LOGS = names.INDEX_KINDS | {Kind.LEADER_EPOCHS, Kind.PARTITION_METADATA}
+_OF_A_PARTITION = _LOGS | _BESIDE_LOGS | {Kind.PRODUCER_SNAPSHOT, Kind.QUORUM_STATE}
+_OF_A_DATA_DIRECTORY = frozenset(
+    (Kind.META_PROPERTIES, Kind.OFFSET_CHECKPOINT, Kind.CLEAN_SHUTDOWN)
+)
+#: Kinds of files that their bytes give away for sure; an index is only slots.
+_SURE = frozenset((
+    *("log", "kafka", "snapshot", "metadata-snapshot"),
+    *(names.META_PROPERTIES, names.PARTITION_METADATA, names.QUORUM_STATE),
+))  # fmt: skip
+_HEAD_BYTES = 4096
+#: Options whose files beside the result are never replaced, whatever is asked for.
+_NO_FORCE = ("--out", "--resume")
+
+
+def refuse_among_evidence(path: str, option: str, *, itself: bool = True) -> None:
+    """Raise where writing a file, or into a directory, would be among a broker's files.
+
+    `itself`: a directory may not be one of a broker's either.
+    """
+    named = f"{option} {path}"
+    try:
+        target = os.path.realpath(path)
+        mode: int | None = os.stat(target).st_mode
+    except OSError:
+        mode = None
+    except ValueError:  # a null character: nothing can be written there
+        return
+    if mode is not None and stat.S_ISBLK(mode):
+        raise Refused(named, "is a block device: kdump does not write to disks")
+    if mode is not None and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        return
+    is_directory = itself and mode is not None and stat.S_ISDIR(mode)
+    directory = target if is_directory else os.path.dirname(target)
+    while True:
+        if what := _what_it_is(directory):
+            raise Refused(
+                named, f"is inside {what}, {directory}; write the file to another directory"
+            )
+        above = os.path.dirname(directory)
+        if above == directory:
+            break
+        directory = above
+    if mode is not None and stat.S_ISREG(mode) and _is_brokers(target):
+        raise Refused(named, "is a file of a broker; write to another file")
+
+
+def refuse_replacing(
+    path: str, option: str, *, force: bool = False, is_ours: Callable[[bytes], object] | None = None
+) -> None:
+    """Raise where a file with content would be replaced that kdump did not write for this purpose.
+
+    `is_ours` judges the first bytes of a file.
+    """
+    try:
+        if force or not stat.S_ISREG((status := os.stat(path)).st_mode) or not status.st_size:
+            return
+        if is_ours is not None:
+            with open(path, "rb") as file:
+                if is_ours(file.read(_HEAD_BYTES)):
+                    return
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        raise PathError(f"{option} {path}", getattr(error, "strerror", "") or str(error)) from error
+    what = "exists" if is_ours is None else "exists, and kdump did not write it for this"
+    hint = "name another file" + ("" if option in _NO_FORCE else ", or add --force to replace it")
+    raise Refused(f"{option} {path}", f"{what}; {hint}")
+
+
+def _what_it_is(directory: str) -> str:
+    """Return what a directory looks like to a broker; empty where it is nothing of Kafka's."""
+    is_named = names.parse_directory(os.path.basename(directory)) is not None
+    try:
+        with os.scandir(directory) as entries:
+            found = [entry.name for entry in islice(entries, _LISTED)]
+    except FileNotFoundError:
+        return ""
+    except OSError:  # whoever cannot list it may be able to write in it
+        return "what is named as a partition directory" if is_named else ""
+    kinds = {names.parse(name).kind for name in found}
+    if kinds & _OF_A_DATA_DIRECTORY:
+        return "a data directory"
+    if (is_named and kinds & _OF_A_PARTITION) or (kinds & _LOGS and kinds & _BESIDE_LOGS):
+        return "a partition directory"
+    return "a directory of tiered storage" if holds_tiered(directory, found) else ""
+
+
+def _is_brokers(path: str) -> bool:
+    if names.parse(os.path.basename(path)).kind is not Kind.UNKNOWN:
+        return True
+    try:
+        return recognized(path).word in _SURE
+    except (OSError, PathError):
+        return False
