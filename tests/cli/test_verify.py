@@ -371,7 +371,7 @@ def test_a_state_that_is_none_is_told_of_and_replaced(data: Path, tmp_path: Path
 @pytest.mark.parametrize("option", ["--state", "--textfile"])
 def test_nothing_is_written_into_a_directory_that_is_read(data: Path, option: str) -> None:
     before = sorted(data.rglob("*"))
-    assert run(option, data / "file", data).exit_code == 5
+    assert run(option, data / "file", data).exit_code == 2
     assert sorted(data.rglob("*")) == before
 
 
