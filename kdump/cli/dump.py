@@ -57,6 +57,7 @@ _FILTERS = under("Filters")
 @_RANGES("-n", "--limit", type=FROM_0, help="Stop after N rows.")
 @_FILTERS("--key", type=BYTES, help="Only records with exactly this key.")
 @_FILTERS("--grep", type=PATTERN, help="Only records whose key or value matches.")
+@_SHOWN("--show-secrets", help="Show keys of SCRAM users and sensitive settings, in all forms.")
 @_FILTERS("--producer-id", type=INT64, help="Only what this producer wrote.")
 @_FILTERS(
     "--visible",
@@ -136,6 +137,7 @@ def dump(
                 records=mode == "records",
                 headers=not records_only,
                 decode=options.decode,
+                secrets=options.show_secrets,
             )
     if results is None:
         return _into_directory(paths, options, form, engine, writing)

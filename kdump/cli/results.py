@@ -92,10 +92,12 @@ class Results:
         headers: bool = True,
         elsewhere: bool = False,
         decode: bool = False,
+        secrets: bool = False,
     ) -> None:
         """`records`: those are the rows, `headers` of batches that cannot be read among them.
 
-        `decode`: what records of internal topics say is shown, not their bytes.
+        `decode`: what records of internal topics say is shown, not their bytes; `secrets`: and
+        what is masked otherwise.
 
         `elsewhere`: workers write them to files of their own. A `tally` of a plan is shown beside a
         table as well, which comes late.
@@ -103,7 +105,7 @@ class Results:
         form = form or form_of(writing)
         self._report = report or Report()
         output, quiet = writing.output, writing.quiet and not self._report.has_summary
-        self._records, self._decode = records, decode
+        self._records, self._decode, self._secrets = records, decode, secrets
         self._writing = writing
         self._file: OutputFile | None = None
         self._counted: Counted | None = None
@@ -136,8 +138,8 @@ class Results:
         self._report.messages, self._report.quiet = self.messages, writing.quiet
         try:
             self._sink = Sink() if quiet or elsewhere else self._make_sink(form)
-            if decode and form not in _BINARY_FORMS:
-                self._sink = Decoding(self._sink)
+            if form not in _BINARY_FORMS:
+                self._sink = Decoding(self._sink, decode=decode, secrets=secrets)
             if records and (form in _ONE_KIND or not headers):
                 # A header stands for a batch that cannot be read; a finding says the same.
                 self._sink = Without(self._sink, lambda item: isinstance(item, BatchChunk))
@@ -172,7 +174,13 @@ class Results:
             from kdump.output.arrow import arrow_sink
 
             assert self._file is not None
-            sink = arrow_sink(form, self._file.file, self._file.path, decode=self._decode)
+            sink = arrow_sink(
+                form,
+                self._file.file,
+                self._file.path,
+                decode=self._decode,
+                secrets=self._secrets,
+            )
             self._file.before_drop = sink.abandon
             return sink
         if form == "kafka":

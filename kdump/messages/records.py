@@ -21,12 +21,13 @@ from kdump.messages.wire import Malformed, Reader
 from kdump.tuples import NamedTuple
 
 FRAME_VERSION = 1
+CLUSTER_METADATA = "__cluster_metadata"
 #: What the records of internal topics are about. These names are Kafka's own and cannot be changed.
 TOPICS = {
     "__consumer_offsets": "group",
     "__transaction_state": "transaction",
     "__share_group_state": "share",
-    "__cluster_metadata": "metadata",
+    CLUSTER_METADATA: "metadata",
     "__remote_log_metadata": "storage",
 }
 #: Names and messages of control records by their type, which is in the key (F29).

@@ -9,7 +9,7 @@ to mask. What is left unread of a record of these types is masked whole (M3).
 
 from __future__ import annotations
 
-from kdump.messages.records import Decoded
+from kdump.messages.records import CLUSTER_METADATA, FRAME_VERSION, Decoded, decoders
 from kdump.messages.table import UNKNOWN_TAGS
 
 MASK = "(redacted)"
@@ -21,6 +21,7 @@ _SECRET: dict[int, tuple[str, ...]] = {
     11: ("salt", "storedKey", "serverKey"),  # SCRAM users
 }
 _CONFIG, _BROKER = 4, 4  # record type; resource type, in Kafka's ConfigResource
+_FRAME_BYTES = 3  # varints of the frame, the type and the version of such a record
 
 #: Settings of brokers that may be changed while they run, but for those of type password; those of
 #: 4.4 and what was one before. `tests/messages/test_secrets.py` says how they are recognized.
@@ -79,6 +80,24 @@ def is_sensitive(resource_type: int, name: str) -> bool:
     if name.startswith("listener.name."):
         name = name.removeprefix("listener.name.").partition(".")[2]
     return name not in HARMLESS
+
+
+def blotted(value: bytes, *, is_sure: bool) -> bytes | None:
+    """Return the bytes of a record of the metadata log, those of its fields as asterisks.
+
+    None where there is no secret in it. `is_sure`: it is one of the metadata log; elsewhere only
+    what can be read to its end is taken for one.
+    """
+    if len(value) < _FRAME_BYTES or value[0] != FRAME_VERSION or value[1] not in _SECRET:
+        return None if value[:1] != b"\x00" or not is_sure else _blot(value)
+    known = decoders(CLUSTER_METADATA)[1](None, value)
+    if not is_sure and (known.data is None or known.rest):
+        return None
+    return _blot(value) if masked(known) != known else None
+
+
+def _blot(value: bytes) -> bytes:
+    return value[:_FRAME_BYTES] + b"*" * (len(value) - _FRAME_BYTES)
 
 
 def masked(value: Decoded) -> Decoded:

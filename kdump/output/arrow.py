@@ -51,10 +51,12 @@ def need_arrow(form: str) -> None:
         raise ArrowMissing(form)
 
 
-def arrow_sink(form: str, file: BinaryIO, path: str, *, decode: bool = False) -> ArrowSink:
+def arrow_sink(
+    form: str, file: BinaryIO, path: str, *, decode: bool = False, secrets: bool = False
+) -> ArrowSink:
     """Return a sink that writes a Parquet or an Arrow file; `path` is what errors call it."""
     need_arrow(form)
-    return ArrowSink(form, file, path, decode=decode)
+    return ArrowSink(form, file, path, decode=decode, secrets=secrets)
 
 
 class ArrowSink(Sink):
@@ -62,6 +64,7 @@ class ArrowSink(Sink):
 
     Columns `left_out` are known from elsewhere, as from the name of a part's directory. `decode`:
     what records of internal topics say has columns of its own, in the place of their bytes.
+    `secrets`: also what is masked otherwise.
     """
 
     def __init__(
@@ -72,7 +75,9 @@ class ArrowSink(Sink):
         *,
         left_out: frozenset[str] = frozenset(),
         decode: bool = False,
+        secrets: bool = False,
     ) -> None:
+        self._secrets = secrets
         self._form = form
         self._file = file
         self._path = path
@@ -94,8 +99,7 @@ class ArrowSink(Sink):
 
     def write(self, item: Item) -> None:
         """Take one item."""
-        if self._decode:
-            item = decoding(item)
+        item = decoding(item, decode=self._decode, secrets=self._secrets)
         if isinstance(item, DecodedChunk) or (isinstance(item, RecordChunk) and item.format):
             from kdump.output.decoded import said_columns
 

@@ -29,11 +29,18 @@ _KEYS_KEPT, _KEY_KEPT_BYTES = 1 << 14, 1 << 8
 _AS_IT_IS = frozenset((int, str, bool, type(None)))
 
 
-def decoded(chunk: RecordChunk) -> RecordChunk:
-    """Give records back; those of an internal topic as a chunk that says what is in them."""
+def decoded(chunk: RecordChunk, *, secrets: bool = False) -> RecordChunk:
+    """Give records back; those of an internal topic as a chunk that says what is in them.
+
+    `secrets`: also what is masked otherwise.
+    """
     if chunk.format or not internal_topic(chunk.place):
         return chunk
-    return _Chunk(chunk.place, chunk.data, chunk.batches, chunk.records, chunk.rows, chunk.controls)
+    found = _Chunk(
+        chunk.place, chunk.data, chunk.batches, chunk.records, chunk.rows, chunk.controls
+    )
+    found.secrets = secrets
+    return found
 
 
 def internal_topic(place: Place) -> str | None:
@@ -50,11 +57,16 @@ def internal_topic(place: Place) -> str | None:
 class _Chunk(DecodedChunk):
     """Records of an internal topic, which are decoded when they are asked for."""
 
+    secrets = False
+
     def iter_said(self) -> Iterator[tuple[RecordRow, object, object]]:
         """Make a row of each record, with what its key and its value are as JSON."""
         topic = internal_topic(self.place)
         assert topic is not None
-        return ((record, *said(topic, record)) for record in super().iter_records())
+        return (
+            (record, *said(topic, record, secrets=self.secrets))
+            for record in super().iter_records()
+        )
 
     def iter_json(self) -> Iterator[tuple[str, str]]:
         """Write key and value of each record as JSON; not where some might be too large."""
@@ -74,7 +86,7 @@ class _Chunk(DecodedChunk):
                 kept = len(key) <= _KEY_KEPT_BYTES
                 of_key, text = (_key_json if kept else _key_json.__wrapped__)(topic, key)
             of_value = None if value is None else read_value(of_key, value)
-            yield text, "null" if of_value is None else json_text(members(of_value))
+            yield text, _value_text(of_value, secrets=self.secrets)
 
     @property
     def has_large(self) -> bool:  # type: ignore[override]
@@ -88,17 +100,23 @@ class _Chunk(DecodedChunk):
             yield record._replace(key=_text(key), value=_text(value))
 
 
-def said(topic: str, record: RecordRow) -> tuple[object, object]:
+def _value_text(value: Decoded | None, *, secrets: bool) -> str:
+    return "null" if value is None else json_text(members(value, secrets=secrets))
+
+
+def said(topic: str, record: RecordRow, *, secrets: bool = False) -> tuple[object, object]:
     """Say what the key and the value of a record hold; bytes where that is not looked at."""
     if len(record.key or b"") + len(record.value or b"") > MOST_BYTES:
-        if TOPICS[topic] == "metadata":  # its bytes might be a secret, however unlikely
+        if (
+            TOPICS[topic] == "metadata" and not secrets
+        ):  # its bytes might be a secret, however unlikely
             return None, {"type": "unknown", "problem": "too-large"}
         return record.key, record.value
     if record.control is not None:
         key, value = decode_control(record.key, record.value)
     else:
         key, value = decode(topic, record.key, record.value)
-    return members(key), members(value)
+    return members(key, secrets=secrets), members(value, secrets=secrets)
 
 
 @lru_cache(_KEYS_KEPT)
@@ -124,11 +142,11 @@ def said_columns(record: RecordRow) -> dict[str, object]:
     return columns
 
 
-def members(decoded: Decoded | None) -> dict[str, object] | None:
+def members(decoded: Decoded | None, *, secrets: bool = False) -> dict[str, object] | None:
     """Return the JSON object for a key or a value."""
     if decoded is None:
         return None
-    shown = opened_members(masked(decoded))
+    shown = opened_members(decoded if secrets else masked(decoded))
     members_shown: dict[str, object] = {"type": shown.type or "unknown"}
     if shown.type is None and shown.type_id is not None:
         members_shown["type_id"] = shown.type_id

@@ -41,6 +41,14 @@ class PassingOn(Sink):
         self.settle = sink.settle  # type: ignore[method-assign]
         self.finish = sink.finish  # type: ignore[method-assign]
 
+    def finding(self, finding: Finding) -> None:
+        """Take a finding that is a result."""
+        self._sink.finding(finding)
+
+    def stop(self) -> None:
+        """The run was interrupted."""
+        self._sink.stop()
+
 
 class Counted(PassingOn):
     """Counts the rows that it passes on."""

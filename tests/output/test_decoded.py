@@ -293,7 +293,8 @@ def test_no_form_shows_a_secret(tmp_path: Path) -> None:
             data = repr(pq.read_table(output).to_pylist()).encode()
         assert b"redacted" in data
         assert not [secret for secret in secrets if secret in data]
-    assert b"hush" in dump("--decode", "raw", directory).stdout_bytes
+    assert b"hush" not in dump("--decode", "raw", directory).stdout_bytes
+    assert b"hush" in dump("--decode", "raw", "--show-secrets", directory).stdout_bytes
 
 
 def test_every_record_of_a_real_broker_is_shown(tmp_path: Path) -> None:

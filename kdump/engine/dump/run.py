@@ -175,6 +175,12 @@ def _log(
     if options.mode == "hex":
         from kdump.engine.hex.dump import hex_items
 
-        yield from hex_items(source, reader.place, items, options.decompress_limit)
+        yield from hex_items(
+            source,
+            reader.place,
+            items,
+            options.decompress_limit,
+            secrets=options.show_secrets,
+        )
     else:
         yield from items

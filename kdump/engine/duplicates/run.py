@@ -29,7 +29,8 @@ from kdump.engine.work.spool import (
 from kdump.engine.work.whole_logs import of_whole_logs
 from kdump.errors import KdumpError
 from kdump.findings.finding import CATALOGUE, Finding
-from kdump.findings.rows import RecordChunk, RecordRow, Row
+from kdump.findings.rows import Place, RecordChunk, RecordRow, Row
+from kdump.findings.secret_values import blotter
 
 _SPLIT_BYTES = 256 << 20
 
@@ -189,7 +190,10 @@ def _row(
     options: DuplicateOptions, topics: list[str], group: int, head: Group, number: int, copy: Copy
 ) -> dict[str, object]:
     said: dict[str, object] = {}
+    blot = blotter(Place(topics[head.topic] or None, None, None, ""))
     for part, (start, size) in zip(options.by, head.parts, strict=True):
+        if part == "value" and start is not None and blot is not None and not options.show_secrets:
+            start = blot(start) or start
         said[part] = start
         said[f"{part}_size_bytes"] = None if start is None else size
     said.setdefault("value_size_bytes", None if copy.value_size < 0 else copy.value_size)

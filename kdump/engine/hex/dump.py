@@ -17,6 +17,7 @@ from kdump.findings.code import Show
 from kdump.findings.finding import Finding
 from kdump.findings.moments import time_text
 from kdump.findings.rows import BatchChunk, HexText, Place
+from kdump.findings.secret_values import blotter, is_of_metadata
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.kernels.columns import BatchHeader, RecordBatches
@@ -51,12 +52,19 @@ assert sum(size for _, size in _HEADER_V2) == layout.BATCH_OVERHEAD_V2
 
 
 def hex_items(
-    source: Source, place: Place, items: Iterable[Item], limit: int
+    source: Source,
+    place: Place,
+    items: Iterable[Item],
+    limit: int,
+    *,
+    secrets: bool = False,
 ) -> Iterator[HexText | Finding]:
     """Yield the bytes of each entry whose header comes by, and of what has none.
 
-    `limit` bounds what is read of one entry, and its uncompressed bytes.
+    `limit` bounds what is read of one entry, and its uncompressed bytes. Without `secrets` those of
+    the metadata log are blotted.
     """
+    hidden = None if secrets else place
     for item in items:
         if isinstance(item, BatchChunk):
             rows = range(item.batches.count) if item.rows is None else item.rows
@@ -64,13 +72,13 @@ def hex_items(
                 header = item.batches.slice(row, row + 1)
                 position, size = header.position(0), header.size_bytes(0)
                 data = source.read(position, min(size, limit))
-                lines = hex_lines(data, position, header=header, limit=limit)
+                lines = hex_lines(data, position, header=header, limit=limit, hidden=hidden)
                 yield HexText(item.place, position, lines)
         elif isinstance(item, Finding):
             if item.entry.show is Show.RAW and item.position is not None:
                 size = item.size_bytes or 0
                 data = source.read(item.position, min(size, _RAW_BYTES))
-                lines = gap_hex_lines(data, item.position, size, item.code)
+                lines = gap_hex_lines(data, item.position, size, item.code, hidden=hidden)
                 yield HexText(place, item.position, lines)
             yield item
 
@@ -81,18 +89,20 @@ def hex_lines(
     *,
     header: RecordBatches,
     limit: int = DEFAULT_LIMIT,
+    hidden: Place | None = None,
 ) -> tuple[str, ...]:
     """Annotate one entry that starts at file position `position` and whose bytes are `data[0:]`.
 
     `header` is its row of batch columns, sums checked. `data` may hold less than the entry, or
-    more. `limit` bounds the uncompressed bytes of a compressed entry.
+    more. `limit` bounds the uncompressed bytes of a compressed entry. Secrets that a log of the
+    place `hidden` may have are blotted.
     """
     view = memoryview(data).cast("B")
     if not header.count:
-        return gap_hex_lines(data, position, len(view), "no entry")
+        return gap_hex_lines(data, position, len(view), "no entry", hidden=hidden)
     row = header.header(0)
     size = row.size_bytes
-    lines = Lines(size)
+    lines = _lines(size, hidden)
     kind = "record batch" if not row.is_legacy else "message"
     if row.flags & c.WRAPPER:
         kind = "wrapper"
@@ -108,10 +118,15 @@ def hex_lines(
 
 
 def gap_hex_lines(
-    data: bytes | bytearray | memoryview, position: int, size_bytes: int, reason: str
+    data: bytes | bytearray | memoryview,
+    position: int,
+    size_bytes: int,
+    reason: str,
+    *,
+    hidden: Place | None = None,
 ) -> tuple[str, ...]:
     """Show the first bytes of a gap in which not even a header could be read."""
-    lines = Lines(size_bytes)
+    lines = _lines(size_bytes, hidden)
     view = memoryview(data).cast("B")[: max(size_bytes, 0)]
     lines.text(f"position {position:,} · {size_bytes:,} bytes · no entry: {reason}")
     if reason != "zeros":
@@ -131,6 +146,13 @@ def pre08_hex_lines(
     lines.text(f"position {position:,} · {size:,} bytes · message of 0.6 or 0.7")
     pre08_entry(lines, view, 0, len(view), [limit])
     return tuple(lines.lines)
+
+
+def _lines(size_bytes: int, hidden: Place | None) -> Lines:
+    lines = Lines(size_bytes)
+    if hidden is not None:
+        lines.blot, lines.hides_rest = blotter(hidden), is_of_metadata(hidden)
+    return lines
 
 
 def _batch(lines: Lines, view: memoryview, row: BatchHeader, limit: int) -> None:

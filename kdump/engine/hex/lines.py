@@ -7,6 +7,7 @@ columns; long fields are shown by their ends, and a line says how much lies betw
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from textwrap import wrap
 
 WIDTH = 100
@@ -28,6 +29,9 @@ class Lines:
     def __init__(self, size_bytes: int, mark: str = "+", out: list[str] | None = None) -> None:
         self.lines: list[str] = [] if out is None else out
         self.muted = False
+        #: What blots secrets in the value of a record, and whether all other bytes may be secret.
+        self.blot: Callable[[bytes], bytes | None] | None = None
+        self.hides_rest = False
         self._mark = mark
         self._digits = max(2, len(str(max(size_bytes, 0))))
 
@@ -38,7 +42,9 @@ class Lines:
 
     def within(self, size_bytes: int) -> Lines:
         """Go on in uncompressed bytes, whose positions count from their own start."""
-        return Lines(size_bytes, "=", self.lines)
+        inside = Lines(size_bytes, "=", self.lines)
+        inside.blot, inside.hides_rest = self.blot, self.hides_rest
+        return inside
 
     def at(self, position: int) -> str:
         """Write a position as text inside a line."""
@@ -76,6 +82,8 @@ class Lines:
         """Write bytes whose length stood before them: in hex and ASCII, long ones in part."""
         if self.muted:
             return
+        if self.blot is not None and label == "value":
+            raw = memoryview(self.blot(bytes(raw)) or raw)
         if len(raw) <= _FIELD_BYTES:
             self.field(position, raw, label, bytes(raw).translate(_ASCII).decode("ascii"))
             return
@@ -98,6 +106,9 @@ class Lines:
 
     def rest(self, position: int, raw: memoryview) -> None:
         """Write the first of some bytes nobody could make sense of, and how many more there are."""
+        if self.hides_rest and len(raw):
+            self.text(f"… {len(raw):,} bytes that may hold secrets (--show-secrets)")
+            return
         self.rows(position, raw[:REST_BYTES])
         if len(raw) > REST_BYTES:
             self.text(f"… {len(raw) - REST_BYTES:,} more bytes")

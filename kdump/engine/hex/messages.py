@@ -48,8 +48,11 @@ def open_packed(
         words = f"{word}: {opened.detail}" if opened.detail else word
     size = f"{len(opened.data):,} bytes" if opened.data is not None else "nothing"
     lines.text(f"compressed with {name}: {len(packed):,} bytes → {size}")
-    lines.rows(start, packed[:_PACKED_BYTES])
-    if len(packed) > _PACKED_BYTES:
+    if lines.hides_rest:
+        lines.rest(start, packed)
+    else:
+        lines.rows(start, packed[:_PACKED_BYTES])
+    if len(packed) > _PACKED_BYTES and not lines.hides_rest:
         lines.text(f"… {len(packed) - _PACKED_BYTES:,} more compressed bytes")
     if opened.data is None:
         lines.stop(start, words)

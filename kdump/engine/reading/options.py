@@ -26,7 +26,8 @@ class DumpOptions(Options):
     """What is asked for; the names are those of the command line.
 
     `mode` is records, batches, entries or hex. Times are epoch milliseconds, `to_*` exclusive.
-    `decode`: who writes the rows says what records of internal topics hold.
+    `decode`: who writes the rows says what records of internal topics hold, and masks secrets in
+    them unless `show_secrets`.
     """
 
     mode: str = "records"
@@ -45,6 +46,7 @@ class DumpOptions(Options):
     control: bool | None = None
     deep: bool = False
     decode: bool = False
+    show_secrets: bool = False
     decompress_limit: int = DEFAULT_LIMIT
 
     @property

@@ -1,0 +1,141 @@
+"""Secrets in the metadata log are shown by no form of any command, unless asked for."""
+
+import base64
+import shutil
+from pathlib import Path
+
+import builders
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from message_writing import message_bytes
+from pyarrow import ipc
+
+from kdump.cli import cli
+from kdump.messages.secrets import blotted
+from kdump.messages.table import message
+
+HUSH = "hush-hush-7"
+LOG = f"{0:020}.log"
+
+
+def metadata(name: str, /, **fields: object) -> bytes:
+    known = message(name)
+    assert known.id is not None
+    return bytes([1, known.id, 0]) + message_bytes(known, 0, fields)
+
+
+SCRAM = metadata("UserScramCredentialRecord", name="a", salt=HUSH.encode(), storedKey=HUSH.encode())
+PASSWORD = metadata(
+    "ConfigRecord", resourceType=4, resourceName="", name="ssl.keystore.password", value=HUSH
+)
+JAAS = metadata(
+    "ConfigRecord", resourceType=4, resourceName="1", value=HUSH,
+    name="listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config",
+)  # fmt: skip
+HARMLESS = metadata(
+    "ConfigRecord", resourceType=2, resourceName="t", name="retention.ms", value="4711"
+)
+CUT = SCRAM[:-2]
+
+
+@pytest.fixture
+def partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("COLUMNS", "400")
+    directory = tmp_path / "__cluster_metadata-0"
+    directory.mkdir()
+    values = [SCRAM, PASSWORD, HARMLESS, JAAS, SCRAM, CUT]
+    records = [builders.record(n, 0, None, value) for n, value in enumerate(values)]
+    more = builders.batch(records, base_offset=6, attributes=1)  # gzip, which no broker writes here
+    damaged = bytearray(builders.batch(records, base_offset=12))
+    damaged[80] ^= 1
+    torn = builders.batch(records, base_offset=18)[:-40]
+    (directory / LOG).write_bytes(builders.batch(records) + more + damaged + torn)
+    return directory
+
+
+def hidden(shown: str) -> bool:
+    """Whether a secret is in none of the spellings of bytes that forms have."""
+    text = shown.replace(" ", "").replace("\n", "")
+    spelled = [HUSH, HUSH.encode().hex(), "h.u.s.h"]
+    # Base64 of bytes that begin anywhere in a group of three.
+    spelled += [
+        base64.b64encode(bytes(at) + HUSH.encode()).decode()[at + 1 : at + 9] for at in range(3)
+    ]
+    return not any(one in text for one in spelled)
+
+
+FORMS = [
+    *(f"--format {form}" for form in ("table", "jsonl", "csv", "kafka")),
+    *(f"--decode raw --format {form}" for form in ("table", "jsonl", "csv")),
+    *(f"--bytes {mode} --format {form}" for mode in ("utf8", "hex", "base64")
+      for form in ("jsonl", "csv")),
+    "--wide --format table --decode raw",
+    "--hex",
+]  # fmt: skip
+
+
+def run(*words: object) -> str:
+    result = CliRunner().invoke(cli, [str(word) for word in words])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
+    return result.stdout_bytes.decode("utf-8", "replace") + result.stderr
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_text(partition: Path, tmp_path: Path, form: str) -> None:
+    snapshot, lone = tmp_path / "00000000000000000024-0000000001.checkpoint", tmp_path / LOG
+    for path in (snapshot, lone):
+        path.write_bytes(builders.batch([builders.record(0, 0, None, SCRAM)]))
+    for path in (partition, snapshot, lone):
+        shown = run("dump", *form.split(), path)
+        assert hidden(shown), (path, shown)
+    shown = run("dump", "--show-secrets", *form.split(), partition)
+    assert not hidden(shown)
+
+
+@pytest.mark.parametrize("decode", ["raw", "auto"])
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_binary(partition: Path, tmp_path: Path, form: str, decode: str) -> None:
+    for more in ((), ("--show-secrets",)):
+        out = tmp_path / f"out{len(more)}.{form}"
+        run("dump", *more, "--decode", decode, "-o", out, partition)
+        table = pq.read_table(out) if form == "parquet" else ipc.open_file(out).read_all()
+        values = repr(table.to_pylist())
+        assert ("4711" in values, hidden(values)) == (True, not more)
+
+
+def test_parts(partition: Path, tmp_path: Path) -> None:
+    out = tmp_path / "parts"
+    run("dump", "-j", "1", "--format", "parquet", "-o", f"{out}/", partition)
+    (part,) = out.rglob("*.parquet")
+    values = repr(pq.read_table(part, partitioning=None).to_pylist())
+    assert "4711" in values
+    assert hidden(values)
+
+
+@pytest.mark.parametrize("form", ["table", "jsonl", "csv"])
+def test_other_commands(partition: Path, tmp_path: Path, form: str) -> None:
+    other = tmp_path / "other" / partition.name
+    shutil.copytree(partition, other)
+    log = other / LOG
+    log.write_bytes(log.read_bytes().replace(b"4711", b"4712"))
+    for words in (
+        ("sequences", "--duplicates-by", "value", partition),
+        ("compare", partition, other),
+        ("verify", "--deep", partition),
+        ("cluster", partition),
+        ("cluster", "--history", "--topic", "t", partition),
+        ("usage", "--by", "key", partition),
+    ):
+        shown = run(*words, "--format", form)
+        assert hidden(shown), (words, shown)
+
+
+def test_what_is_blotted() -> None:
+    for value in (SCRAM, PASSWORD, JAAS, CUT):
+        blot = blotted(value, is_sure=True)
+        assert blot == value[:3] + b"*" * (len(value) - 3)
+    assert blotted(HARMLESS, is_sure=True) is None
+    assert blotted(b"", is_sure=True) is None
+    assert blotted(SCRAM, is_sure=False) is not None
+    assert blotted(CUT, is_sure=False) is None  # text of a user that begins so
