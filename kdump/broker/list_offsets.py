@@ -8,7 +8,18 @@ from typing import NamedTuple
 from kdump.broker.lookup_records import BrokerError, headers_of, records_at
 from kdump.broker.partition import PartitionView
 from kdump.broker.segment import Segment
-from kdump.broker.versions import EXACT_MAX_TIMESTAMP, LOG_START, TIME_LOOKUP, has
+from kdump.broker.versions import (
+    EARLIEST_LOCAL_LOOKUP,
+    EPOCHS_ANSWERED,
+    EXACT_MAX_TIMESTAMP,
+    LATEST_TIERED_LOOKUP,
+    LOG_START,
+    LOWER_TIMES_REFUSED,
+    MAX_TIMESTAMP_LOOKUP,
+    TIME_LOOKUP,
+    Version,
+    has,
+)
 from kdump.kernels import columns as c
 from kdump.storage import places
 from kdump.storage.checkpoints import loaded, parse_leader_epochs
@@ -39,20 +50,41 @@ class TimeAnswer(NamedTuple):
 NONE = TimeAnswer(-1, -1, None)
 
 
+_SINCE = {
+    MAX_TIMESTAMP: MAX_TIMESTAMP_LOOKUP,
+    EARLIEST_LOCAL: EARLIEST_LOCAL_LOOKUP,
+    LATEST_TIERED: LATEST_TIERED_LOOKUP,
+}
+
+
+def is_special(target: int, broker: Version) -> bool:
+    """Whether a broker takes a target for one of the special values, and not for a time (L11)."""
+    return target in (LATEST, EARLIEST) or (target in _SINCE and has(broker, _SINCE[target]))
+
+
 def list_offsets(view: PartitionView, target: int) -> TimeAnswer:
     """Answer a ListOffsets request of version 1 or later (L11-L15)."""
-    if not has(view.broker, TIME_LOOKUP) and target >= 0:
-        raise BrokerError("brokers before 0.10.1 answer by modification time only")
+    answer = _answer(view, target)
+    return answer if has(view.broker, EPOCHS_ANSWERED) else answer._replace(leader_epoch=None)
+
+
+def _answer(view: PartitionView, target: int) -> TimeAnswer:
+    special = is_special(target, view.broker)
+    if not special:
+        if not has(view.broker, TIME_LOOKUP):
+            raise BrokerError("brokers before 0.10.1 answer by modification time only")
+        if target < 0 and has(view.broker, LOWER_TIMES_REFUSED):
+            raise BrokerError("UNSUPPORTED_VERSION: no time and none of the special values")
     if target == LATEST:
         end = view.visible_end
         return TimeAnswer(end, -1, _latest_epoch(view))
-    if target in (EARLIEST, EARLIEST_LOCAL):
+    if special and target in (EARLIEST, EARLIEST_LOCAL):
         return TimeAnswer(view.log_start, -1, _earliest_epoch(view))
-    if target == LATEST_TIERED:
+    if special and target == LATEST_TIERED:
         return NONE
     if view.is_empty_at_start():
         return NONE
-    answer = _maximum(view) if target == MAX_TIMESTAMP else _by_time(view, target)
+    answer = _maximum(view) if special else _by_time(view, target)
     if answer.offset >= 0 and not view.hands_out(answer.offset):
         view.note(
             "end",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kdump.broker import versions as v
 from kdump.broker.index_search import find_offset, floor_slot
 from kdump.broker.lookup_records import BrokerError, failing_in, raise_undecodable
+from kdump.broker.partition_files import made_empty
 from kdump.broker.partway import Partway
 from kdump.broker.segment import Segment
 from kdump.broker.settings import DEFAULT, Settings, SettingsOnDemand, index_settings
@@ -111,7 +112,9 @@ class PartitionView:
         log = self.target.log
         if self.as_is:
             return [
-                Segment(at.base_offset, at.files, self.broker, self.settings, limit=self.limit)
+                made_empty(at, self.broker, self.settings, limit=self.limit)
+                if Kind.LOG in at.misnamed
+                else Segment(at.base_offset, at.files, self.broker, self.settings, limit=self.limit)
                 for at in log.logs
                 if at.log
             ]

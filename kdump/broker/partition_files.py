@@ -16,7 +16,17 @@ from kdump.storage.names import CLEANED, INDEX_KINDS, SWAP, Kind
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
-    from kdump.storage.local_log import LocalLog
+    from kdump.storage.local_log import LocalLog, LogSegment
+
+
+def made_empty(at: LogSegment, broker: Version, settings: Settings, *, limit: int) -> Segment:
+    """Make the segment that a broker makes for a log whose name has not twenty digits (O7).
+
+    It takes the number, and makes an empty log with the name that it would have given.
+    """
+    return Segment(
+        at.base_offset, {Kind.LOG: at.log or ""}, broker, settings, limit=limit, part=(0, 0)
+    )
 
 
 class Files:
@@ -30,8 +40,17 @@ class Files:
         self.broker = broker
         self.settings = settings
         self.limit = limit
-        self.by_base = {segment.base_offset: dict(segment.files) for segment in log.segments}
+        self.by_base: dict[int, dict[Kind, str]] = {}
         self.pieces: dict[int, Segment] = {}
+        for segment in log.segments:
+            files = dict(segment.files)
+            for kind in segment.misnamed:
+                del files[kind]
+            self.by_base[segment.base_offset] = files
+            if segment.log and not segment.is_pre08 and Kind.LOG not in files:
+                self.pieces[segment.base_offset] = made_empty(
+                    segment, broker, settings, limit=limit
+                )
         self.snapshots = Snapshots(log.snapshots())
         self.swaps: dict[int, str] = {}
         self.replaced: list[int] = []  # base offsets whose files give way to those of a swap

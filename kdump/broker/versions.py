@@ -102,6 +102,7 @@ OFFSETS_EXPIRE_WITH_GROUP = Change(
 )
 ZSTD = Change((2, 1), "KIP-110 N1", "Batches may be compressed with zstd.")
 PROTOCOL_VALIDATED = Change((2, 1), "N2", "A setting's version is checked as the setting is read.")
+EPOCHS_ANSWERED = Change((2, 1), "KIP-320 L17", "ListOffsets answers with a leader epoch.")
 WARM_SECTION_SEARCH = Change((2, 1), "I4 KAFKA-6432", "An index is searched at its end first.")
 META_OPENED_AS_PATH = Change(
     (2, 3), "N4", "A meta.properties that cannot be opened is an error; before, it is missing."
@@ -127,8 +128,8 @@ LOG_START_GOES_FIRST = Change(
 SWAPS_RENAMED_FIRST = Change(
     (3, 0), "R6", "Swapped segments get their plain names before any segment is loaded."
 )
-LOWER_TIMES_REFUSED = Change(
-    (3, 0), "L11 KIP-734", "A negative time without a meaning is refused; before, it was a time."
+MAX_TIMESTAMP_LOOKUP = Change(
+    (3, 0), "KIP-734 L11", "The time -3 asks for the largest timestamp; before, it was a time."
 )
 DELETE_HORIZON = Change(
     (3, 1), "KIP-534 K6", "Tombstones and markers go by their batch's horizon; before, by files."
@@ -136,6 +137,9 @@ DELETE_HORIZON = Change(
 VERSIONS_UNQUOTED = Change((3, 3), "N2", "A version that there is not is refused in other words.")
 CHECKPOINT_IN_JAVA = Change((3, 3), "N12", "A checkpoint is refused in other words.")
 BOOTSTRAP_CHECKPOINT = Change((3, 3), "N10", "bootstrap.checkpoint says with what a log begins.")
+EARLIEST_LOCAL_LOOKUP = Change(
+    (3, 5), "KIP-405 L11", "The time -4 asks for the local log start; before, it was a time."
+)
 PORTS_OF_TWO_FAMILIES = Change(
     (3, 6), "KIP-797 N1", "Two listeners may share a port, one with IPv4 and the other with IPv6."
 )
@@ -150,6 +154,12 @@ EXACT_MAX_TIMESTAMP = Change(
     (3, 8), "KAFKA-16310 L15", "The record with the largest timestamp is found; before, its batch."
 )
 CONTROLLERS_ADVERTISED = Change((3, 9), "KIP-853 N1", "Controllers have advertised listeners, too.")
+LATEST_TIERED_LOOKUP = Change(
+    (3, 9), "KIP-1005 L11", "The time -5 asks for the last tiered offset; before, it was a time."
+)
+LOWER_TIMES_REFUSED = Change(
+    (3, 9), "L11", "A negative time without a meaning is refused; before, it was a time."
+)
 QUORUM_VERSION_1 = Change((3, 9), "KIP-853 N8", "quorum-state may name the directory voted for.")
 LAST_BATCH_KEPT = Change(
     (3, 9, 2), "KAFKA-17076 K6", "The last batch of a cleaning is kept, if empty.", until=(4, 4)

@@ -42,6 +42,15 @@ class LogSegment:
         """Whether the log is of 0.6 or 0.7, where offsets are byte positions (F1)."""
         return Kind.PRE08_LOG in self.files and Kind.LOG not in self.files
 
+    @property
+    def misnamed(self) -> dict[Kind, str]:
+        """The files whose names do not have twenty digits: no broker opens them (O7)."""
+        return {
+            kind: path
+            for kind, path in self.files.items()
+            if os.path.basename(path) != names.file_name(kind, self.base_offset)
+        }
+
 
 class LocalLog:
     """One partition directory.
@@ -72,7 +81,10 @@ class LocalLog:
                 segment = found.get(name.base_offset)
                 if segment is None:
                     segment = found[name.base_offset] = LogSegment(name.base_offset)
-                segment.files.setdefault(name.kind, at)
+                if entry.find(".") == names.DIGITS:
+                    segment.files[name.kind] = at  # whatever else has the same number
+                else:
+                    segment.files.setdefault(name.kind, at)
             elif name.kind is not Kind.UNKNOWN:
                 self.others.append((name, at))
         self.segments = [found[base] for base in sorted(found)]

@@ -69,6 +69,9 @@ class Kind(Enum):
     __hash__ = object.__hash__  # Enum's own is Python, and members are keys everywhere
 
 
+#: With so many a broker writes a base offset (O7).
+DIGITS = 20
+
 _EXTENSIONS = {
     "log": Kind.LOG,
     "kafka": Kind.PRE08_LOG,
@@ -129,7 +132,7 @@ def parse(name: str) -> FileName:
     """Take a file's name apart; a name that says nothing is `Kind.UNKNOWN`."""
     stem, _, extension = name.partition(".")
     if (
-        len(stem) == 20  # nearly every name in a data directory, found without a pattern
+        len(stem) == DIGITS  # nearly every name in a data directory, found without a pattern
         and extension in _EXTENSIONS
         and stem.isascii()
         and stem.isdigit()
@@ -185,7 +188,7 @@ def _number(digits: str, largest: int) -> int | None:
 
 def file_name(kind: Kind, base_offset: int, suffix: str = "") -> str:
     """Name a segment's file as a broker does: twenty digits, the extension, the suffix."""
-    return f"{base_offset:020d}.{_EXTENSION_OF[kind]}{suffix}"
+    return f"{base_offset:0{DIGITS}d}.{_EXTENSION_OF[kind]}{suffix}"
 
 
 def backup_name(name: str, utc: str) -> str:

@@ -58,7 +58,7 @@ class Served:
             target, as_is=running, broker=self.broker, limit=limit, settings=settings
         )
         self._logs = [(log.base_offset, log.log) for log in target.log.logs if log.log is not None]
-        if running and self._logs:
+        if running and self._logs and not self._view.segments[-1].is_part:
             newest = self._view.segments[-1]
             self._view.segments[-1] = Segment(
                 newest.base_offset,

@@ -17,6 +17,7 @@ from kdump.engine.checks.access import FileStatus, access_findings, status_of
 from kdump.engine.checks.missing_segments import Covered, has_log, holes
 from kdump.engine.reading.check import Check
 from kdump.engine.reading.damage import at_place
+from kdump.engine.reading.log_files import misnamed
 from kdump.findings.finding import About, Finding
 from kdump.findings.rows import Place
 from kdump.storage import names, places
@@ -60,7 +61,7 @@ class Files(Check):
             yield self._at("directory-retired", message=_RETIRED[log.name.retirement])
         elif not log.logs:
             yield self._at("partition-empty")
-        yield from self._misnamed()
+        yield from misnamed(log, self.partition.place)
         yield from self._leftovers()
         covered: list[Covered] = []
         if log.retired:
@@ -69,19 +70,6 @@ class Files(Check):
             yield from swaps(self.partition, covered)
         yield from self._orphans(list(holes(self.partition, covered)))
         yield from self._listing()
-
-    def _misnamed(self) -> Iterator[Finding]:
-        """Tell of segment files that are not spelled with twenty digits (O7)."""
-        for segment in self.partition.log.segments:
-            for kind, path in segment.files.items():
-                if os.path.basename(path) == names.file_name(kind, segment.base_offset):
-                    continue
-                yield at_place(
-                    "log-name" if kind is Kind.LOG and places.planned_size(path) else "file-name",
-                    self.partition.place._replace(segment=segment.base_offset, path=path),
-                    expected=names.file_name(kind, segment.base_offset),
-                    actual=os.path.basename(path),
-                )
 
     def _orphans(self, missing: list[Finding]) -> Iterator[Finding]:
         """Tell of indexes without a log; those of a segment that is missing follow from that."""

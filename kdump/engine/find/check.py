@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.broker.list_offsets import is_special
 from kdump.broker.versions import EXACT_MAX_TIMESTAMP, has
 from kdump.broker.visibility import AbortFilter
 from kdump.engine.reading.damage import at_place
@@ -63,19 +64,20 @@ def check_time(
     """Return the offset that a scan finds for a time, and a finding if it is another."""
     answered = answer.offset if answer.offset >= 0 else None
     hit: Hit | None = None
+    special = is_special(target_ms, view.broker)
     if target_ms == _LATEST:
         scanned: int | None = _scanned_end(view)
-    elif target_ms == _MAX_TIMESTAMP:
+    elif special and target_ms == _MAX_TIMESTAMP:
         hit = _greatest(view)
         scanned = hit.offset if hit else None
-    elif target_ms >= 0:
+    elif not special:
         hit = _first_at(view, target_ms)
         scanned = hit.offset if hit else None
     else:
         return answered, []
     if scanned == answered:
         return scanned, []
-    what = f"time {target_ms}" if target_ms >= 0 else f"the special time {target_ms}"
+    what = f"the special time {target_ms}" if special else f"time {target_ms}"
     message = (
         f"For {what} the broker answers {_words(answered)}, a scan of the log finds "
         f"{_words(scanned)}."
@@ -212,7 +214,7 @@ def _scanned_end(view: PartitionView) -> int:
 
 def _lawful(view: PartitionView, target_ms: int, answer: TimeAnswer, hit: Hit) -> bool:
     """Whether the broker's own rule makes the difference, not an index (L15, L18)."""
-    if target_ms == _MAX_TIMESTAMP:
+    if target_ms == _MAX_TIMESTAMP and is_special(target_ms, view.broker):
         return not has(view.broker, EXACT_MAX_TIMESTAMP)
     if answer.offset >= 0 or answer.segment is None or hit.segment <= answer.segment:
         return False

@@ -38,7 +38,12 @@ def served_damage(
     if reached <= found.last_offset and _is_flawless(view, segments[0], found, last):
         return
     for segment, following in with_next_base(segments):
-        reported, last = _in_segment(view, segment, following, (position, last, reached))
+        reported, at = _in_segment(view, segment, following, (position, last, reached))
+        if reported and found.base_offset is None and segment is segments[0]:
+            # The header read of a message or a wrapper does not tell where it begins.
+            last = _last_before(view, segment, position)
+            reported, at = _in_segment(view, segment, following, (position, last, reached))
+        last = at
         yield from reported
         if reported or last >= reached:
             return
@@ -50,6 +55,14 @@ def _is_flawless(view: PartitionView, segment: Segment, found: Found, last: int)
     end = found.position + found.size_bytes
     items = list(FileRecords(segment.log(), limit=view.limit).walk(found.position, end, last))
     return all(not isinstance(item, Gap) and not item.batches.flags & c.WRONG for item in items)
+
+
+def _last_before(view: PartitionView, segment: Segment, position: int) -> int:
+    """Find the last offset before a position, by the headers from the segment's start on."""
+    last = segment.base_offset - 1
+    for batches in FileRecords(segment.log(), limit=view.limit).headers(segment.start, position):
+        last = max(last, batches.last_offset(batches.count - 1))
+    return last
 
 
 def _in_segment(

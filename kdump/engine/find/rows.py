@@ -11,16 +11,17 @@ from contextlib import closing, suppress
 
 from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import Found, PartitionView
-from kdump.broker.versions import LOWER_TIMES_REFUSED, MESSAGE_TIMESTAMPS, has
+from kdump.broker.versions import MESSAGE_TIMESTAMPS, has
 from kdump.engine.find.lookup_row import entry_fields, finished, offset_fields, time_fields
 from kdump.engine.find.options import FindOptions
 from kdump.engine.find.reset import reset_fields
 from kdump.engine.find.way_past import way_past
+from kdump.engine.reading.log_files import misnamed
 from kdump.findings.finding import Finding
-from kdump.findings.rows import Row
+from kdump.findings.rows import Place, Row
 from kdump.storage.targets import Target
 
-_LATEST, _LOWEST_SPECIAL = -1, -5
+_LATEST = -1
 
 
 def is_pre08(target: Target) -> bool:
@@ -37,7 +38,7 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
         yield offset_row(target, offset, options)
         return
     with closing(options.view(target)) as view:
-        yield from view.findings
+        yield from _said_first(view)
         row = offset_fields(target, offset)
         found: Found | None = None
         record: tuple[int, int] | None = None
@@ -76,6 +77,15 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
         if record is None and error is None and view.view.held is not None:
             yield view.view.held
         yield finished("offset-lookup", row, error, view.steps, options, view.settings)
+
+
+def _said_first(view: PartitionView) -> Iterator[Finding]:
+    """Yield what bears on any answer: no high watermark, logs that no broker opens."""
+    yield from view.findings
+    target = view.target
+    if target.log is not None:
+        place = Place(target.topic, target.partition, None, target.path)
+        yield from (one for one in misnamed(target.log, place) if one.code == "log-name")
 
 
 def _failed(view: PartitionView, error: BrokerError) -> str:
@@ -123,7 +133,7 @@ def time_items(target: Target, target_ms: int, options: FindOptions) -> Iterator
     from kdump.broker.list_offsets import NONE, list_offsets, list_offsets_v0
 
     with closing(options.view(target)) as view:
-        yield from view.findings
+        yield from _said_first(view)
         answer, error = NONE, None
         offsets: list[int] = []
         try:
@@ -182,9 +192,7 @@ def _special_words(view: PartitionView, target_ms: int, offset: int) -> str:
 
 
 def _refuse_time(target_ms: int, options: FindOptions) -> None:
-    """Raise what a broker says of a time it does not look up (L11, L12)."""
-    if target_ms < _LOWEST_SPECIAL and has(options.broker_version, LOWER_TIMES_REFUSED):
-        raise BrokerError("UNSUPPORTED_VERSION: no time and none of the special values")
+    """Raise what a broker says of a time that the topic's format has not (L12)."""
     stored = options.message_format
     if stored is not None and not has(stored, MESSAGE_TIMESTAMPS) and target_ms not in (-1, -2):
         raise BrokerError(

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from kdump.engine.reading.damage import at_place
 from kdump.findings.rows import Place
+from kdump.storage import places
 from kdump.storage.names import Kind, file_name
 from kdump.storage.targets import LogFile, Target
+
+if TYPE_CHECKING:
+    from kdump.findings.finding import Finding
+    from kdump.storage.local_log import LocalLog
 
 LOG_KINDS = frozenset({Kind.LOG, Kind.PRE08_LOG, Kind.METADATA_SNAPSHOT})
 
@@ -24,6 +32,18 @@ def logs_of(target: Target) -> list[LogFile]:
 def place_of(file: LogFile) -> Place:
     """The place of a log, as findings and rows name it."""
     return Place(file.topic, file.partition, file.name.base_offset, file.path)
+
+
+def misnamed(log: LocalLog, place: Place) -> Iterator[Finding]:
+    """Tell of segment files that are not spelled with twenty digits (O7)."""
+    for segment in log.segments:
+        for kind, path in segment.misnamed.items():
+            yield at_place(
+                "log-name" if kind is Kind.LOG and places.planned_size(path) else "file-name",
+                place._replace(segment=segment.base_offset, path=path),
+                expected=file_name(kind, segment.base_offset),
+                actual=os.path.basename(path),
+            )
 
 
 def beside(file: LogFile, kind: Kind) -> str:

@@ -267,6 +267,53 @@ def test_special_times_and_none(partition: Path, target: int, offset: int | None
 
 def test_negative_time_without_a_meaning(partition: Path) -> None:
     assert str(at_time(partition, -30)["error"]).startswith("UNSUPPORTED_VERSION")
+    assert at_time(partition, -30, broker_version=(3, 8, 0))["offset"] == 0
+
+
+@pytest.mark.parametrize(("target", "since"), [(-3, (3, 0)), (-4, (3, 5)), (-5, (3, 9))])
+def test_special_time_is_a_time_to_older_brokers(
+    partition: Path, target: int, since: tuple[int, int]
+) -> None:
+    """As the classes of 2.8.2 answer -3."""
+    before = at_time(partition, target, broker_version=(2, 8, 0), check=True)
+    assert (before["offset"], before["timestamp_ms"], before["scan_offset"]) == (0, TIME, 0)
+    after = at_time(partition, target, broker_version=(*since, 0))
+    assert after["timestamp_ms"] != TIME
+
+
+@pytest.mark.parametrize("digits", [19, 21])
+@pytest.mark.parametrize("as_is", [False, True])
+def test_log_that_no_broker_opens_is_not_served(
+    partition: Path, digits: int, as_is: bool
+) -> None:
+    """A broker makes an empty log of the name that it would have given (as seen on 4.1.1)."""
+    log = partition / f"{0:020}.log"
+    log.rename(partition / f"{0:0{digits}}.log")
+    rows, codes = split(find_offset([str(partition)], 2, FindOptions(as_is=as_is)))
+    assert (rows[0]["segment"], rows[0]["offset"], codes) == (10, 10, ["log-name"])
+    rows, codes = split(find_time([str(partition)], TIME + 1, FindOptions(as_is=as_is)))
+    assert codes == ["log-name"]
+    write_segment(partition, 0, batches(0))
+    rows, codes = split(find_offset([str(partition)], 1, FindOptions(as_is=as_is)))
+    assert (rows[0]["offset"], rows[0]["last_offset"], codes) == (1, 1, [])
+
+
+@pytest.mark.parametrize("version", [(0, 9, 0), (0, 10, 1), (0, 10, 2)])
+def test_torn_tail_begins_behind_the_entry_before(tmp_path: Path, version: tuple[int, ...]) -> None:
+    directory = tmp_path / "t-0"
+    messages = b"".join(builders.message(n, magic=0, value=bytes(60)) for n in range(4))
+    write_segment(directory, 0, messages[:-20], [], [])
+    options = FindOptions(as_is=True, broker_version=version, isolation="read_uncommitted")
+    items = list(find_offset([str(directory)], 3, options))
+    torn = [one for one in items if isinstance(one, Finding) and one.code == "torn-tail"]
+    assert [one.offset for one in torn] == ([3] if version < (0, 10, 2) else [])
+
+
+def test_leader_epochs_are_answered_since_2_1(partition: Path) -> None:
+    (partition / "leader-epoch-checkpoint").write_text("0\n1\n4 0\n")
+    for target in (-1, -2, TIME + 3):
+        assert at_time(partition, target, broker_version=(2, 0, 1))["leader_epoch"] is None
+        assert at_time(partition, target, broker_version=(2, 1, 0))["leader_epoch"] is not None
 
 
 def test_old_message_format_refuses_lookups_by_time(partition: Path) -> None:
