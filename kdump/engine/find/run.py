@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.find.options import FindOptions
 from kdump.engine.find.rows import offset_items, time_items
-from kdump.engine.reading.damage import unread
+from kdump.engine.reading.damage import is_gone, unread
 from kdump.errors import KdumpError, PathError, StoreError, guarded
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     Reported = Row | Finding | KdumpError
     Ask = Callable[[Target, int, FindOptions], Iterator[Row | Finding]]
     Step = partial[tuple[Reported, ...]]
+
+
+_LISTINGS = 6  # of a partition from which files go while it is read
+_PAUSE_SECONDS = 0.01  # a cleaner puts its segment in place in less
 
 
 class Item(NamedTuple):
@@ -107,14 +111,29 @@ def look_up(
 
 
 def _answers(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterator[Reported]:
-    try:
-        log = item.log or LocalLog.open(item.path)
-        partition = Target(item.topic, item.partition, item.path, log, (), whole=True)
-        yield from ask(partition, target, options)
-    except StoreError:
-        raise  # a later attempt may have an answer
-    except PathError as error:
-        yield unread(error, Place(item.topic, item.partition, None, item.path))
+    """Answer for one partition, from a new listing where files went since it was listed.
+
+    A running broker deletes segments, and its cleaner replaces them.
+    """
+    log = item.log
+    for turn in range(_LISTINGS):
+        try:
+            log = log or LocalLog.open(item.path)
+            partition = Target(item.topic, item.partition, item.path, log, (), whole=True)
+            answers = list(ask(partition, target, options))
+        except StoreError:
+            raise  # a later attempt may have an answer
+        except (PathError, FileNotFoundError) as error:
+            if turn < _LISTINGS - 1 and is_gone(error) and places.isdir(item.path):
+                log = None
+                time.sleep(_PAUSE_SECONDS * turn)
+                continue
+            if not isinstance(error, PathError):
+                error = PathError.from_os(item.path, error)
+            yield unread(error, Place(item.topic, item.partition, None, item.path))
+            return
+        yield from answers
+        return
 
 
 def _run(

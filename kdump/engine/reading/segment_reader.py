@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -21,7 +22,8 @@ from kdump.record.batch import read_batch
 from kdump.record.decoded import Decoded
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.record.stretches import stretches
-from kdump.storage.names import Kind
+from kdump.storage import places
+from kdump.storage.names import Kind, file_name
 from kdump.storage.offsets import Offsets, Released
 from kdump.storage.segment_range import end_of
 from kdump.storage.source import Source
@@ -61,6 +63,10 @@ class SegmentReader:
         self._limit = options.decompress_limit
         self._next_base = next_base = file.next_base
         self._active = active = file.active and not file.name.retired
+        self._next_log = ""
+        if next_base is not None:
+            name = file_name(Kind.LOG, next_base)
+            self._next_log = os.path.join(os.path.dirname(file.path), name)
         self._deep = options.deep
         self._aborted = aborted
         self._gaps = 0
@@ -146,13 +152,24 @@ class SegmentReader:
         before = self._offsets.last
         yield from self._gap_findings(self._log.take(run))
         admitted = self._admitted(run)
-        yield from damage.flag_findings(batches, self.place, before, self._next_base, admitted)
+        yield from self._flagged(batches, before, admitted)
         yield from self._reserved(batches, admitted)
         yield from self._epochs.run(batches, admitted)
         if self._want_records:
             yield from self._records(run, admitted)
         else:
             yield from self._headers(run, admitted)
+
+    def _flagged(
+        self, batches: RecordBatches, before: int, admitted: bytearray | None
+    ) -> Iterator[Finding]:
+        """Tell what is wrong with sound entries, if it is not that the log was replaced.
+
+        A cleaner that joins segments leaves one that reaches past where the next began.
+        """
+        for one in damage.flag_findings(batches, self.place, before, self._next_base, admitted):
+            if one.code != "offset-past-next" or places.lexists(self._next_log):
+                yield one
 
     def _reserved(self, batches: RecordBatches, admitted: bytearray | None) -> Iterator[Finding]:
         """Say once for a segment that attribute bits are set that mean nothing."""
@@ -275,7 +292,7 @@ class SegmentReader:
         batches = item.batches
         before = self._offsets.last
         yield from self._gap_findings(self._log.take(item))
-        yield from damage.flag_findings(batches, self.place, before, self._next_base)
+        yield from self._flagged(batches, before, None)
         if self._filters.admits_batch(batches, 0):
             yield BatchChunk(self.place, batches)
             if self._want_records:

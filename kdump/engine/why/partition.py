@@ -44,7 +44,14 @@ def judge(item: Item, pace: Pace, *, options: WhyOptions, topics: TopicSettings)
     if item.kind == "partition":
         judged = _listed_anew(item, options, topics)
     else:
-        space = space_of(item.path, retired=item.kind == "retired", around=item.kind == "around")
+        try:
+            space = space_of(
+                item.path, retired=item.kind == "retired", around=item.kind == "around"
+            )
+        except PathError:
+            if item.kind != "retired" or places.lexists(item.path):
+                raise
+            return Judged()  # the broker deleted it meanwhile
         row = _space_row(item, space)
         retired = None
         if item.kind == "retired" and options.free:
@@ -63,7 +70,7 @@ def _listed_anew(item: Item, options: WhyOptions, topics: TopicSettings) -> Judg
             return _partition(item, options, topics)
         except PathError:
             if not places.isdir(item.path):
-                raise
+                return Judged()  # deleted meanwhile
     return _partition(item, options, topics)
 
 

@@ -19,7 +19,7 @@ from kdump.errors import NothingToDo, PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.storage.log_dir import LogDir
-from kdump.storage.targets import Selection
+from kdump.storage.targets import Selection, Target
 
 Fields = dict[str, object]
 TIME = 1_700_000_000_000
@@ -281,11 +281,36 @@ def test_special_time_is_a_time_to_older_brokers(
     assert after["timestamp_ms"] != TIME
 
 
+def test_files_that_go_meanwhile_are_listed_again(
+    partition: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Retention and the cleaner of a running broker take files away between listing and reading."""
+    from kdump.engine.find import run
+
+    plain, waiting = run.offset_items, [partition / f"{0:020}.log", None]
+
+    def racing(target: Target, offset: int, options: FindOptions) -> Iterator[Row | Finding]:
+        going = waiting.pop(0) if waiting else None
+        if going is not None:
+            going.unlink()
+        yield from plain(target, offset, options)
+
+    monkeypatch.setattr(run, "offset_items", racing)
+    rows, codes = split(find_offset([str(partition)], 11, FindOptions(check=True)))
+    assert [(row["segment"], row["offset"]) for row in rows] == [(10, 11)]
+    assert codes == []
+
+    def deleted(target: Target, offset: int, options: FindOptions) -> Iterator[Row | Finding]:
+        shutil.rmtree(partition)
+        yield from plain(target, offset, options)
+
+    monkeypatch.setattr(run, "offset_items", deleted)
+    assert split(find_offset([str(partition)], 2, FindOptions())) == ([], ["file-vanished"])
+
+
 @pytest.mark.parametrize("digits", [19, 21])
 @pytest.mark.parametrize("as_is", [False, True])
-def test_log_that_no_broker_opens_is_not_served(
-    partition: Path, digits: int, as_is: bool
-) -> None:
+def test_log_that_no_broker_opens_is_not_served(partition: Path, digits: int, as_is: bool) -> None:
     """A broker makes an empty log of the name that it would have given (as seen on 4.1.1)."""
     log = partition / f"{0:020}.log"
     log.rename(partition / f"{0:0{digits}}.log")

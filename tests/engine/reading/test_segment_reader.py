@@ -25,10 +25,14 @@ from damaged_segment import (
 from dumped import dumped
 
 from kdump.engine.dump.run import dump
+from kdump.engine.reading.filters import Filters
 from kdump.engine.reading.options import DumpOptions
+from kdump.engine.reading.segment_reader import SegmentReader
 from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import BatchChunk
+from kdump.storage.names import Kind, file_name, parse
 from kdump.storage.source import Source
+from kdump.storage.targets import LogFile
 
 
 def test_plain_text_over_the_limit(tmp_path: Path, segment: Segment) -> None:
@@ -238,3 +242,19 @@ def test_sums_are_those_of_zlib(tmp_path: Path) -> None:
     assert int.from_bytes(data[12:16], "big") == zlib.crc32(data[16:])
     rows, _ = dumped(Segment([data]).written(tmp_path), mode="batches")
     assert rows[0]["crc"] == zlib.crc32(data[16:])
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_log_that_was_joined_with_the_next_meanwhile_is_not_damaged(
+    tmp_path: Path, is_there: bool
+) -> None:
+    """A cleaner that joins segments leaves a log which reaches past where the next one began."""
+    log, following = (tmp_path / file_name(Kind.LOG, base) for base in (0, 1))
+    log.write_bytes(builders.batch(base_offset=0) + builders.batch(base_offset=1))
+    if is_there:
+        following.write_bytes(builders.batch(base_offset=1))
+    file = LogFile(str(log), parse(log.name), "t", 0, 1, active=False)
+    with Source(str(log)) as source:
+        items = list(SegmentReader(source, file, DumpOptions(), Filters()).items())
+    codes = [item.code for item in items if isinstance(item, Finding)]
+    assert codes == ["offset-past-next"] * is_there
