@@ -14,7 +14,7 @@ from kdump.findings.rows import BatchChunk, Row
 from kdump.output.amounts import counted
 from kdump.output.decoding import Decoding
 from kdump.output.messages import Messages
-from kdump.output.process_tuning import prepare_for_bulk
+from kdump.output.process_tuning import KERNEL, prepare_for_bulk
 from kdump.output.progress import Bar, PlannedTally, Tally, answering_progress_signal
 from kdump.output.report import Report, pour
 from kdump.output.sink import Counted, Sink, Without
@@ -35,6 +35,8 @@ _SUMS = frozenset(
     "summary usage-summary sequence-summary duplicates-summary key-placement cluster-summary"
     " why-summary replica-comparison salvage-step group-offsets".split()
 )
+#: To read more than this, the pure kernel takes long enough for a person to ask why.
+_LARGE_BYTES = 64 << 20
 _SUFFIXES = {".parquet": "parquet", ".arrow": "arrow", ".csv": "csv", ".jsonl": "jsonl"}
 
 
@@ -122,6 +124,7 @@ class Results:
         )
         person_reads_errors = is_terminal(sys.stderr)
         self._sums_up = person_reads_errors and not (writing.quiet or self._report.has_summary)
+        self._names_kernel = person_reads_errors and not writing.quiet and KERNEL == "pure"
         self.tally = tally or Tally()
         progress = self.tally.progress
         self._bar: Bar | None = None
@@ -246,6 +249,9 @@ class Results:
         self._stream.write(data)
 
     def _tick(self) -> None:
+        if self._names_kernel and self.tally.at_hand_bytes > _LARGE_BYTES:
+            self._names_kernel = False
+            self.messages.name_slow_kernel()
         if self._to_person:
             self._stream.flush()
         else:

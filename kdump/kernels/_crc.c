@@ -180,7 +180,14 @@ static uint16_t load16(const uint8_t *p)
 
 #include <immintrin.h>
 
+/* The instructions of CRC-32C came with SSE4.2. Clang has them as a feature of its own, since 14,
+ * which -mno-crc32 takes away, and so does gcc 12; older releases know a part of SSE4.2 only.
+ */
+#if defined(__clang__) ? __clang_major__ >= 14 : __GNUC__ >= 12
+#define X86 __attribute__((target("sse4.2,crc32,pclmul")))
+#else
 #define X86 __attribute__((target("sse4.2,pclmul")))
+#endif
 
 static uint32_t powers_x86[2 * STREAM_WORDS_MAX + 1];
 

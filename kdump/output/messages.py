@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from kdump.findings.finding import Finding, Severity
     from kdump.output.progress import Tally
 
+SLOW_KERNEL = (
+    "kdump: the pure Python kernel is running: same results, many times slower "
+    "(install kdump again where there is a C compiler)"
+)
 #: How a severity is coloured.
 SGR = {"damage": "1;31", "rebuild": "33", "note": "2"}
 
@@ -39,6 +43,7 @@ class Messages:
         self.severities: set[Severity] = set()  # of rows that have one
         self.statuses: set[int] = set()
         self.paths_unfinished = 0
+        self._has_named_kernel = KERNEL != "pure"
 
     @property
     def worst(self) -> Severity | None:
@@ -84,8 +89,13 @@ class Messages:
             parts.append(f"{counted(self.paths_unfinished, 'path')} not finished")
         parts.append(f"{KERNEL} kernel")
         self._dim(" · ".join(parts))
-        if KERNEL == "pure":
-            self._dim("the pure Python kernel serves: same results, many times slower")
+        self.name_slow_kernel()
+
+    def name_slow_kernel(self) -> None:
+        """Report, once and to a person only, that the pure kernel runs."""
+        if not self._has_named_kernel:
+            self._has_named_kernel = True
+            self._dim(SLOW_KERNEL)
 
     def _dim(self, text: str) -> None:
         self._line(f"\x1b[2m{text}\x1b[0m" if self._colour else text)

@@ -38,6 +38,7 @@ class Tally:
         self._whole_bytes = 0  # of files behind us
         self._file_bytes = 0  # of the file at hand
         self.place: Place | None = None
+        self._at_hand_bytes = 0
 
     @property
     def seconds(self) -> float:
@@ -77,6 +78,7 @@ class Tally:
             self._whole_bytes += self._file_bytes
             self._file_bytes = 0
         self.place = place
+        self._at_hand_bytes = _taken(place.path)
 
     def text(self) -> str:
         """Write the tally on one line."""
@@ -86,6 +88,11 @@ class Tally:
             parts.append(size_text(self.size_bytes))
         parts.append(f"{self.seconds:.2f} s")
         return " · ".join(parts)
+
+    @property
+    def at_hand_bytes(self) -> int:
+        """How much there is to read, as far as it is known: the file at hand, or all of a plan."""
+        return self._at_hand_bytes
 
     @property
     def done(self) -> int:
@@ -128,6 +135,11 @@ class PlannedTally(Tally):
     def size_bytes(self) -> int:
         """Bytes of logs read so far."""
         return self.progress.done_bytes
+
+    @property
+    def at_hand_bytes(self) -> int:
+        """All bytes of the plan."""
+        return self.progress.planned_bytes
 
     def count(self, item: object) -> None:
         """Count nothing: the plan's own counters are looked at."""
@@ -176,6 +188,11 @@ class LookupTally(PlannedTally):
     """What has gone by of many lookups: partitions, since next to nothing of them is read."""
 
     @property
+    def at_hand_bytes(self) -> int:
+        """Next to nothing: lookups read little of a log."""
+        return 0
+
+    @property
     def done(self) -> int:
         """Partitions that were asked for."""
         return self.progress.items_done
@@ -210,6 +227,11 @@ class PartsTally(Tally):
     def size_bytes(self) -> int:
         """Bytes of logs read so far."""
         return self.progress.done_bytes
+
+    @property
+    def at_hand_bytes(self) -> int:
+        """All bytes of the plan."""
+        return self.progress.planned_bytes
 
     def place_text(self) -> str:
         """Write how many pieces are done, and where the work is."""

@@ -11,6 +11,7 @@ from kdump.cli import results
 from kdump.cli.run_context import Writing
 from kdump.engine.work.pace import Progress
 from kdump.findings.rows import Row
+from kdump.output import messages
 from kdump.output.progress import PlannedTally
 
 WRITING = Writing("table", None, "auto", False, "damage", ("table",))
@@ -59,3 +60,35 @@ def test_bar_makes_room_for_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     for event in events:
         assert (last, event) != ("bar", "lines")
         last = event if event != "lines" else last
+
+
+@pytest.mark.parametrize(
+    ("kernel", "large", "quiet", "told"),
+    [
+        ("pure", 9, False, 1),
+        ("pure", 10, False, 0),
+        ("pure", 9, True, 0),
+        ("compiled", 9, False, 0),
+    ],
+)
+def test_slow_kernel_is_named_once_before_a_large_log(
+    monkeypatch: pytest.MonkeyPatch, kernel: str, large: int, quiet: bool, told: int
+) -> None:
+    monkeypatch.setattr(results, "is_terminal", lambda file: file is sys.stderr)
+    monkeypatch.setattr(results, "KERNEL", kernel)
+    monkeypatch.setattr(results, "_LARGE_BYTES", large)
+    monkeypatch.setattr(messages, "KERNEL", kernel)
+    errors = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))
+    monkeypatch.setattr(sys, "stderr", errors)
+    progress = Progress()
+    progress.planned_bytes = 10
+    run = results.Results(WRITING._replace(quiet=quiet), inputs=(), tally=PlannedTally(progress))
+
+    def rows() -> Iterator[Row]:
+        yield from entries(3)
+        assert errors.getvalue().count(messages.SLOW_KERNEL) == told
+
+    assert run.take(rows()) == 0
+    of_summary = kernel == "pure" and not quiet
+    assert errors.getvalue().count(messages.SLOW_KERNEL) == of_summary

@@ -1,8 +1,11 @@
 """The two checksums against other people's: zlib, the crc32c package and crcmod."""
 
 import random
+import shutil
+import subprocess
 import zlib
 from itertools import pairwise
+from pathlib import Path
 from types import ModuleType
 
 import crc32c
@@ -94,3 +97,18 @@ def test_bytes_outside_the_range_do_not_matter(kernel: ModuleType) -> None:
         data = around + middle + around
         assert kernel.crc32(data, 32, 232) == zlib.crc32(middle)
         assert kernel.crc32c(data, 32, 232) == crc32c.crc32c(middle)
+
+
+@pytest.mark.parametrize("flag", ["-O1", "-mno-crc32"])
+def test_clang_compiles_the_checksums(tmp_path: Path, flag: str) -> None:
+    """Clang has the instructions of CRC-32C as a feature that a target may lack."""
+    clang = shutil.which("clang")
+    if clang is None:
+        pytest.skip("no clang on this machine")
+    machine = subprocess.run([clang, "-dumpmachine"], capture_output=True, text=True, check=True)
+    if flag.startswith("-m") and not machine.stdout.startswith("x86_64"):
+        pytest.skip("only of x86-64")
+    source = Path(__file__).parents[2] / "kdump/kernels/_crc.c"
+    words = [clang, flag, "-Werror", "-c", str(source), "-o", str(tmp_path / "crc.o")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 or "unknown argument" in done.stderr, done.stderr
