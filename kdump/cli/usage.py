@@ -25,6 +25,7 @@ _KEYS = under("Keys where they do not belong")
 PARTITIONERS = (
     *("any", "default", "murmur2", "consistent-random", "crc32"),
     *("fnv1a", "fnv1a-reference", "fnv1a-unsigned", "java-hash", "java-hash-old"),
+    *("byte-array-hash", "byte-array-hash-old", "kafkajs-legacy"),
 )
 _WORDS = ("topic", "partition", "producer", "codec", "key")
 #: Rows by default where there may be very many of them.

@@ -55,12 +55,18 @@ def summary(fields: Fields) -> list[str]:
     if fields["partitioner"] is None:
         return [f"{topic} has one partition: every key is where it belongs"]
     where = f"{counted(count, 'partition')} {_SOURCES[fields['partitions_from']]}"
-    who = f"{fields['partitioner']} says"
-    if not fields["is_given"]:
-        who += " and fits best" if fields["fits"] else ", as no partitioner fits"
-    missed = counted(fields["misplaced_count"], "record")
-    of = f"{fields['records_count']:,} with a key ({fields['share']:.1%})"
-    lines = [f"{topic}: {missed} of {of} lie on another partition than {who}, with {where}"]
+    missed, share = fields["misplaced_count"], f"{fields['share']:.1%}"
+    if fields["fits"] or fields["is_given"]:
+        who = f"{fields['partitioner']} says" + " and fits best" * (not fields["is_given"])
+        of = f"{counted(missed, 'record')} of {fields['records_count']:,} with a key ({share})"
+        first = f"{topic}: {of} lie on another partition than {who}, with {where}"
+    else:
+        keyed = counted(fields["records_count"], "record")
+        first = (
+            f"{topic}: no known partitioner fits the {keyed} with a key, with {where}: the best, "
+            f"{fields['partitioner']}, expects {missed:,} ({share}) on another partition"
+        )
+    lines = [first]
     if fields["as_if_partitions"]:
         lines.append(f"all of these lie as if the topic had {fields['as_if_partitions']:,}")
     if fields["records_without_key"]:

@@ -10,6 +10,11 @@
 | fnv1a-unsigned | Sarama's hash partitioner with unsigned arithmetic |
 | java-hash | the Scala producers since 0.8.2 with keys that are strings |
 | java-hash-old | those of 0.8.0 and 0.8.1 (KAFKA-1469): the sign bit is dropped |
+| byte-array-hash | the Scala producers' ByteArrayPartitioner since 0.8.2 |
+| byte-array-hash-old | that of 0.8.1: the sign bit is dropped |
+| kafkajs-legacy | KafkaJS before 2.0, and its LegacyPartitioner since: murmur2 in doubles |
+
+KafkaJS since 2.0, and its JavaCompatiblePartitioner before, is murmur2.
 
 A record without a key goes anywhere, whoever sends it. All numbers are at least 0.
 """
@@ -59,6 +64,42 @@ def string_hash(key: bytes) -> int | None:
     return number
 
 
+def byte_array_hash(key: bytes) -> int:
+    """Give what Java's `Arrays.hashCode` is of an array of bytes, as 32 bits."""
+    number = 1
+    for byte in key:
+        number = number * 31 + (byte ^ 0x80) - 0x80 & _MASK
+    return number
+
+
+def murmur2_in_doubles(key: bytes) -> int:
+    """Give murmur2 as JavaScript computes it in numbers that are doubles, as 32 bits.
+
+    Products of 32 by 31 bits lose their lowest bits, and what is multiplied has a sign. The last
+    bytes are mixed in twice, once filled up with zeros.
+    """
+    number = _signed(_SEED ^ len(key))
+    for at in range(0, len(key), 4):
+        four = _signed(int.from_bytes(key[at : at + 4], "little"))
+        mixed = _product(four)
+        mixed = _product(_signed(mixed ^ (mixed & _MASK) >> 24))
+        number = _signed(_product(number) ^ mixed)
+    if rest := len(key) & 3:
+        number = _product(_signed(number ^ int.from_bytes(key[-rest:], "little")))
+    number = _product(_signed(number ^ (number & _MASK) >> 13))
+    return (number ^ (number & _MASK) >> 15) & _MASK
+
+
+def _product(number: int) -> int:
+    """Multiply as doubles do; the result is a whole number all the same."""
+    return int(float(number) * _M)
+
+
+def _signed(number: int) -> int:
+    """Give the lowest 32 bits as a number with a sign."""
+    return ((number & _MASK) ^ _SIGN) - _SIGN
+
+
 def _absolute(number: int) -> int:
     """Give the absolute value of a number of 32 bits with a sign."""
     return (1 << 32) - number if number & _SIGN else number
@@ -66,7 +107,11 @@ def _absolute(number: int) -> int:
 
 def _java_hash(key: bytes) -> int | None:
     number = string_hash(key)
-    return None if number is None else 0 if number == _SIGN else _absolute(number)
+    return None if number is None else _scala_absolute(number)
+
+
+def _scala_absolute(number: int) -> int:
+    return 0 if number == _SIGN else _absolute(number)
 
 
 def _java_hash_old(key: bytes) -> int | None:
@@ -83,4 +128,7 @@ PARTITIONERS: dict[str, Number] = {
     "fnv1a-unsigned": fnv1a,
     "java-hash": _java_hash,
     "java-hash-old": _java_hash_old,
+    "byte-array-hash": lambda key: _scala_absolute(byte_array_hash(key)),
+    "byte-array-hash-old": lambda key: byte_array_hash(key) & _POSITIVE,
+    "kafkajs-legacy": lambda key: murmur2_in_doubles(key) & _POSITIVE,
 }

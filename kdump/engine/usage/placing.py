@@ -69,8 +69,8 @@ def placement(
     split_bytes: int = _SPLIT_BYTES,
 ) -> Iterator[Row | Finding | KdumpError]:
     """Yield errors and findings in the order of the paths, and for each topic with keys a
-    `key-placement` row, a `misplaced-keys` row for each partition and producer that has some, and
-    `moved-key` rows, the first moves of it.
+    `key-placement` row, a `misplaced-keys` row for each partition and producer that has some (where
+    a partitioner is given or one fits), and `moved-key` rows, the first moves of it.
 
     The rows are the same for any driver and number of workers.
     """
@@ -149,8 +149,10 @@ def _rows(
             "moved_since_ms": moves[0].timestamp if moves and moves[0].timestamp >= 0 else None,
         },
     )
+    # Where no partitioner fits, keys lie elsewhere than one of them says for no reason of theirs.
+    names_places = options.partitioner is not None or _fits(total, count)
     for (name, partition, producer_id), one in sorted(of_topic.sums.items()):
-        if name == best and one.misplaced:
+        if names_places and name == best and one.misplaced:
             assert one.first is not None
             assert one.last is not None
             yield Row(
