@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kdump.findings.rows import Row
+from kdump.findings.shell import BOOTSTRAP, format_command
 from kdump.output.amounts import counted, seconds_text
 from kdump.output.column_widths import Column, amount, folded, number
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of
-from kdump.output.text_report import TextReport
+from kdump.output.text_report import Page, TextReport
 
 if TYPE_CHECKING:
     from kdump.output.items import Item
@@ -45,17 +46,88 @@ _CHOICES = (
 )
 
 
+#: Partitions that are shown one by one, the worst first.
+_SHOWN = 20
+_UNAVAILABLE = format_command((
+    "kafka-topics.sh", "--bootstrap-server", BOOTSTRAP, "--describe", "--unavailable-partitions",
+))  # fmt: skip
+
+
 class ElectTable(TextReport):
-    """Writes each partition: whom to choose, what every choice costs, what to type."""
+    """Writes whom to choose and what every choice costs, the worst partition first, then one start
+    order for all. Partitions that any replica may lead are counted.
+    """
+
+    def __init__(self, page: Page, *, quiet: bool) -> None:
+        super().__init__(page, quiet=quiet)
+        self._matters: list[dict[str, Any]] = []
+        self._equal: list[dict[str, Any]] = []  # the first of them
+        self._equal_count = 0
 
     def write(self, item: Item) -> None:
         """Take one row."""
         if not isinstance(item, Row):
             return
-        if item.row == "replica-election":
-            self._election(item.fields)
-        elif not self._quiet:
-            self._summary(item.fields)
+        fields: dict[str, Any] = item.fields
+        if item.row != "replica-election":
+            self._end(fields)
+        elif fields["at_stake"] or any(one["refused"] for one in fields["choices"]):
+            self._matters.append(fields)
+        else:
+            self._equal_count += 1
+            self._equal = self._equal or [fields]
+
+    def finish(self) -> None:
+        """Write what was held back where no summary came."""
+        matters, self._matters = self._matters, []
+        matters.sort(key=lambda one: (one["rule"] != "raft", -_worst(one)))
+        for fields in matters[:_SHOWN]:
+            self._election(fields)
+        if hidden := matters[_SHOWN:]:
+            lost = counted(sum(map(_worst, hidden)), "record")
+            many = counted(len(hidden), "more partition")
+            self._line(f"{many} with up to {lost} at stake; --format jsonl lists all.")
+
+    def _end(self, summary: dict[str, Any]) -> None:
+        """Write everything: what matters first, then how to start."""
+        if summary["partitions"] == 1:
+            self._matters += self._equal
+            self._equal_count = 0
+        self.finish()
+        if self._equal_count and not self._quiet:
+            self._line(f"{counted(self._equal_count, 'partition')}: any replica may lead.")
+        if summary["start_order"] and summary["start_order"]["steps"]:
+            self._order(summary["start_order"])
+        if not self._quiet:
+            self._summary(summary)
+
+    def _order(self, order: dict[str, Any]) -> None:
+        many = counted(order["partitions_at_stake"], "partition")
+        of = f", for all {many} of topics with records at stake" if many[0] != "0" else ""
+        self._line(f"{self._word('Start order', None)}{of}:")
+        for at, step in enumerate(order["steps"], 1):
+            self._wrapped(visible(", ".join(step)), _INDENT, f"{at}. ")
+        wait = "The nodes of a step start together; start the next step when no partition of the "
+        self._wrapped(f"{wait}last one is without a leader.", _INDENT)
+        self._line(f"{_INDENT}→ {_UNAVAILABLE}")
+        if order["by_hand_count"]:
+            many = counted(order["by_hand_count"], "partition")
+            text = f"{many}: no replica here is in sync, so that no order elects one."
+            self._wrapped(text, _INDENT)
+        if order["losing_count"]:
+            lost = counted(order["records_lost"], "record")
+            many = counted(order["losing_count"], "partition")
+            names = ", ".join(
+                f"{name_of(one)} ({one['records_lost']:,})" for one in order["losing"]
+            )
+            text = f"In this order up to {lost} of {many} are lost: {names}"
+            more = order["losing_count"] - len(order["losing"])
+            text += f", and {more:,} more." if more else "."
+            text += " To keep them, make a copy of all records first."
+            self._wrapped(visible(text), _INDENT)
+            for command in order["commands"]:
+                self._line(f"{_INDENT}→ {command}")
+        self._line()
 
     def _election(self, fields: dict[str, Any]) -> None:
         name = fields["leader"] if fields["topic"] is None else name_of(fields)
@@ -81,6 +153,10 @@ class ElectTable(TextReport):
         stake = f"{fields['at_stake']:,} with records at stake"
         self._line(f"{many}, {stake}. {seconds_text(fields['seconds'])}.")
         self._line("Damage inside the logs was not looked for: kdump compare does that.")
+
+
+def _worst(fields: dict[str, Any]) -> int:
+    return max(int(choice["records_lost"]) for choice in fields["choices"])
 
 
 def change_text(change: tuple[str, int]) -> str:

@@ -31,19 +31,26 @@ class Registered(NamedTuple):
     cluster_id: str | None = None
 
 
-def commands_of(fields: dict[str, Any], known: Registered) -> dict[str, object]:
-    """Return the members `advice` and `commands` of a `replica-election` row."""
+def commands_of(
+    fields: dict[str, Any], known: Registered, *, alone: bool = True
+) -> dict[str, object]:
+    """Return the members `advice` and `commands` of a `replica-election` row.
+
+    `alone`: there are no others, whose nodes could not be started in the order of this one.
+    """
     best = next(each for each in fields["choices"] if each["path"] == fields["leader"])
     if fields["topic"] == names.CLUSTER_METADATA_TOPIC:
         advice, commands = _of_quorum(fields, best, known)
     else:
-        advice, commands = _of_partition(fields, best)
+        advice, commands = _of_partition(fields, best, alone=alone)
     return {"advice": advice, "commands": commands}
 
 
-def _of_partition(fields: dict[str, Any], best: dict[str, Any]) -> tuple[str, list[str]]:
-    node = _named(best)
-    others = [_named(each) for each in fields["choices"] if each is not best]
+def _of_partition(
+    fields: dict[str, Any], best: dict[str, Any], *, alone: bool
+) -> tuple[str, list[str]]:
+    node = node_name(best)
+    others = [node_name(each) for each in fields["choices"] if each is not best]
     if not fields["at_stake"]:
         return f"No choice cuts records off; {node} goes furthest.", []
     asked = format_command((
@@ -51,15 +58,19 @@ def _of_partition(fields: dict[str, Any], best: dict[str, Any]) -> tuple[str, li
         "--topic", topic_word(str(fields["topic"])), "--partition", str(fields["partition"]),
     ))  # fmt: skip
     why = "" if fields["rule"] == "in-sync" else "No metadata log here says who is in sync. "
-    first = f"Start {node} first, and {_list(others)} once it leads"
     crash = " as after a crash," if best["in_sync"] else ""
-    return f"{why}{first}; where it does not by itself,{crash} have it elected.", [asked]
+    if alone:
+        first = f"Start {node} first, and {_list(others)} once it leads"
+        return f"{why}{first}; where it does not by itself,{crash} have it elected.", [asked]
+    first = f"{node} goes furthest; the summary has one start order for all partitions"
+    first = first if best["node_id"] is None else first.capitalize()
+    return f"{why}{first}. Where this one has no leader then,{crash} have it elected.", [asked]
 
 
 def _of_quorum(
     fields: dict[str, Any], best: dict[str, Any], known: Registered
 ) -> tuple[str, list[str]]:
-    node, choices = _named(best), fields["choices"]
+    node, choices = node_name(best), fields["choices"]
     voters, here = fields["voters_count"], fields["voters_here"] or 0
     if voters is None:
         sure = f"{node} goes furthest; who the voters are is not on these disks. "
@@ -85,23 +96,28 @@ def _of_quorum(
     return sure + "With all nodes stopped, give its log to the others, then start them.", commands
 
 
-def _start_first(fields: dict[str, Any], best: dict[str, Any]) -> tuple[str, list[str]]:
-    """Start so few that nobody but the best can be elected."""
-    node = _named(best)
-    if not fields["at_stake"]:
-        return f"No choice cuts records off; {node} goes furthest.", []
+def quorum_start(
+    fields: dict[str, Any], best: dict[str, Any]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return so few voters that nobody but the best can be elected, and the other voters."""
     needed = fields["voters_count"] // 2
     able = [each for each in fields["choices"] if each["voter"] and each is not best]
-    with_it = [_named(each) for each in able if each["refused"] is None][:needed]
-    rest = [_named(each) for each in able if _named(each) not in with_it]
+    with_it = [each for each in able if each["refused"] is None][:needed]
+    return [best, *with_it], [each for each in able if each not in with_it]
+
+
+def _start_first(fields: dict[str, Any], best: dict[str, Any]) -> tuple[str, list[str]]:
+    node = node_name(best)
+    if not fields["at_stake"]:
+        return f"No choice cuts records off; {node} goes furthest.", []
+    together, rest = (list(map(node_name, some)) for some in quorum_start(fields, best))
     status = format_command((
         "kafka-metadata-quorum.sh", "--bootstrap-controller", CONTROLLER, "describe", "--status",
     ))  # fmt: skip
     if not rest:
-        return f"Start {_list([node, *with_it])}: only {node} can be elected.", [status]
-    together = "started together, a shorter log may be elected"
-    first = f"Start {_list([node, *with_it])}, and {_list(rest)} once {node} leads"
-    return f"{first}: {together}.", [status]
+        return f"Start {_list(together)}: only {node} can be elected.", [status]
+    first = f"Start {_list(together)}, and {_list(rest)} once {node} leads"
+    return f"{first}: started together, a shorter log may be elected.", [status]
 
 
 def _copied(source: str, path: str) -> list[str]:
@@ -137,7 +153,8 @@ def _formatted(source: str, number: int, known: Registered) -> list[str]:
     return commands
 
 
-def _named(choice: dict[str, Any]) -> str:
+def node_name(choice: dict[str, Any]) -> str:
+    """Name the node of a replica, else its directory."""
     node = choice["node_id"]
     return str(choice["path"]) if node is None else f"node {node}"
 

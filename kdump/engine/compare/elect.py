@@ -24,6 +24,7 @@ from kdump.engine.compare.commands import Registered, commands_of
 from kdump.engine.compare.epochs import Epochs, beyond, lineage, span_fields
 from kdump.engine.compare.plan import CompareOptions, Item, plan
 from kdump.engine.compare.replica import Block, Replica
+from kdump.engine.compare.start_order import StartOrder
 from kdump.engine.predict.recovery import loaded as loaded_log
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
@@ -93,7 +94,9 @@ def elect(
     known = attempted("the metadata log", partial(_registered, items), nothing, not_read)
     errors += len(not_read)
     yield from not_read
-    step = partial(elect_item, registered=known, options=options)
+    quorum = known.get((names.CLUSTER_METADATA_TOPIC, 0))
+    order = StartOrder(quorum.assigned if quorum else ())
+    step = partial(elect_item, registered=known, options=options, alone=len(items) == 1)
     for _, result in driver(items, step, progress):
         if isinstance(result, KdumpError):
             errors += 1
@@ -102,6 +105,7 @@ def elect(
         rule = str(result.fields["rule"])
         rules[rule] = rules.get(rule, 0) + 1
         losing += bool(result.fields["at_stake"])
+        order.add(result.fields)
         yield result
     yield Row(
         "summary",
@@ -109,6 +113,7 @@ def elect(
             "partitions": len(items),
             "rules": dict(sorted(rules.items())),
             "at_stake": losing,
+            "start_order": order.fields() if len(items) > 1 else None,
             "found_once_count": len(planned.found_once),
             "paths_unfinished": errors,
             "seconds": round(time.monotonic() - started, 3),
@@ -158,6 +163,7 @@ def elect_item(
     *,
     registered: dict[tuple[str, int], Registered],
     options: CompareOptions,
+    alone: bool = True,
 ) -> Row | KdumpError:
     """Choose among the replicas of one partition, which are listed again."""
     broker = options.broker_version or NEWEST
@@ -185,7 +191,7 @@ def elect_item(
         "at_stake": any(choice["records_lost"] for choice in choices),
         "choices": choices,
     }
-    return Row("replica-election", fields | commands_of(fields, known))
+    return Row("replica-election", fields | commands_of(fields, known, alone=alone))
 
 
 def _rule(item: Item, known: Registered) -> str:

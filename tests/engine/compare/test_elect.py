@@ -10,9 +10,12 @@ import pytest
 
 from kdump.engine.compare.elect import elect
 from kdump.engine.compare.plan import CompareOptions
+from kdump.engine.compare.start_order import StartOrder
 from kdump.engine.work.pipeline import Workers
 from kdump.errors import NothingToDo
 from kdump.findings.rows import Row
+from kdump.output.elect_table import ElectTable
+from kdump.output.text_report import Page
 from kdump.storage.targets import Selection
 
 NODES = Path(__file__).parents[3] / "sample-data/damaged/4.4.0-three-nodes"
@@ -182,3 +185,94 @@ def test_nothing_at_stake(tmp_path: Path) -> None:
     assert not fields["at_stake"]
     assert fields["commands"] == []
     assert summary["at_stake"] == 0
+
+
+def test_nodes_have_one_start_order() -> None:
+    """The quorum first; of partitions that ask for different nodes what is lost is named."""
+    *found, summary = rows(*all_nodes())
+    order = summary["start_order"]
+    assert order["steps"] == [["node 1", "node 2"], ["node 3"]]
+    assert [(one["topic"], one["records_lost"]) for one in order["losing"]] == [
+        ("t10", 51),
+        ("t27", 43),
+        ("t13", 11),
+    ]
+    assert (order["records_lost"], order["records_at_stake"]) == (105, 127)
+    assert order["commands"][0].startswith("kdump salvage --topic t10 --partition 1 --out ")
+    advice = [one["advice"] for one in found if one["rule"] != "raft"]
+    assert not any(" first" in text for text in advice)
+    *_, alone = rows(*all_nodes(), topic="t13")
+    assert alone["start_order"] is None
+
+
+def election(number: int, best: str, lost: dict[str, int], **members: object) -> Json:
+    """Make a row of a partition: what is lost with each node."""
+    choices = [
+        {
+            "path": f"/{node}/t-{number}",
+            "node_id": int(node),
+            "records_lost": count,
+            "refused": None,
+            "in_sync": True,
+            **members,
+        }
+        for node, count in lost.items()
+    ]
+    return {
+        "topic": "t",
+        "partition": number,
+        "rule": "in-sync",
+        "leader": f"/{best}/t-{number}",
+        "at_stake": any(lost.values()),
+        "choices": choices,
+    }
+
+
+def test_least_is_lost_in_the_start_order() -> None:
+    order = StartOrder(())
+    order.add(election(0, "1", {"1": 0, "2": 100, "3": 100}))
+    order.add(election(1, "2", {"1": 5, "2": 0}))
+    order.add(election(2, "3", {"2": 7, "3": 0}))
+    order.add(election(3, "4", {"4": 0, "5": 0}))
+    order.add(election(4, "1", {"1": 0, "2": 9}, in_sync=False))
+    fields: Json = order.fields()
+    assert fields["steps"] == [["node 1"], ["node 3"], ["node 2", "node 4", "node 5"]]
+    assert (fields["records_lost"], fields["losing_count"]) == (5, 1)
+    assert (fields["partitions_equal"], fields["by_hand_count"]) == (1, 1)
+
+
+def test_any_order_does_where_nothing_is_at_stake() -> None:
+    order = StartOrder((1, 2, 3))
+    order.add(election(0, "1", {"1": 0, "2": 0, "3": 0}))
+    assert (order.fields()["steps"], order.fields()["partitions_equal"]) == ([], 1)
+
+
+def test_brokers_that_are_voters_start_with_a_majority() -> None:
+    order = StartOrder((1, 2, 3))
+    order.add(election(0, "2", {"1": 8, "2": 0, "3": 4}))
+    fields: Json = order.fields()
+    assert fields["steps"] == [["node 2", "node 3"], ["node 1"]]
+    (one,) = fields["losing"]
+    assert (one["may_lead"], one["records_lost"]) == (["node 2", "node 3"], 4)
+
+
+def test_table_has_what_matters_first_and_counts_the_rest() -> None:
+    written: list[bytes] = []
+    table = ElectTable(Page(written.append), quiet=False)
+    order = StartOrder(())
+    for number, lost in enumerate((0, 3, 70, 0, *(1 for _ in range(20)))):
+        fields = election(number, "1", {"1": 0, "2": lost}, log_end=9, last_epoch=0, voter=None)
+        fields |= {"leader_node": 1, "advice": "-", "commands": []}
+        for choice in fields["choices"]:
+            choice["changes_lost"] = None
+        order.add(fields)
+        table.write(Row("replica-election", fields))
+    summary = {"partitions": 24, "at_stake": 22, "seconds": 0, "start_order": order.fields()}
+    table.write(Row("summary", summary))
+    text = b"".join(written).decode()
+    heads = [line.partition(" ")[0] for line in text.splitlines() if " \u2192 node" in line]
+    assert heads[:2] == ["t-2", "t-1"]
+    assert len(heads) == 20
+    assert "2 more partitions with up to 2 records at stake" in text
+    assert "2 partitions: any replica may lead." in text
+    assert "    1. node 1\n    2. node 2\n" in text
