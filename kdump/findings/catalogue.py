@@ -707,10 +707,13 @@ CATALOGUE: dict[str, Code] = {
         "partitions or replicas of the topic have.",
         "From 3.7 on a start renames the directory to -stray and begins anew with an empty one.",
     ),
-    "topic-id-differs": _rebuild(
+    "topic-id-differs": _damage(
         "A partition names another topic id than the rest of its topic, or than the cluster.",
-        "Find out which is right: it may be of a deleted topic of that name, or the file is wrong.",
-        "A start renames the directory to -stray and begins anew with an empty one.",
+        "Before the next start find out which is right. Of a deleted topic of that name: copy the "
+        "directory away. A wrong file: write the id of the cluster into partition.metadata.",
+        "A start of 3.7 or later renames the directory to -stray and begins anew with an empty "
+        "one; before, the broker does not serve the partition.",
+        show=Show.ENTRIES,
     ),
     "topic-unknown": _note(
         "The cluster metadata log knows no partition of this topic id and number.",

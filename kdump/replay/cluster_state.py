@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
+from kdump.findings.moments import time_text
 from kdump.messages.records import UNKNOWN_TYPE, Decoded
 from kdump.replay import cluster_facts as c
 from kdump.replay.cluster_facts import Change, Fact, Fields, Moment, content, word
@@ -73,6 +74,16 @@ class ClusterState:
         """
         found = self.configs.get((resource_type, resource), {})
         return {key: config.value for key, config in found.items()}
+
+    def topic_id_text(self, topic_id: str) -> str:
+        """Say in a sentence which topic an id is of, or was."""
+        if (topic := self.topics.get(topic_id)) is not None:
+            return f"{topic_id} is the id of the topic {topic.topic}."
+        if (topic := self.removed.get(topic_id)) is None:
+            return f"The metadata log at hand has no topic of the id {topic_id}."
+        when = time_text(topic.deleted_ms) if topic.deleted_ms is not None else ""
+        deleted = f"deleted at {when}" if when else "deleted since"
+        return f"{topic_id} is the id of the topic {topic.topic} that was {deleted}."
 
     def tables(self) -> tuple[Table, ...]:
         """Return all tables of facts, two levels deep where they are so."""

@@ -100,7 +100,10 @@ def _topic_ids(group: Sequence[Member]) -> Iterator[Finding]:
             for one in partitions:
                 # A topic may have been deleted and made anew since its first partition was read.
                 if topic_id != most and one.read_topic_id() == topic_id:
-                    yield other_topic_id(one, most)
+                    why = f"other partitions of the topic have the id {most}."
+                    yield other_topic_id(
+                        one, most, f"A start may set {one.amount_text} aside: {why}"
+                    )
 
 
 def _twice(group: Sequence[Member]) -> Iterator[Finding]:

@@ -114,11 +114,19 @@ def _assignment(
         if node in of_current.replicas and (
             _settled(state, of_current.placed_ms) or _is_stopped(group, one)
         ):
-            yield other_topic_id(one, current, f"The cluster knows this topic as {current}.")
+            message = (
+                f"A start sets {one.amount_text} aside: the cluster knows this topic as {current}. "
+                f"{state.topic_id_text(topic_id)}"
+            )
+            yield other_topic_id(one, current, message)
         return
     deleted = state.removed.get(topic_id)
     if _settled(state, -1 if deleted is None or deleted.deleted_ms is None else deleted.deleted_ms):
-        yield at_place("topic-unknown", one.place, actual=topic_id)
+        message = (
+            f"The cluster knows no partition {one.partition} of this topic id: a start sets "
+            f"{one.amount_text} aside. {state.topic_id_text(topic_id)}"
+        )
+        yield at_place("topic-unknown", one.place, actual=topic_id, message=message)
 
 
 def _settled(state: ClusterState, since_ms: int) -> bool:
@@ -139,8 +147,9 @@ def _is_stopped(group: Sequence[Member], one: PartitionFacts) -> bool:
     )
 
 
-def other_topic_id(one: PartitionFacts, expected: str, message: str | None = None) -> Finding:
-    """Say that a partition should have another topic id."""
+def other_topic_id(one: PartitionFacts, expected: str, message: str) -> Finding:
+    """Say that a partition should have another topic id, and what a start sets aside for it."""
+    count = one.records_count
     return at_place(
         "topic-id-differs",
         one.place,
@@ -148,6 +157,8 @@ def other_topic_id(one: PartitionFacts, expected: str, message: str | None = Non
         expected=expected,
         actual=one.topic_id,
         message=message,
+        lost_at_least=count,
+        lost_at_most=count,
     )
 
 

@@ -43,6 +43,7 @@ class PartitionFacts(NamedTuple):
     `next_offset` is the log end offset, None where the newest segment was not read to its end or
     where what is wrong with it leaves the end open. `newest` is the log it was read from and how
     many bytes that had. `pre08`: offsets are byte positions, and no checkpoint speaks of them.
+    `records_count` is None where not every header was read, or wrappers were not opened.
     """
 
     topic: str
@@ -56,6 +57,16 @@ class PartitionFacts(NamedTuple):
     newest: tuple[str, int] | None = None
     pre08: bool = False
     status: FileStatus | None = None
+    records_count: int | None = None
+
+    @property
+    def amount_text(self) -> str:
+        """How many records it holds, as far as that was found out."""
+        if self.records_count is not None:
+            return f"{self.records_count:,} record" + "s" * (self.records_count != 1)
+        if self.base_offset is None or self.next_offset is None:
+            return "the records"
+        return f"up to {self.next_offset - self.base_offset:,} records"
 
     @property
     def place(self) -> Place:
@@ -142,7 +153,14 @@ class Survey(Check):
             self._newest,
             any(segment.is_pre08 for segment in segments),
             status_of(log.path),
+            self._records_count(),
         )
+
+    def _records_count(self) -> int | None:
+        segments = self.partition.segments
+        if not all(segment.complete and not segment.wrappers for segment in segments):
+            return None
+        return sum(segment.records_count for segment in segments)
 
 
 def read_properties(

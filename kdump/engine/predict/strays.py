@@ -54,11 +54,16 @@ def set_aside(
         }
     if cluster is not None:
         node_id = None if directory is None else directory.node_id
-        unknown = _unknown(cluster, topic_id, name.partition, java_int(node_id or ""))
+        node = java_int(node_id or "")
+        unknown = _unknown(cluster, topic_id, name.partition, node)
         if unknown is None:
             return {}
         if cluster.complete:
-            return _stray(unknown) | {"log_end_after": None}
+            # Where the topic of this name is another one, an empty replica of that takes the place.
+            current = cluster.partitions.get(cluster.ids.get(name.topic, ""), {})
+            placed = current.get(name.partition)
+            is_replaced = placed is not None and (node is None or node in placed.replicas)
+            return _stray(unknown) | {"log_end_after": 0 if is_replaced else None}
     elif directory is None or not _unheard_of(name, directory):
         return {}
     return {
@@ -77,6 +82,8 @@ def _unknown(
 ) -> str | None:
     """Why the cluster does not know a replica, None where it does."""
     if topic_id not in cluster.topics:
+        if topic_id in cluster.removed:
+            return cluster.topic_id_text(topic_id).rstrip(".")
         return f"the cluster has no topic of the id {topic_id}"
     placed = cluster.partitions.get(topic_id, {}).get(partition)
     if placed is None:

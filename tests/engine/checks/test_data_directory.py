@@ -154,7 +154,11 @@ def test_a_topic_with_two_ids(data: DataDirectory, other: DataDirectory) -> None
     path = other.partition("orders", 3, topic_id=77)
     other.stop()
     told = one(data.path, other.path)
-    assert (told.code, told.severity.value) == ("topic-id-differs", "rebuild")
+    assert (told.code, told.severity.value) == ("topic-id-differs", "damage")
+    assert told.message == (
+        "A start may set 20 records aside: other partitions of the topic have the id "
+        f"{identifier(7)}."
+    )
     assert (told.path, told.expected, told.actual) == (
         str(path / "partition.metadata"),
         identifier(7),

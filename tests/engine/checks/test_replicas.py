@@ -87,7 +87,10 @@ def test_a_topic_that_was_removed(cluster: Cluster) -> None:
     cluster.data.partition("gone", 0, topic_id=8)
     made = [topic("gone", 8), partition(0, 8)]
     cluster.write(*made, remove_topic(8))
-    assert one(cluster).code == "topic-unknown"
+    told = one(cluster)
+    assert told.code == "topic-unknown"
+    assert "a start sets 20 records aside. " in told.message
+    assert f"{identifier(8)} is the id of the topic gone that was deleted at 2023" in told.message
     cluster.write(*made, remove_topic(8), now=LONG_AGO + 1000)
     assert findings(cluster.data.path) == []  # the broker may not have come to it yet
 
@@ -96,9 +99,40 @@ def test_another_topic_of_the_same_name(cluster: Cluster) -> None:
     path = cluster.data.partition("users", 0, topic_id=8)
     cluster.write(topic("users", 88), partition(0, 88, (NODE,), (cluster.directory,)))
     told = one(cluster)
-    assert (told.code, told.severity.value) == ("topic-id-differs", "rebuild")
+    assert (told.code, told.severity.value) == ("topic-id-differs", "damage")
     assert told.path == str(path / "partition.metadata")
     assert (told.expected, told.actual) == (identifier(88), identifier(8))
+    assert (told.lost_at_least, told.lost_at_most) == (20, 20)
+    assert told.message == (
+        f"A start sets 20 records aside: the cluster knows this topic as {identifier(88)}. "
+        f"The metadata log at hand has no topic of the id {identifier(8)}."
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "words"),
+    [
+        ([topic("users", 8), remove_topic(8)], "users that was deleted at 2023-11-14T22:13:20"),
+        ([topic("people", 8), remove_topic(8)], "people that was deleted at 2023-11-14T22:13:20"),
+        ([topic("people", 8)], "people."),
+    ],
+)
+def test_what_the_log_knows_of_the_other_id_is_named(
+    cluster: Cluster, before: list[bytes], words: str
+) -> None:
+    cluster.data.partition("users", 0, topic_id=8)
+    cluster.write(*before, topic("users", 88), partition(0, 88, (NODE,), (cluster.directory,)))
+    (told,) = (found for found in findings(cluster.data.path) if found.code == "topic-id-differs")
+    assert f"{identifier(8)} is the id of the topic {words}" in told.message
+
+
+def test_a_start_begins_anew_in_place_of_another_topic_of_that_name(cluster: Cluster) -> None:
+    cluster.data.partition("users", 0, topic_id=8)
+    cluster.write(topic("users", 88), partition(0, 88, (NODE,), (cluster.directory,)))
+    found = findings(cluster.data.path, predict=True)
+    (told,) = (one for one in found if one.code == "start-loses-records")
+    assert told.topic == "users"
+    assert told.message.startswith("The next start begins anew at offset 0, where the log ends at")
 
 
 def test_another_topic_id_after_a_clean_stop_is_told_at_once(cluster: Cluster) -> None:
