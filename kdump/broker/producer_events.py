@@ -53,6 +53,8 @@ class Unjoined(NamedTuple):
 
     `previous` is the state before; `joined`: no offset is missing between the two batches;
     `known_first`: it begins at 0 and has the checksum of the first batch of this epoch.
+    `is_first`: no batch of this epoch was seen, and none is missing: the producer is not in a log
+    that is whole from offset 0, or its other epoch joins (`joined` is set).
     """
 
     row: int
@@ -63,6 +65,7 @@ class Unjoined(NamedTuple):
     previous: ProducerState
     joined: bool
     known_first: bool = False
+    is_first: bool = False
 
 
 class Mixed(NamedTuple):

@@ -61,6 +61,7 @@ class Producer:
         self.stamped_ms = -1  # the next marker's, of any producer: a broker's clock
         self.joined_from = 0  # when it began; the largest offset of all: that is not known
         self.first_crc = -1  # of this epoch's batch that began at sequence 0
+        self.is_new_epoch = False  # it had another, of a batch or a marker
 
     def state(self, producer_id: int) -> ProducerState:
         """The entry of a snapshot taken now."""
@@ -77,6 +78,7 @@ class Producer:
 
     def forget_batches(self, producer_epoch: int) -> None:
         """Take a new epoch, which makes the last batch unknown."""
+        self.is_new_epoch = self.producer_epoch != _NO_EPOCH
         self.producer_epoch = producer_epoch
         self.last_sequence = self.last_offset = self.first_crc = -1
         self.offset_delta = 0
@@ -105,6 +107,7 @@ class ProducerStates:
         self.open: dict[int, int] = {}
         self.joined_from = 0
         self.next_offset = -1
+        self.is_whole = True  # from offset 0 on
         self.newest_ms = -1  # the highest of data of no transaction while one was open
         self.newest_marker_ms = -1  # the last marker's
         self.dropped = False
@@ -130,6 +133,7 @@ class ProducerStates:
 
     def load(self, entries: Iterable[ProducerState]) -> None:
         """Begin anew with what a snapshot says; of its transactions the batches are not known."""
+        is_new = self.is_whole and self.next_offset < 0
         self.forget()
         opened: list[tuple[int, int]] = []
         for entry in entries:
@@ -153,12 +157,14 @@ class ProducerStates:
                 producer.joined_from = OFFSET_MAX
                 self._unstamped.append(producer)
         self.open.update((producer_id, first) for first, producer_id in sorted(opened))
+        self.is_whole = is_new and not self.producers
 
     def forget(self) -> None:
         """Begin anew: what lies between the batches before and those to come is not known."""
         self.producers.clear()
         self.open.clear()
         self._unstamped.clear()
+        self.is_whole = False
         self.next_offset = self.newest_ms = self.newest_marker_ms = -1
 
     def reload(self) -> None:
@@ -238,10 +244,13 @@ class ProducerStates:
         bases = batches.base_offsets[low:high]
         lasts = batches.last_offsets[low:high]
         end = lasts[-1] + 1
+        if self.producers or self.is_whole:
+            joins = sum(lasts) - sum(bases) + high - low == end - first
+            self.is_whole = self.is_whole and joins and first == max(self.next_offset, 0)
+            if not joins or first != self.next_offset:
+                self.joined_from = _joined_from(bases, lasts)
         if not self.producers:
             self.joined_from = end
-        elif first != self.next_offset or sum(lasts) - sum(bases) + high - low != end - first:
-            self.joined_from = _joined_from(bases, lasts)
         self.next_offset = end
         if self.open:
             self.newest_ms = max(self.newest_ms, max(batches.max_timestamps[low:high]))
@@ -262,6 +271,7 @@ class ProducerStates:
         for producer_id, base, last, flags, epoch, sequence, timestamp in rows:
             row += 1
             if base != expected_offset:
+                self.is_whole = self.is_whole and expected_offset < 0 and not base
                 # Of a wrapper the first offset is not known; what overlaps joins nothing.
                 joined_from = base if base > expected_offset else max(joined_from, last + 1)
             expected_offset = last + 1
@@ -280,8 +290,16 @@ class ProducerStates:
                 producer = self._add(producer_id, epoch)
                 if producer is None:
                     return events
+                if sequence > 0 and self.is_whole:
+                    events.append(_first(row, producer_id, epoch, sequence, producer))
             elif producer.producer_epoch != epoch:
+                before = producer.state(producer_id)
                 producer.forget_batches(epoch)
+                if _is_late(producer, sequence, joined_from):
+                    first = _first(row, producer_id, epoch, sequence, producer)
+                    events.append(first._replace(previous=before))
+            elif _is_late(producer, sequence, joined_from):
+                events.append(_first(row, producer_id, epoch, sequence, producer))
             elif (
                 sequence >= 0
                 and sequence != (producer.last_sequence + 1) & MAX_SEQUENCE
@@ -390,6 +408,17 @@ class ProducerStates:
             return
         for one in idle[: max(1, len(idle) // 2)]:
             del self.producers[one]
+
+
+def _is_late(producer: Producer, sequence: int, joined_from: int) -> bool:
+    """Whether the first batch of a new epoch has not the first number, and none can be missing."""
+    is_first = producer.is_new_epoch and producer.last_offset < 0
+    return sequence > 0 and is_first and joined_from <= producer.last_seen
+
+
+def _first(row: int, producer_id: int, epoch: int, sequence: int, producer: Producer) -> Unjoined:
+    previous = producer.state(producer_id)
+    return Unjoined(row, producer_id, epoch, 0, sequence, previous, joined=True, is_first=True)
 
 
 def no_producers(batches: RecordBatches, low: int, high: int) -> bool:

@@ -99,8 +99,9 @@ def sequences(
     Only headers of batches are read. A gap is one where numbers are missing and offsets are not;
     where both are, the cleaner took something (or a segment is gone: verify tells). A producer
     that was idle for producer.id.expiration.ms (a day, unless --server-properties says otherwise)
-    may have been forgotten by the broker and may go on at any number. What came before the first
-    batch of a producer or of an epoch, and what lies around damage, cannot be judged.
+    may have been forgotten by the broker and may go on at any number. An epoch begins at 0, and so
+    does a producer in a log that is whole from offset 0 on. Elsewhere what came before the first
+    batch of a producer cannot be judged, nor what lies around damage.
 
     A retry by another producer, or a topic that was replayed, has numbers of its own.
     --duplicates-by reads all records instead, and lists those of a topic that say the same, on

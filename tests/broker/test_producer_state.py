@@ -345,7 +345,8 @@ def test_what_is_no_end_leaves_a_hole(kind: str, joined_from: int) -> None:
         (data(2, 7, 0), (2, 0, True, False)),
         (data(2, 7, 0, count=2, timestamp=TIME), (2, 0, True, True)),
         (data(2, 7, -1), None),
-        (data(2, 7, 9, epoch=1), None),
+        (data(2, 7, 0, epoch=1), None),
+        (data(3, 7, 9, epoch=1), None),
     ],
 )
 def test_sequence_that_does_not_follow(
@@ -360,10 +361,33 @@ def test_sequence_that_does_not_follow(
     assert found == [Unjoined(1, 7, 0, expected, sequence, previous, joined, known)]
 
 
+@pytest.mark.parametrize(
+    ("log", "rows"),
+    [
+        ([data(0, 7, 1)], [0]),
+        ([data(0), data(1), data(2, 7, 1), data(3, 7, 2)], [2]),
+        ([data(1, 7, 1)], []),
+        ([data(0), data(2), data(3, 7, 1)], []),
+        ([data(4, 7, 0), data(5), data(6, 7, 1, epoch=1)], [2]),
+        ([data(4, 7, 0), marker(5, 7, COMMIT, epoch=1), data(6, 7, 1, epoch=1)], [2]),
+        ([marker(4, 7, COMMIT, epoch=1), data(5, 7, 1, epoch=1)], []),
+        ([data(4, 7, 0), data(6), data(7, 7, 1, epoch=1)], []),
+    ],
+)
+def test_first_sequence_that_is_not_zero(log: list[bytes], rows: list[int]) -> None:
+    found = [event for event in events(*log) if isinstance(event, Unjoined)]
+    assert [(event.row, event.expected, event.is_first) for event in found] == [
+        (row, 0, True) for row in rows
+    ]
+    in_runs = ProducerStates()
+    told = [event for part in log for event in in_runs.replay(run_of(part))]
+    assert [event.producer_id for event in told if isinstance(event, Unjoined)] == [7] * len(rows)
+
+
 def test_sequences_go_on_at_zero() -> None:
     most = 0x7FFFFFFF
     states = ProducerStates()
-    log = [data(0, 7, most - 1, count=3), data(3, 7, 1), data(4, 7, most), data(5, 7, 0)]
+    log = [data(4, 7, most - 1, count=3), data(7, 7, 1), data(8, 7, most), data(9, 7, 0)]
     (found,) = states.replay(run_of(*log))
     assert isinstance(found, Unjoined)
     assert (found.row, found.expected, found.base_sequence) == (2, 2, most)

@@ -16,7 +16,14 @@ from kdump.engine.checks.producer_snapshots import SnapshotCheck
 from kdump.engine.checks.transaction_index import TransactionIndexCheck
 from kdump.engine.reading.check import Check, Conditional, Reported, Reports, RestsOn
 from kdump.engine.reading.damage import BatchAt, at_place
-from kdump.engine.reading.sequence_rules import COORDINATED, DUPLICATE, GAP, ahead, judge
+from kdump.engine.reading.sequence_rules import (
+    COORDINATED,
+    DUPLICATE,
+    GAP,
+    ahead,
+    first_words,
+    judge,
+)
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
@@ -161,6 +168,9 @@ def _sequence(
             f"{before.last_offset:,}, ended at {before.last_sequence:,}."
         )
         code = "sequence-duplicate"
+    elif judged == GAP and event.is_first:
+        message = whose + first_words(event)
+        code = "sequence-gap"
     elif judged == GAP:
         message = whose + (
             f"{ahead(event):,} sequence numbers are missing between offset "

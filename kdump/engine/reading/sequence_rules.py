@@ -1,10 +1,12 @@
 """Classify sequence numbers that do not follow their producer's last one (R7, R10).
 
-A broker takes the next number, or in a new epoch 0; all else it refuses, unless it has forgotten
-the producer. That happens when the producer was idle for producer.id.expiration.ms, and before 2.5
-also when its batches were gone from the log; such clients began at 0 again. What the cleaner or
-DeleteRecords removed shows as offsets that are missing together with the numbers. So a gap is one
-only where the numbers jump and the offsets do not.
+A broker takes the next number, or in a new epoch 0; all else it refuses, unless it does not know
+the producer. It has forgotten one that was idle for producer.id.expiration.ms, and before 2.5 also
+one whose batches were gone from the log; such clients began at 0 again. And it does not know one
+that is new to the partition: where the log is whole from offset 0 on, the numbers before the first
+were lost on their way (KAFKA-15591). What the cleaner or DeleteRecords removed shows as offsets
+that are missing together with the numbers. So a gap is one only where the numbers jump and the
+offsets do not.
 """
 
 from __future__ import annotations
@@ -30,6 +32,10 @@ def judge(event: Unjoined, batches: RecordBatches, expiration_ms: int) -> str:
     """Name what happened: one of KINDS."""
     before, row = event.previous, event.row
     newest = batches.max_timestamp(row)
+    if event.is_first:
+        is_known = before.last_timestamp_ms >= 0
+        is_idle = is_known and abs(newest - before.last_timestamp_ms) >= expiration_ms
+        return EXPIRED if is_idle else GAP
     if event.known_first or _is_last_again(event, batches):
         return DUPLICATE
     if not event.base_sequence:
@@ -39,6 +45,26 @@ def judge(event: Unjoined, batches: RecordBatches, expiration_ms: int) -> str:
     if is_behind(event):
         return DUPLICATE  # also where offsets are missing: nothing begins anew but at 0
     return GAP if event.joined else REMOVED
+
+
+def first_words(event: Unjoined) -> str:
+    """Explain an epoch that does not begin at 0, and name what may be innocent."""
+    number, count = (
+        event.base_sequence,
+        f"{event.base_sequence:,} numbers before it were not stored",
+    )
+    if event.previous.last_timestamp_ms < 0:
+        return (
+            f"the log is whole from offset 0 on, and this producer begins at number {number:,}: "
+            f"{count}. On a partition just created a request that overtakes another makes brokers "
+            "refuse that one (KAFKA-15591). Innocent if the topic was deleted and created again "
+            "while the producer ran, or the log was truncated to nothing."
+        )
+    return (
+        f"epoch {event.producer_epoch} begins at number {number:,} instead of 0: {count}. Innocent "
+        "if the broker had forgotten the producer (producer.id.expiration.ms, a start without its "
+        "snapshot)."
+    )
 
 
 def ahead(event: Unjoined) -> int:

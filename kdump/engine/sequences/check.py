@@ -205,12 +205,12 @@ def _row(segment: SegmentScan, batches: RecordBatches, event: Unjoined, kind: st
             "base_sequence": event.base_sequence,
             "last_sequence": sequence_at(event.base_sequence, last - base),
             "sequences_count": count,
-            "previous_offset": event.previous.last_offset,
+            "previous_offset": _known(event.previous.last_offset),
             "offset": base,
             "last_offset": last,
             "position": batches.position(row),
             "size_bytes": batches.size_bytes(row),
-            "previous_timestamp_ms": event.previous.last_timestamp_ms,
+            "previous_timestamp_ms": _known(event.previous.last_timestamp_ms),
             "timestamp_ms": batches.max_timestamp(row),
             "explanation": _explanation(event, batches, kind),
             "path": place.path,
@@ -218,9 +218,15 @@ def _row(segment: SegmentScan, batches: RecordBatches, event: Unjoined, kind: st
     )
 
 
+def _known(number: int) -> int | None:
+    return None if number < 0 else number
+
+
 def _explanation(event: Unjoined, batches: RecordBatches, kind: str) -> str:
     before = event.previous.last_offset
     base = batches.base_offset(event.row)
+    if event.is_first and kind == GAP:
+        return rules.first_words(event)
     if kind == GAP:
         return (
             f"{rules.ahead(event):,} numbers are missing between offset {before:,} and {base:,}, "

@@ -58,17 +58,17 @@ def only(path: Path) -> Finding:
 @pytest.mark.parametrize(
     "batches",
     [
-        [data(0, 7, 0, count=3), data(3, 7, 3)],
-        [data(0, 7, LARGEST - 1, count=2), data(2, 7, 0)],  # the last was the largest
-        [data(0, 7, LARGEST, count=3), data(3, 7, 2)],  # wraps inside a batch
-        [data(0, 7, 40), data(1, 7, 41)],  # the first seen may be any
-        [data(0, 7, 9), data(1, 7, 0, epoch=1)],  # a new epoch
-        [data(0, 7, 0), data(1, 8, 0), data(2, 7, 1)],
-        [data(0, NONE, 0), data(1, NONE, 0)],  # written by a coordinator
-        [data(0, 7, 5), data(4, 7, 9)],  # offsets are missing too: compacted
-        [data(0, 7, 5), data(1, 7, 0)],  # begun anew, as old clients do
-        [data(0, 7, 5, timestamp=TIME), data(1, 7, 90, timestamp=TIME + DAY_MS)],  # forgotten
-        [data(0, 7, NONE), data(1, 7, 4)],
+        [data(10, 7, 0, count=3), data(13, 7, 3)],
+        [data(10, 7, LARGEST - 1, count=2), data(12, 7, 0)],  # the last was the largest
+        [data(10, 7, LARGEST, count=3), data(13, 7, 2)],  # wraps inside a batch
+        [data(10, 7, 40), data(11, 7, 41)],  # the first seen may be any
+        [data(10, 7, 9), data(11, 7, 0, epoch=1)],  # a new epoch
+        [data(10, 7, 0), data(11, 8, 0), data(12, 7, 1)],
+        [data(10, NONE, 0), data(11, NONE, 0)],  # written by a coordinator
+        [data(10, 7, 5), data(14, 7, 9)],  # offsets are missing too: compacted
+        [data(10, 7, 5), data(11, 7, 0)],  # begun anew, as old clients do
+        [data(10, 7, 5, timestamp=TIME), data(11, 7, 90, timestamp=TIME + DAY_MS)],  # forgotten
+        [data(10, 7, NONE), data(11, 7, 4)],
     ],
 )
 def test_sequences_that_join(tmp_path: Path, batches: list[bytes]) -> None:
@@ -85,7 +85,7 @@ def test_gap(tmp_path: Path) -> None:
 
 
 def test_gap_across_the_wrap(tmp_path: Path) -> None:
-    (found,) = found_in(tmp_path, [data(0, 7, LARGEST), data(1, 7, 3)])
+    (found,) = found_in(tmp_path, [data(10, 7, LARGEST), data(11, 7, 3)])
     assert (found.code, found.expected, found.actual) == ("sequence-gap", 0, 3)
 
 
@@ -94,7 +94,7 @@ def test_gap_across_the_wrap(tmp_path: Path) -> None:
     [(4, 3), (6, 1), (5, 3)],  # the same batch, the end of it, and one that overlaps it
 )
 def test_duplicate(tmp_path: Path, sequence: int, count: int) -> None:
-    batches = [data(0, 7, 4, count=3), data(9, 7, sequence, count=count)]
+    batches = [data(1, 7, 4, count=3), data(9, 7, sequence, count=count)]
     (found,) = found_in(tmp_path, batches)
     assert (found.code, found.severity.value, found.offset) == ("sequence-duplicate", "note", 9)
     assert (found.expected, found.actual) == (7, sequence)
@@ -134,7 +134,7 @@ def test_an_empty_batch_keeps_its_sequence(tmp_path: Path) -> None:
     """Compaction leaves it for a producer's last numbers (F27)."""
     empty = builders.batch(
         [],
-        base_offset=0,
+        base_offset=1,
         last_offset_delta=4,
         producer_id=7,
         producer_epoch=0,
@@ -142,8 +142,8 @@ def test_an_empty_batch_keeps_its_sequence(tmp_path: Path) -> None:
         base_timestamp=-1,
         max_timestamp=TIME,
     )
-    assert found_in(tmp_path, [empty, data(5, 7, 15)]) == []
-    (found,) = found_in(tmp_path, [empty, data(5, 7, 16)])
+    assert found_in(tmp_path, [empty, data(6, 7, 15)]) == []
+    (found,) = found_in(tmp_path, [empty, data(6, 7, 16)])
     assert (found.code, found.expected) == ("sequence-gap", 15)
 
 

@@ -11,7 +11,7 @@ import damage
 import pytest
 from corpus import corpus, names
 from oracle import PROFILES, oracle
-from producing import ABORT, NONE, TIME, data, marker, write_log
+from producing import ABORT, NONE, TIME, checked, data, marker, write_log
 
 from kdump.engine.sequences.run import SequenceOptions, sequences
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, Workers
@@ -68,40 +68,40 @@ def test_directories_of_broker_code_have_none(seed: int, tmp_path: Path) -> None
 
 
 JOIN = [
-    [data(0, 7, 0, count=3), data(3, 7, 3)],
-    [data(0, 7, LARGEST - 1, count=2), data(2, 7, 0)],
-    [data(0, 7, LARGEST, count=3), data(3, 7, 2)],
-    [data(0, 7, 40), data(1, 7, 41)],
-    [data(0, 7, 9), data(1, 7, 0, epoch=1)],
-    [data(0, 7, 0), data(1, 8, 0), data(2, 7, 1)],
-    [data(0, NONE, 0), data(1, NONE, 0)],
-    [data(0, 7, 3, transactional=True), marker(1, 7, ABORT), data(2, 7, 4)],
-    [data(0, 7, 3, transactional=True), marker(1, 7, ABORT, epoch=1), data(2, 7, 0, epoch=1)],
+    [data(10, 7, 0, count=3), data(13, 7, 3)],
+    [data(10, 7, LARGEST - 1, count=2), data(12, 7, 0)],
+    [data(10, 7, LARGEST, count=3), data(13, 7, 2)],
+    [data(10, 7, 40), data(11, 7, 41)],
+    [data(10, 7, 9), data(11, 7, 0, epoch=1)],
+    [data(10, 7, 0), data(11, 8, 0), data(12, 7, 1)],
+    [data(10, NONE, 0), data(11, NONE, 0)],
+    [data(10, 7, 3, transactional=True), marker(11, 7, ABORT), data(12, 7, 4)],
+    [data(10, 7, 3, transactional=True), marker(11, 7, ABORT, epoch=1), data(12, 7, 0, epoch=1)],
 ]
 
 
 @pytest.mark.parametrize("batches", JOIN)
 def test_numbers_that_join(tmp_path: Path, batches: list[bytes]) -> None:
-    assert kinds(write_log(tmp_path, {0: batches}), explained=True) == []
+    assert kinds(write_log(tmp_path, {10: batches}), explained=True) == []
 
 
 @pytest.mark.parametrize(
     ("batches", "told"),
     [
-        ([data(0, 7, 5), data(4, 7, 9)], ("removed", 4, 3)),
-        ([data(0, 7, 5), data(1, 7, 0)], ("restarted", 1, None)),
+        ([data(10, 7, 5), data(14, 7, 9)], ("removed", 14, 3)),
+        ([data(10, 7, 5), data(11, 7, 0)], ("restarted", 11, None)),
         (
-            [data(0, 7, 5, timestamp=TIME), data(1, 7, 90, timestamp=TIME + DAY_MS)],
-            ("expired", 1, 84),
+            [data(10, 7, 5, timestamp=TIME), data(11, 7, 90, timestamp=TIME + DAY_MS)],
+            ("expired", 11, 84),
         ),
         (
-            [data(0, 7, 50, timestamp=TIME), data(1, 7, 4, timestamp=TIME + DAY_MS)],
-            ("expired", 1, None),
+            [data(10, 7, 50, timestamp=TIME), data(11, 7, 4, timestamp=TIME + DAY_MS)],
+            ("expired", 11, None),
         ),
     ],
 )
 def test_innocent_explanations(tmp_path: Path, batches: list[bytes], told: object) -> None:
-    path = write_log(tmp_path, {0: batches})
+    path = write_log(tmp_path, {10: batches})
     assert kinds(path) == []
     assert kinds(path, explained=True) == [told]
     (row,), summary, _ = followed(path, explained=True)
@@ -132,6 +132,63 @@ def test_gap_goes_on_into_the_next_segment(tmp_path: Path) -> None:
     assert (summary.fields["gaps"], summary.fields["missing_count"]) == (1, 2)
 
 
+def test_first_number_in_a_whole_log_is_0(tmp_path: Path) -> None:
+    """Numbers before it were never stored; what else may be the reason is named (KAFKA-15591)."""
+    path = write_log(tmp_path, {0: [data(0), data(1, 7, 17, count=5)], 6: [data(6, 8, 0)]})
+    (row,), summary, _ = followed(path)
+    fields = row.fields
+    assert (row.row, fields["kind"], fields["severity"]) == ("sequence-gap", "gap", "note")
+    assert (fields["expected_sequence"], fields["base_sequence"], fields["sequences_count"]) == (
+        0, 17, 17,
+    )  # fmt: skip
+    assert (fields["previous_offset"], fields["previous_timestamp_ms"]) == (None, None)
+    assert (fields["offset"], summary.fields["gaps"], summary.fields["missing_count"]) == (1, 1, 17)
+    assert "KAFKA-15591" in str(fields["explanation"])
+    assert "deleted and created again" in str(fields["explanation"])
+    (told,) = (one for one in checked(path) if one.code == "sequence-gap")
+    assert (told.offset, told.expected, told.actual) == (1, 0, 17)
+    assert "the log is whole from offset 0 on" in told.message
+
+
+@pytest.mark.parametrize(
+    "segments",
+    [
+        {0: [data(0), data(2, 7, 17)]},  # the cleaner
+        {5: [data(5), data(6, 7, 17)]},  # retention
+        {0: [data(0), damage.flip(data(1), 70), data(2, 7, 17)]},
+        {0: [marker(0, 7, ABORT), data(1, 7, 17)]},  # it may have been there before
+    ],
+)
+def test_first_number_is_not_judged_where_the_log_is_not_whole(
+    tmp_path: Path, segments: dict[int, list[bytes]]
+) -> None:
+    assert kinds(write_log(tmp_path, segments), explained=True) == []
+
+
+@pytest.mark.parametrize(
+    ("batches", "told"),
+    [
+        ([data(5, 7, 3), data(6), data(7, 7, 2, epoch=1)], [("gap", 7, 2)]),
+        ([data(5, 7, 3), marker(6, 7, ABORT, epoch=1), data(7, 7, 2, epoch=1)], [("gap", 7, 2)]),
+        ([data(5, 7, 3), marker(6, 7, ABORT, epoch=1), data(7, 7, 0, epoch=1)], []),
+        ([data(5, 7, 3), data(7, 7, 2, epoch=1)], []),  # offsets are missing too
+        (
+            [data(5, 7, 3, timestamp=TIME), data(6, 7, 2, epoch=1, timestamp=TIME + DAY_MS)],
+            [("expired", 6, 2)],
+        ),
+    ],
+)
+def test_new_epoch_begins_at_0(
+    tmp_path: Path, batches: list[bytes], told: list[tuple[str, int, int]]
+) -> None:
+    path = write_log(tmp_path, {5: batches})
+    assert kinds(path, explained=True) == told
+    (row,) = followed(path)[0] or [None]
+    if row is not None:
+        assert "epoch 1 begins at number 2 instead of 0" in str(row.fields["explanation"])
+        assert "producer.id.expiration.ms" in str(row.fields["explanation"])
+
+
 def test_named_segment_is_followed_alone(tmp_path: Path) -> None:
     path = write_log(tmp_path, {0: [data(0, 7, 0)], 1: [data(1), data(2, 7, 3)]})
     rows, summary, _ = followed(path / f"{1:020}.log")
@@ -157,8 +214,8 @@ def test_coordinators_are_not_followed(tmp_path: Path) -> None:
 
 
 def test_expiration_is_the_broker_s_own(tmp_path: Path) -> None:
-    batches = [data(0, 7, 5, timestamp=TIME), data(1, 7, 90, timestamp=TIME + 60_000)]
-    path = write_log(tmp_path, {0: batches})
+    batches = [data(9, 7, 5, timestamp=TIME), data(10, 7, 90, timestamp=TIME + 60_000)]
+    path = write_log(tmp_path, {9: batches})
     settings = tmp_path / "server.properties"
     settings.write_text(f"log.dirs={tmp_path}\nproducer.id.expiration.ms=60000\n")
     assert [kind for kind, *_ in kinds(path)] == ["gap"]
@@ -196,7 +253,7 @@ def sent(draw: random.Random) -> list[Sent]:
 
 def laid_out(stream: list[Sent]) -> tuple[list[bytes], list[int]]:
     """Give the batches offsets one after the other; also the offset of each."""
-    parts, offsets, offset = [], [], 0
+    parts, offsets, offset = [], [], 10  # what came before is not known
     for batch in stream:
         parts.append(batch.at(offset))
         offsets.append(offset)
@@ -283,7 +340,7 @@ def test_made_repeats_are_found_to_the_number(tmp_path: Path, seed: int) -> None
 def test_against_a_plain_reading_of_the_rules(tmp_path: Path, seed: int) -> None:
     """Any numbers at all: what is told is what a few lines say that know one producer at a time."""
     draw = random.Random(seed)
-    parts, headers, offset = [], [], 0
+    parts, headers, offset = [], [], draw.choice([0, 0, 10])
     for _ in range(draw.randrange(2, 40)):
         producer, epoch = draw.choice([-1, 7, 8]), int(draw.random() < 0.05)
         count, sequence = draw.randrange(1, 4), draw.choice([0, 1, 2, 3, 4, 5, 6, 7, 8, LARGEST])
@@ -313,12 +370,25 @@ def plainly(headers: list[tuple[int, int, int, int, int, int]]) -> list[tuple[st
     starts = {header[4] for header in headers}
     last: dict[int, tuple[int, int, int, int, int]] = {}
     firsts: dict[int, tuple[int, int]] = {}
+    seen: dict[int, int] = {}
+    whole, follows = True, 0
+
+    def joined_since(before: int, offset: int) -> bool:
+        return all(end + 1 in starts for end in ends if before <= end < offset)
+
     for producer, epoch, sequence, count, offset, at_ms in headers:
+        whole, follows = whole and offset == follows, offset + count
         if producer < 0:
             continue
+        before_any, seen[producer] = seen.get(producer), offset + count - 1
         known = last.get(producer)
         if known is None or known[0] != epoch:
             firsts.pop(producer, None)
+            if sequence and known is None and whole:
+                told.append(("gap", offset))
+            elif sequence and known and before_any is not None and joined_since(before_any, offset):
+                is_idle = abs(at_ms - known[4]) >= DAY_MS
+                told.append(("expired" if is_idle else "gap", offset))
         else:
             _, behind, before_offset, before_count, before_ms = known
             expected = (behind + 1) & LARGEST
@@ -329,7 +399,7 @@ def plainly(headers: list[tuple[int, int, int, int, int, int]]) -> list[tuple[st
                     before_count,
                     before_ms,
                 )
-                joined = all(end + 1 in starts for end in ends if before_offset <= end < offset)
+                joined = joined_since(before_offset, offset)
                 if same or (not sequence and firsts.get(producer) == (count, at_ms)):
                     kind = "duplicate"
                 elif not sequence:
