@@ -501,13 +501,14 @@ CATALOGUE: dict[str, Code] = {
         "Nothing while its producer is at work.",
         "read_committed readers wait at the first offset of the earliest one.",
     ),
-    "transaction-hanging": _rebuild(
+    "transaction-hanging": _damage(
         "A transaction has no marker and none will come: no coordinator awaits it, or it is older "
         "than any may be.",
         "On a running cluster: kafka-transactions.sh --bootstrap-server BOOTSTRAP abort "
         "--topic TOPIC --partition PARTITION --start-offset OFFSET",
         "read_committed readers stop at the first offset of the earliest one, for good, and "
         "compaction does too.",
+        blocks_committed=True,
     ),
     "transaction-mixed": _damage(
         "A producer's batch is not transactional though a transaction of that producer is open.",

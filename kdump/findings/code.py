@@ -77,6 +77,7 @@ class Code(NamedTuple):
     ends_log: bool = False  # a log may end so that a broker is writing, or was when it stopped
     live: bool = False  # seen only while a broker is at work
     empty: bool = False  # no reader misses a record for these bytes
+    blocks_committed: bool = False  # every record is whole; read_committed readers stop there
     loudest: bool = False  # to be reported before all others: a start makes it much worse
     gap: str = ""  # a walk's reason for a gap that is called so
     undecoded: str = ""  # a kernel's reason to leave records alone that is called so

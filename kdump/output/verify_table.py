@@ -146,9 +146,9 @@ class VerifyTable(TextReport):
         self._line(self._level(finding.severity) + columns.where(finding))
         meaning = "" if finding.code in self._meant else finding.entry.meaning
         self._meant.add(finding.code)
-        for text in told(finding, meaning):
-            self._wrapped(visible(text), _INDENT)
         command = shell_line(finding)
+        for text in told(finding, meaning, command):
+            self._wrapped(visible(text), _INDENT)
         if command is not None:
             self._line(f"{_INDENT}→ {visible(command)}")
         elif finding.severity is not Severity.NOTE:

@@ -57,9 +57,15 @@ def _position(finding: Finding) -> str:
     return f"position {finding.position:,}{size}"
 
 
-def told(finding: Finding, meaning: str) -> Iterator[str]:
-    """Say what is wrong, what that means, what follows from it, and where a reader gets past it."""
-    yield f"{finding.code}: {finding.message}"
+def told(finding: Finding, meaning: str, command: str | None) -> Iterator[str]:
+    """Say what is wrong, what that means, what follows from it, and where a reader gets past it.
+
+    `command` is printed below, on a line that can be pasted: the message does not repeat it.
+    """
+    message = finding.message
+    if command is not None:
+        message = message.replace(f": {command}", ": see below.")
+    yield f"{finding.code}: {message}"
     if meaning:
         yield meaning
     if finding.consequences:

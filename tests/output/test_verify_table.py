@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from kdump.findings.commands import abort_command
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Row
+from kdump.findings.shell import format_command
 from kdump.output.text_report import Page
 from kdump.output.verify_table import VerifyTable
 from kdump.output.verify_text import not_checked_text
@@ -93,6 +95,14 @@ def test_a_finding_has_place_message_consequences_and_command() -> None:
         ),
         "→ kdump dump --from-offset 48301338 --to-offset 48301394 /var/lib/kafka/orders-7",
     ]
+
+
+def test_a_command_in_the_message_is_printed_once() -> None:
+    command = format_command(abort_command("orders", 7, 4))
+    hangs = found("transaction-hanging", offset=4, message=f"This ends it: {command} More.")
+    lines = drawn(hangs, summary())
+    assert [line for line in lines if "kafka-transactions.sh" in line] == [f"         → {command}"]
+    assert any("This ends it: see below. More." in line for line in lines)
 
 
 def test_the_worst_comes_first_whatever_came_first() -> None:

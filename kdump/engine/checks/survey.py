@@ -137,7 +137,9 @@ class Survey(Check):
         segments = log.logs
         newest = segments[-1].base_offset if segments else None
         if any(
-            reported.severity is Severity.DAMAGE and reported.segment == newest
+            reported.severity is Severity.DAMAGE
+            and reported.segment == newest
+            and not reported.entry.blocks_committed
             for reported in findings
         ):
             self._next_offset = None

@@ -184,7 +184,7 @@ def hanging(parent: Path) -> Path:
 
 def test_what_is_said_of_one_that_hangs(tmp_path: Path) -> None:
     (found,) = checked(hanging(tmp_path))
-    assert (found.code, found.severity.value) == ("transaction-hanging", "rebuild")
+    assert (found.code, found.severity.value) == ("transaction-hanging", "damage")
     for words in (
         "Producer 7, epoch 3, ",
         "since offset 0 (2023-11-14T22:13:20.000Z)",
