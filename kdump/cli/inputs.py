@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,7 @@ class Named(NamedTuple):
     base_offset: int | None = None
     topic: str | None = None
     partition: int | None = None
-    unpack_limit: int = 1 << 40
+    unpack_limit: int | None = None
 
     @classmethod
     def taken(cls, asked: dict[str, Any]) -> Named:
@@ -107,18 +107,21 @@ class _Inputs:
         for note in unpacked.notes:
             _tell(f"{path}: {note}")
         if not unpacked.members:
-            raise PathError(path, "has no files in it")
+            raise PathError(path, [*unpacked.problems, "has no files in it"][0])
         inside, member = next(iter(unpacked.members.items()))
         is_single = len(unpacked.members) == 1
         if is_single and (self._named.is_given or not _is_known(inside)):
-            return self._aliased(path, member)
-        return self._published(path, unpacked.members, inside if is_single else "")
+            return self._aliased(path, member, problems=unpacked.problems)
+        inside = inside if is_single else ""
+        return self._published(path, unpacked.members, inside, unpacked.problems)
 
-    def _published(self, path: str, members: dict[str, Member], inside: str) -> str:
+    def _published(
+        self, path: str, members: dict[str, Member], inside: str, problems: Sequence[str] = ()
+    ) -> str:
         from kdump.stores.view_store import root_of
 
         root = root_of(path)
-        self._unpacker.publish(root, members)
+        self._unpacker.publish(root, members, problems)
         return f"{root}/{inside}"
 
     def _again(self, uri: str) -> str:
@@ -143,7 +146,13 @@ class _Inputs:
             return self._unpacked(STDIN, unpacked)
         return self._aliased(STDIN, member, "log")
 
-    def _aliased(self, path: str, member: Member, default: str | None = None) -> str:
+    def _aliased(
+        self,
+        path: str,
+        member: Member,
+        default: str | None = None,
+        problems: Sequence[str] = (),
+    ) -> str:
         """Make a view of one file under the name that a broker would give it.
 
         One of which neither name nor bytes nor options say what it holds stays what it is.
@@ -153,6 +162,8 @@ class _Inputs:
         named = self._named
         found = recognized(member.file)
         word = named.word or found.word or default
+        if word is None and problems:
+            raise PathError(path, problems[0])
         if word is None:
             return path  # the command says what it is not
         base, topic, partition = named.base_offset, named.topic, named.partition
@@ -166,7 +177,7 @@ class _Inputs:
             raise UsageError(f"{path}: --partition-number goes with --topic-name")
         directory = _NO_TOPIC if topic is None else names.directory_name(topic, partition or 0)
         inside = f"{directory}/{file_name(word, base)}"
-        return self._published(path, {inside: member}, inside)
+        return self._published(path, {inside: member}, inside, problems)
 
     def _tiered(self, path: str) -> str | None:
         if not _may_be_tiered(path):

@@ -208,8 +208,8 @@ _PATH_OPTIONS = (
     _PATHS(
         "--unpack-limit",
         type=SIZE,
-        default="1TiB",
-        help="Unpack no more than this from archives and compressed files.",
+        help="Unpack no more than this from archives and compressed files. Default: 1,000 times "
+        "the size of each, 4GiB at least.",
     ),
     _ENGINE(
         "-j",

@@ -83,9 +83,10 @@ def spread_all(paths: Iterable[str]) -> tuple[list[str], list[KdumpError]]:
     unsearched: list[KdumpError] = []
     for path in paths:
         if places.is_uri(path):
-            from kdump.stores.view_store import take_problems
+            from kdump.stores.view_store import file_of, take_problems
 
-            unsearched += (PathError(path, problem) for problem in take_problems(path))
+            problems = take_problems(path)
+            unsearched += (PathError(file_of(path) or path, problem) for problem in problems)
         below = look_below(path)
         found += below.found or [path]
         unsearched += below.unsearched

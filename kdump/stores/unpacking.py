@@ -10,18 +10,22 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import tarfile
 import zipfile
-import zlib
-from collections.abc import Callable
-from tarfile import TarInfo
+from collections.abc import Callable, Sequence
 from typing import IO, Any, NamedTuple
 
 from kdump.errors import PathError
+from kdump.stores.tar import Entry, TarDamage, entries
 from kdump.stores.view_store import TABLE, Member, add_view, known_views, stat_of
+from kdump.stores.xz import MEMORY, XzFile
 
-#: Files of one archive. A broker has some hundred thousand.
-MOST_MEMBERS = 4_000_000
+#: Entries of one archive. A broker has some hundred thousand files.
+MOST_MEMBERS = 400_000
+_LONGEST_PATH = 4096  # characters; as on Linux
+_DEEPEST_PATH = 64
+#: So much an archive may unpack to where no limit is given: bytes, or times its own size.
+_SMALL, _TIMES = 4 << 30, 1000
+_STREAM = 1 << 40  # bytes of standard input, which is copied as it is
 _BLOCK = 1 << 20
 _HEAD = 512
 _ROOM_LEFT = 1 << 30  # of the temporary directory's file system
@@ -41,10 +45,14 @@ _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 
 
 class Unpacked(NamedTuple):
-    """The files of an archive by their paths in it, and in a sentence each what was left out."""
+    """The files of an archive by their paths in it.
+
+    `notes` say what was left out, `problems` what could not be read, so that there is more.
+    """
 
     members: dict[str, Member]
     notes: list[str]
+    problems: list[str]
 
 
 class TooMuch(Exception):
@@ -64,12 +72,14 @@ def kind_of(head: bytes) -> str | None:
 class Unpacker:
     """Unpacks what has to be to files of a directory; `report` is called with the bytes so far.
 
-    All of it has one `limit`, however many archives it comes from.
+    All of it has one `limit`, however many archives it comes from. Without one each may become a
+    thousand times as large as it is, or a few GiB if that is more: so does what is mostly zeros.
     """
 
-    def __init__(self, directory: str, limit: int, report: Callable[[int], None]) -> None:
+    def __init__(self, directory: str, limit: int | None, report: Callable[[int], None]) -> None:
         self._directory = directory
-        self._limit = limit
+        self._is_limited = limit is not None
+        self._limit = limit or 0
         self._report = report
         self._files = 0
         self._total = 0
@@ -81,15 +91,18 @@ class Unpacker:
                 kind = kind_of(file.read(_HEAD))
                 if kind is None:
                     return None
-                return self._view(path, file, kind, stat_of(file))
+                found = stat_of(file)
+                if not self._is_limited:
+                    self._limit += max(_SMALL, found.size * _TIMES)
+                return self._view(path, file, kind, found)
         except TooMuch as error:
             raise PathError(path, str(error)) from None
         except OSError as error:
             raise PathError.from_os(path, error) from error
 
-    def publish(self, root: str, members: dict[str, Member]) -> None:
+    def publish(self, root: str, members: dict[str, Member], problems: Sequence[str] = ()) -> None:
         """Make a view known here and, by a table beside what was unpacked, to worker processes."""
-        add_view(root, members)
+        add_view(root, members, problems)
         table, out = self._new_file()
         with out:
             out.write(known_views())
@@ -98,80 +111,95 @@ class Unpacker:
     def spool(self, file: IO[bytes], what: str) -> Member:
         """Copy all of a stream to a file of its own."""
         blob, out = self._new_file()
+        if not self._is_limited:
+            self._limit += _STREAM
         with out:
             self._copy(file, out, what)
+            if not self._is_limited:
+                self._limit = self._total
             return Member(blob, 0, out.tell())
 
     def _view(self, path: str, file: IO[bytes], kind: str, found: Member) -> Unpacked:
         notes: list[str] = []
+        problems: list[str] = []
         if kind == "zip":
-            return Unpacked(self._of_zip(path, file, notes), notes)
+            return Unpacked(self._of_zip(path, file, notes, problems), notes, problems)
         if kind == "tar":
-            return Unpacked(self._of_tar(path, file, notes), notes)
-        member = self._decompressed(path, kind, notes)._replace(mtime_ns=found.mtime_ns)
+            return Unpacked(self._of_tar(path, file, notes, problems), notes, problems)
+        member = self._decompressed(path, kind, problems)._replace(mtime_ns=found.mtime_ns)
         with open(member.file, "rb") as inner:
             if kind_of(inner.read(_HEAD)) == "tar":
-                return Unpacked(self._of_tar(member.file, inner, notes), notes)
+                members = self._of_tar(member.file, inner, notes, problems)
+                return Unpacked(members, notes, problems)
         above = os.path.basename(os.path.dirname(os.path.abspath(path)))
         name = os.path.basename(path)
         for ending in _ENDINGS:
             name = name.removesuffix(ending)
-        return Unpacked({f"{above}/{name}".lstrip("/"): member}, notes)
+        return Unpacked({f"{above}/{name}".lstrip("/"): member}, notes, problems)
 
-    def _decompressed(self, path: str, kind: str, notes: list[str]) -> Member:
+    def _decompressed(self, path: str, kind: str, problems: list[str]) -> Member:
         """Unpack a compressed file; where it ends early or is damaged, what comes before that."""
         blob, out = self._new_file()
         with out, _opened(path, kind) as file:
             try:
                 self._copy(file, out, path)
+            except TooMuch as error:
+                problems.append(f"{error}: what lies before that is read")
             except Exception as error:
-                if isinstance(error, TooMuch) or not _is_of_a_library(error):
+                if not _is_of_a_library(error):
                     raise
-                notes.append(f"ends early or is damaged ({error}): what lies before that is read")
+                words = f"ends early or is damaged ({error}): what lies before that is read"
+                problems.append(words)
             return Member(blob, 0, out.tell())
 
-    def _of_tar(self, path: str, file: IO[bytes], notes: list[str]) -> dict[str, Member]:
+    def _of_tar(
+        self, path: str, file: IO[bytes], notes: list[str], problems: list[str]
+    ) -> dict[str, Member]:
         members: dict[str, Member] = {}
         size = os.fstat(file.fileno()).st_size
-        left_out = 0
-        file.seek(0)
+        left_out = count = 0
         try:
-            with tarfile.open(fileobj=file, mode="r:", errorlevel=0) as archive:
-                for info in archive:
-                    name = _inside(info.name)
-                    if name is None or not (info.isreg() or info.islnk()):
-                        left_out += not info.isdir()
-                        continue
-                    if info.islnk():
-                        target = members.get(_inside(info.linkname) or "")
-                        if target is not None:
-                            members[name] = target
-                        left_out += target is None
-                        continue
-                    members[name] = self._of_tar_member(path, archive, info, size, notes)
-                    self._bound(len(members))
-        except (tarfile.TarError, EOFError, ValueError, OverflowError, zlib.error) as error:
-            notes.append(f"ends early or is damaged ({error}): what lies before that is read")
+            for entry in entries(file.fileno()):
+                count += 1
+                _bound(count)
+                name = _inside(entry.name)
+                linked = None if entry.link is None else members.get(_inside(entry.link) or "")
+                if name is None or not (entry.is_file or linked):
+                    left_out += not entry.is_directory
+                    if why := _beyond(entry.name):
+                        problems.append(f"the entry at byte {entry.position:,} {why}: left out")
+                elif linked is not None:
+                    members[name] = linked
+                else:
+                    members[name] = self._of_tar_member(path, file, entry, size, problems)
+        except (TarDamage, TooMuch) as error:
+            problems.append(f"{error}: what lies before that is read")
         return _noted(members, left_out, notes)
 
     def _of_tar_member(
-        self, path: str, archive: tarfile.TarFile, info: TarInfo, size: int, notes: list[str]
+        self, path: str, file: IO[bytes], entry: Entry, size: int, problems: list[str]
     ) -> Member:
-        mtime = int(info.mtime) if int(info.mtime) in _CENTURIES else 0
-        if info.issparse():
-            self._admit(info.size)
+        mtime_ns = entry.mtime * 10**9 if entry.mtime in _CENTURIES else 0
+        if entry.pieces is not None:
+            self._total += entry.size
+            self._admit(0)
             blob, out = self._new_file()
             with out:
-                inner = archive.extractfile(info)
-                assert inner is not None
-                self._copy(inner, out, info.name)
-                return Member(blob, 0, out.tell(), mtime * 10**9)
-        there = max(0, min(info.size, size - info.offset_data))
-        if there < info.size:
-            notes.append(f"{_inside(info.name)} is cut short: {there} of {info.size} bytes")
-        return Member(path, info.offset_data, there, mtime * 10**9)
+                for piece in entry.pieces:
+                    out.seek(piece.offset)
+                    for at in range(0, piece.size, _BLOCK):
+                        read = min(_BLOCK, piece.size - at)
+                        out.write(os.pread(file.fileno(), read, piece.start + at))
+                out.truncate(entry.size)  # what is not stored is a hole
+            return Member(blob, 0, entry.size, mtime_ns)
+        there = max(0, min(entry.size, size - entry.start))
+        if there < entry.size:
+            problems.append(f"{_inside(entry.name)} is cut short: {there} of {entry.size} bytes")
+        return Member(path, min(entry.start, size), there, mtime_ns)
 
-    def _of_zip(self, path: str, file: IO[bytes], notes: list[str]) -> dict[str, Member]:
+    def _of_zip(
+        self, path: str, file: IO[bytes], notes: list[str], problems: list[str]
+    ) -> dict[str, Member]:
         members: dict[str, Member] = {}
         left_out = 0
         try:
@@ -180,24 +208,29 @@ class Unpacker:
             raise PathError(path, f"is no whole zip file: {error}") from None
         with archive:
             every = archive.infolist()
-            self._bound(len(every))
+            _bound(len(every))
             self._admit(sum(one.file_size for one in every if one.compress_type))
             for info in every:
                 name = _inside(info.filename)
                 if name is None or info.is_dir() or stat.S_ISLNK(info.external_attr >> 16):
                     left_out += not info.is_dir()
+                    if why := _beyond(info.filename):
+                        problems.append(f"the entry at byte {info.header_offset:,} {why}: left out")
                     continue
                 try:
                     members[name] = self._of_zip_member(path, archive, info)
-                except TooMuch:
-                    raise
+                except TooMuch as error:
+                    problems.append(f"{error}: what lies before {name} is read")
+                    break
                 except Exception as error:
                     if not _is_of_a_library(error):
                         raise
-                    notes.append(f"{name} is left out: {error}")
+                    problems.append(f"{name} is left out: {error}")
         return _noted(members, left_out, notes)
 
     def _of_zip_member(self, path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
+        if info.compress_type == zipfile.ZIP_LZMA:
+            _bound_dictionary(path, info)
         with archive.open(info) as inner:  # it reads the local header, and refuses what is locked
             if info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & 1:
                 # Behind the local header, whose lengths of name and extra need not be those of the
@@ -205,7 +238,10 @@ class Unpacker:
                 with open(path, "rb") as file:
                     file.seek(info.header_offset + 26)
                     name, extra = (int.from_bytes(file.read(2), "little") for _ in range(2))
-                return Member(path, info.header_offset + 30 + name + extra, info.file_size)
+                    start = info.header_offset + 30 + name + extra
+                    if start + info.file_size > os.fstat(file.fileno()).st_size:
+                        raise zipfile.BadZipFile("it reaches beyond the end of the archive")
+                return Member(path, start, info.file_size)
             blob, out = self._new_file()
             with out:
                 self._copy(inner, out, info.filename)
@@ -241,15 +277,39 @@ class Unpacker:
                     "TMPDIR names another place"
                 )
 
-    def _bound(self, count: int) -> None:
-        if count > MOST_MEMBERS:
-            raise TooMuch(f"has more than {MOST_MEMBERS} files")
+
+def _bound(count: int) -> None:
+    if count > MOST_MEMBERS:
+        raise TooMuch(f"has more than {MOST_MEMBERS:,} entries")
+
+
+def _beyond(name: str) -> str | None:
+    """Say which bound of paths a name is beyond; None where it is beyond none."""
+    if len(name) > _LONGEST_PATH:
+        return f"has a path of {len(name):,} characters ({_LONGEST_PATH:,} at most)"
+    if name.count("/") > _DEEPEST_PATH:
+        return f"has a path of {name.count('/'):,} levels ({_DEEPEST_PATH} at most)"
+    return None
 
 
 def _inside(name: str) -> str | None:
     """Return a member's name as a path in the archive; None where it leads out of it."""
+    if _beyond(name) is not None:
+        return None
     parts = [part for part in name.split("/") if part not in ("", ".")]
     return None if not parts or ".." in parts or "\0" in name else "/".join(parts)
+
+
+def _bound_dictionary(path: str, info: zipfile.ZipInfo) -> None:
+    """Refuse a member compressed by LZMA whose dictionary takes too much memory."""
+    with open(path, "rb") as file:
+        file.seek(info.header_offset + 26)
+        name, extra = (int.from_bytes(file.read(2), "little") for _ in range(2))
+        # Behind the local header: version, size of the properties, one byte, the dictionary's size.
+        file.seek(info.header_offset + 30 + name + extra + 5)
+        if int.from_bytes(file.read(4), "little") > MEMORY:
+            words = f"it claims a dictionary of more than {MEMORY >> 20} MiB"
+            raise zipfile.BadZipFile(words)
 
 
 def _noted(members: dict[str, Member], left_out: int, notes: list[str]) -> dict[str, Member]:
@@ -278,9 +338,7 @@ def _opened(path: str, kind: str) -> Any:
 
         return bz2.open(path)
     if kind == "xz":
-        import lzma
-
-        return lzma.open(path)
+        return XzFile(open(path, "rb"))
     if kind == "lz4":
         import lz4.frame
 

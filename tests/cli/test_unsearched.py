@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -75,4 +76,21 @@ def test_partition_with_an_unreadable_segment_is_checked_in_part(
     assert "3 of 4 segments checked, nothing wrong found in them" in text
     assert "no damage" not in text.lower()
     assert "1 segment not read to the end" in text
+    assert result.exit_code == 1
+
+
+def test_archive_with_an_impossible_header_is_read_up_to_there(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.GNU_FORMAT) as tar:
+        tar.add(SOURCE / "d2" / "orders.plain-0", "orders.plain-0")
+    header = bytearray(tarfile.TarInfo("negative").tobuf(tarfile.GNU_FORMAT))
+    header[124:136], header[148:156] = b"\xff" * 12, b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    data = (tmp_path / "a.tar").read_bytes().rstrip(b"\0")
+    data += bytes(-len(data) % 512)
+    (tmp_path / "a.tar").write_bytes(data + header + bytes(1024))
+    result = CliRunner().invoke(cli, ["verify", "--format", "table", str(tmp_path / "a.tar")])
+    assert f"{tmp_path}/a.tar: the entry at byte {len(data):,} has an impossible size (-1)" in (
+        result.stderr
+    )
+    assert "4 segments checked, nothing wrong found in them" in " ".join(result.stdout.split())
     assert result.exit_code == 1

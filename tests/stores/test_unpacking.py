@@ -2,8 +2,11 @@
 
 import gzip
 import io
+import lzma
 import os
 import random
+import shutil
+import subprocess
 import tarfile
 import zipfile
 from pathlib import Path
@@ -12,7 +15,8 @@ import pytest
 import zstandard
 
 from kdump.errors import PathError
-from kdump.stores.unpacking import Unpacker, kind_of
+from kdump.stores.unpacking import Unpacked, Unpacker, kind_of
+from kdump.stores.xz import XzFile
 
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
 COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "20000" if _LONG else "600"))
@@ -108,3 +112,162 @@ def test_sparse_members_and_hard_links(tmp_path: Path) -> None:
     assert first == second
     assert path.read_bytes()[first.start : first.start + first.size] == b"bytes"
     assert found.notes == []
+    assert found.problems == []
+
+
+def opened(tmp_path: Path, data: bytes, limit: int | None = None) -> Unpacked:
+    path, room = tmp_path / "archive", tmp_path / "room"
+    path.write_bytes(data)
+    shutil.rmtree(room, ignore_errors=True)
+    room.mkdir()
+    found = Unpacker(str(room), limit, lambda total: None).view_of(str(path))
+    assert found is not None
+    return found
+
+
+def tar_of(*infos: tarfile.TarInfo) -> bytes:
+    """Give a tar of files without a byte, whatever size their headers claim."""
+    return b"".join(info.tobuf(tarfile.PAX_FORMAT) for info in infos) + bytes(1024)
+
+
+def with_size(size: bytes, kind: bytes = tarfile.REGTYPE, name: str = "a/x") -> bytes:
+    info = tarfile.TarInfo(name)
+    info.type = kind
+    header = bytearray(info.tobuf(tarfile.GNU_FORMAT))
+    header[124:136] = size
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return bytes(header)
+
+
+FIRST = tar_of(tarfile.TarInfo("d/orders-0/first.log"))[:512]
+NEGATIVE = (-512 & (1 << 96) - 1).to_bytes(12, "big")
+HUGE = b"\x80" + (1 << 40).to_bytes(11, "big")
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        (with_size(NEGATIVE), "has an impossible size (-512)"),
+        (with_size(b"\xff" * 12), "has an impossible size (-1)"),
+        (with_size(b"-0000001000\0"), "has no number as its size"),
+        (with_size(HUGE, tarfile.GNUTYPE_LONGNAME), "has an extended header of 1,099,511,627,776"),
+        (with_size(HUGE, tarfile.XHDTYPE), "has an extended header of 1,099,511,627,776 bytes"),
+        (with_size(b"\x80" + b"\xff" * 11), "has an impossible size"),
+        (b"x" * 512, "has a damaged header"),
+        (FIRST[:300], "is cut short"),
+        (b"", "is not there: the archive has no end mark"),
+        (bytes(512) + FIRST, "is the end mark, but more follows it"),
+    ],
+)
+def test_bad_header_of_a_tar_is_named_and_what_precedes_it_is_read(
+    tmp_path: Path, entry: bytes, reason: str
+) -> None:
+    for data in (FIRST + entry, gzip.compress(FIRST + entry), lzma.compress(FIRST + entry)):
+        found = opened(tmp_path, data)
+        assert list(found.members) == ["d/orders-0/first.log"]
+        (problem,) = found.problems
+        assert problem.startswith(f"the entry at byte 512 {reason}")
+        assert problem.endswith(": what lies before that is read")
+
+
+def test_pax_headers_are_bounded(tmp_path: Path) -> None:
+    deep = tarfile.TarInfo("/".join("x" * 10_000))
+    long = tarfile.TarInfo("y" * 5000)
+    found = opened(tmp_path, tar_of(tarfile.TarInfo("a/b"), deep, long, tarfile.TarInfo("c/d")))
+    assert sorted(found.members) == ["a/b", "c/d"]
+    assert len(found.problems) == 2
+    assert "has a path of 19,999 characters (4,096 at most): left out" in found.problems[0]
+    for words in ({"size": "-512"}, {"size": "9" * 30}, {"GNU.sparse.size": str(1 << 34)}):
+        odd = tarfile.TarInfo("a/odd")
+        odd.pax_headers = words
+        found = opened(tmp_path, FIRST + tar_of(odd))
+        assert list(found.members) == ["d/orders-0/first.log"]
+        assert "at byte 512" in found.problems[0]
+    header = with_size(b"00000001000\0", tarfile.XHDTYPE)
+    for data in (b"0" * 512, b"9 a=b".ljust(512, b"9"), b"99999 a=b\n".ljust(512, b"\0")):
+        assert "damaged extended header" in opened(tmp_path, FIRST + header + data).problems[0]
+    many = with_size(b"0" * 11 + b"\0", tarfile.GNUTYPE_LONGNAME) * 40
+    assert "more than 16 extended headers" in opened(tmp_path, FIRST + many).problems[0]
+
+
+@pytest.mark.skipif(shutil.which("tar") is None, reason="there is no tar")
+@pytest.mark.parametrize("form", ["gnu", "oldgnu", "pax1.0", "pax0.1", "pax0.0", "ustar"])
+def test_sparse_files_and_long_names_as_gnu_tar_writes_them(tmp_path: Path, form: str) -> None:
+    folder = tmp_path / "node" / ("long" * 20) / "orders-0"
+    folder.mkdir(parents=True)
+    with (folder / "0.log").open("wb") as file:
+        for at in range(60):
+            file.seek(at << 16)
+            file.write(b"%d" % at * 100)
+        file.truncate(8 << 20)
+    (folder / ("n" * (90 if form == "ustar" else 150))).write_bytes(b"bytes")
+    words = ["tar", "-cf", str(tmp_path / "a.tar")]
+    if form.startswith("pax"):
+        words += ["--format=posix", "-S", f"--sparse-version={form[3:]}"]
+    else:
+        words += [f"--format={form}", *(["-S"] if form != "ustar" else [])]
+    subprocess.run([*words, "-C", str(tmp_path), "node"], check=True)
+    found = opened(tmp_path, (tmp_path / "a.tar").read_bytes())
+    assert (found.problems, found.notes) == ([], [])
+    wanted = {
+        str(path.relative_to(tmp_path)): path.read_bytes()
+        for path in (tmp_path / "node").rglob("*")
+        if path.is_file()
+    }
+    for name, member in found.members.items():
+        with Path(member.file).open("rb") as file:
+            file.seek(member.start)
+            assert file.read(member.size) == wanted.pop(name)
+    assert wanted == {}
+
+
+def test_dictionaries_are_bounded(tmp_path: Path) -> None:
+    claim = bytearray(lzma.compress(b"bytes", format=lzma.FORMAT_ALONE))
+    claim[1:5] = b"\xff" * 4
+    path = tmp_path / "x.lzma"
+    path.write_bytes(claim)
+    with XzFile(path.open("rb")) as file, pytest.raises(lzma.LZMAError, match="160 MiB"):
+        file.read1(100)
+    zipped = io.BytesIO()
+    with zipfile.ZipFile(zipped, "w", zipfile.ZIP_LZMA) as packed:
+        packed.writestr("orders-0/a.log", bytes(100))
+    data = zipped.getvalue()
+    at = data.index(b"a.log") + 5 + 5
+    found = opened(tmp_path, data[:at] + b"\xff" * 4 + data[at + 4 :])
+    assert found.members == {}
+    assert "a dictionary of more than 160 MiB" in found.problems[0]
+
+
+def test_xz_file_of_several_streams(tmp_path: Path) -> None:
+    path = tmp_path / "x.xz"
+    path.write_bytes(lzma.compress(b"one ") + bytes(8) + lzma.compress(b"two"))
+    with XzFile(path.open("rb")) as file:
+        data = b""
+        while block := file.read1(3):
+            data += block
+    assert data == b"one two"
+    path.write_bytes(lzma.compress(b"one ")[:-4])
+    with XzFile(path.open("rb")) as file:
+        assert file.read1(9) == b"one "
+        with pytest.raises(EOFError):
+            file.read1(9)
+
+
+def test_what_may_be_unpacked_grows_with_the_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kdump.stores.unpacking._SMALL", 1 << 20)
+    monkeypatch.setattr("kdump.stores.unpacking._TIMES", 10)
+    zeros = zstandard.compress(bytes(4 << 20))
+    found = opened(tmp_path, zeros)
+    assert "unpacks to more than 1048576 bytes; --unpack-limit allows more" in found.problems[0]
+    assert opened(tmp_path, zeros, 8 << 20).problems == []
+
+
+def test_members_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kdump.stores.unpacking.MOST_MEMBERS", 3)
+    infos = [tarfile.TarInfo(f"d/{number}") for number in range(5)]
+    found = opened(tmp_path, tar_of(*infos))
+    assert list(found.members) == ["d/0", "d/1", "d/2"]
+    assert found.problems == ["has more than 3 entries: what lies before that is read"]
