@@ -8,6 +8,7 @@ too large to be opened, more records may go than are found; `at_least` says so.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker import versions as v
@@ -21,6 +22,7 @@ from kdump.record.batch import read_batch
 from kdump.record.layout import BATCH_OVERHEAD_V2
 from kdump.record.rebuilt import rebuilt_size, upgraded_size
 from kdump.storage.file_records import FileRecords
+from kdump.storage.segment_range import RELATIVE_MAX
 
 if TYPE_CHECKING:
     from kdump.broker.cleaner import Choice
@@ -205,6 +207,7 @@ class Cleaning:
         self._now_ms = now_ms
         self._repeats = repeats
         self._skipped = False
+        self.too_wide: list[int] = []  # segments with records that no index can name (K8)
         self.map = OffsetMap(settings, keys_kept)
         self.tombstones = self.tombstones_removed = 0
         self.of_segments: dict[int, tuple[int, int]] = {}  # base offset, tombstones and removed
@@ -227,9 +230,11 @@ class Cleaning:
     def batches(self) -> Iterator[CleanedBatch]:
         """Yield the entries that are changed, in log order; raises FailedError."""
         first, end = self._choice.first_dirty_offset, self._choice.end_offset
-        if first >= end:
-            return
         segments = self._partition.segments
+        if first >= end:
+            if self._repeats is not None:
+                self._look_for_repeats(_between(segments, 0, first))
+            return
         dirty = _between(segments, first, end)
         transactions = self._transactions(dirty[0].base_offset)
         following = [*(one.base_offset for one in dirty[1:]), end]
@@ -243,6 +248,24 @@ class Cleaning:
         transactions = self._transactions(0)
         for segment in _between(segments, 0, self.map.end):
             yield from self._clean_segment(segment, transactions, keep_from_ms)
+
+    def _look_for_repeats(self, segments: Sequence[Segment]) -> None:
+        """Read what was cleaned, where no round would; what cannot be read ends it."""
+        transactions = self._transactions(0)
+        self.map.end = self._choice.first_dirty_offset
+        try:
+            for segment in segments:
+                before = self.tombstones
+                for run in self._runs(segment, 0):
+                    for row in range(run.batches.count):
+                        if run.batches.flags_of(row) & c.CONTROL:
+                            transactions.is_done(run, row, segment.path)
+                        elif not transactions.is_aborted(run, row):
+                            with suppress(_UnopenedError):
+                                self._sift(segment, run, row, passed=False)
+                self.of_segments[segment.base_offset] = self.tombstones - before, 0
+        except FailedError:
+            self._skipped = True
 
     def _transactions(self, start: int) -> _Transactions:
         """The aborted ones that end in a segment from `start` on; none below the log start."""
@@ -395,12 +418,24 @@ class Cleaning:
             left = BATCH_OVERHEAD_V2
         else:
             left = 0
+        if left:
+            self._note_range(segment, batches, row)
         if left == size and not dead and new_horizon is None:
             return None
         return CleanedBatch(
             segment.base_offset, batches.position(row), batches.known_offset(row), dead, size, left,
             is_control, bad_checksum and left > 0, new_horizon,
         )  # fmt: skip
+
+    def _note_range(self, segment: Segment, batches: RecordBatches, row: int) -> None:
+        """Look whether an index of the segment can name what is kept of an entry (K8)."""
+        if batches.last_offset(row) - segment.base_offset <= RELATIVE_MAX:
+            return
+        if has(self._broker, v.CLEANER_STOPPED_BY_OFFSETS):
+            why = f"an offset more than {RELATIVE_MAX:,} above the segment's base"
+            raise FailedError(segment.path, batches.position(row), why)
+        if segment.base_offset not in self.too_wide:
+            self.too_wide.append(segment.base_offset)
 
     def _sift(
         self, segment: Segment, run: Run, row: int, *, passed: bool

@@ -54,7 +54,7 @@ class Loading:
         self.at_load: list[Segment] = []  # cut while loading, with no other consequence
         self.deleted: list[Segment] = []
         self.above_log_start = True
-        self.split = False
+        self.split: list[int] = []  # bases of segments whose offsets were too far apart
         self.replayed: list[int] = []
         self.log_end = 0
 
@@ -99,7 +99,7 @@ class Loading:
         lowest of the new ones, after these were put in. While the log is being loaded that does
         not matter: it is listed anew.
         """
-        self.split = True
+        self.split.append(segment.base_offset)
         if segment.is_part:
             raise RefusalError("a segment that was split would be split again, without an end")
         pieces = split(segment)

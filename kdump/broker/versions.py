@@ -91,6 +91,12 @@ INDEX_MAY_END_AT_BASE = Change(
 OVERFLOW_SPLIT = Change(
     (2, 0), "R15 KAFKA-6264", "A segment with offsets out of its index's range is split."
 )
+CLEANER_STOPPED_BY_OFFSETS = Change(
+    (0, 10, 2), "K8 KAFKA-6264", "An offset out of an index's range ends the cleaner.", until=(2, 0)
+)
+CLEANER_GOES_ON = Change(
+    (2, 1), "K5 KIP-346", "A partition that fails the cleaner is left out; before, its thread ends."
+)
 SWAP_REPLACES_WHAT_OVERLAPS = Change(
     (2, 0), "R6", "A swapped segment leaves one in place that ends below it."
 )

@@ -835,6 +835,11 @@ CATALOGUE: dict[str, Code] = {
         "None for readers; retention deletes whole segments only.",
         show=Show.NOTHING,
     ),
+    "offset-overflow": _note(
+        "A segment has offsets that are too far above its base for its indexes.",
+        "Upgrade a broker older than 2.0 before its cleaner comes to it; newer ones split it.",
+        "Consumers read the records; the end of the segment cannot be indexed.",
+    ),
     "index-over-limit": _note(
         "An index is larger than segment.index.bytes.",
         "Nothing; the limit may have been lowered since.",

@@ -149,6 +149,9 @@ def _order(
     cleaned = found.get(names.CLEANER_CHECKPOINT, {}).get(key)
     start = max(one.base_offset or 0, found.get(names.LOG_START_CHECKPOINT, {}).get(key, 0))
     if cleaned is not None and not beyond and not start <= cleaned <= end:
+        outside = f"beyond the log end, {end:,}"
+        if cleaned < start:
+            outside = f"below the log start, {start:,}"
         yield at_place(
             "cleaner-offset",
             one.place,
@@ -156,6 +159,8 @@ def _order(
             offset=cleaned,
             expected=f"{start}-{end}",
             actual=cleaned,
+            message=f"The cleaner's checkpoint, {cleaned:,}, lies {outside}: the next cleaning "
+            f"starts over from {start:,}.",
         )
 
 

@@ -1,4 +1,5 @@
-"""Note segments and indexes that are larger than their topic's stated limits (O1, I2).
+"""Note segments and indexes that are larger than their topic's stated limits (O1, I2), and segments
+with offsets that no index can name (K8).
 
 A leader and a follower roll a segment before it is larger than `segment.bytes`, and make no index
 larger than `segment.index.bytes`. The limits may have been lowered since, so this is a note.
@@ -10,14 +11,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.engine.reading.check import Check
-from kdump.engine.reading.damage import at_place
+from kdump.engine.reading.damage import BatchAt, at_place
+from kdump.kernels import columns as c
 from kdump.storage import places
 from kdump.storage.names import Kind
+from kdump.storage.segment_range import RELATIVE_MAX
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.partition_scan import PartitionScan
+    from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.finding import Finding
     from kdump.findings.rows import Place
+    from kdump.kernels.columns import RecordBatches
 
 
 class SizeLimits(Check):
@@ -70,4 +74,42 @@ class SizeLimits(Check):
             actual=largest,
             message=f"{many} over {name}={limit:,} ({source}), the largest with {largest:,} "
             "bytes; the limit may have been lowered since.",
+        )
+
+
+class OffsetRange(Check):
+    """Reports sealed segments that hold offsets too far above their base, as old cleaners made.
+
+    In the newest segment such an offset is taken for damage (`offset-past-range`).
+    """
+
+    def __init__(self, partition: PartitionScan) -> None:
+        super().__init__(partition)
+        self._first: BatchAt | None = None
+        self._count = 0
+
+    def headers(self, segment: SegmentScan, batches: RecordBatches) -> None:
+        """Count batches whose last offset no index entry can hold, unless they are out of place."""
+        most = segment.base_offset + RELATIVE_MAX
+        if segment.is_snapshot or segment.active or max(batches.last_offsets) <= most:
+            return
+        for row, last in enumerate(batches.last_offsets):
+            if most < last < segment.end_offset and not batches.flags_of(row) & c.WRONG:
+                self._count += 1
+                if self._first is None:
+                    self._first = BatchAt(segment.place, batches.slice(row, row + 1), 0)
+
+    def finish(self, segment: SegmentScan) -> Iterator[Finding]:
+        """Report a segment once."""
+        first, count, self._first, self._count = self._first, self._count, None, 0
+        if first is None or not segment.complete:
+            return
+        words = "One batch has" if count == 1 else f"{count:,} batches have"
+        yield first.finding(
+            "offset-overflow",
+            expected=segment.base_offset + RELATIVE_MAX,
+            actual=segment.last_offset,
+            message=f"{words} offsets more than {RELATIVE_MAX:,} above the base of segment "
+            f"{segment.base_offset}, up to {segment.last_offset:,}. Brokers since 2.0 split such a "
+            "segment when they recover or clean it; cleaners from 0.10.2 to 1.1 end on it.",
         )

@@ -161,6 +161,8 @@ def _fill(fields: dict[str, object], log: LocalLog, loading: Loading, high_water
         fields["truncate_segment"] = cut.base_offset
         fields["truncate_position"] = cut.size_bytes
     fields["outcome"], reason = _outcome(loading, active, cut, in_the_log, believed)
+    if loading.split and fields["outcome"] != "wrong-log-end":
+        reason = f"{_split_words(loading)}; {reason}" if reason else _split_words(loading)
     if end < high_watermark <= end + RELATIVE_MAX:
         reason += f"; by its high watermark the log once reached offset {high_watermark}"
     fields["reason"] = reason
@@ -204,7 +206,7 @@ def _outcome(
             "no longer reaches: the segment counts as empty, and its offsets are given again"
         )
     if loading.split:
-        return "recover", "a segment with offsets too far apart is split"
+        return "recover", ""
     if loading.recovered or loading.rebuilt:
         whys = [f"segment {base}: {why}" for base, why in loading.rebuilt]
         if loading.recovered:
@@ -218,6 +220,14 @@ def _outcome(
     if not loading.stop.clean:
         return "recover", f"there is no log: an empty one begins at {active.base_offset}"
     return "clean", "the broker stopped cleanly"
+
+
+def _split_words(loading: Loading) -> str:
+    """Name the segments that a start splits, and where their parts begin (R15)."""
+    made = sorted(base for base, segment in loading.segments.items() if segment.is_part)
+    parts = ", ".join(map(str, made))
+    split = ", ".join(map(str, loading.split))
+    return f"segment {split} is split, as its offsets are too far apart for an index: into {parts}"
 
 
 def _reach(log: LocalLog, active: Segment) -> int:

@@ -25,7 +25,7 @@ from kdump.engine.checks.limits import Limits
 from kdump.engine.checks.pre08 import Pre08Counts, scan_pre08
 from kdump.engine.checks.producers import Producers
 from kdump.engine.checks.rolling import Rolling
-from kdump.engine.checks.size_limits import SizeLimits
+from kdump.engine.checks.size_limits import OffsetRange, SizeLimits
 from kdump.engine.checks.survey import Survey
 from kdump.engine.checks.transactions import ControlBatches
 from kdump.engine.reading.partition_scan import Judge, LeaveOut, PartitionScan
@@ -172,6 +172,7 @@ def checks_of(partition: PartitionScan) -> list[Check]:
         Limits(partition),
         BatchTypes(partition),
         SizeLimits(partition),
+        OffsetRange(partition),
     ]
 
 

@@ -10,12 +10,15 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker import cleaner
+from kdump.broker import versions as v
 from kdump.broker.cleaner import Choice, CleanerLog, cleaner_log
 from kdump.broker.cleaning import Cleaning, FailedError, Repeats
 from kdump.broker.partition import PartitionView
+from kdump.broker.versions import Version, has
 from kdump.engine.why.fates import length_text, minute_text
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Row
+from kdump.storage.segment_range import RELATIVE_MAX
 
 if TYPE_CHECKING:
     from kdump.broker.retention import LogFacts, Policy
@@ -94,15 +97,21 @@ def _judged(
             repeats = Repeats(log.log_start, choice.first_dirty_offset)
         cleaning = Cleaning(partition, choice, settings, now_ms, repeats=repeats)
         try:
-            cleaned |= _cleaned(cleaning, words, segments)
+            cleaned |= _cleaned(cleaning, options.broker_version, words, segments)
         except FailedError as error:
             failure = _Failure(*error.args)
         if repeats is not None and repeats.count:
             findings.append(_repeated(target, repeats))
+    if choice.forced and log.checkpoint is not None:
+        outside = "beyond the log end" if log.checkpoint > log.log_end else "below the log start"
+        words.append(
+            f"the cleaner's checkpoint, {log.checkpoint:,}, lies {outside}: the next round starts "
+            f"over from {choice.first_dirty_offset:,}"
+        )
     blocked_by = cleaner.CORRUPT_BATCH if failure else log.blocked_by(settings, now_ms)
     due_ms = log.due_ms(settings, now_ms) if policy.runs and failure is None else None
     cleanable = choice.cleanable and policy.runs and failure is None
-    text = _text(log, choice, blocked_by, due_ms, policy, settings, failure)
+    text = _text(log, choice, blocked_by, due_ms, policy, settings, failure, options.broker_version)
     fields: dict[str, object] = {
         "topic": target.topic,
         "partition": target.partition,
@@ -124,7 +133,10 @@ def _judged(
 
 
 def _cleaned(
-    cleaning: Cleaning, words: list[str], segments: dict[int, dict[str, object]]
+    cleaning: Cleaning,
+    broker: Version,
+    words: list[str],
+    segments: dict[int, dict[str, object]],
 ) -> dict[str, object]:
     """Clean, in thought; return members of the row, and add to what is said of it."""
     dead: Counter[int] = Counter()
@@ -142,6 +154,13 @@ def _cleaned(
             f"{cleaning.bad_checksums:,} batches there have a wrong checksum, which no cleaner "
             f"looks at: {sealed:,} of them would get a right one around what is damaged"
         )
+    ends = "cleaners from 0.10.2 to 1.1 end on it"
+    if has(broker, v.OVERFLOW_SPLIT):
+        ends = f"the cleaner splits it first ({ends})"
+    words += (
+        f"segment {base} has offsets more than {RELATIVE_MAX:,} above its base: {ends}"
+        for base in cleaning.too_wide
+    )
     if cleaning.map.full:
         words.append(f"more keys than its map holds: this round ends at {cleaning.map.end:,}")
     return {
@@ -175,12 +194,16 @@ def _text(
     policy: Policy,
     settings: Settings,
     failure: _Failure | None,
+    broker: Version,
 ) -> str:
     """Say in a line what comes of the dirty part, and why."""
     if failure is not None:
+        after = "leaves the partition alone until the broker starts anew"
+        if not has(broker, v.CLEANER_GOES_ON):
+            after = "its thread ends: no partition is cleaned until the broker starts anew"
         return (
             f"not cleaned: the cleaner fails at position {failure.position:,} of {failure.path} "
-            f"({failure.why}), and leaves the partition alone until the broker starts anew"
+            f"({failure.why}), and {after}"
         )
     ratio = f"dirty ratio {choice.dirty_ratio:.2f}"
     least = f"min.cleanable.dirty.ratio={settings.min_cleanable_dirty_ratio:g}"

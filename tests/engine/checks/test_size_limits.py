@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from segments import batches, checked, write, write_partition
+from segments import batch, batches, checked, write, write_partition
 
 from kdump.broker.settings import OPTION, TOPIC, Settings
 
@@ -45,3 +45,23 @@ def test_nothing_is_told_without_a_stated_limit(tmp_path: Path) -> None:
     limits = {"segment_bytes": 1, "index_size_max_bytes": 1}
     codes = {one.code for one in checked(directory, settings=Settings()._replace(**limits))}
     assert not codes & {"segment-over-limit", "index-over-limit"}
+
+
+def test_offsets_that_no_index_can_name(tmp_path: Path) -> None:
+    """In a sealed segment, as old cleaners made; up to the last that fits nothing is wrong."""
+    far = 2**31
+    for last, count in ((far - 1, 0), (far, 1)):
+        parent = tmp_path / str(last)
+        directory = write_partition(parent, {0: [batch(0)], far + 9: [batch(far + 9)]}, "t")
+        write(directory, 0, "log", batch(0) + batch(last - 2))
+        found = [one for one in checked(directory) if one.code == "offset-overflow"]
+        assert len(found) == count
+    (one,) = found
+    assert (one.severity.value, one.segment, one.position) == ("note", 0, len(batch(0)))
+    assert (one.expected, one.actual) == (far - 1, far)
+    assert one.message.startswith("One batch has offsets more than 2,147,483,647 above the base")
+    # What reaches into the next segment is damage of another kind.
+    write(directory, 0, "log", batch(0) + batch(far + 9))
+    codes = {one.code for one in checked(directory)}
+    assert "offset-past-next" in codes
+    assert "offset-overflow" not in codes

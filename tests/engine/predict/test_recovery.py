@@ -66,6 +66,19 @@ def slot(offset: int, position: int) -> bytes:
     return struct.pack(">ii", offset, position)
 
 
+def test_a_segment_that_is_split_is_named(directory: Directory) -> None:
+    """As cleaners before 2.0 made them; 2.8.2 and 4.1.1 were seen to make the same two."""
+    far = 2**31
+    directory.segment(0, batch_of(0, 3), batch_of(far + 5, 3))
+    directory.segment(far + 100, batch_of(far + 100))
+    row = directory.predict()
+    assert (row["outcome"], row["records_lost"]) == ("recover", 0)
+    assert row["reason"] == (
+        "segment 0 is split, as its offsets are too far apart for an index: into 0, 2147483653"
+    )
+    assert "split" not in directory.predict((1, 1))["reason"]
+
+
 def test_clean_stop(directory: Directory) -> None:
     directory.segment(0, batch_of(0, 3), batch_of(3, 2))
     directory.clean()

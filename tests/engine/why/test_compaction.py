@@ -7,10 +7,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import builders
 import pytest
 from cleaned import BROKER, Question, facts_of, offsets, ours, view_of
 from corpus import corpus, expected, names
 from directories import write_checkpoint
+from segments import START_MS, batch, write, write_partition
 
 from kdump.broker.cleaner import cleaner_log
 from kdump.broker.cleaning import Cleaning
@@ -185,3 +187,65 @@ def test_more_keys_than_the_map_holds_end_a_round() -> None:
     few = Cleaning(view, choice, settings, 1, keys_kept=100)
     assert list(few.batches())
     assert few.at_least
+
+
+COMPACT = (TopicConfig("cleanup.policy", "compact"),)
+
+
+def test_a_key_that_was_passed_over_is_found_where_nothing_is_dirty(tmp_path: Path) -> None:
+    """The checkpoint lies where the active segment begins: the next round has nothing to do."""
+    directory = tmp_path / "plain-0"
+    shutil.copytree(corpus("retention/before") / "d1" / "plain-0", directory)
+    active = max(int(path.stem) for path in directory.glob("*.log"))
+    write_checkpoint(tmp_path / "cleaner-offset-checkpoint", [("plain", 0, active)])
+    found, (finding,) = rows(directory, now_ms=1, cleaner=True, configs=COMPACT)
+    row = found["plain"]
+    assert row["first_dirty_offset"] == row["first_uncleanable_offset"] == active
+    assert (row["dirty_bytes"], row["dead_records"]) == (0, 0)
+    assert (finding.code, finding.actual < active) == ("cleaned-key-twice", True)
+    assert not rows(directory, now_ms=1, configs=COMPACT)[1]
+    # Damage there stops no cleaner, as none comes by, and is no finding of this kind.
+    log = directory / f"{0:020}.log"
+    log.write_bytes(b"\0" * 20 + log.read_bytes()[20:])
+    assert not rows(directory, now_ms=1, cleaner=True, configs=COMPACT)[1]
+
+
+def test_tombstones_are_counted_where_nothing_is_dirty(tmp_path: Path) -> None:
+    nulls = [builders.record(at, key=b"k%d" % at, value=None) for at in range(3)]
+    written = [builders.batch(nulls), batch(3)]
+    directory = write_partition(tmp_path, {0: written, 6: [batch(6)]}, "t")
+    write_checkpoint(tmp_path / "cleaner-offset-checkpoint", [("t", 0, 6)])
+    row = rows(directory, now_ms=START_MS, cleaner=True, configs=COMPACT)[0]["t"]
+    assert (row["tombstones"], row["tombstones_removable"]) == (3, 0)
+
+
+def test_a_checkpoint_outside_the_log_starts_over(tmp_path: Path) -> None:
+    directory = write_partition(tmp_path, {0: [batch(0)], 3: [batch(3)]}, "t")
+    words = "beyond the log end: the next round starts over from 0"
+    for checkpoint, starts_over in ((6, False), (7, True)):
+        write_checkpoint(tmp_path / "cleaner-offset-checkpoint", [("t", 0, checkpoint)])
+        row = rows(directory, now_ms=START_MS, configs=COMPACT)[0]["t"]
+        assert (words in row["text"]) == starts_over
+    assert row["first_dirty_offset"] == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "fails"), [((0, 10, 1), False), ((0, 10, 2), True), ((1, 1), True), ((2, 0), False)]
+)
+def test_offsets_that_no_index_can_name(
+    tmp_path: Path, version: tuple[int, ...], fails: bool
+) -> None:
+    """0.10.2.2 was seen to end its cleaner, 2.8.2 and 4.1.1 to split the segment and go on."""
+    far = 2**31
+    log = [batch(0), batch(far + 3)]
+    directory = write_partition(tmp_path, {0: log[:1], far + 9: [batch(far + 9)]}, "t")
+    write(directory, 0, "log", b"".join(log))
+    options = {"cleaner": True, "configs": COMPACT, "broker_version": version}
+    row = rows(directory, now_ms=START_MS, **options)[0]["t"]
+    if fails:
+        assert (row["blocked_by"], row["fails_at"]["position"]) == ("corrupt-batch", len(log[0]))
+        assert "its thread ends: no partition is cleaned" in row["text"]
+    else:
+        assert row["fails_at"] is None
+        assert "segment 0 has offsets more than 2,147,483,647 above its base" in row["text"]
+        assert ("the cleaner splits it first" in row["text"]) == (version >= (2, 0))
