@@ -64,6 +64,9 @@ IMPOSSIBLE_SIZE_RAISES = Change((0, 10, 2), "S5 L2", "A size that no entry can h
 SIZES_WRAP = Change(
     (0, 10, 2), "S6", "The end of an entry is a sum of 32 bits, which can wrap.", until=(1, 1, 1)
 )
+CLEANER_STOPPED_BY_OFFSETS = Change(
+    (0, 10, 2), "K8 KAFKA-6264", "An offset out of an index's range ends the cleaner.", until=(2, 0)
+)
 RECORD_BATCHES = Change(
     (0, 11), "KIP-98 S6 F22", "Batches of magic 2; any other magic is held to its own layout."
 )
@@ -91,12 +94,6 @@ INDEX_MAY_END_AT_BASE = Change(
 OVERFLOW_SPLIT = Change(
     (2, 0), "R15 KAFKA-6264", "A segment with offsets out of its index's range is split."
 )
-CLEANER_STOPPED_BY_OFFSETS = Change(
-    (0, 10, 2), "K8 KAFKA-6264", "An offset out of an index's range ends the cleaner.", until=(2, 0)
-)
-CLEANER_GOES_ON = Change(
-    (2, 1), "K5 KIP-346", "A partition that fails the cleaner is left out; before, its thread ends."
-)
 SWAP_REPLACES_WHAT_OVERLAPS = Change(
     (2, 0), "R6", "A swapped segment leaves one in place that ends below it."
 )
@@ -105,6 +102,9 @@ OFFSETS_KEPT_A_WEEK = Change(
 )
 OFFSETS_EXPIRE_WITH_GROUP = Change(
     (2, 1), "KIP-211 G6", "Members keep their group's offsets; before, each had its own end."
+)
+CLEANER_GOES_ON = Change(
+    (2, 1), "K5 KIP-346", "A partition that fails the cleaner is left out; before, its thread ends."
 )
 ZSTD = Change((2, 1), "KIP-110 N1", "Batches may be compressed with zstd.")
 PROTOCOL_VALIDATED = Change((2, 1), "N2", "A setting's version is checked as the setting is read.")
