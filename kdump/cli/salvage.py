@@ -62,6 +62,11 @@ _BROKER = under("For which broker")
     "--split-batches",
     help="Where no copy has a batch whole, write what can be had of a torn one anew.",
 )
+@_TAKEN(
+    "--mend-headers",
+    help="Keep batches of which only header fields are wrong that no checksum covers: length and "
+    "magic where the checksum proves them, offset and leader epoch as the batches around imply.",
+)
 @_TAKEN("--from-offset", type=INT64, help="First offset taken.")
 @_TAKEN("--to-offset", type=INT64, help="First offset not taken any more.")
 @_TAKEN(

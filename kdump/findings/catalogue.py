@@ -110,7 +110,8 @@ CATALOGUE: dict[str, Code] = {
     ),
     "magic-unknown": _damage(
         "The magic byte names no known format.",
-        "Look at the bytes with dump --hex.",
+        "Look at the bytes with dump --hex; salvage --mend-headers keeps a batch whose checksum is "
+        "right but for that.",
         "Readers fail at this batch.",
         stops_consumers=True,
         gap="magic-unknown",

@@ -128,6 +128,11 @@ def _salvaged_note(fields: Fields) -> str:
     for one in fields["reencoded"]:
         at = f"{span_text(one['from'], one['to'])} of {one['path']}"
         notes.append(f"written anew: {at}{', doubtful' if one['doubtful'] else ''}")
+    for one in fields["mended"]:
+        changed = ", ".join(
+            f"{each['name']} {each['stored']} to {each['inferred']}" for each in one["fields"]
+        )
+        notes.append(f"header mended: {span_text(one['from'], one['to'])}: {changed}")
     for one in fields["conflicts"]:
         between = " and ".join(one["paths"])
         taken = "undecided" if one["chosen"] is None else f"taken: {one['chosen']}"

@@ -15,6 +15,7 @@ from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
 from kdump.record.layout import SMALLEST_RECORD
+from kdump.record.mended import MAGIC_AT, with_known_magic
 from kdump.storage import places
 from kdump.storage.segment_range import end_of
 from kdump.tuples import NamedTuple
@@ -140,7 +141,7 @@ def gap_finding(
             expected = gap.header.computed_crc(0)
             actual = gap.header.crc(0)
             sums = f"stored {actual:08x}, computed {expected:08x}."
-            words.append(sums if brief else _crc_words(gap))
+            words.append(sums if brief else _magic_words(gap) or _crc_words(gap))
     if not words:
         words.append(_words(code, gap))
     most = _most_lost(released)
@@ -242,6 +243,17 @@ def _loss_words(least: int, most: int | None, first: int, next_offset: int | Non
     return f"{count} {records} lost, {span}. The next on disk is {next_offset:,}."
 
 
+def _magic_words(gap: Gap) -> str | None:
+    """Say that a checksum is right with another magic, if it is."""
+    if len(gap.data) < gap.size_bytes:
+        return None
+    data = bytes(gap.data[: gap.size_bytes])
+    magic = with_known_magic(data)
+    if magic is None:
+        return None
+    return f"The magic byte is {data[MAGIC_AT]}; with magic {magic} the checksum is right."
+
+
 def _crc_words(gap: Gap) -> str:
     """Give both sums, crcmod's opinion, and the one flipped bit that explains them, if one does."""
     assert gap.header is not None
@@ -310,10 +322,40 @@ def flag_findings(
             if wrong and (admitted is None or admitted[row]):
                 offset = last if 0 <= last < end else last_offset + 1
                 batch = BatchAt(place, batches, row)
+                if code == "magic-unknown":
+                    found.append(_magic_finding(batch, first if 0 <= first < end else offset))
+                    continue
                 found.append(batch.finding(code, offset=offset, expected=expected, actual=actual))
         if not past_end:
             last_offset = max(first, last)
     return found
+
+
+def _magic_finding(batch: BatchAt, first: int) -> Finding:
+    """Say which records readers lose with a batch of an unknown magic, and that they are sound.
+
+    Of a message the magic is under the checksum, so it was written like that.
+    """
+    batches, row = batch.batches, batch.row
+    magic, last = batches.magic(row), batches.last_offset(row)
+    if batches.is_legacy(row):
+        return batch.finding(
+            "magic-unknown", offset=first, actual=magic, lost_at_least=1, lost_at_most=1
+        )
+    count = max(batches.records_count(row), 0)
+    records = "1 record" if count == 1 else f"{count:,} records"
+    span = f"offset {first:,}" if first == last else f"offsets {first:,}-{last:,}"
+    read = batches.format(row).magic
+    return batch.finding(
+        "magic-unknown",
+        offset=first,
+        expected=read,
+        actual=magic,
+        message=f"The magic byte is {magic}, no known format; readers lose {records}, {span}. With "
+        f"magic {read} the checksum is right: the records are sound.",
+        lost_at_least=count,
+        lost_at_most=count,
+    )
 
 
 def reserved_finding(batches: RecordBatches, row: int, place: Place, count: int = 1) -> Finding:

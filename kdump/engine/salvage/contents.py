@@ -8,11 +8,13 @@ from kdump import kernels
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
+from kdump.record.mended import with_offset
 
 if TYPE_CHECKING:
     from kdump.engine.salvage.copies import Batch
     from kdump.kernels.columns import RecordBatches
     from kdump.record.decoded import Decoded
+    from kdump.record.mended import Field
 
 _NOT_OPENED = (reasons.OVER_LIMIT, reasons.CODEC_MISSING)
 
@@ -21,7 +23,8 @@ class Contents(NamedTuple):
     """A sound batch: its bytes, if they are held, and what stands for each record, by offset.
 
     `records` is None where they were not asked for, and where nobody can open the batch, for its
-    size or for want of its codec: its checksum stands for it then.
+    size or for want of its codec: its checksum stands for it then. `mended` are fields of its
+    header that were inferred.
     """
 
     data: bytes | None
@@ -29,6 +32,7 @@ class Contents(NamedTuple):
     last: int
     records_count: int
     records: dict[int, int] | None
+    mended: tuple[Field, ...] = ()
 
 
 def contents_of(batch: Batch, limit: int, *, kept: bool = False) -> Contents | None:
@@ -39,7 +43,11 @@ def contents_of(batch: Batch, limit: int, *, kept: bool = False) -> Contents | N
     unopened = Contents(None, batch.first, batch.last, max(batch.records_count, 0), None)
     if batch.size_bytes > limit:
         return unopened
-    data = batch.copy.replica.read(batch.path, batch.position, batch.size_bytes)
+    known = batch.mended
+    if known is None:
+        data = batch.copy.replica.read(batch.path, batch.position, batch.size_bytes)
+    else:
+        data = known.data
     rows, _, _ = kernels.walk(data, 0, len(data), 0, -1, True, 1)
     if rows.count != 1 or rows.size_bytes(0) != batch.size_bytes or rows.flags & c.WRONG:
         return None
@@ -47,7 +55,8 @@ def contents_of(batch: Batch, limit: int, *, kept: bool = False) -> Contents | N
     count, lowest, highest = 0, batch.last, -1
     for piece in read_batch(data, 0, rows, 0, limit=limit):
         if piece.reason in _NOT_OPENED:
-            return unopened._replace(data=data)
+            fields = () if known is None else known.fields
+            return unopened._replace(data=data, mended=fields)
         records = piece.records
         if not piece.is_sound:
             return None
@@ -68,7 +77,12 @@ def contents_of(batch: Batch, limit: int, *, kept: bool = False) -> Contents | N
         return None
     elif batch.is_wrapper and first < batch.first:
         return None  # it begins within the batch before: its own offset field changed
-    return Contents(None if kept else data, first, last, count, found if kept else None)
+    fields = () if known is None else known.fields
+    if batch.is_wrapper and last != batch.last and batch.copy.mends:
+        moved = with_offset(data, last)
+        data, fields = moved.data, (*fields, *moved.fields)
+    held = None if kept and not fields else data
+    return Contents(held, first, last, count, found if kept else None, fields)
 
 
 def records_of(data: bytes, rows: RecordBatches, limit: int) -> dict[int, int]:

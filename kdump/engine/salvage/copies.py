@@ -35,6 +35,7 @@ from kdump.storage.targets import Selection, Target, resolve
 if TYPE_CHECKING:
     from kdump.engine.salvage.options import SalvageOptions
     from kdump.engine.work.pace import Pace
+    from kdump.record.mended import Mended
 
 _UNSOUND = c.WRONG & ~c.OFFSET_NOT_RISING  # a replica has sorted those out
 _TORN_KEPT = 10_000  # between two sound batches
@@ -187,6 +188,7 @@ def _found(target: Target) -> Iterator[Found]:
 class Batch(NamedTuple):
     """One batch of a copy. Of a wrapper `first` is the lowest offset that it may begin at.
 
+    `mended`: header fields are wrong that no checksum covers; those inferred stand in their place.
     `sound_from`: from there up to `first` the copy lawfully has nothing; -1: that is not known.
     """
 
@@ -205,6 +207,7 @@ class Batch(NamedTuple):
     sound_from: int
     producer_id: int
     producer_epoch: int
+    mended: Mended | None = None
 
     @property
     def identity(self) -> tuple[int, ...]:
@@ -271,6 +274,7 @@ class Copy:
         self.diverged: list[list[int]] = []
         self.torn: list[Torn] = []
         self.holes: dict[int, int] = {}
+        self.unused: list[UnusableRange] = []  # since the last batch
         self._tearing: list[Torn] = []  # with nothing sound behind them yet
         self._inside = -1  # what is up to that offset lies in the last of them
         self.producers: set[tuple[int, int]] = set()  # ids and epochs in sound batches
@@ -278,6 +282,7 @@ class Copy:
         self._followed = -1  # the offset that a damaged entry says it comes right behind
         self._held: Batch | None = None
         self._is_shared = False
+        self.mends = False  # whether header fields that no checksum covers are inferred
 
     def _opened(self) -> tuple[str | None, set[int]]:
         """Find its files; return the topic's id and the base offsets."""
@@ -329,11 +334,21 @@ class Copy:
 
     def batches(self) -> Iterator[Batch]:
         """Read the batches that are sound as far as headers and checksums tell."""
+        if not self.mends:
+            yield from self._read()
+            return
+        from kdump.engine.salvage.mending import Mending
+
+        yield from Mending(self).batches(self._read())
+
+    def _read(self) -> Iterator[Batch]:
         last = self.start - 1 if self.start is not None else -1
         segment, is_clean, tail, self.tail_first = self.start, True, None, None
         self.torn, self._tearing, self._inside, self.holes = [], [], -1, {}
+        self.unused = []
         for item in self._replica().blocks():
             if not isinstance(item, Block):
+                self.unused.append(item)
                 self._tear(item, last, is_clean=is_clean)
                 is_clean = False
                 if not item.finding.entry.empty:
@@ -365,6 +380,7 @@ class Copy:
                     batch = batch._replace(sound_from=last + 1)
                 self._torn_before(batch)
                 yield batch
+                self.unused = []
                 last, is_clean, tail, self.tail_first = batch.last, True, None, None
         self.tail = tail
         self._torn_before(None)

@@ -100,6 +100,12 @@ def _page(content: dict[str, Any]) -> Iterator[str]:
             offsets = ranges_text([[one["from"], one["to"]]])
             at = f"the torn batch at byte {one['position']} of {one['path']}"
             yield f"  written anew: {offsets}, out of {at}{doubtful}"
+        for one in row["mended"]:
+            fields = ", ".join(
+                f"{each['name']} {each['stored']} to {each['inferred']}" for each in one["fields"]
+            )
+            offsets = ranges_text([[one["from"], one["to"]]])
+            yield f"  MENDED: {offsets}, byte {one['position']} of {one['path']}: {fields}"
         if row["lost"]:
             yield f"  LOST: {ranges_text(row['lost'])}"
         for one in row["conflicts"]:

@@ -107,6 +107,14 @@ class Merge:
     def _serve(self, cluster: list[Batch]) -> Iterator[Taken]:
         """Take what is best of some batches that overlap each other, and nothing else."""
         ends = [self.next]
+        whole = [batch for batch in cluster if batch.mended is None]
+        # What a copy has as it was written counts before what had to be inferred.
+        cluster = whole + [
+            batch
+            for batch in cluster
+            if batch.mended is not None
+            and not any(one.first <= batch.last and batch.first <= one.last for one in whole)
+        ]
         cluster.sort(key=lambda batch: (batch.copy is not self._source, batch.rank))
         groups: dict[tuple[int, ...], list[Batch]] = {}
         for batch in cluster:

@@ -18,7 +18,7 @@ from kdump.storage.targets import Selection
 
 #: What tells one command that produces from another, beside the paths.
 _TELLING = ("produce", "selection", "from_offset", "to_offset", "names", "server_properties",
-            "split_batches")  # fmt: skip
+            "split_batches", "mend_headers")  # fmt: skip
 NEWEST_EPOCH, LONGEST = "newest-epoch", "longest"
 
 
@@ -45,6 +45,7 @@ class SalvageOptions(NamedTuple):
     out: str | None = None
     carve: bool = False
     split_batches: bool = False
+    mend_headers: bool = False
     decompress_limit: int = DEFAULT_LIMIT
     dry_run: bool = False
     produce: str | None = None

@@ -55,6 +55,8 @@ def open_copies(
     """Read the copies of a partition once: who leads, which epochs there were."""
     if copies is None:
         copies = opened_from(item, options, progress)
+    for copy in copies:
+        copy.mends = options.mend_headers
     try:
         topic_id = _topic_id(item, copies, options)
         survey(copies)
@@ -114,11 +116,23 @@ class Sums:
         self.sources: dict[str, Ranges] = {}
         self.bytes: dict[str, Ranges] = {}  # of images
         self.reencoded: list[Reencoded] = []
+        self.mended: list[dict[str, object]] = []
 
     def take(self, taken: Taken) -> None:
         """Take note of the next batch."""
         contents = taken.contents
         self.batches += 1
+        if contents.mended:
+            self.mended.append(
+                {
+                    "path": taken.batch.path,
+                    "position": taken.batch.position,
+                    "from": contents.first,
+                    "to": contents.last,
+                    "records_count": contents.records_count,
+                    "fields": [field._asdict() for field in contents.mended],
+                }
+            )
         self.records_count += contents.records_count
         if self.first is None:
             self.first = contents.first
@@ -179,6 +193,7 @@ def row_of(opened: Opened, merged: Merge, found: Sums) -> Row:
                 }
                 for one in found.reencoded
             ],
+            "mended": found.mended,
             "lost": lost,
             "conflicts": [
                 {"from": one.first, "to": one.last, "paths": list(one.paths), "chosen": one.chosen}
