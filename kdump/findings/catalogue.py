@@ -190,7 +190,8 @@ CATALOGUE: dict[str, Code] = {
         "The checksum is right but the records inside cannot be decoded to the end.",
         "The batch was written so; consumers stop here, and go on where a broker serves them "
         "again, which the finding says.",
-        "Consumers fail inside this batch; brokers serve it as it is.",
+        "Consumers fail inside this batch, but for releases that the finding names; brokers serve "
+        "it as it is.",
         hides=Hides.RECORDS,
         stops_consumers=True,
     ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kdump import kernels
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.record.layout import CODEC_MASK, FORMATS, ZSTD
+from kdump.record.layout import CODEC_MASK, CRC_START_LEGACY, FORMATS, LOG_OVERHEAD, ZSTD
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
@@ -109,3 +109,38 @@ def read_wrapper(
         if reason != reasons.FULL:
             return
         position = stop
+
+
+def read_past_nested(
+    piece: Decoded, batches: RecordBatches, index: int, max_records: int
+) -> Iterator[Decoded]:
+    """Yield what a wrapper has from the message on that is compressed again and ended a piece.
+
+    Each piece begins with such a message: its value is the compressed bytes, as consumers of 0.9
+    were handed it, under its own checksum if that is right.
+    """
+    from kdump.record.decoded import Decoded
+
+    inner = bytearray(piece.data)
+    size, position, reason = len(inner), piece.stop, piece.reason
+    magic = batches.format(index).magic
+    base = kernels.inner_base(inner, 0, size, batches.last_offset(index), magic)[0]
+    while reason == reasons.INNER_COMPRESSED:
+        _uncompressed(inner, position)
+        reason = reasons.FULL
+        while reason == reasons.FULL:
+            records, position, reason = kernels.decode_messages(
+                inner, position, size, batches, index, base, max_records
+            )
+            yield Decoded(inner, records, reason, position, piece.detail)
+
+
+def _uncompressed(inner: bytearray, position: int) -> None:
+    """Make of a message that is compressed again one that is not; a right checksum stays right."""
+    end = position + LOG_OVERHEAD + int.from_bytes(inner[position + 8 : position + 12], "big")
+    crc_at = position + LOG_OVERHEAD
+    covered = position + CRC_START_LEGACY
+    is_right = int.from_bytes(inner[crc_at:covered], "big") == kernels.crc32(inner, covered, end)
+    inner[covered + 1] &= ~CODEC_MASK
+    if is_right:
+        inner[crc_at:covered] = kernels.crc32(inner, covered, end).to_bytes(4, "big")

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kdump import kernels
 from kdump.kernels import columns as c
+from kdump.kernels import reasons
 from kdump.kernels.columns import RecordBatches
 from kdump.record.batch import read_batch
 from kdump.record.decoded import Decoded
@@ -24,11 +25,12 @@ from kdump.record.layout import (
     TIMESTAMP_TYPE_BIT,
     format_at,
 )
-from kdump.record.legacy import value_position
+from kdump.record.legacy import read_past_nested, value_position
 
 _UNFIT = c.MAGIC_UNKNOWN | c.TOO_SMALL | c.CODEC_UNKNOWN | c.DELTA_COUNT | c.CONTROL | c.RESERVED
 _ATTRIBUTES, _TIMESTAMP = CRC_START_LEGACY + 1, CRC_START_LEGACY + 2  # in a message of format 1
 _NO_PRODUCER = (-1, -1, -1)
+_MESSAGES_A_PIECE = 8192
 
 
 class Part(NamedTuple):
@@ -159,7 +161,7 @@ def _messages(data: bytearray, rows: RecordBatches, limit: int, highest: int) ->
     if claimed > len(data) - at:
         data[at - 4 : at] = (len(data) - at).to_bytes(4, "big", signed=True)
     last, highest = -1, min(highest, rows.last_offset(0))
-    for piece in read_batch(data, 0, rows, 0, limit=limit):
+    for piece in _through_nested(data, rows, limit):
         view = memoryview(piece.data)
         for row, offset in enumerate(piece.records.offsets):
             if piece.records.row_flags[row] & (c.INNER_CRC_BAD | c.INNER_MAGIC_OTHER):
@@ -176,6 +178,14 @@ def _messages(data: bytearray, rows: RecordBatches, limit: int, highest: int) ->
                 is_proved = False
             entry = offset.to_bytes(8, "big") + message[8:]
             yield Part(entry, offset, offset, 1, is_proved, True, rows.last_offset(0))
+
+
+def _through_nested(data: bytearray, rows: RecordBatches, limit: int) -> Iterator[Decoded]:
+    """Yield the messages of a wrapper, those that are compressed again as bytes."""
+    for piece in read_batch(data, 0, rows, 0, limit=limit):
+        yield piece
+        if piece.reason == reasons.INNER_COMPRESSED:
+            yield from read_past_nested(piece, rows, 0, _MESSAGES_A_PIECE)
 
 
 def _arrived(message: bytes, timestamp: int) -> bytes:

@@ -402,4 +402,9 @@ def decode_findings(
     count = batches.records_count(row)
     expected = count if count >= 0 else None  # a wrapper's header does not say
     batch = BatchAt(place, batches, row)
+    if reason == reasons.INNER_COMPRESSED:
+        message = (
+            f"After {decoded:,} records a message inside is compressed again. Consumers up to 0.8 "
+            "open it, those of 0.9 are handed its bytes, as dump shows it, and later ones fail."
+        )
     yield batch.finding(code, expected=expected, actual=word, message=message)

@@ -17,7 +17,7 @@ from kdump.findings.rows import BatchChunk, RecordChunk
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.kernels.columns import DecodedRecords, RecordBatches
-from kdump.record import control
+from kdump.record import control, legacy
 from kdump.record.batch import read_batch
 from kdump.record.decoded import Decoded
 from kdump.record.frames import Gap, Oversize, Run
@@ -254,6 +254,22 @@ class SegmentReader:
             decoded += piece.records.count
             yield from damage.decode_findings(
                 piece.reason, piece.detail, self.place, batches, row, decoded
+            )
+            if piece.reason == reasons.INNER_COMPRESSED:
+                yield from self._past_nested(piece, batches, row, admitted)
+
+    def _past_nested(
+        self, piece: Decoded, batches: RecordBatches, row: int, admitted: bytearray | None
+    ) -> Iterator[Item]:
+        """Show the messages from one on that is compressed again, which ends every other reader."""
+        decoded = piece.records.count
+        for more in legacy.read_past_nested(piece, batches, row, RECORDS_A_CHUNK):
+            if more.records.count:
+                yield from self._chunk(more.data, batches, more.records, admitted)
+            yield from self._inner_crcs(more, batches, row)
+            decoded += more.records.count
+            yield from damage.decode_findings(
+                more.reason, more.detail, self.place, batches, row, decoded
             )
 
     def _chunk(

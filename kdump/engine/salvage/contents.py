@@ -78,7 +78,7 @@ def contents_of(batch: Batch, limit: int, *, kept: bool = False) -> Contents | N
     elif batch.is_wrapper and first < batch.first:
         return None  # it begins within the batch before: its own offset field changed
     fields = () if known is None else known.fields
-    if batch.is_wrapper and last != batch.last and batch.copy.mends:
+    if batch.is_wrapper and last != batch.last and batch.copy.mend is not None:
         moved = with_offset(data, last)
         data, fields = moved.data, (*fields, *moved.fields)
     held = None if kept and not fields else data

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -282,7 +282,8 @@ class Copy:
         self._followed = -1  # the offset that a damaged entry says it comes right behind
         self._held: Batch | None = None
         self._is_shared = False
-        self.mends = False  # whether header fields that no checksum covers are inferred
+        # What puts batches among them whose header is wrong where no checksum covers it.
+        self.mend: Callable[[Copy, Iterator[Batch]], Iterator[Batch]] | None = None
 
     def _opened(self) -> tuple[str | None, set[int]]:
         """Find its files; return the topic's id and the base offsets."""
@@ -334,12 +335,7 @@ class Copy:
 
     def batches(self) -> Iterator[Batch]:
         """Read the batches that are sound as far as headers and checksums tell."""
-        if not self.mends:
-            yield from self._read()
-            return
-        from kdump.engine.salvage.mending import Mending
-
-        yield from Mending(self).batches(self._read())
+        yield from self._read() if self.mend is None else self.mend(self, self._read())
 
     def _read(self) -> Iterator[Batch]:
         last = self.start - 1 if self.start is not None else -1

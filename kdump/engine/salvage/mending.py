@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 _MET = 1 << 20  # so many batches are known by their checksums
 
 
-class Mending:
+def mend_batches(copy: Copy, sound: Iterator[Batch]) -> Iterator[Batch]:
+    """Yield the sound batches of a copy, and the mended ones in their places."""
+    return _Mending(copy).batches(sound)
+
+
+class _Mending:
     """Goes through the batches of one copy, and through what lies between them."""
 
     def __init__(self, copy: Copy) -> None:

@@ -16,6 +16,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.salvage.contents import Contents, contents_of
+from kdump.engine.salvage.copies import Torn
 from kdump.engine.salvage.split import Split, split
 from kdump.storage.names import OFFSET_MAX
 
@@ -120,7 +121,10 @@ class Merge:
         for batch in cluster:
             groups.setdefault(batch.identity, []).append(batch)
         kept = len(groups) > 1 and sum(batch.size_bytes for batch in cluster) <= _COMPARED_BYTES
-        opened = (self._sound(group, kept=kept) for group in groups.values())
+        opened = [self._sound(group, kept=kept) for group in groups.values()]
+        for group, taken in zip(groups.values(), opened, strict=True):
+            if taken is None and self._splits:
+                self._tear(group)
         sound = [taken for taken in opened if taken is not None and self._is_within(taken)]
         chosen = self._chosen(sound) if len(sound) > 1 else sound
         for taken in chosen:
@@ -181,6 +185,15 @@ class Merge:
             if contents is not None:
                 return Taken(batch, contents)
         return None
+
+    def _tear(self, group: list[Batch]) -> None:
+        """Have the sound messages taken of a wrapper whose own checksum is right."""
+        for batch in group:
+            if batch.is_wrapper:
+                place = batch.path, batch.position, batch.size_bytes
+                batch.copy.torn.append(
+                    Torn(batch.copy, *place, batch.first - 1, None, before=batch.last)
+                )
 
     def _chosen(self, sound: list[Taken]) -> list[Taken]:
         """Choose among batches that differ: without conflict, and with most records."""

@@ -10,6 +10,7 @@ from kdump.engine.salvage.carved import CarvedCopy, CarvedFound
 from kdump.engine.salvage.carving import Piece
 from kdump.engine.salvage.copies import Copy, Item
 from kdump.engine.salvage.history import History, settle, survey
+from kdump.engine.salvage.mending import mend_batches
 from kdump.engine.salvage.merge import Merge, Ranges, Taken, add_range
 from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.work.pace import Pace, Progress
@@ -55,8 +56,9 @@ def open_copies(
     """Read the copies of a partition once: who leads, which epochs there were."""
     if copies is None:
         copies = opened_from(item, options, progress)
-    for copy in copies:
-        copy.mends = options.mend_headers
+    if options.mend_headers:
+        for copy in copies:
+            copy.mend = mend_batches
     try:
         topic_id = _topic_id(item, copies, options)
         survey(copies)

@@ -100,7 +100,7 @@ def test_wrapper_inside_a_wrapper(tmp_path: Path) -> None:
         "records-undecodable", len(entries[0]), len(entries[1]), BASE + 1,
     )  # fmt: skip
     assert (one.actual, one.expected) == ("inner-compressed", None)
-    assert offsets(rows) == [BASE, BASE + 2]
+    assert offsets(rows) == [BASE, BASE + 1, BASE + 2]  # the second as its bytes
 
 
 def test_wrapper_whose_inner_sum_is_wrong(tmp_path: Path) -> None:

@@ -258,3 +258,31 @@ def test_messages_as_they_were_in_a_wrapper_have_no_offsets(tmp_path: Path, endi
 def stored(plain: bytes) -> bytes:
     """Put bytes into a gzip stream as they are."""
     return gzip.compress(plain, 0, mtime=0)
+
+
+def nested(magic: int, offset: int) -> bytes:
+    """A message inside a wrapper that is compressed again."""
+    inner = gzip.compress(plain(0, magic), mtime=0)
+    return builders.message(offset, None, inner, magic=magic, attributes=builders.GZIP)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_messages_of_a_wrapper_whose_own_checksum_is_right(tmp_path: Path, magic: int) -> None:
+    """Old brokers stored damaged and nested messages inside wrappers; 0.9 handed them out."""
+    base = 12 if magic == 0 else 0
+    sound = plain(base + 1, magic)
+    damaged = damage.flip_bit(sound, len(sound) - 1, 3)
+    inner = [plain(base, magic), damaged, nested(magic, base + 2), plain(base + 3, magic)]
+    log = [plain(3, magic), *wrappers(magic)[1:]]
+    log[3] = builders.wrapper(inner, 15, magic=magic)
+    one = replica(tmp_path, "one", log)
+    assert row_of(one)["lost"] == [[12, 15]]
+    fields, data = built(tmp_path, one, split_batches=True, broker_version=(2, 8, 0))
+    bytes_of_it = gzip.compress(plain(0, magic), mtime=0)
+    kept = [
+        plain(12, magic) if magic == 0 else builders.message(12, value=b"v0", magic=1),
+        builders.message(14, None, bytes_of_it, magic=magic),
+        plain(15, magic) if magic == 0 else builders.message(15, value=b"v3", magic=1),
+    ]
+    assert data == b"".join([*log[:3], *kept, *log[4:]])
+    assert (fields["lost"], parts(fields)) == ([[13, 13]], [(12, 12, 1, False), (14, 15, 2, False)])
