@@ -63,6 +63,7 @@ class Settings(NamedTuple):
     compression_type: str = "producer"
     timestamp_type: str = "CreateTime"
     topic_is_known: bool = False  # a whole metadata log has the topic: what it lacks is not set
+    file_is_known: bool = False  # a broker's own file was given: what it lacks is not set
 
     @property
     def stated(self) -> frozenset[str]:
@@ -313,4 +314,5 @@ def read_settings(server_properties: str | None) -> Settings:
         for spelled in (name, f"internal.{name}")  # later ones win
         if (number := java_int(given.get(spelled, "").strip())) is not None
     }
-    return Settings(internal_segment_bytes=tuple(internal.items())).given(FILE, values)
+    settings = Settings(internal_segment_bytes=tuple(internal.items()), file_is_known=True)
+    return settings.given(FILE, values)

@@ -1,4 +1,4 @@
-"""Find where a quick check starts reading: behind the last index entry the log confirms."""
+"""Find where a quick check starts reading: at the last index entry that the log confirms."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from bisect import bisect_left
 
 from kdump.errors import PathError
 from kdump.kernels import columns as c
+from kdump.record.frames import Gap
 from kdump.storage.file_records import FileRecords
 from kdump.storage.index import Index
 from kdump.storage.offset_index import OffsetIndex, OffsetPosition
@@ -17,8 +18,13 @@ _PROVED_SLOTS = 4096
 _STEPS_BACK = 64
 
 
-def sound_start(log: Source, base_offset: int, index_path: str | None) -> int:
-    """Where the last entry of an offset index leads that can be true; else 0."""
+def sound_start(
+    log: Source, base_offset: int, index_path: str | None, *, whole: bool = False
+) -> int:
+    """Where the last entry of an offset index leads that can be true; else 0.
+
+    `whole`: the checksum of the entry it leads to is right, too.
+    """
     if index_path is None:
         return 0
     try:
@@ -26,14 +32,14 @@ def sound_start(log: Source, base_offset: int, index_path: str | None) -> int:
             index = OffsetIndex(source, base_offset, slotwise=True)
             end = written_slots(index)
             for slot in range(end - 1, max(-1, end - 1 - _STEPS_BACK), -1):
-                if _bears_out(log, base_offset, index.entry(slot)):
+                if _bears_out(log, base_offset, index.entry(slot), whole=whole):
                     return index.entry(slot).position
     except PathError:
         return 0
     return 0
 
 
-def _bears_out(log: Source, base_offset: int, entry: OffsetPosition) -> bool:
+def _bears_out(log: Source, base_offset: int, entry: OffsetPosition, *, whole: bool) -> bool:
     """Whether an entry starts in the log where an index entry says (I10 c and e)."""
     if not 0 < entry.position < log.size:
         return False
@@ -43,7 +49,12 @@ def _bears_out(log: Source, base_offset: int, entry: OffsetPosition) -> bool:
     first = header.base_offset(0)
     if header.flags & c.WRAPPER:
         first = base_offset
-    return base_offset <= first <= entry.offset
+    if not base_offset <= first <= entry.offset:
+        return False
+    if not whole:
+        return True
+    end = entry.position + header.size_bytes(0)
+    return not isinstance(next(FileRecords(log).walk(entry.position, end), None), Gap)
 
 
 def written_slots(index: Index) -> int:

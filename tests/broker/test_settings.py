@@ -63,7 +63,7 @@ def test_only_what_a_file_says_is_stated(tmp_path: Path) -> None:
     assert settings.for_topic("orders").stated == settings.stated
     assert settings.for_topic("__consumer_offsets").stated == {"cleanup_policy"}
     assert read_settings(None) == Settings()
-    assert given(tmp_path, "log.segment.bytes=seven") == Settings()
+    assert given(tmp_path, "log.segment.bytes=seven") == Settings(file_is_known=True)
 
 
 def test_every_setting_is_read_into_its_own_field(tmp_path: Path) -> None:

@@ -81,7 +81,9 @@ def holes(partition: PartitionScan, covered: Sequence[Covered]) -> Iterator[Find
         hole = Covered(one.last_offset + 1, following.base_offset)
         if hole.offset >= hole.next_offset or one.tail:
             continue
-        if not one.complete and not (one.tail_read and cleaner.settled):
+        is_read = one.complete or one.tail_read
+        # A log without a byte is what the cleaner may leave.
+        if not is_read or not (cleaner.settled or (one.complete and one.batches)):
             continue
         if not _is_elsewhere(partition, hole, covered):
             yield _hole_finding(partition, one, hole, start, cleaner)
@@ -224,7 +226,7 @@ def _cleaner(partition: PartitionScan) -> _Cleaner | None:
         whole = False  # a copy of partitions, without what was noted of them
     if settings.topic_is_known and whole:
         return _Cleaner(why, settled=True)
-    if source != DEFAULT and whole:
+    if whole and (settings.file_is_known or source != DEFAULT):
         return _Cleaner(why, excluded=True)
     if not whole:
         why = "whether the topic is compacted is not known: its data directory is not here"

@@ -101,6 +101,7 @@ class PartitionFacts(NamedTuple):
 class Survey(Check):
     """Collects the facts of a partition, and reads its `partition.metadata` (X8)."""
 
+    reads_tails = True
     topic_id: str | None = None
     _has_metadata = False
     _next_offset: int | None = None
@@ -108,8 +109,8 @@ class Survey(Check):
 
     def finish(self, segment: SegmentScan) -> None:
         """Note where the newest segment ends."""
-        if segment.active and segment.complete:
-            self._next_offset = segment.next_offset
+        if segment.active and (segment.complete or segment.tail_read):
+            self._next_offset = segment.last_offset + 1
             if segment.source is not None:
                 self._newest = (segment.path, segment.source.size)
 

@@ -68,6 +68,8 @@ def _scan_segment(
     try:
         with partition.open(segment.path) as source:
             segment.source = source
+            if partition.quick:
+                _leave_out_front(segment, source)
             yield from _from_all(check.begin(segment) for check in checks)
             # Taken again, now that the checks have read the indexes: an entry is written after
             # the batch it names, so that all of them lie inside.
@@ -88,18 +90,25 @@ def _scan_segment(
         segment.source = None
 
 
-def _tail(
-    partition: PartitionScan, segment: SegmentScan, source: Source, checks: Sequence[Check]
-) -> Iterator[Reported]:
-    """Read a segment from its last good index entry on; most checks see nothing of it."""
-    closer = [check for check in checks if check.reads_tails]
+def _leave_out_front(segment: SegmentScan, source: Source) -> None:
+    """Let reading start at the last index entry whose batch is sound; what precedes it counts not.
+
+    Where damage follows, that batch says where its offsets start.
+    """
     index = segment.segment.files.get(Kind.OFFSET_INDEX)
-    start = sound_start(source, segment.base_offset, index)
+    start = sound_start(source, segment.base_offset, index, whole=True)
     header = FileRecords(source).header(start)
     segment.start_position = segment.end_position = start
     if start and header is not None and not header.flags & c.WRAPPER:
         segment.floor_offset = segment.last_offset = header.base_offset(0) - 1
-    yield from _read(partition, segment, source, closer, start)
+
+
+def _tail(
+    partition: PartitionScan, segment: SegmentScan, source: Source, checks: Sequence[Check]
+) -> Iterator[Reported]:
+    """Read a segment from where its tail starts; most checks see nothing of it."""
+    closer = [check for check in checks if check.reads_tails]
+    yield from _read(partition, segment, source, closer, segment.start_position)
     segment.complete, segment.tail_read = False, True
     yield from _from_all(
         check.finish(segment) if check.reads_tails else check.skip(segment) for check in checks

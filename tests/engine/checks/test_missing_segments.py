@@ -65,6 +65,7 @@ def test_a_segment_of_a_topic_that_nothing_compacts_is_lost(
 def test_a_file_of_the_broker_decides_where_the_log_is_otherwise_whole(orders: Path) -> None:
     of_broker = Settings().given(FILE, {"cleanup_policy": "delete"})
     assert only(orders, of_broker).code == "segment-missing"
+    assert only(orders, Settings(file_is_known=True)).code == "segment-missing"
     write(orders, 60, "log", b"".join(batches(60, 72) + batches(75, 90)))
     assert told(orders, of_broker) == []
     assert only(orders, DELETED).code == "segment-missing"
