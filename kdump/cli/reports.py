@@ -446,6 +446,7 @@ class WhyReport(Report):
         """Return the table."""
         from kdump.output.why_table import WhyTable
 
+        self.has_findings = True  # they stand first in the table
         return WhyTable(page, quiet=self.quiet)
 
     def takes(self, item: Result) -> bool:

@@ -17,6 +17,7 @@ from kdump.output.row_tables import name_of
 from kdump.output.text_report import Page, TextReport
 
 if TYPE_CHECKING:
+    from kdump.findings.finding import Finding
     from kdump.output.items import Item
 
     Fields = dict[str, Any]
@@ -89,6 +90,11 @@ class WhyTable(TextReport):
             self._steps.append(fields)
         elif item.row == "why-summary":
             self._lines(self._report(fields))
+
+    def finding(self, finding: Finding) -> None:
+        """Print a finding at once: rows come when all of them are known."""
+        word = finding.severity.value.upper()
+        self._lines(self._told(word, f"{finding.code}: {finding.message}"))
 
     def _topic(self, fields: Fields) -> _Topic:
         name = _AROUND if fields["topic"] is None else str(fields["topic"])

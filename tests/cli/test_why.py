@@ -55,6 +55,14 @@ def test_settings_that_are_none(data: Path, config: str, told: str) -> None:
     assert told in " ".join(result.stderr.split())
 
 
+def test_the_table_begins_with_what_is_unknown(data: Path) -> None:
+    lines = kdump("--format", "table", "--now", START_MS, data).stdout.splitlines()
+    assert lines[0].startswith("NOTE    topic-settings-unknown: Topic settings of")
+    assert kdump("--format", "table", "--fail-on", "note", data).exit_code == 3
+    known = kdump("--format", "table", "--no-topic-configs", data)
+    assert "topic-settings-unknown" not in known.output
+
+
 def test_quiet_with_a_file_of_metrics(data: Path, tmp_path: Path) -> None:
     file = tmp_path / "why.prom"
     result = kdump("-q", "--textfile", file, data)
