@@ -32,6 +32,8 @@ from kdump.output.values import BYTES_MODES
 if TYPE_CHECKING:
     from click.core import Context, Parameter
 
+    from kdump.cli.run_context import Engine
+
     ParamType = click.ParamType[object]
 else:  # the class takes no parameters in older releases of click
     ParamType = click.ParamType
@@ -285,6 +287,18 @@ def _output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) -
     )
 
 
+def _without_password(path: str, engine: Engine) -> str:
+    """Return a path without the password that a URI may have, which Spark's workers lack."""
+    if "://" not in path:
+        return path
+    from kdump.stores.passwords import has_password, without_password
+
+    has_one, path = has_password(path), without_password(path)
+    if has_one and engine.is_spark:
+        raise UsageError(f"{path}: leave out the password: Spark shows the paths that it is given")
+    return path
+
+
 def shared_options(
     forms: tuple[str, ...] = PLAIN_FORMATS,
     *,
@@ -327,6 +341,10 @@ def shared_options(
 
             asked["selection"] = Selection.taken(asked)
             engine, writing = Engine.taken(asked), Writing.taken(asked, forms)
+            with wrong_usage():
+                paths = tuple(_without_password(path, engine) for path in paths)
+                if writing.output is not None:
+                    writing = writing._replace(output=_without_password(writing.output, engine))
             named = Named.taken(asked)
             show_times_at(asked.pop("utc_offset"))
             if last is not None:

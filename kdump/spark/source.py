@@ -104,6 +104,8 @@ class KdumpSource(DataSource):
         paths += [one] if one else []
         if not paths and not self._given.get("serverproperties"):
             raise UsageError('give a path: .load("/var/lib/kafka")' if self._given else _NO_TABLES)
+        if any(map(places.has_password, paths)):
+            raise UsageError("a path has a password, which Spark would show: leave it out")
         return [places.absolute(each) for path in paths for each in _matching(_local(path))]
 
     def _pack_bytes(self) -> int:

@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from kdump.stores import uris
+from kdump.stores.passwords import has_password as has_password
 from kdump.stores.uris import is_uri as is_uri
 
 if TYPE_CHECKING:

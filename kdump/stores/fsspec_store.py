@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from kdump.stores.failures import failures
+from kdump.stores.passwords import with_password
 from kdump.stores.store import Status
 
 # What the implementations call the time of the last change.
@@ -23,7 +24,7 @@ class FsspecStore:
         with failures(root):
             from fsspec.core import url_to_fs
 
-            self.files, _ = url_to_fs(root)
+            self.files, _ = url_to_fs(with_password(root))
 
     def at(self, path: str) -> str:
         """Return a path as the file system wants it."""

@@ -1,0 +1,58 @@
+"""A password in a URI reaches its store, and nothing that is shown."""
+
+import pytest
+from click.testing import CliRunner
+
+from kdump.cli import cli
+from kdump.stores import passwords
+
+
+@pytest.fixture(autouse=True)
+def none_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passwords, "_known", {})
+
+
+@pytest.mark.parametrize(
+    ("uri", "plain", "root"),
+    [
+        ("sftp://me:hunter2@host/a/b", "sftp://me@host/a/b", "sftp://me@host"),
+        ("SFTP://me:hunt:er2@host:22/a", "SFTP://me@host:22/a", "sftp://me@host:22"),
+        ("s3a://key:hunter%2F2@bucket/a", "s3a://key@bucket/a", "s3://key@bucket"),
+        ("ftp://me:p@ss@host/a@b:c", "ftp://me@host/a@b:c", "ftp://me@host"),
+    ],
+)
+def test_password_is_kept_for_the_store(uri: str, plain: str, root: str) -> None:
+    assert passwords.has_password(uri)
+    assert passwords.without_password(uri) == plain
+    password = uri.partition("://")[2].partition(":")[2].rpartition("@")[0].split("@host")[0]
+    assert passwords.with_password(root) == root.replace("@", f":{password}@", 1)
+    assert password not in passwords.hidden(f"cannot log in to {uri}: {password} is wrong")
+
+
+@pytest.mark.parametrize(
+    "path", ["s3://bucket/a:b@c", "abfs://box@account/x", "/a:b@c", "a:b@c", "sftp://me@host/x"]
+)
+def test_path_without_a_password(path: str) -> None:
+    assert not passwords.has_password(path)
+    assert passwords.without_password(path) == path
+    assert passwords.with_password(path) == path
+
+
+@pytest.mark.parametrize("command", ["dump", "verify", "verify --nagios", "usage", "salvage"])
+def test_password_is_not_shown(command: str) -> None:
+    for uri in ("ftp://me:hunter2@127.0.0.1:1/x", "nothing://me:hunter2@127.0.0.1/x"):
+        result = CliRunner().invoke(cli, [*command.split(), uri])
+        shown = result.stdout + result.stderr
+        assert "me@127.0.0.1" in shown
+        assert "hunter2" not in shown
+
+
+def test_password_is_not_shown_with_spark_or_as_output() -> None:
+    for words in (
+        ("dump", "--engine", "spark", "ftp://me:hunter2@127.0.0.1:1/x"),
+        ("dump", "--output", "ftp://me:hunter2@127.0.0.1:1/x", "."),
+        ("dump", "--format", "parquet", "--output", "ftp://me:hunter2@127.0.0.1:1/x/", "."),
+    ):
+        result = CliRunner().invoke(cli, list(words))
+        assert result.exit_code in (1, 2)
+        assert "hunter2" not in result.stdout + result.stderr
