@@ -13,6 +13,7 @@ from kdump.errors import KdumpError, PathError, UsageError
 from kdump.findings.rows import BatchChunk, Row
 from kdump.output.amounts import counted
 from kdump.output.decoding import Decoding
+from kdump.output.escape import TerminalDoor
 from kdump.output.messages import Messages
 from kdump.output.process_tuning import KERNEL, prepare_for_bulk
 from kdump.output.progress import Bar, PlannedTally, Tally, answering_progress_signal
@@ -160,8 +161,10 @@ class Results:
     def _make_sink(self, form: str) -> Sink:
         """Import and make the sink of a form; each is paid for only where it is used."""
         write, mode = self._stream.write, BYTES_MODES.index(self._writing.bytes_mode)
-        if self._to_person and self._bar is not None:
-            write = self._write_beside_bar
+        if self._to_person:
+            if self._bar is not None:
+                write = self._write_beside_bar
+            write = TerminalDoor(write, colour=wants_colour(sys.stdout)).write
         page = Page.on(sys.stdout, write) if self._to_person else Page(write)
         if (own := self._report.sink(form, page)) is not None:
             return own

@@ -7,6 +7,7 @@ from typing import Any
 
 from kdump.output.amounts import counted, number_text, second_cell, time_text
 from kdump.output.column_widths import Column, amount, folded, number, partly
+from kdump.output.escape import visible
 
 Fields = dict[str, Any]
 
@@ -51,7 +52,7 @@ def moved(bytes_cell: Callable[[bytes | None], str]) -> tuple[Column, ...]:
 
 def summary(fields: Fields) -> list[str]:
     """Say of a topic how its keys lie."""
-    topic, count = fields["topic"] or "?", fields["partitions_count"]
+    topic, count = visible(fields["topic"] or "?"), fields["partitions_count"]
     if fields["partitioner"] is None:
         return [f"{topic} has one partition: every key is where it belongs"]
     where = f"{counted(count, 'partition')} {_SOURCES[fields['partitions_from']]}"

@@ -10,13 +10,17 @@ import sys
 from pathlib import Path
 
 import builders
+import metadata_log
+import offsets_log
 import pytest
 from click.testing import CliRunner, Result
 from commands import DATA
 from directories import DataDirectory, batches, write_segment
 from terminals import obeyed, on_terminal
+from transaction_log import transaction
 
 from kdump.cli import cli
+from kdump.output.escape import TerminalDoor
 
 #: Sets the clipboard, the title and the colour, in seven bits and in eight, and turns the writing.
 HOSTILE = b"\x1b]52;c;aGk=\x07\x1b]0;t\x1b\\\x9b31m\xc2\x9b1m\r\n\x7f\xe2\x80\xae\xff"
@@ -48,6 +52,21 @@ COMMANDS = [
     *(f"sequences --explained --format {form}" for form in TABLES),
     *(f"compare --format {form}" for form in TABLES),
     *(f"why --free 1GiB --rolls --format {form}" for form in TABLES),
+    *(f"usage --partitioner any --format {form}" for form in TABLES),
+    "sequences --duplicates-by key,value --format table",
+    "salvage --format table",
+]
+#: On topics of coordinators and of the metadata log, in which strings are as hostile.
+INTERNAL = [
+    *(f"groups --format {form}" for form in TABLES),
+    "groups --history --format table",
+    "groups --format reset-csv",
+    *(f"transactions --format {form}" for form in TABLES),
+    *(f"cluster --format {form}" for form in TABLES),
+    "cluster --view zookeeper --format table",
+    *(f"dump --format {form}" for form in ("table", "jsonl", "csv", "kafka")),
+    "dump --decode raw --format table",
+    "verify --predict --format table",
 ]
 
 
@@ -68,6 +87,28 @@ def hostile_partition(data: Path, topic: bytes) -> Path:
     (directory / os.fsdecode(b"unknown" + HOSTILE)).touch()
     loop(directory, b"loop" + HOSTILE)
     return directory
+
+
+def internal_topics(root: Path) -> Path:
+    """Make topics of coordinators and a metadata log, with hostile groups, ids and settings."""
+    text = HOSTILE.decode("utf-8", "replace")
+    groups = offsets_log.Log()
+    groups.add(offsets_log.classic(text, 1, clientId=text), offsets_log.commit(text, "keys-0", 5))
+    groups.add(offsets_log.classic(text, 0))
+    groups.add(offsets_log.commit(text, f"{text}-0", 2, metadata=text))
+    groups.add(offsets_log.commit(text, "keys-0", 2, metadata=text))
+    groups.write(root / "__consumer_offsets-0")
+    ids = offsets_log.Log()
+    ids.add(transaction(text, "Ongoing", ["keys-0", f"{text}-0"]))
+    ids.write(root / "__transaction_state-0")
+    records = [
+        metadata_log.topic(text, 1), metadata_log.partition(0, 1, [1], [1]),
+        metadata_log.register(1, [1]), metadata_log.config(2, text, text, text),
+    ]  # fmt: skip
+    write_segment(
+        root / "__cluster_metadata-0", 0, metadata_log.log_of(records), next_offset=len(records)
+    )
+    return root
 
 
 def loop(directory: Path, name: bytes) -> None:
@@ -115,6 +156,40 @@ def test_terminal_is_sent_nothing_to_obey(data: Path, command: str) -> None:
     assert status in (0, 1, 2, 3, 4)
     assert b"Traceback" not in written
     assert obeyed(written) == []
+
+
+@pytest.mark.parametrize("command", INTERNAL)
+def test_strings_of_internal_topics_are_as_harmless(tmp_path: Path, command: str) -> None:
+    status, written = on_terminal(*command.split(), str(internal_topics(tmp_path / "data")))
+    assert status in (0, 1, 2, 3, 4)
+    assert b"Traceback" not in written
+    assert obeyed(written) == []
+
+
+def test_manifest_of_a_salvage(data: Path, tmp_path: Path) -> None:
+    source = tmp_path / os.fsdecode(b"FORGED" + HOSTILE + b"\nLOST: 0-9\n") / "orders-0"
+    shutil.copytree(data / "sound-0", source)
+    out = tmp_path / "out"
+    result = run("salvage", "--out", out, source)
+    assert result.exit_code == 0, result.stderr
+    page = (tmp_path / "out.manifest.txt").read_bytes()
+    assert obeyed(page) == []
+    assert not [line for line in page.splitlines() if line.startswith((b"LOST", b"  LOST"))]
+    assert b"FORGED\\x1b]52;c;aGk=\\x07" in page
+    manifest = json.loads((tmp_path / "out.manifest.json").read_bytes())
+    assert {one["path"].startswith(str(source)) for one in manifest["sources"]} == {True}
+
+
+@pytest.mark.parametrize("colour", [False, True])
+def test_door_to_a_terminal(colour: bool) -> None:
+    sent = bytearray()
+    door = TerminalDoor(sent.extend, colour=colour)
+    whole = "\x1b[1;31mred\x1b[0m \x1b]52;c;x\x07 \u202e \x9b ä\n\tplain\n".encode() + b"\xff\r\n"
+    for at in range(0, len(whole), 20):
+        door.write(whole[at : at + 20])
+    red, end = ("\x1b[1;31m", "\x1b[0m") if colour else ("\\x1b[1;31m", "\\x1b[0m")
+    told = f"{red}red{end} \\x1b]52;c;x\\x07 \\u202e \\x9b ä\n\tplain\n\\xff\\r\n"
+    assert sent.decode() == told
 
 
 @pytest.mark.parametrize("command", ["dump", "verify --notes", "find-offset --explain"])

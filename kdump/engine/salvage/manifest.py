@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kdump import __version__
 from kdump.engine.salvage.build import DataDirectory, file_sum, write_beside
 from kdump.errors import KdumpError, PathError
+from kdump.findings.escape import escape_json, name_text
 from kdump.findings.rows import Row
 from kdump.storage.source import Source, whole
 
@@ -59,7 +60,7 @@ def write(
         "partitions": [row.fields for row in rows],
         "files": [file._asdict() for file in sorted(built.files)],
     }
-    data = json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n"
+    data = escape_json(json.dumps(content, indent=1, ensure_ascii=False)).encode() + b"\n"
     page = "\n".join(_page(content)).encode() + b"\n"
     write_beside(built.out, {JSON_ENDING: data, PAGE_ENDING: page})
 
@@ -76,29 +77,30 @@ def _page(content: dict[str, Any]) -> Iterator[str]:
     yield f"Salvaged by kdump {content['kdump']}, for a broker of {content['broker_version']}."
     for row in content["partitions"]:
         yield ""
-        yield f"{row['topic']}-{row['partition']}"
+        yield name_text(f"{row['topic']}-{row['partition']}")
         yield (
             f"  {row['records_count']:,} records in {row['batches']:,} batches, offsets "
             f"{row['first_offset']} to {row['last_offset']}, SHA-256 {row['sha256']}"
         )
         for one in row["from"]:
-            yield f"  from {one['path']}: {ranges_text(one['offsets'])}"
+            yield f"  from {name_text(one['path'])}: {ranges_text(one['offsets'])}"
             if "bytes" in one:
                 yield f"    at bytes {ranges_text(one['bytes'])}"
         for one in row["carved"]:
             why = ", ".join(one["joined_by"]) or "nothing"
             named = one["named_by"] or "nothing"
             if (at := one["named_at"]) is not None:
-                named += f" at {at['path']}, bytes {ranges_text([at['bytes']])}"
-            yield f"  {one['group']}: named by {named}, joined by {why}"
+                named += f" at {name_text(at['path'])}, bytes {ranges_text([at['bytes']])}"
+            yield f"  {name_text(one['group'])}: named by {named}, joined by {why}"
             for at in one["joined_at"]:
-                yield f"    an index page at {at['path']}, bytes {ranges_text([at['bytes']])}"
+                span = ranges_text([at["bytes"]])
+                yield f"    an index page at {name_text(at['path'])}, bytes {span}"
             if one["doubtful"]:
                 yield "    DOUBTFUL: perhaps at wrong offsets (inside a torn wrapper, or cut)"
         for one in row["reencoded"]:
             doubtful = ", DOUBTFUL: no checksum vouches for them" if one["doubtful"] else ""
             offsets = ranges_text([[one["from"], one["to"]]])
-            at = f"the torn batch at byte {one['position']} of {one['path']}"
+            at = f"the torn batch at byte {one['position']} of {name_text(one['path'])}"
             yield f"  written anew: {offsets}, out of {at}{doubtful}"
         for one in row["mended"]:
             fields = ", ".join(
@@ -109,15 +111,16 @@ def _page(content: dict[str, Any]) -> Iterator[str]:
         if row["lost"]:
             yield f"  LOST: {ranges_text(row['lost'])}"
         for one in row["conflicts"]:
-            told = f"{one['from']}-{one['to']} of {', '.join(one['paths'])}"
-            yield f"  CONFLICT: {told}; taken: {one['chosen']}"
+            told = f"{one['from']}-{one['to']} of {', '.join(map(name_text, one['paths']))}"
+            chosen = "none" if one["chosen"] is None else name_text(one["chosen"])
+            yield f"  CONFLICT: {told}; taken: {chosen}"
         for one in row["diverged"]:
-            yield f"  diverged: {one['path']}: {ranges_text(one['offsets'])}"
+            yield f"  diverged: {name_text(one['path'])}: {ranges_text(one['offsets'])}"
     for what in ("sources", "files"):
         yield ""
         yield f"{what.capitalize()} (bytes, SHA-256, path)"
         for one in content[what]:
-            yield f"  {one['size_bytes']:>14,}  {one['sha256']}  {one['path']}"
+            yield f"  {one['size_bytes']:>14,}  {one['sha256']}  {name_text(one['path'])}"
 
 
 def check(manifest: str, directory: str) -> Iterator[Row | KdumpError]:
