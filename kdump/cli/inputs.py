@@ -97,9 +97,10 @@ class _Inputs:
         unpacked = None if _is_known(path) else self._unpacker.view_of(path)
         if unpacked is not None:
             return self._unpacked(path, unpacked)
+        from kdump.stores.quiet import open_quietly
         from kdump.stores.view_store import stat_of
 
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=open_quietly) as file:
             member = stat_of(file)._replace(file=os.path.abspath(path))
         return self._aliased(path, member)
 

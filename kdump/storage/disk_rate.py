@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from kdump.stores.quiet import open_quietly
+
 _PIECES, _PIECE_BYTES = 16, 32 << 20
 _READ_BYTES = 1 << 20
 _SECONDS = 3.0
@@ -63,11 +65,10 @@ def _piece(files: Sequence[tuple[str, int]], at: int) -> tuple[str, int, int]:
 
 def _read(path: str, position: int, size: int) -> tuple[int, float, bool]:
     """Read a piece, and say how much it was, how long it took, and whether the disk was asked."""
-    flags = os.O_RDONLY | os.O_CLOEXEC
     try:
-        descriptor, direct = os.open(path, flags | _DIRECT), bool(_DIRECT)
+        descriptor, direct = open_quietly(path, _DIRECT), bool(_DIRECT)
     except OSError:
-        descriptor, direct = os.open(path, flags), False
+        descriptor, direct = open_quietly(path), False
     try:
         with mmap.mmap(-1, _READ_BYTES) as buffer:
             began, read = time.perf_counter(), 0

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from kdump.errors import PathError, path_errors
 from kdump.record.layout import LOG_OVERHEAD
 from kdump.storage import places
+from kdump.stores.quiet import open_quietly
 
 if TYPE_CHECKING:
     from kdump.stores.store import Status
@@ -40,8 +41,6 @@ _UNREADABLE_ERRORS = frozenset(
 )
 #: Descriptors of files that stay open for a whole run, by path; see `held.py`.
 HELD: dict[str, int] = {}
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-_NO_ACCESS_TIME = getattr(os, "O_NOATIME", 0)  # Linux, and only for the file's owner or root
 
 _KINDS = (
     (stat.S_ISDIR, "is a directory"),
@@ -313,12 +312,7 @@ class Source:
 
 def open_for_reading(path: str) -> int:
     """Open without touching the access time where that is allowed; a FIFO cannot hang us."""
-    if _NO_ACCESS_TIME:
-        try:
-            return os.open(path, _FLAGS | _NO_ACCESS_TIME)
-        except PermissionError:
-            pass
-    return os.open(path, _FLAGS)
+    return open_quietly(path, os.O_NONBLOCK)
 
 
 def _refuse_irregular(path: str, status: os.stat_result | Status) -> None:

@@ -11,10 +11,12 @@ import os
 import shutil
 import stat
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import IO, Any, NamedTuple
 
 from kdump.errors import PathError
+from kdump.stores.quiet import open_quietly
 from kdump.stores.tar import Entry, TarDamage, entries
 from kdump.stores.view_store import TABLE, Member, add_view, known_views, stat_of
 from kdump.stores.xz import MEMORY, XzFile
@@ -27,6 +29,8 @@ _DEEPEST_PATH = 64
 _SMALL, _TIMES = 4 << 30, 1000
 _STREAM = 1 << 40  # bytes of standard input, which is copied as it is
 _BLOCK = 1 << 20
+_TEMPORARY = getattr(os, "O_TMPFILE", 0)
+_LENT = "/proc"  # where the open files of a process have paths
 _HEAD = 512
 _ROOM_LEFT = 1 << 30  # of the temporary directory's file system
 _CENTURIES = range(1 << 33)  # times that a member may have, in seconds
@@ -82,12 +86,14 @@ class Unpacker:
         self._limit = limit or 0
         self._report = report
         self._files = 0
+        self._held: list[int] = []
+        self._nameless = os.sysconf("SC_OPEN_MAX") // 2 if os.path.isdir(_LENT) else 0
         self._total = 0
 
     def view_of(self, path: str) -> Unpacked | None:
         """Say what lies in an archive or a compressed file; None where it is neither."""
         try:
-            with open(path, "rb") as file:
+            with open(path, "rb", opener=open_quietly) as file:
                 kind = kind_of(file.read(_HEAD))
                 if kind is None:
                     return None
@@ -235,7 +241,7 @@ class Unpacker:
             if info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & 1:
                 # Behind the local header, whose lengths of name and extra need not be those of the
                 # directory at the end.
-                with open(path, "rb") as file:
+                with open(path, "rb", opener=open_quietly) as file:
                     file.seek(info.header_offset + 26)
                     name, extra = (int.from_bytes(file.read(2), "little") for _ in range(2))
                     start = info.header_offset + 30 + name + extra
@@ -248,8 +254,16 @@ class Unpacker:
                 return Member(blob, 0, out.tell())
 
     def _new_file(self) -> tuple[str, IO[bytes]]:
+        """Make a file for what is unpacked; it has no name, and a path that this process lends."""
         self._files += 1
-        path = os.path.join(self._directory, f"unpacked-{self._files}")
+        if self._files <= self._nameless:
+            try:
+                held = _without_name(self._directory)
+                self._held.append(held)
+                return f"{_LENT}/{os.getpid()}/fd/{held}", os.fdopen(os.dup(held), "wb")
+            except OSError:  # no such files there, or too many: a name in a directory of our own
+                self._nameless = 0
+        path = os.path.join(self._directory, f"unpacked-{os.urandom(8).hex()}")
         return path, open(path, "xb")
 
     def _copy(self, file: IO[bytes], out: IO[bytes], what: str) -> None:
@@ -292,6 +306,20 @@ def _beyond(name: str) -> str | None:
     return None
 
 
+def _without_name(directory: str) -> int:
+    """Make a file that no directory lists; it goes with the last who has it open."""
+    mode = os.O_RDWR | os.O_CLOEXEC
+    try:
+        if _TEMPORARY:
+            return os.open(directory, mode | _TEMPORARY, 0o600)
+    except OSError:  # not every file system has such files
+        pass
+    path = os.path.join(directory, f"unpacked-{os.urandom(8).hex()}")
+    held = os.open(path, mode | os.O_CREAT | os.O_EXCL, 0o600)
+    os.unlink(path)
+    return held
+
+
 def _inside(name: str) -> str | None:
     """Return a member's name as a path in the archive; None where it leads out of it."""
     if _beyond(name) is not None:
@@ -302,7 +330,7 @@ def _inside(name: str) -> str | None:
 
 def _bound_dictionary(path: str, info: zipfile.ZipInfo) -> None:
     """Refuse a member compressed by LZMA whose dictionary takes too much memory."""
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=open_quietly) as file:
         file.seek(info.header_offset + 26)
         name, extra = (int.from_bytes(file.read(2), "little") for _ in range(2))
         # Behind the local header: version, size of the properties, one byte, the dictionary's size.
@@ -327,26 +355,33 @@ def _noted(members: dict[str, Member], left_out: int, notes: list[str]) -> dict[
     return members
 
 
-def _opened(path: str, kind: str) -> Any:
+@contextmanager
+def _opened(path: str, kind: str) -> Iterator[Any]:
     """Open a compressed file for reading what it holds."""
+    with open(path, "rb", opener=open_quietly) as packed, _plain(packed, kind) as file:
+        yield file
+
+
+def _plain(packed: IO[bytes], kind: str) -> Any:
     if kind == "gzip":
         import gzip
 
-        return gzip.open(path)
+        return gzip.open(packed)
     if kind == "bzip2":
         import bz2
 
-        return bz2.open(path)
+        return bz2.open(packed)
     if kind == "xz":
-        return XzFile(open(path, "rb"))
+        return XzFile(packed)
     if kind == "lz4":
         import lz4.frame
 
-        return lz4.frame.open(path)
+        return lz4.frame.open(packed)
     import zstandard
 
-    file = open(path, "rb")  # noqa: SIM115
-    return zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True, closefd=True)
+    return zstandard.ZstdDecompressor().stream_reader(
+        packed, read_across_frames=True, closefd=False
+    )
 
 
 def _is_of_a_library(error: Exception) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import IO, Any, NamedTuple
 
 from kdump.errors import StoreError
+from kdump.stores.quiet import open_quietly
 from kdump.stores.store import Status
 
 SCHEME = "archive"
@@ -133,7 +134,7 @@ class MemberFile:
 
     def __init__(self, member: Member) -> None:
         self._start = member.start
-        self._descriptor = os.open(member.file, os.O_RDONLY | os.O_CLOEXEC)
+        self._descriptor = open_quietly(member.file)
         self.size = member.size
 
     def read_at(self, position: int, size: int) -> bytes:
