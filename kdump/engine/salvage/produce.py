@@ -284,6 +284,7 @@ def _prepare(opened: Opened, state: State | None) -> _Prepared:
         if opened.options.to_offset is None:
             visible.watch(taken)
     row = row_of(opened, merged, found)
+    visible.lost = merged.lost
     if opened.options.to_offset is not None:
         for taken in opened.merge(to_end=True).batches():
             visible.watch(taken)
@@ -363,6 +364,11 @@ class _Production:
                 self.count += len(some)
             return
         means = self._means
+        if self._is_less:  # which records are missing nothing tells, so none is sent
+            arrived = means.state.partitions.get(self.name, Arrived(0))
+            self.start, self.count, self.is_short = arrived.start, arrived.records_count, True
+            self.found_count = self.count
+            return
         tail = self._begin()
         for some in self._visible.records():
             self._map(some)
@@ -371,7 +377,7 @@ class _Production:
                 self._compare(some.pop(0), back)
             if some:
                 self._send(some)
-        self.is_short = self._is_less or (
+        self.is_short = (
             self._visible.passed_count < self._batches_count
             or self.count < self._known.records_count
         )

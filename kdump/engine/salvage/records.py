@@ -6,6 +6,7 @@ and then for the records. What nobody ended is left out as what was aborted, and
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ from kdump.storage.names import OFFSET_MAX
 from kdump.storage.transaction_index import VERSION, AbortedTransaction
 
 if TYPE_CHECKING:
-    from kdump.engine.salvage.merge import Taken
+    from kdump.engine.salvage.merge import Merge, Ranges, Taken
     from kdump.engine.salvage.partition import Opened
 
 Offered = list[tuple[int, SentRecord]]
@@ -42,6 +43,7 @@ class Visible:
     def __init__(self, opened: Opened) -> None:
         self.aborted_count = self.open_count = self.control_count = 0
         self.passed_count = 0  # records of all batches, whatever became of them
+        self.lost: Ranges = []  # what the copies lacked when the log was watched
         self._total = 0
         self._of_open: dict[int, int] = {}  # records of transactions without an end, by producer
         self._opened = opened
@@ -92,7 +94,7 @@ class Visible:
         )
 
     def records(self) -> Iterator[Offered]:
-        """Yield the records in the order of their offsets, some at a time."""
+        """Yield the records in the order of their offsets, some at a time, up to a new hole."""
         self.aborted_count = self.open_count = self.control_count = self.passed_count = 0
         open_from = self._states.open
         if self._states.overflowed:
@@ -103,7 +105,10 @@ class Visible:
             for producer_id, first in open_from.items()
         ]
         hidden = AbortFilter([*self._aborted, *unended])
-        for taken in self._opened.merge().batches():
+        merged = self._opened.merge()
+        for taken in merged.batches():
+            if self._has_new_hole(merged):
+                return  # what comes behind it would arrive in the place of what is missing
             run, count = self._run(taken), taken.contents.records_count
             is_hidden = hidden.skips(run, 0)
             self.passed_count += count
@@ -115,6 +120,14 @@ class Visible:
                 self.open_count += count
             else:
                 self.aborted_count += count
+
+    def _has_new_hole(self, merged: Merge) -> bool:
+        """Whether offsets are lost that the copies had when the log was watched."""
+        if not merged.lost:
+            return False
+        first, last = merged.lost[-1]
+        at = bisect_right(self.lost, first, key=lambda each: each[0])
+        return not at or last > self.lost[at - 1][1]
 
     def _wanted(self, run: Run, taken: Taken, low: int, high: int) -> Iterator[Offered]:
         for piece in read_batch(run.data, 0, run.batches, 0, limit=self._limit):

@@ -142,6 +142,28 @@ def test_a_log_that_shrinks_leaves_its_partition_undone(bench: Bench, tmp_path: 
     assert not bench.run(one).errors
 
 
+def test_what_follows_a_new_hole_is_not_sent(bench: Bench, tmp_path: Path) -> None:
+    one = replica(tmp_path, "one", LOG)
+    log = one / "orders-0" / f"{0:020}.log"
+    whole = log.read_bytes()
+
+    def wound() -> None:
+        hurt = bytearray(whole)
+        hurt[len(data_of(LOG[:5])) + 70] ^= 1  # a batch in the middle, as on a dying disk
+        log.write_bytes(hurt)
+
+    bench.cluster.before_send = wound
+    for _ in range(2):
+        outcome = bench.run(one)
+        assert [each.code for each in outcome.findings] == ["produced-short"]
+        assert len(bench.cluster.logs["orders", 0]) == 25
+    bench.cluster.before_send = lambda: None
+    log.write_bytes(whole)
+    assert not bench.run(one).errors
+    keys = [record.key for record in bench.cluster.logs["orders", 0]]
+    assert keys == [b"k%d" % number for number in range(50)]
+
+
 def test_copies_that_are_gone_are_missed_for_good(bench: Bench, tmp_path: Path) -> None:
     one = two(tmp_path)
 
