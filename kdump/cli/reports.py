@@ -209,7 +209,8 @@ class SalvageReport(Report):
                 self.messages.line(f"  {item.fields['command']}")
             return not self._is_table
         if isinstance(item, Row) and item.row == "group-offsets":
-            self.messages.line(_applied_words(item.fields))
+            if not self.quiet:
+                self.messages.line(_applied_words(item.fields))
             return not self._is_table
         if isinstance(item, Finding) and item.code == "produced-short":
             self._is_short = True

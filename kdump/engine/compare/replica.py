@@ -58,7 +58,8 @@ class Replica:
 
     `start` is its log start offset; `end` is known when it was read. `cleaned_to` is the offset
     below which its broker compacted it: 0 for not at all, None where that is not on disk.
-    `claims` are offsets that the log must once have reached, by what says so.
+    `claims` are offsets that the log must once have reached, by what says so. `gone` are logs that
+    were listed and were not there any more.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Replica:
         self.cleaned_to = self._cleaned_to(directory)
         self.claims = self._claims(directory)
         self.end = bases[-1] if bases else self.start
+        self.gone: list[str] = []
         self._source: Source | None = None
         self.ahead = Ahead(limit)
         self.epochs = Epochs()
@@ -140,6 +142,7 @@ class Replica:
                 if places.lexists(path):
                     raise
                 # Retention took it meanwhile, from the front of the log.
+                self.gone.append(path)
                 self.start = max(self.start, self.end if following is None else following)
 
     def _segment(

@@ -259,6 +259,7 @@ class Copy:
         self.rank = 0
         self._pace = pace
         self.left_out: list[Finding] = []  # files that no result gets
+        self.gone: list[str] = []  # logs that were deleted since, as the last reading found
         self.topic_id, self.bases = self._opened()
         self.replica = self._replica()
         self.written_epochs = self.replica.written_epochs
@@ -342,7 +343,9 @@ class Copy:
         segment, is_clean, tail, self.tail_first = self.start, True, None, None
         self.torn, self._tearing, self._inside, self.holes = [], [], -1, {}
         self.unused = []
-        for item in self._replica().blocks():
+        replica = self._replica()
+        self.gone = replica.gone
+        for item in replica.blocks():
             if not isinstance(item, Block):
                 self.unused.append(item)
                 self._tear(item, last, is_clean=is_clean)

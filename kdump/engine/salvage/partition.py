@@ -14,7 +14,7 @@ from kdump.engine.salvage.mending import mend_batches
 from kdump.engine.salvage.merge import Merge, Ranges, Taken, add_range
 from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.work.pace import Pace, Progress
-from kdump.errors import Refused
+from kdump.errors import PathError, Refused
 from kdump.findings.rows import Row
 
 if TYPE_CHECKING:
@@ -37,6 +37,12 @@ class Opened(NamedTuple):
             copy.diverged = []
         options = self.options._replace(to_offset=None) if to_end else self.options
         return Merge(self.copies, self.history, options)
+
+    def refuse_gone(self) -> None:
+        """Raise where a log that was planned was deleted before it was read."""
+        for copy in self.copies:
+            for path in copy.gone:
+                raise PathError(path, "was deleted before it was read")
 
     def close(self) -> None:
         """Give back the files of the copies."""
@@ -63,11 +69,14 @@ def open_copies(
         topic_id = _topic_id(item, copies, options)
         survey(copies)
         topic = options.names.get(item.topic or "", item.topic)
-        return Opened(item, topic, copies, settle(copies, options.prefer), topic_id, options)
+        history = settle(copies, options.prefer)
+        opened = Opened(item, topic, copies, history, topic_id, options)
+        opened.refuse_gone()
     except BaseException:
         for copy in copies:
             copy.close()
         raise
+    return opened
 
 
 def _topic_id(item: Item, copies: list[Copy], options: SalvageOptions) -> str | None:

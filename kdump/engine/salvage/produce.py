@@ -33,7 +33,7 @@ from kdump.engine.salvage.state import GROUPS_ENDING, Arrived, OffsetMap, State
 from kdump.engine.salvage.steps import create_steps, restore_steps
 from kdump.engine.salvage.targets import Missing, Target, targets_of
 from kdump.engine.work.pace import Progress, Throttle
-from kdump.errors import KdumpError, PathError, Refused
+from kdump.errors import KdumpError, PathError, Refused, unforeseen
 from kdump.findings.code import Severity
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Row
@@ -61,6 +61,7 @@ class _Prepared(NamedTuple):
     opened: Opened
     visible: Visible
     row: Row
+    name: str
     planned_count: int  # the most records that were ever to be produced
 
 
@@ -117,8 +118,11 @@ def produce(
         prepared = []
         for one in sources:
             progress.at = [one.item.path]
-            opened = open_copies(one.item, options, progress, one.copies)
-            prepared.append(_prepare(opened, state))
+            try:
+                opened = open_copies(one.item, options, progress, one.copies)
+                prepared.append(_prepare(opened, state))
+            except Exception as error:
+                yield _of_partition(error, one)
         if state is None:
             for each in prepared:
                 yield _told(each, _Production(each, targets[str(each.opened.topic)], None, {}))
@@ -129,16 +133,15 @@ def produce(
         means = _Means(cluster, _Senders(cluster, progress), state, offset_map, throttle, progress)
         stack.callback(means.senders.close)
         commits = _by_partition(former)
+        by_name = {one.name: one for one in sources}
         plan: list[Translated] = []
         for each in prepared:
             progress.at = [each.opened.item.path]
             target = targets[str(each.opened.topic)]
             try:
                 row, more = _persist(each, target, means, commits)
-            except PathError as error:
-                if isinstance(error, Refused):
-                    raise
-                yield error
+            except Exception as error:
+                yield _of_partition(error, by_name[each.name])
                 continue
             yield row
             if (short := _shortfall(row, each)) is not None:
@@ -154,6 +157,14 @@ def produce(
         yield from _unfinished(state)
         if not state.unfinished():
             yield from restore_steps(state.afterwards)
+
+
+def _of_partition(error: Exception, one: _Source) -> KdumpError | Finding:
+    """What of an error concerns one partition alone; raise it where it stops all of them."""
+    is_of_all = isinstance(error, Refused) or not isinstance(error, PathError)
+    if isinstance(error, BrokenPipeError) or (isinstance(error, KdumpError) and is_of_all):
+        raise error
+    return unforeseen(one.item.path, error, topic=one.topic, partition=one.item.partition)
 
 
 def _close(copies: list[Copy]) -> None:
@@ -283,6 +294,7 @@ def _prepare(opened: Opened, state: State | None) -> _Prepared:
         found.take(taken)
         if opened.options.to_offset is None:
             visible.watch(taken)
+    opened.refuse_gone()
     row = row_of(opened, merged, found)
     visible.lost = merged.lost
     if opened.options.to_offset is not None:
@@ -298,7 +310,7 @@ def _prepare(opened: Opened, state: State | None) -> _Prepared:
     planned = visible.planned_count
     if state is not None:
         planned = state.plan(name, planned, [copy.path for copy in opened.copies])
-    return _Prepared(opened, visible, row, planned)
+    return _Prepared(opened, visible, row, name, planned)
 
 
 class _Senders:

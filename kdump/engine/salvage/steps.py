@@ -55,7 +55,8 @@ def keep_steps(items: Iterable[Item], options: SalvageOptions) -> Iterator[Row]:
     for item in items:
         for copy in item.copies:
             if copy.retirement is Retirement.DELETE and not places.is_uri(copy.directory):
-                found[os.path.dirname(os.path.abspath(copy.directory))][copy.directory] = copy
+                path = os.path.abspath(copy.directory)
+                found[os.path.dirname(path)][path] = copy
     for data_directory, copies in found.items():
         if not os.path.lexists(os.path.join(data_directory, names.LOCK)):
             continue  # no broker ever worked on it

@@ -19,6 +19,7 @@ from salvaging import data_of
 from kdump.client.cluster import TopicFacts
 from kdump.client.group_offsets import Place
 from kdump.engine.salvage import produce as module
+from kdump.engine.salvage.copies import Item
 from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.salvage.run import salvage
 from kdump.errors import KdumpError, Refused
@@ -40,7 +41,7 @@ class Bench:
 
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.path = path
-        self.cluster = FakeCluster({"orders": TopicFacts(2, SETTINGS, NEW_ID)})
+        self.cluster = FakeCluster({"orders": TopicFacts(3, SETTINGS, NEW_ID)})
         monkeypatch.setattr(module, "Cluster", self.cluster)
         monkeypatch.setattr(module, "GroupOffsets", FakeGroups)
 
@@ -118,6 +119,25 @@ def test_what_cannot_be_kept_open_is_named_and_missed(
     assert error.status == 1
     assert "orders-1: 50 of 50 records have not arrived" in str(error)
     assert bench.state["partitions"]["orders-1"]["is_done"] is False
+
+
+def test_what_goes_between_planning_and_reading_stops_its_partition_alone(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held, "_room_for", lambda _: 0)
+    one = two(tmp_path)
+    (one / "orders-2").mkdir()
+    opened = module.open_copies
+
+    def late(item: Item, *more: Any) -> Any:
+        shutil.rmtree(one / "orders-1", ignore_errors=True)
+        return opened(item, *more)
+
+    monkeypatch.setattr(module, "open_copies", late)
+    outcome = bench.run(one)
+    (error,) = outcome.errors
+    assert (error.status, str(error)[-27:]) == (1, "was deleted before it was read"[-27:])
+    assert [row["partition"] for row in outcome.fields("salvaged")] == [0, 2]
 
 
 def test_a_log_that_shrinks_leaves_its_partition_undone(bench: Bench, tmp_path: Path) -> None:
