@@ -294,7 +294,12 @@ class Sender:
 
     def _wait(self, seconds: float) -> None:
         """Hear what has arrived; raise where nothing does any more."""
-        self._producer.poll(seconds)
+        import confluent_kafka
+
+        try:
+            self._producer.poll(seconds)
+        except confluent_kafka.KafkaException as error:  # one that ends the producer
+            self._failed = words(error)
         self._tick()
         if self._failed is not None:
             raise Lost(f"a record did not arrive: {self._failed}")

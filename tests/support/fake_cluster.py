@@ -18,6 +18,7 @@ class FakeCluster:
         self.topics = dict(topics)
         self.logs: dict[Place_, list[SentRecord]] = {}
         self.committed: dict[Place, int] = {}
+        self.limits: set[int] = set()  # of the senders, in bytes
         self.before_send: Callable[[], None] = lambda: None
 
     def __call__(self, *_: object) -> "FakeCluster":
@@ -47,7 +48,8 @@ class FakeCluster:
         log = self.logs.get((topic, partition), [])
         return iter(list(enumerate(log))[start:end])
 
-    def sender(self, *_: object) -> "FakeCluster":
+    def sender(self, max_bytes: int, _: object) -> "FakeCluster":
+        self.limits.add(max_bytes)
         return self
 
     def send(

@@ -14,17 +14,23 @@ if TYPE_CHECKING:
     from kdump.engine.salvage.copies import Item
 
 _BATCH_BYTES = 61 + 40  # around one record, however long its lengths are written
+#: Settings that bound a batch; the last is only of clusters that are tested.
+_LIMITS = ("max.message.bytes", "segment.bytes", "internal.segment.bytes")
 _DEFAULT_MAX_BYTES = 1_048_588
 #: Settings by which a broker refuses or soon deletes what is older, in milliseconds.
 _AGES = ("retention.ms", "message.timestamp.before.max.ms", "message.timestamp.difference.max.ms")
 
 
 class Target(NamedTuple):
-    """A topic of the cluster, and what it takes; `oldest` has settings with the time they allow."""
+    """A topic of the cluster, and what it takes; `oldest` has settings with the time they allow.
+
+    `limit` is the setting that bounds a batch to `max_bytes`: no batch is larger than a segment.
+    """
 
     topic: str
     brokers: str
     max_bytes: int
+    limit: str
     keeps_times: bool
     oldest: tuple[tuple[str, int], ...]
     topic_id: str | None
@@ -36,7 +42,7 @@ class Target(NamedTuple):
                 path,
                 f"the record at offset {offset} has {size_bytes:,} bytes, and {self.topic} takes "
                 f"batches of {self.max_bytes:,}; "
-                + self._command(f"max.message.bytes={size_bytes + _BATCH_BYTES}"),
+                + self._command(f"{self.limit}={size_bytes + _BATCH_BYTES}"),
             )
         if not self.keeps_times:
             return
@@ -106,10 +112,14 @@ def _target(topic: str, brokers: str, facts: TopicFacts) -> Target:
         deletes = "delete" in settings.get("cleanup.policy", "delete")
         if 0 <= age < now_ms and (deletes or name != "retention.ms"):
             oldest.append((name, now_ms - age))
+    limits = {name: int(settings[name]) for name in _LIMITS if name in settings}
+    limits.setdefault(_LIMITS[0], _DEFAULT_MAX_BYTES)
+    limit = min(limits, key=lambda name: limits[name])
     return Target(
         topic,
         brokers,
-        int(settings.get("max.message.bytes", _DEFAULT_MAX_BYTES)),
+        limits[limit],
+        limit,
         settings.get("message.timestamp.type") != "LogAppendTime",
         tuple(oldest),
         facts.topic_id,

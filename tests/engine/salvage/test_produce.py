@@ -366,6 +366,16 @@ def test_settings_out_of_files_of_zookeeper(bench: Bench, tmp_path: Path) -> Non
     )
 
 
+def test_no_batch_is_larger_than_a_segment(bench: Bench, tmp_path: Path) -> None:
+    settings = {**SETTINGS, "max.message.bytes": "900000", "segment.bytes": "1000"}
+    bench.cluster.topics["orders"] = TopicFacts(1, settings, NEW_ID)
+    small, large = batches(0, 10)
+    items = (large.items[0]._replace(value=bytes(950)), *large.items[1:])
+    outcome = bench.run(replica(tmp_path, "one", [small, large._replace(items=items)]))
+    assert bench.cluster.limits == {1000}
+    assert "--add-config segment.bytes=" in str(outcome.errors[0])
+
+
 # Offsets of groups -------------------------------------------------------------------------------
 
 
