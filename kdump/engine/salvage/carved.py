@@ -108,6 +108,7 @@ class _Pieces(Replica):
         self.path = found.path
         self.segments = [LogSegment(found.extents[0].first)]
         self.written_epochs = []
+        self.gone = []
         self.high_watermark = None
         self.claims = {}
         self.cleaned_to = 0
