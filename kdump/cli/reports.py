@@ -188,8 +188,12 @@ def _files(count: int) -> str:
 class SalvageReport(Report):
     """Says at the end what to type next: how to build it, and how to bring it into a cluster."""
 
-    def __init__(self, options: SalvageOptions, *, is_check: bool) -> None:
+    def __init__(
+        self, options: SalvageOptions, *, is_check: bool, propose_map: str | None = None
+    ) -> None:
         self._options = options
+        self._propose_map = propose_map
+        self._carved: dict[str, tuple[str, dict[str, Any]]] = {}
         self._is_check = is_check
         self._partitions: list[str] = []
         self._conflicts = 0
@@ -220,12 +224,21 @@ class SalvageReport(Report):
             self._conflicts += sum(one["chosen"] is None for one in conflicts)
             carved: Any = item.fields["carved"]
             self._unnamed += [one["group"] for one in carved if one["named_by"] is None]
+            for one in carved:
+                self._carved[one["group"]] = self._partitions[-1], one
         return True
 
     def status(self, reached: int) -> int:
         """Say what comes next. A run that is not finished is no matter of findings alone."""
         if self._is_short and reached == status.FINDINGS:
             reached = status.NOT_DONE
+        if self._propose_map is not None:
+            from kdump.output.proposed_map import map_text
+            from kdump.output.target import write_whole
+
+            write_whole(self._propose_map, [map_text(self._carved)], "--propose-map")
+            groups = counted(len(self._carved), "group")
+            self.messages.line(f"kdump: wrote {self._propose_map}, {groups}")
         if self._is_check or self.quiet or not self._partitions or not is_terminal(sys.stderr):
             return reached
         if self._unnamed:

@@ -75,6 +75,12 @@ _BROKER = under("For which broker")
     type=FILE_PATH,
     help="New names of topics: lines OLD,NEW. Of what was carved: carved-1,TOPIC-PARTITION.",
 )
+@_TAKEN(
+    "--propose-map",
+    metavar="FILE",
+    type=FILE_PATH,
+    help="With --carve: write FILE for --topic-map, to be edited: what names in the images say.",
+)
 @_TAKEN("--keep-offsets", help="Keep offsets as they are and gaps as gaps, as --out always does.")
 @_TAKEN("--topic-id", metavar="ID", help="The id of the topic. Default: that of the copies.")
 @_CLUSTER(
@@ -108,6 +114,7 @@ def salvage(
     *,
     manifest: str | None,
     topic_map: str | None,
+    propose_map: str | None,
     client_properties: str | None,
     keep_offsets: bool,
     engine: Engine,
@@ -160,6 +167,7 @@ def salvage(
     from kdump.engine.salvage.run import salvage as items
     from kdump.engine.work.pace import Progress
     from kdump.output.progress import PlannedTally
+    from kdump.output.target import prepare_output
     from kdump.storage.properties import is_topic_id
 
     with wrong_usage():
@@ -185,6 +193,8 @@ def salvage(
             raise UsageError("--keep-offsets goes with --out: a cluster gives offsets anew")
         if manifest is not None and (out or produce or len(paths) != 1):
             raise UsageError("--check takes one data directory, and no --out or --produce")
+        if propose_map is not None and not asked["carve"]:
+            raise UsageError("--propose-map goes with --carve")
         if topic_id is not None and not is_topic_id(topic_id):
             raise UsageError(f"--topic-id {topic_id} is no id of a topic: 22 characters")
         for path in (*paths, out or ""):
@@ -201,7 +211,10 @@ def salvage(
         asked["resume"] = default_state(paths, asked)
     options = SalvageOptions(**asked, command=("kdump", *sys.argv[1:]))
     progress = Progress()
-    report = SalvageReport(options, is_check=manifest is not None)
+    report = SalvageReport(options, is_check=manifest is not None, propose_map=propose_map)
+    if propose_map is not None:
+        with wrong_usage():
+            prepare_output(propose_map, paths, "--propose-map", force=writing.force)
     results = Results(writing, inputs=paths, report=report, tally=PlannedTally(progress))
     if manifest is not None:
         return results.take(check(manifest, paths[0]))

@@ -10,21 +10,32 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Set
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from functools import reduce
 from itertools import accumulate
+from operator import or_
 from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.engine.compare.replica import Block, Replica, UnusableRange
 from kdump.engine.reading.background_source import BackgroundSource
 from kdump.engine.salvage.carved_joins import At, Group, Joins
-from kdump.engine.salvage.carved_records import internal_topic
+from kdump.engine.salvage.carved_names import (
+    Directory,
+    Proposal,
+    directories_of,
+    propose,
+    starts_of,
+)
+from kdump.engine.salvage.carved_records import internal_topic, sampled_keys
 from kdump.engine.salvage.carving import Carved, Extent, Piece, carve
 from kdump.engine.salvage.copies import Batch, Copy, Found, Groups
 from kdump.errors import PathError
 from kdump.findings.rows import Place, Row
+from kdump.kernels.members import codec_name
 from kdump.record.frames import Gap
+from kdump.record.layout import CODEC_MASK
 from kdump.storage import names
 from kdump.storage.local_log import LogSegment
 from kdump.storage.raw_image import RawImage
@@ -51,6 +62,7 @@ class CarvedFound(Found):
     joined_by: tuple[str, ...]
     joined_at: tuple[At, ...]  # pages of indexes that join it
     is_doubtful: bool
+    facts: Mapping[str, object] = field(default_factory=dict)  # what tells a person whose it is
 
     def files(self) -> list[str]:
         """Return the image."""
@@ -206,6 +218,7 @@ class Carving:
         by_extent = {id(extent): group for group in self._groups for extent in group.extents}
         of_copies = self._known_from(copies, by_extent)
         of_checkpoints = self._said()
+        proposals = propose(self._groups, self._directories())
         for number, group in enumerate(self._groups, 1):
             word = f"carved-{number}"
             named_at: At | None = None
@@ -219,6 +232,7 @@ class Carving:
                 (topic, partition), named_by = internal, BY_RECORDS
             else:
                 (topic, partition), named_by = (word, 0), None
+            facts = self._facts(group, proposals.get(number - 1))
             if not selection.admits(topic, partition):
                 continue
             for layer in group.layers():
@@ -235,7 +249,36 @@ class Carving:
                     tuple(group.joined_by),
                     tuple(group.pages),
                     group.is_doubtful,
+                    facts,
                 )
+
+    def _directories(self) -> list[Directory]:
+        """What directory blocks and checkpoints say of where the logs of a partition end."""
+        blocks = [block for image in self._images for block in image.directories]
+        found = {one.name: one for one in directories_of(blocks)}
+        for image in self._images:
+            for (topic, partition), offsets in image.said.items():
+                name = names.directory_name(topic, partition)
+                old = found.get(name, Directory(name, frozenset(), frozenset()))
+                found[name] = old._replace(snapshots=old.snapshots | offsets.keys())
+        return [found[name] for name in sorted(found)]
+
+    def _facts(self, group: Group, proposal: Proposal | None) -> dict[str, object]:
+        """What tells a person whose a group may be."""
+        extents = group.extents
+        codecs = reduce(or_, (one.codecs for one in extents), 0)
+        times = [time_ms for one in extents for time_ms in (one.first_ms, one.last_ms)]
+        times = [time_ms for time_ms in times if time_ms >= 0]
+        return {
+            "codecs": [codec_name(at) for at in range(CODEC_MASK + 1) if codecs >> at & 1],
+            "first_timestamp_ms": min(times, default=None),
+            "last_timestamp_ms": max(times, default=None),
+            "size_bytes": sum(one.size_bytes for one in extents),
+            "segments": starts_of(group),
+            "keys": sampled_keys(extents[0], self._options.decompress_limit),
+            "proposed": [] if proposal is None else list(proposal.names),
+            "proposed_by": None if proposal is None else proposal.why,
+        }
 
     def _asked(self, word: str, group: Group) -> Name:
         asked = names.parse_directory(self._options.names[word])

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _LOOKED_AT = 200  # records
 _PARTITIONS = 50  # of coordinators' topics, unless a cluster was set up otherwise (G1)
+_KEYS, _KEY_BYTES = 3, 60
 _AGREEING = 3  # so many names that lead to one of these partitions show that it was not
 #: Topics of coordinators, and the member of their keys that a partition is chosen by.
 _COORDINATORS = {"__consumer_offsets": "group", "__transaction_state": "transactionalId"}
@@ -40,6 +41,17 @@ def internal_topic(extent: Extent, limit: int) -> tuple[str, int] | None:
         if None not in told and len(told) >= _AGREEING and len(found) == 1:
             return topic, found.pop()
     return None
+
+
+def sampled_keys(extent: Extent, limit: int) -> list[str]:
+    """Give some different keys of the first records, as text and in short."""
+    found: dict[str, None] = {}
+    for _, (key, _value) in zip(range(_LOOKED_AT), _pairs(extent, limit), strict=False):
+        if key is not None:
+            found.setdefault(key[:_KEY_BYTES].decode("utf-8", "backslashreplace"))
+        if len(found) == _KEYS:
+            break
+    return list(found)
 
 
 def _name(topic: str, member: str, key: bytes | None) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,8 +20,15 @@ from kdump.kernels.members import sequence_at
 from kdump.record.batch import read_batch
 from kdump.record.control import SNAPSHOT_HEADER, control_type
 from kdump.record.frames import Run
+from kdump.record.layout import CODEC_MASK
 from kdump.storage import checkpoints
-from kdump.storage.names import DirectoryName
+from kdump.storage.directory_blocks import (
+    BLOCK,
+    DirectoryBlock,
+    may_be_directory,
+    read_block,
+)
+from kdump.storage.names import DIGITS, DirectoryName
 from kdump.storage.properties import parse_partition_metadata
 from kdump.storage.raw_image import RawImage
 from kdump.storage.source import Source
@@ -42,6 +50,7 @@ _SAMPLES_KEPT = 4096  # of an extent, about
 _CHECKPOINT = re.compile(rb"0\r?\n[1-9][0-9]{0,5}\r?\n")
 _PARTITION_METADATA = re.compile(rb"version: \d\n")
 _METADATA_BYTES = 64
+_LOG_NAME, _CHECKPOINT_NAME = b".log", b"-offset-checkpoint"
 
 #: How much of an extent, at either end, is held against index pages.
 ENDS_BYTES = 1 << 16
@@ -63,6 +72,7 @@ class Extent:
     `heads` and `tails`: of producers met at its start and end the first and last sequence numbers.
     `torn`: the header right behind it, of a batch whose checksum is wrong. `sample`: what tells
     some of its batches from others. `late`: where a batch of it begins, not far from its end.
+    `first_ms`, `last_ms`: the least and the greatest of its batches' largest timestamps, -1: none.
     """
 
     path: str
@@ -81,6 +91,9 @@ class Extent:
     is_snapshot: bool = False  # of the metadata of a cluster, which is written like a log
     sample: list[int] = field(default_factory=list)
     late: int = 0
+    codecs: int = 0  # a bit for each
+    first_ms: int = -1
+    last_ms: int = -1
 
     @property
     def position(self) -> int:
@@ -107,7 +120,8 @@ class Carved(NamedTuple):
 
     `torn` are headers of batches whose checksum is wrong. `said` are offsets of partitions, with
     the checkpoint that each stands in; `topic_ids` are those of `partition.metadata` files;
-    `index_pages` are pieces of offset indexes.
+    `index_pages` are pieces of offset indexes, `directories` blocks of the file system that have
+    names of a broker's files.
     """
 
     path: str
@@ -117,6 +131,7 @@ class Carved(NamedTuple):
     said: dict[tuple[str, int], dict[int, Piece]]
     topic_ids: list[tuple[str, Piece]]
     index_pages: list[Piece]
+    directories: tuple[DirectoryBlock, ...] = ()
 
 
 def carve(path: str, pace: Pace, limit: int) -> Carved:
@@ -142,6 +157,7 @@ def carve(path: str, pace: Pace, limit: int) -> Carved:
             source.said(),
             source.topic_ids(),
             source.index_pages,
+            tuple(source.directories()),
         )
 
 
@@ -151,6 +167,7 @@ class SeenSource(BackgroundSource):
     def __init__(self, path: str, pace: Pace) -> None:
         self._texts: dict[int, None] = {}
         self._metadata: dict[int, None] = {}
+        self._blocks: dict[int, None] = {}
         self.index_pages: list[Piece] = []
         super().__init__(path, pace)
 
@@ -177,6 +194,29 @@ class SeenSource(BackgroundSource):
                 at = starts.find(letter, at + 1)
         for at in kernels.index_sectors(data, 0, SECTOR):
             self._index_sector(position + at)
+        self._look_for_names(bytes(data), position)
+
+    def _look_for_names(self, data: bytes, position: int) -> None:
+        """Take note of the blocks that begin like a directory's, or have a name of a broker's."""
+        for at in range(-position % BLOCK, len(data) - BLOCK + 1, BLOCK):
+            if len(self._blocks) < _TEXTS_KEPT and may_be_directory(data, at):
+                self._blocks[position + at] = None
+        for word in (_LOG_NAME, _CHECKPOINT_NAME):
+            at = data.find(word)
+            while at >= 0 and len(self._blocks) < _TEXTS_KEPT:
+                behind = at + 1
+                if word is _CHECKPOINT_NAME or data[max(at - DIGITS, 0) : at].isdigit():
+                    block = (position + at) // BLOCK * BLOCK
+                    self._blocks[block] = None
+                    behind = block + BLOCK - position
+                at = data.find(word, behind)
+
+    def directories(self) -> Iterator[DirectoryBlock]:
+        """Read the directory blocks that were met."""
+        for position in self._blocks:
+            found = read_block(Source.read(self, position, BLOCK))
+            if found is not None:
+                yield found
 
     def _index_sector(self, at: int) -> None:
         pages = self.index_pages
@@ -277,6 +317,7 @@ class _Extents:
         end = stop - 1
         extent.batches += stop - start
         extent.last = batches.last_offset(end)
+        _note_facts(extent, batches, start, stop)
         extent.has_wrappers |= bool(batches.flags & c.WRAPPER)
         extent.pieces[-1] = extent.pieces[-1]._replace(end=batches.end_position(end))
         extent.epochs = extent.epochs[0], epoch_of(batches, end)
@@ -328,6 +369,16 @@ class _Extents:
             and extent.layout == torn.layout
             and extent.position % SECTOR != 0
         )
+
+
+def _note_facts(extent: Extent, batches: RecordBatches, start: int, stop: int) -> None:
+    """Take note of the codecs and the times of some rows."""
+    for attributes in set(batches.all_attributes[start:stop]):
+        extent.codecs |= 1 << (attributes & CODEC_MASK)
+    times = [time_ms for time_ms in batches.max_timestamps[start:stop] if time_ms >= 0]
+    if times:
+        extent.last_ms = max(*times, extent.last_ms)
+        extent.first_ms = min(*times, extent.first_ms if extent.first_ms >= 0 else extent.last_ms)
 
 
 def identity(batches: RecordBatches, row: int) -> int:

@@ -236,6 +236,7 @@ def _groups_of(copies: list[Copy]) -> list[dict[str, object]]:
             "joined_by": list(one.joined_by),
             "joined_at": [_place(*page) for page in one.joined_at],
             "doubtful": one.is_doubtful,
+            **one.facts,
         }
         for group, one in sorted(found.items(), key=lambda each: int(each[0][7:]))
     ]
