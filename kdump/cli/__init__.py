@@ -83,7 +83,7 @@ class LazyGroup(click.Group):
         except KdumpError as error:
             tell(f"kdump: {error}")
             raise SystemExit(error.status) from None
-        except OSError:
+        except (OSError, click.exceptions.Exit):  # the latter ends a run as it should, after --help
             raise
         except Exception as error:
             tell(f"kdump: {_internal_error(error)}")

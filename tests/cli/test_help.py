@@ -31,7 +31,9 @@ def test_commands_stand_under_what_they_are_for() -> None:
 
 @pytest.mark.parametrize("command", NAMES)
 def test_options_stand_under_headings(command: str) -> None:
-    found = headings(kdump(command, "--help").output)
+    result = kdump(command, "--help")
+    assert (result.exit_code, "error" in result.stderr) == (0, False)
+    found = headings(result.output)
     assert found[-4:] == ["Paths", "Engine", "Output", "Help"]
     assert len(found) == len({*found}) >= 4
     assert "Options" not in found
