@@ -716,7 +716,7 @@ CATALOGUE: dict[str, Code] = {
         "directory away. A wrong file: write the id of the cluster into partition.metadata.",
         "A start of 3.7 or later renames the directory to -stray and begins anew with an empty "
         "one; before, the broker does not serve the partition.",
-        show=Show.ENTRIES,
+        show=Show.NOTHING,
     ),
     "topic-unknown": _note(
         "The cluster metadata log knows no partition of this topic id and number.",

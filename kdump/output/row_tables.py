@@ -227,6 +227,12 @@ def _sequence_summary(fields: Fields) -> list[str]:
     where = f"in {counted(fields['partitions'], 'partition')}"
     whose = counted(fields["producers"], "producer")
     lines = [f"{found} {where}: {numbered} have sequence numbers, of {whose}"]
+    if first := fields["first_gaps"]:
+        lines.append(
+            f"{counted(first, 'gap')} before a first number: lost on the way to a new partition "
+            "(KAFKA-15591), unless the topic was created again, the log truncated, or the producer "
+            "forgotten by the broker"
+        )
     explained = [f"{fields[kind]:,} {kind}" for kind in ("removed", "expired", "restarted")]
     if any(fields[kind] for kind in ("removed", "expired", "restarted")):
         lines.append(

@@ -66,7 +66,8 @@ def totals_lines(forecast: dict[str, Any], width: int) -> Iterator[str]:
             text += f" ({disk['path']}: {rates}{where})"
     lost, losing = forecast["records_lost"], forecast["partitions_losing"]
     if losing:
-        text += f"; {counted(lost, 'record')} lost in {counted(losing, 'partition')}"
+        many = counted(losing, "partition")
+        text += f"; {counted(lost, 'record')} lost in {many}" if lost else f"; {many} set aside"
     yield from wrap(f"{text}.", width)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kdump.findings.rows import Row
-from kdump.output.verify_recovery import recovery_lines
+from kdump.output.verify_recovery import recovery_lines, totals_lines
 
 
 def row(partition: int, outcome: str, **fields: Any) -> Row:
@@ -121,3 +121,16 @@ def test_damage_that_a_start_leaves_is_told(unserved: list[dict[str, object]], w
     (line,) = lines(row(3, "recover", unserved=unserved), width=200)
     assert line.endswith(words)
     assert lines(row(3, "clean", unserved=unserved), width=200)[0].endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("lost", "words"), [(3, "3 records lost in 1 partition."), (0, "1 partition set aside.")]
+)
+def test_partitions_that_lose_without_a_count_are_set_aside(lost: int, words: str) -> None:
+    forecast = {
+        "segments_to_read": 0,
+        "bytes_to_read": 0,
+        "records_lost": lost,
+        "partitions_losing": 1,
+    }
+    assert list(totals_lines(forecast, 100))[-1].endswith(words)

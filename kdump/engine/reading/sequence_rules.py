@@ -61,7 +61,7 @@ def first_words(event: Unjoined) -> str:
             "while the producer ran, or the log was truncated to nothing."
         )
     return (
-        f"epoch {event.producer_epoch} begins at number {number:,} instead of 0: {count}. Innocent "
+        f"its new epoch begins at number {number:,} instead of 0: {count}. Innocent "
         "if the broker had forgotten the producer (producer.id.expiration.ms, a start without its "
         "snapshot)."
     )

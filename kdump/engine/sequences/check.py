@@ -40,7 +40,8 @@ _MEMBERS = {
 
 
 class SequenceSums(NamedTuple):
-    """What the summary adds up. `producers` are ids, `epochs` ids with epochs, by partition.
+    """What the summary adds up. `producers` are ids, `epochs` ids with epochs, by partition;
+    `first_gaps` those gaps that are first numbers above 0.
 
     Coordinators write 0 each time, so that nothing follows from their numbers. Not followed are
     partitions with too many producers at once.
@@ -52,6 +53,7 @@ class SequenceSums(NamedTuple):
     batches: int = 0
     batches_with_sequences: int = 0
     gaps: int = 0
+    first_gaps: int = 0
     missing_count: int = 0
     duplicates: int = 0
     repeated_count: int = 0
@@ -171,6 +173,7 @@ class SequenceCheck(Check):
         kind = rules.judge(event, batches, self._expiration_ms)
         self._counts[_MEMBERS[kind]] += 1
         if kind == GAP:
+            self._counts["first_gaps"] += event.is_first
             self._counts["missing_count"] += rules.ahead(event)
         elif kind == DUPLICATE:
             self._counts["repeated_count"] += rules.repeated(event, batches)
