@@ -91,7 +91,10 @@ class OffsetRange(Check):
     def headers(self, segment: SegmentScan, batches: RecordBatches) -> None:
         """Count batches whose last offset no index entry can hold, unless they are out of place."""
         most = segment.base_offset + RELATIVE_MAX
-        if segment.is_snapshot or segment.active or max(batches.last_offsets) <= most:
+        if segment.is_snapshot or segment.active:
+            return
+        is_rising = not batches.flags & c.OFFSET_NOT_RISING
+        if is_rising and batches.last_offset(batches.count - 1) <= most:
             return
         for row, last in enumerate(batches.last_offsets):
             if most < last < segment.end_offset and not batches.flags_of(row) & c.WRONG:
