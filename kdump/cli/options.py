@@ -241,8 +241,7 @@ _BYTES_OPTION = _OUTPUT(
     "bytes_mode",
     type=click.Choice(BYTES_MODES),
     default="auto",
-    help="How keys, values and header values are written; "
-    "auto: text where valid UTF-8, else base64.",
+    help="How keys, values and headers are written; auto: text where valid UTF-8, else base64.",
 )
 _WIDE_OPTION = _OUTPUT("--wide", help="In a table: cut nothing and leave no column out.")
 

@@ -7,6 +7,7 @@ is touched for the first time costs more than what is copied into it.
 from __future__ import annotations
 
 from array import array
+from binascii import b2a_base64
 from mmap import mmap
 
 from kdump.tuples import NamedTuple
@@ -102,3 +103,16 @@ class Gathered:
     def clear(self) -> None:
         """Forget what was gathered; the room stays."""
         self.counts[:] = array("q", bytes(8 * COUNTS))
+
+
+def header_name(name: bytes | memoryview) -> bytes:
+    """Return the name of a header as UTF-8; other bytes in base64, so that no two names are equal.
+
+    They are marked as in a cell of CSV.
+    """
+    data = bytes(name)
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return b"base64:" + b2a_base64(data, newline=False)
+    return data

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from kdump.findings.rows import BatchChunk, Place, RecordChunk
 from kdump.findings.schema import BATCH
 from kdump.kernels import columns as c
+from kdump.kernels.gathered import header_name
 from kdump.output import arrow_columns as ac
 from kdump.output.arrow_schema import arrow_type
 from kdump.output.escape import name_text
@@ -61,7 +62,7 @@ def _fit(word: str, value: object, *, is_name: bool) -> object:
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
     if word == "headers" and isinstance(value, Sequence):
-        return [{"key": key.decode("utf-8", "replace"), "value": data} for key, data in value]
+        return [{"key": header_name(key).decode(), "value": data} for key, data in value]
     if isinstance(value, int) and word == "int64" and not -(1 << 63) <= value < 1 << 63:
         return None  # no field of a file is larger; sums of hostile ones can be
     if word == "string" and value is not None and not isinstance(value, str):

@@ -49,13 +49,8 @@ def bytes_json(data: bytes | None, mode: int) -> object:
         return {"base64": base64_text(data)}
 
 
-def header_key(key: bytes, mode: int) -> str:
-    """Write a header's key, which Kafka holds to be text: always a string."""
-    return bytes_text(key, UTF8 if mode == AUTO else mode)
-
-
 def headers_json(headers: Sequence[tuple[bytes, bytes | None]], mode: int) -> list[object]:
     """Write headers as the list that stands in the `record` row."""
     return [
-        {"key": header_key(key, mode), "value": bytes_json(value, mode)} for key, value in headers
+        {"key": bytes_json(key, mode), "value": bytes_json(value, mode)} for key, value in headers
     ]

@@ -183,3 +183,32 @@ def test_retired_directory_is_named(partition: Path) -> None:
     assert result.exit_code == 1
     assert result.stderr.endswith(f"; {retired.name} would be read with --retired\n")
     assert kdump("dump", "--retired", "-n", 1, retired.parent).exit_code == 0
+
+
+def test_names_of_headers_stay_apart(tmp_path: Path) -> None:
+    """Names that are not UTF-8 are not all the same mark."""
+    names = [b"a\xff", b"a\xfe", "a\ufffd".encode(), b"a"]
+    directory = tmp_path / "orders-0"
+    directory.mkdir()
+    headers = [(name, name) for name in names]
+    (directory / LOG).write_bytes(builders.batch([builders.record(0, 0, b"k", b"v", headers)]))
+    (row,) = map(json.loads, kdump("dump", directory).stdout.splitlines())
+    assert [one["key"] for one in row["headers"]] == [one["value"] for one in row["headers"]]
+    assert [one["key"] for one in row["headers"]] == [
+        {"base64": "Yf8="}, {"base64": "Yf4="}, "a\ufffd", "a",
+    ]  # fmt: skip
+    (cells,) = csv.DictReader(kdump("dump", "--format", "csv", directory).stdout.splitlines())
+    assert json.loads(cells["headers"]) == row["headers"]
+    for mode, first in (("hex", "61ff"), ("base64", "Yf8="), ("utf8", "a\ufffd")):
+        (row,) = map(json.loads, kdump("dump", "--bytes", mode, directory).stdout.splitlines())
+        assert row["headers"][0] == {"key": first, "value": first}
+    pq = pytest.importorskip("pyarrow.parquet")
+    from pyarrow import ipc
+
+    for name in ("out.parquet", "out.arrow"):
+        out = tmp_path / name
+        kdump("dump", "-o", out, directory)
+        table = pq.read_table(out) if name.endswith("parquet") else ipc.open_file(out).read_all()
+        (found,) = table.column("headers").to_pylist()
+        assert [one["key"] for one in found] == ["base64:Yf8=", "base64:Yf4=", "a\ufffd", "a"]
+        assert [one["value"] for one in found] == names

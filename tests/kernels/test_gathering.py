@@ -87,8 +87,8 @@ def test_gather_headers(kernel: ModuleType) -> None:
     taken, into = gathered(kernel, data)
     assert (taken, into.counts[g.N_HEADERS], into.counts[g.N_CONTENTS_NULL]) == (4, 3, 1)
     assert items(into, g.G_LISTS, 5) == [0, 2, 2, 3, 3]
-    assert items(into, g.G_NAME_ENDS, 4) == [0, 1, 6, 6]
-    assert into.buffers[g.G_NAMES][:6] == "ab\ufffdc".encode()
+    assert items(into, g.G_NAME_ENDS, 4) == [0, 1, 12, 12]
+    assert into.buffers[g.G_NAMES][:12] == b"abase64:Yv9j"
     assert items(into, g.G_CONTENT_ENDS, 4) == [0, 2, 2, 2]
     assert items(into, g.G_CONTENT_VALID, 3) == [1, 0, 1]
 
@@ -125,19 +125,19 @@ def test_gather_again_over_what_was_there(kernel: ModuleType) -> None:
 
 @pytest.mark.parametrize(
     "less",
-    [{"rows": 2}, {"headers": 2}, {"keys": 5}, {"values": 8}, {"names": 5}, {"contents": 2}],
+    [{"rows": 2}, {"headers": 2}, {"keys": 5}, {"values": 8}, {"names": 21}, {"contents": 2}],
     ids=str,
 )
 def test_gather_stops_where_there_is_no_room(kernel: ModuleType, less: dict[str, int]) -> None:
-    one = [(b"\xff", b"c")]  # in UTF-8 three bytes, and two of them six
+    one = [(b"\xff", b"c")]  # in base64, with its mark, eleven bytes
     data = batch([record(n, key=b"ke", value=b"val", headers=one) for n in range(3)])
     batches, records = decode(kernel, data)
-    enough = {"rows": 3, "headers": 3, "keys": 6, "values": 9, "names": 9, "contents": 3}
+    enough = {"rows": 3, "headers": 3, "keys": 6, "values": 9, "names": 33, "contents": 3}
     into = Gathered(**enough, copies=COPIES)
     assert kernel.gather(into, data, batches, records, None, 0) == 3
     into = Gathered(**enough | less, copies=COPIES)
     taken = kernel.gather(into, data, batches, records, None, 0)
-    assert taken == (1 if less == {"names": 5} else 2)
+    assert taken == (1 if less == {"names": 21} else 2)
     assert list(into.counts[:2]) == [taken, taken]
     assert kernel.gather(into, data, batches, records, None, taken) == 0
     assert list(into.counts[:2]) == [taken, taken]
@@ -151,4 +151,4 @@ def test_room_for_one_record(kernel: ModuleType) -> None:
     data = batch([record(0, key=None, value=b"val"), record(1, key=b"k", headers=headers)])
     _, records = decode(kernel, data)
     assert kernel.room_for(data, records, 0) == (0, 0, 3, 0, 0)
-    assert kernel.room_for(data, records, 1) == (2, 1, 5, 4, 2)
+    assert kernel.room_for(data, records, 1) == (2, 1, 5, 11, 2)

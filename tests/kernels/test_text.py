@@ -162,7 +162,7 @@ def test_format_bytes_that_are_no_text(kernel: ModuleType, bad: bytes) -> None:
         replaced = value.decode("utf-8", "replace")
         (row,) = lines(kernel, data)
         assert row["key"] == row["value"] == {"base64": in_base64}
-        assert row["headers"] == [{"key": replaced, "value": {"base64": in_base64}}]
+        assert row["headers"] == [{"key": {"base64": in_base64}, "value": {"base64": in_base64}}]
         for mode, expected in (
             (c.BYTES_UTF8, replaced),
             (c.BYTES_HEX, value.hex()),
@@ -383,10 +383,11 @@ def test_cells_of_csv(kernel: ModuleType, value: bytes, cell: str, shown_cell: s
 
 def test_headers_in_a_cell_of_csv(kernel: ModuleType) -> None:
     form = csv_form(b"t,0,0", c.BYTES_AUTO, shown=True, safe=True)
-    headers = [('"\u061c'.encode(), b"\xff"), (b"b", None)]
+    headers = [('"\u061c'.encode(), b"\xff"), (b"b", None), (b"\xfe", b"")]
     line = written(kernel, batch([record(0, 0, b"k", b"v", headers)]), form)
     first = '{""key"":""\\""\\u061c"",""value"":{""base64"":""/w==""}}'
-    assert line.endswith(f',k,v,"[{first},{{""key"":""b"",""value"":null}}]"\r\n')
+    last = '{""key"":{""base64"":""/g==""},""value"":""""}'
+    assert line.endswith(f',k,v,"[{first},{{""key"":""b"",""value"":null}},{last}]"\r\n')
 
 
 def test_batches_before_their_records(kernel: ModuleType) -> None:

@@ -12,6 +12,7 @@ from chunks import batch_chunk, one, record_chunk
 from kdump import kernels
 from kdump.errors import PathError, UsageError
 from kdump.findings.rows import BatchChunk, Place, RecordChunk, RecordRow, Row
+from kdump.kernels.gathered import header_name
 from kdump.output import arrow, arrow_columns
 from kdump.output.arrow import ArrowMissing, arrow_sink
 from kdump.output.arrow_columns import RecordColumns
@@ -74,7 +75,7 @@ def plain(chunk: RecordChunk | BatchChunk) -> list[dict[str, object]]:
         if record.control is not None:
             row["control"] = json_text(record.control)
         row["headers"] = [
-            {"key": key.decode("utf-8", "replace"), "value": value} for key, value in record.headers
+            {"key": header_name(key).decode(), "value": value} for key, value in record.headers
         ]
         rows.append(row)
     return rows

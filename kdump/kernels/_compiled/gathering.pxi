@@ -91,42 +91,26 @@ cdef inline bint put_item(
     return True
 
 
-cdef Py_ssize_t put_utf8(
-    uint8_t *at, Py_ssize_t most, const uint8_t *p, Py_ssize_t size
-) noexcept nogil:
-    """Write text with what is not UTF-8 replaced, and return its size, -1 if that is too much.
-
-    `at` NULL: only measure.
-    """
-    cdef const uint8_t *end = p + size
-    cdef Py_ssize_t used = 0
-    cdef int step, length
-    while p < end:
-        step = utf8_step(p, end - p)
-        length = step if step > 0 else 3
-        if length > most - used:
-            return -1
-        if at is not NULL:
-            memcpy(at + used, p if step > 0 else <const uint8_t *>b"\xef\xbf\xbd", length)
-        used += length
-        p += step if step > 0 else -step
-    return used
+cdef inline Py_ssize_t name_size(const uint8_t *p, Py_ssize_t size) noexcept nogil:
+    """Return the size of a header's name as text: as it is, or marked and in base64."""
+    return size if likely(is_utf8(p, size)) else 7 + (size + 2) // 3 * 4
 
 
 cdef inline bint put_name(
     Room *room, Py_ssize_t i, const uint8_t *p, Py_ssize_t size
 ) noexcept nogil:
     cdef Py_ssize_t start = start_of(room, G_NAME_ENDS, i)
-    cdef Py_ssize_t most
+    cdef Py_ssize_t end
+    cdef char *at
     if likely(is_utf8(p, size)):
         return put_item(room, G_NAMES, G_NAME_ENDS, i, p, size)
-    most = min(room.size[G_NAMES], <Py_ssize_t>MAX_INT32) - start
-    if start < 0 or most < 0:
+    end = start + name_size(p, size)
+    if start < 0 or end > min(room.size[G_NAMES], <Py_ssize_t>MAX_INT32):
         return False
-    size = put_utf8(room.at[G_NAMES] + start, most, p, size)
-    if size < 0:
-        return False
-    (<int32_t *>room.at[G_NAME_ENDS])[i + 1] = <int32_t>(start + size)
+    at = <char *>room.at[G_NAMES] + start
+    memcpy(at, b"base64:", 7)
+    add_base64(at + 7, p, size)
+    (<int32_t *>room.at[G_NAME_ENDS])[i + 1] = <int32_t>end
     return True
 
 
@@ -382,7 +366,7 @@ def room_for(object data, object records, Py_ssize_t row):
             while left > 0 and not read_header(&at, end, &header):
                 left -= 1
                 headers += 1
-                names += put_utf8(NULL, (<Py_ssize_t>1) << 62, header.key, header.key_size)
+                names += name_size(header.key, header.key_size)
                 contents += max(header.value_size, 0)
         key_size = cell(&columns, R_KEY_SIZE, row)
         if not inside(cell(&columns, R_KEY, row), key_size, held.size):

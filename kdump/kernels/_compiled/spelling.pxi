@@ -347,34 +347,38 @@ cdef int put_hex(Out *out, const uint8_t *p, Py_ssize_t size) except -1 nogil:
     return 0
 
 
-cdef int put_base64(Out *out, const uint8_t *p, Py_ssize_t size) except -1 nogil:
-    cdef char *at
+cdef char *add_base64(char *at, const uint8_t *p, Py_ssize_t size) noexcept nogil:
+    """Write base64 where there is room for it, and return the place behind it."""
     cdef uint32_t bits
+    while size >= 3:
+        bits = <uint32_t>p[0] << 16 | <uint32_t>p[1] << 8 | p[2]
+        at[0] = BASE64[bits >> 18]
+        at[1] = BASE64[bits >> 12 & 63]
+        at[2] = BASE64[bits >> 6 & 63]
+        at[3] = BASE64[bits & 63]
+        at += 4
+        p += 3
+        size -= 3
+    if size:
+        bits = <uint32_t>p[0] << 16
+        if size == 2:
+            bits |= <uint32_t>p[1] << 8
+        at[0] = BASE64[bits >> 18]
+        at[1] = BASE64[bits >> 12 & 63]
+        at[2] = BASE64[bits >> 6 & 63] if size == 2 else b"="
+        at[3] = b"="
+        at += 4
+    return at
+
+
+cdef int put_base64(Out *out, const uint8_t *p, Py_ssize_t size) except -1 nogil:
     cdef Py_ssize_t part
     while size:
         part = min(size, <Py_ssize_t>BINARY_BLOCK)
         size -= part
         room(out, (part + 2) // 3 * 4)
-        at = out.text + out.used
-        while part >= 3:
-            bits = <uint32_t>p[0] << 16 | <uint32_t>p[1] << 8 | p[2]
-            at[0] = BASE64[bits >> 18]
-            at[1] = BASE64[bits >> 12 & 63]
-            at[2] = BASE64[bits >> 6 & 63]
-            at[3] = BASE64[bits & 63]
-            at += 4
-            p += 3
-            part -= 3
-        if part:
-            bits = <uint32_t>p[0] << 16
-            if part == 2:
-                bits |= <uint32_t>p[1] << 8
-            at[0] = BASE64[bits >> 18]
-            at[1] = BASE64[bits >> 12 & 63]
-            at[2] = BASE64[bits >> 6 & 63] if part == 2 else b"="
-            at[3] = b"="
-            at += 4
-        out.used = at - out.text
+        out.used = add_base64(out.text + out.used, p, part) - out.text
+        p += part
     return 0
 
 

@@ -382,7 +382,6 @@ cdef int put_header(
     Out *out, const Header *header, int64_t number, const Form *form, bint named
 ) except -1 nogil:
     """Add a header as JSON, or its name alone; as it is a cell of CSV, quotes are doubled."""
-    cdef int mode = BYTES_UTF8 if form.mode == BYTES_AUTO else form.mode
     cdef int spelling = KD_JSON | form.spelling
     if number:
         put(out, b",", 1)
@@ -391,7 +390,7 @@ cdef int put_header(
     if form.style == STYLE_CSV:
         spelling |= KD_DOUBLED
     put_word(out, b'{""key"":' if spelling & KD_DOUBLED else b'{"key":')
-    put_bytes(out, header.key, header.key_size, mode, spelling)
+    put_bytes(out, header.key, header.key_size, form.mode, spelling)
     put_word(out, b',""value"":' if spelling & KD_DOUBLED else b',"value":')
     if header.value_size < 0:
         put(out, b"null", 4)

@@ -11,6 +11,7 @@ from kdump.kernels._pure.layout import view_of
 from kdump.kernels._pure.records import batch_row
 from kdump.kernels._pure.text import control_text, has_time, headers_of, row_numbers, span_of
 from kdump.kernels.columns import DecodedRecords, RecordBatches
+from kdump.kernels.gathered import header_name
 from kdump.kernels.layout import CODEC_MASK, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, format_at, int64
 from kdump.kernels.members import sequence_at
 
@@ -66,10 +67,6 @@ class _Room:
         return True
 
 
-def _utf8(name: memoryview) -> bytes:
-    return bytes(name).decode("utf-8", "replace").encode()
-
-
 def gather(
     gathered: Gathered,
     data: Data,
@@ -113,9 +110,10 @@ def _gather_row(
     contents_null = 0
     for name, name_size, content, content_size in headers_of(view, records.row(row)):
         inside = span_of(view, content, content_size)
+        text = header_name(view[name:][:name_size])
         if (
             header == room.headers
-            or not room.bytes(g.G_NAMES, g.G_NAME_ENDS, header, _utf8(view[name:][:name_size]))
+            or not room.bytes(g.G_NAMES, g.G_NAME_ENDS, header, text)
             or not room.bytes(g.G_CONTENTS, g.G_CONTENT_ENDS, header, inside or b"")
         ):
             return False
@@ -163,7 +161,7 @@ def room_for(data: Data, records: DecodedRecords, row: int) -> tuple[int, int, i
     headers = names = contents = 0
     for name, name_size, content, content_size in headers_of(view, records.row(row)):
         headers += 1
-        names += len(_utf8(view[name:][:name_size]))
+        names += len(header_name(view[name:][:name_size]))
         contents += len(span_of(view, content, content_size) or b"")
     key = span_of(view, records.value(c.R_KEY, row), records.key_size(row))
     value = span_of(view, records.value(c.R_VALUE, row), records.value_size(row))

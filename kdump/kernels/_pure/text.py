@@ -245,8 +245,7 @@ class _Rows:
                 put_java_text(out, name, self._spell)
                 continue
             out.put(b'{"key":'.replace(b'"', quote))
-            key_mode = c.BYTES_UTF8 if mode == c.BYTES_AUTO else mode
-            put_json(out, name, key_mode, self._spell_headers)
+            put_json(out, name, mode, self._spell_headers)
             out.put(b',"value":'.replace(b'"', quote))
             if value_size < 0:
                 out.put(b"null")
