@@ -244,7 +244,8 @@ class SalvageReport(Report):
         if self._unnamed:
             self.messages.line(
                 f"No partition is known for {_some(self._unnamed)}. Where you know it, add "
-                f"--topic-map FILE with lines as {self._unnamed[0]},TOPIC-PARTITION"
+                f"--topic-map FILE with lines as {self._unnamed[0]},TOPIC-PARTITION; "
+                "--propose-map FILE writes them to be edited"
             )
         if self._options.produce is not None:
             for line in _produced(self._options):

@@ -146,6 +146,8 @@ def _salvaged_note(fields: Fields) -> str:
     for one in fields["carved"]:
         joined = f", joined by {', '.join(one['joined_by'])}" if one["joined_by"] else ""
         named = f"named by {one['named_by']}" if one["named_by"] else "of no known partition"
+        if not one["named_by"] and len(one["proposed"]) == 1:
+            named += f", perhaps {one['proposed'][0]}"
         if one["doubtful"]:
             named += ", perhaps at wrong offsets (inside a torn wrapper, or cut)"
         notes.append(f"{one['group']}, {named}{joined}")

@@ -10,9 +10,12 @@ import re
 import struct
 from typing import NamedTuple
 
-BLOCK = 4096
+BLOCK, INODE = 4096, 512
 _EXT4 = struct.Struct("<IHBB")  # inode, length of the entry, of the name, type
 _XFS = struct.Struct(">QB")  # inode, length of the name
+_XFS_INODE = struct.Struct(">2sHB")  # magic, mode, version
+_VERSION, _DIRECTORY_MODE = 3, 4
+_INODE_AT, _SHORT_AT = 152, 176  # in an inode: its own number, and what a small directory has
 _XFS_MAGICS = (b"XD2B", b"XDB3", b"XD2D", b"XDD3")
 _FILE = re.compile(rb"(\d{20})\.(log|index|timeindex|txnindex|snapshot)(?:\.deleted)?\Z")
 _DIRECTORY = re.compile(rb"[A-Za-z0-9._-]{1,249}-(?:0|[1-9]\d{0,8})(?:\.[0-9a-f]{32}-\w+)?\Z")
@@ -34,14 +37,44 @@ class DirectoryBlock(NamedTuple):
 
 def may_be_directory(data: bytes, at: int) -> bool:
     """Whether a block may be one of a directory, by its first bytes."""
-    inode, length, size, kind = _EXT4.unpack_from(data, at)
+    _, length, size, kind = _EXT4.unpack_from(data, at)  # no inode: the first was deleted
     fits = 8 + size <= length <= BLOCK and not length % 4
-    return (fits and size > 0 and kind in (1, 2) and inode > 0) or data[at : at + 4] in _XFS_MAGICS
+    return (fits and size > 0 and kind in (1, 2)) or data[at : at + 4] in _XFS_MAGICS
 
 
 def read_block(block: bytes) -> DirectoryBlock | None:
     """Read one block; None where it holds no entry of a broker's."""
-    entries = _xfs(block) if block[:4] in _XFS_MAGICS else _ext4(block)
+    return _said(_xfs(block) if block[:4] in _XFS_MAGICS else _ext4(block))
+
+
+def read_inode(inode: bytes) -> DirectoryBlock | None:
+    """Read a small directory that xfs keeps in its inode; None where none of a broker's is there.
+
+    The mode is 0 in the inode of a deleted one.
+    """
+    if len(inode) < INODE or not may_be_inode(inode, 0):
+        return None
+    count, wide = inode[_SHORT_AT : _SHORT_AT + 2]
+    size = 8 if wide else 4
+    at = _SHORT_AT + 2 + size
+    entries = [(int.from_bytes(inode[_INODE_AT : _INODE_AT + 8], "big"), b".")]
+    for _ in range(count):
+        length = inode[at] if at < INODE else 0
+        name, behind = inode[at + 3 : at + 3 + length], at + 4 + length + size
+        if not length or behind > INODE:
+            break
+        entries.append((int.from_bytes(inode[behind - size : behind], "big"), name))
+        at = behind
+    return _said(entries)
+
+
+def may_be_inode(data: bytes, at: int) -> bool:
+    """Whether a sector may be an inode of xfs that is, or was, a directory."""
+    magic, mode, version = _XFS_INODE.unpack_from(data, at)
+    return magic == b"IN" and version == _VERSION and mode >> 12 in (0, _DIRECTORY_MODE)
+
+
+def _said(entries: list[tuple[int, bytes]]) -> DirectoryBlock | None:
     own, logs, snapshots, directories = 0, set(), set(), {}
     for inode, name in entries:
         if name == b".":

@@ -24,11 +24,14 @@ from kdump.record.layout import CODEC_MASK
 from kdump.storage import checkpoints
 from kdump.storage.directory_blocks import (
     BLOCK,
+    INODE,
     DirectoryBlock,
     may_be_directory,
+    may_be_inode,
     read_block,
+    read_inode,
 )
-from kdump.storage.names import DIGITS, DirectoryName
+from kdump.storage.names import DirectoryName
 from kdump.storage.properties import parse_partition_metadata
 from kdump.storage.raw_image import RawImage
 from kdump.storage.source import Source
@@ -50,7 +53,6 @@ _SAMPLES_KEPT = 4096  # of an extent, about
 _CHECKPOINT = re.compile(rb"0\r?\n[1-9][0-9]{0,5}\r?\n")
 _PARTITION_METADATA = re.compile(rb"version: \d\n")
 _METADATA_BYTES = 64
-_LOG_NAME, _CHECKPOINT_NAME = b".log", b"-offset-checkpoint"
 
 #: How much of an extent, at either end, is held against index pages.
 ENDS_BYTES = 1 << 16
@@ -168,6 +170,7 @@ class SeenSource(BackgroundSource):
         self._texts: dict[int, None] = {}
         self._metadata: dict[int, None] = {}
         self._blocks: dict[int, None] = {}
+        self._inodes: dict[int, None] = {}
         self.index_pages: list[Piece] = []
         super().__init__(path, pace)
 
@@ -197,26 +200,33 @@ class SeenSource(BackgroundSource):
         self._look_for_names(bytes(data), position)
 
     def _look_for_names(self, data: bytes, position: int) -> None:
-        """Take note of the blocks that begin like a directory's, or have a name of a broker's."""
-        for at in range(-position % BLOCK, len(data) - BLOCK + 1, BLOCK):
-            if len(self._blocks) < _TEXTS_KEPT and may_be_directory(data, at):
-                self._blocks[position + at] = None
-        for word in (_LOG_NAME, _CHECKPOINT_NAME):
-            at = data.find(word)
-            while at >= 0 and len(self._blocks) < _TEXTS_KEPT:
-                behind = at + 1
-                if word is _CHECKPOINT_NAME or data[max(at - DIGITS, 0) : at].isdigit():
-                    block = (position + at) // BLOCK * BLOCK
-                    self._blocks[block] = None
-                    behind = block + BLOCK - position
-                at = data.find(word, behind)
+        """Take note of the blocks that begin like a directory's, and of inodes of directories."""
+        first = -position % BLOCK
+        # The type of an entry in ext4, the first letter of a magic in xfs: few blocks have them.
+        for column, byte in ((7, b"\1"), (7, b"\2"), (0, b"X")):
+            for number in _found(data[first + column :: BLOCK], byte):
+                at = first + number * BLOCK
+                if len(data) - at >= BLOCK and may_be_directory(data, at):
+                    self._note_block(self._blocks, position + at)
+        for number in _found(data[::SECTOR], b"I"):
+            at = number * SECTOR
+            if len(data) - at >= INODE and may_be_inode(data, at):
+                self._note_block(self._inodes, position + at)
+
+    def _note_block(self, blocks: dict[int, None], position: int) -> None:
+        if len(blocks) < _TEXTS_KEPT:
+            blocks[position] = None
 
     def directories(self) -> Iterator[DirectoryBlock]:
-        """Read the directory blocks that were met."""
-        for position in self._blocks:
-            found = read_block(Source.read(self, position, BLOCK))
-            if found is not None:
-                yield found
+        """Read the directory blocks, and the small directories in inodes, that were met."""
+        for positions, size, read in (
+            (self._blocks, BLOCK, read_block),
+            (self._inodes, INODE, read_inode),
+        ):
+            for position in positions:
+                found = read(Source.read(self, position, size))
+                if found is not None:
+                    yield found
 
     def _index_sector(self, at: int) -> None:
         pages = self.index_pages
@@ -369,6 +379,13 @@ class _Extents:
             and extent.layout == torn.layout
             and extent.position % SECTOR != 0
         )
+
+
+def _found(data: bytes, byte: bytes) -> Iterator[int]:
+    at = data.find(byte)
+    while at >= 0:
+        yield at
+        at = data.find(byte, at + 1)
 
 
 def _note_facts(extent: Extent, batches: RecordBatches, start: int, stop: int) -> None:

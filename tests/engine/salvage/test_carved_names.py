@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from kdump.cli import cli
 from kdump.engine.salvage.options import read_topic_map
-from kdump.storage.directory_blocks import read_block
+from kdump.storage.directory_blocks import read_block, read_inode
 
 TIME = 1_700_000_000_000
 
@@ -57,6 +57,31 @@ def test_names_in_blocks_of_directories() -> None:
         assert found.directories == {11: "orders-7", 14: parent[-1][1].decode()}
     assert read_block(bytes(4096)) is None
     assert read_block(b"\xff" * 4096) is None
+
+
+def xfs_inode(number: int, entries: list[tuple[int, bytes]], mode: int) -> bytes:
+    """A small directory of xfs, as mkfs.xfs writes it into the inode."""
+    inode = bytearray(512)
+    struct.pack_into(">2sHBB", inode, 0, b"IN", mode, 3, 1)
+    struct.pack_into(">Q", inode, 152, number)
+    short = struct.pack(">BBI", len(entries), 0, 128)
+    for at, (other, name) in enumerate(entries):
+        short += struct.pack(">BH", len(name), 96 + 24 * at) + name + struct.pack(">BI", 1, other)
+    inode[176 : 176 + len(short)] = short
+    return bytes(inode)
+
+
+def test_names_in_inodes_of_small_directories() -> None:
+    for mode in (0o40755, 0):
+        found = read_inode(xfs_inode(9, [(11, b"orders-0"), (12, b"orders-1")], mode))
+        assert found is not None
+        assert (found.inode, found.directories) == (9, {11: "orders-0", 12: "orders-1"})
+        files = [(13, b"%020d.log" % 5), (14, b"%020d.snapshot" % 8)]
+        found = read_inode(xfs_inode(11, files, mode))
+        assert found is not None
+        assert (found.inode, found.logs, found.snapshots) == (11, {5}, {8})
+    assert read_inode(xfs_inode(9, [(11, b"orders-0")], 0o100644)) is None
+    assert read_inode(b"IN" + bytes(510)) is None
 
 
 def write_partition(directory: Path, bases: list[int], end: int, key: bytes) -> None:
