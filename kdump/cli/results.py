@@ -242,7 +242,7 @@ class Results:
             self.messages.line(f"kdump: {file.path}: kept as it was: not everything could be read")
             return
         file.keep()
-        if file.is_new_file and self._counted is not None:
+        if file.is_new_file and self._counted is not None and not self._writing.quiet:
             self.messages.line(f"wrote {file.path}, {counted(self._counted.rows, 'row')}")
 
     def _write_beside_bar(self, data: bytes | bytearray | memoryview) -> None:

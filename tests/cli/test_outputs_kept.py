@@ -164,6 +164,14 @@ def test_files_beside_what_is_salvaged(data: Path, tmp_path: Path) -> None:
         assert run("salvage", "--out", "new", data / "orders-0").exit_code == 0
 
 
+def test_line_says_what_was_written(data: Path, tmp_path: Path) -> None:
+    sources = tmp_path / "elsewhere"
+    DataDirectory(sources).partition("read", 0)
+    out = tmp_path / "out.csv"
+    assert run("dump", "-o", out, sources).stderr == f"wrote {out}, 20 rows\n"
+    assert run("verify", "-q", "-o", tmp_path / "quiet.csv", sources).stderr == ""
+
+
 @pytest.mark.parametrize("number", ["5", "0", "48301220"])
 def test_offset_in_the_place_of_a_file(data: Path, tmp_path: Path, number: str) -> None:
     result = run("dump", "-o", number, data / "orders-0")
