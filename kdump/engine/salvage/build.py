@@ -36,7 +36,12 @@ if TYPE_CHECKING:
     from kdump.engine.salvage.merge import Taken
 
 _PIECE_BYTES = 1 << 20
-_SAME_BYTES = 14  # by which a manifest is known: `{ "manifest":`, or `Salvaged by kdump`
+JSON_ENDING, PAGE_ENDING = ".manifest.json", ".manifest.txt"
+#: How the files begin that are written beside the result.
+_BESIDE = {
+    JSON_ENDING: re.compile(rb'\{\s*"manifest"'),
+    PAGE_ENDING: re.compile(rb"Salvaged by kdump "),
+}
 
 
 class WrittenFile(NamedTuple):
@@ -127,14 +132,8 @@ class DataDirectory:
 
 
 def write_beside(out: str, files: dict[str, bytes]) -> None:
-    """Write files beside the place of the result, each named for it with an ending.
-
-    Each replaces one that begins as it does.
-    """
-    for ending, data in files.items():
-        refuse_among_evidence(out + ending, "--out")
-        is_ours = re.compile(re.escape(data[:_SAME_BYTES])).match
-        refuse_replacing(out + ending, "--out", is_ours=is_ours)
+    """Write files beside the place of the result, each named for it with an ending."""
+    _refuse_beside(out)
     folder, name = os.path.split(os.path.abspath(out))
     with path_errors(folder):
         fd = open_directory(folder)
@@ -144,6 +143,14 @@ def write_beside(out: str, files: dict[str, bytes]) -> None:
             flush_directory(fd)
         finally:
             os.close(fd)
+
+
+def _refuse_beside(out: str) -> None:
+    """Refuse to replace a file beside the result that is not of an earlier salvage."""
+    for ending, begin in _BESIDE.items():
+        path = os.path.abspath(out) + ending
+        refuse_among_evidence(path, "--out")
+        refuse_replacing(path, "--out", is_ours=begin.match)
 
 
 def refuse(out: str, sources: list[str]) -> None:
@@ -156,6 +163,7 @@ def refuse(out: str, sources: list[str]) -> None:
     if not os.path.isdir(parent):
         raise PathError(parent, "is no directory: make it first")
     refuse_among_evidence(out, "--out")
+    _refuse_beside(out)
     for directory in (out, parent):
         refusals.refuse_locked(directory)
     for source in sources:

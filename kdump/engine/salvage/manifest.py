@@ -11,7 +11,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kdump import __version__
-from kdump.engine.salvage.build import DataDirectory, file_sum, write_beside
+from kdump.engine.salvage.build import (
+    JSON_ENDING,
+    PAGE_ENDING,
+    DataDirectory,
+    file_sum,
+    write_beside,
+)
 from kdump.errors import KdumpError, PathError
 from kdump.findings.escape import escape_json, name_text
 from kdump.findings.rows import Row
@@ -22,7 +28,6 @@ if TYPE_CHECKING:
 
 _FORM = 1
 _SIZE_LIMIT = 1 << 30
-JSON_ENDING, PAGE_ENDING = ".manifest.json", ".manifest.txt"
 
 
 def sources_of(items: Iterable[Item]) -> list[dict[str, object]]:
