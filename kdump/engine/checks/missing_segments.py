@@ -7,7 +7,8 @@ rest of the partition shows that it held records, and only suspected otherwise.
 
 Retention and DeleteRecords remove segments from the front, and trim the leader epochs (X2). So
 epochs that start below the first segment show that it is missing, but for tiered topics, whose
-local log starts above the log start.
+local log starts above the log start. Their file may follow a moment later (X2): the segments that
+a broker removed are still there as .deleted then.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def holes(partition: PartitionScan, covered: Sequence[Covered]) -> Iterator[Find
             return
         if None in contiguous:
             cleaner = _Cleaner("not all records of this log could be counted")
-    elif not partition.settings.tiered and partition.target.topic != names.CLUSTER_METADATA_TOPIC:
+    elif partition.settings.topic_is_known and not partition.settings.tiered:
         yield from _first_missing(partition, covered)
     start = _start(partition)
     for one, following in pairwise(partition.segments):
@@ -129,7 +130,7 @@ def _first_missing(partition: PartitionScan, covered: Sequence[Covered]) -> Iter
     if not epochs or epochs[0].start_offset >= base or partition.log_start()[0] > base:
         return
     hole = Covered(epochs[0].start_offset, base)
-    if _is_elsewhere(partition, hole, covered):
+    if _is_elsewhere(partition, hole, covered) or _deleted(partition, hole) is not None:
         return
     why = (
         f"leader epoch {epochs[0].epoch} starts at {hole.offset:,}, and where a broker removes "

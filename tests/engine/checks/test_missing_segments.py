@@ -149,7 +149,10 @@ def test_epochs_below_the_first_segment_show_that_it_is_missing(
         [] if lost is None else [("segment-missing", lost, 60)]
     )
     assert told(orders, KNOWN._replace(tiered=True)) == []
+    assert told(orders, DELETED) == []  # nobody knows whether it is tiered
     assert told(orders, Settings()) == []
+    (orders / f"{30:020}.log.deleted").write_bytes(b"".join(batches(30, 60)))
+    assert told(orders, KNOWN) == []  # retention is at work
 
 
 def test_the_metadata_log_of_the_same_node_has_the_settings(orders: Path) -> None:
