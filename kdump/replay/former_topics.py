@@ -9,11 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import lru_cache
 from typing import NamedTuple
 
 from kdump.errors import KdumpError
 from kdump.replay.cluster import read_replay
+from kdump.replay.cluster_state import ClusterState
 from kdump.replay.topic_settings import metadata_log_for
+from kdump.storage.held import size_of
+from kdump.storage.local_log import LocalLog
 from kdump.storage.zookeeper_files import newest_values
 
 METADATA_LOG, ZOOKEEPER = "metadata-log", "zookeeper"
@@ -45,7 +49,7 @@ def former_topic(
 
 
 def _in_metadata(log: str, topic: str, topic_id: str | None) -> FormerTopic | None:
-    state = read_replay(log, whole=True).state
+    state = _state_of(log, sum(size_of(str(one.log)) for one in LocalLog.open(log).logs))
     if topic_id is None:
         removed = [one for one in state.removed.values() if one.topic == topic]
         newest = max(removed, key=lambda one: one.deleted_ms or 0, default=None)
@@ -60,6 +64,12 @@ def _in_metadata(log: str, topic: str, topic_id: str | None) -> FormerTopic | No
         return None
     most = max(replicas.values(), default=None)
     return FormerTopic(settings, len(replicas) or None, most, METADATA_LOG, log)
+
+
+@lru_cache(maxsize=4)
+def _state_of(log: str, _size_bytes: int) -> ClusterState:
+    """Replay a whole log once for all topics, as long as it has this size."""
+    return read_replay(log, whole=True).state
 
 
 def _in_zookeeper(topic: str, directories: Iterable[str]) -> FormerTopic:
