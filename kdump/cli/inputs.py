@@ -190,7 +190,7 @@ class _Inputs:
             return None
         for older in found[1]:
             _tell(f"{older}: is older than another copy of its segment, which is read")
-        return self._published(path, found[0], "")
+        return self._published(path, found[0], "", found[2])
 
 
 def _may_be_tiered(path: str) -> bool:

@@ -95,7 +95,7 @@ class ResetCsv(Sink):
     def finish(self) -> None:
         """Write the lines."""
         for place, line in self._lines.items():
-            self._write(f"{place},{line.offset}\n".encode())
+            self._write(f"{place},{line.offset}\n".encode("utf-8", "surrogateescape"))
 
     def sum_up(self) -> None:
         """Say how many lines are answers, and which are ends of logs."""

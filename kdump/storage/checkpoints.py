@@ -89,7 +89,7 @@ def loaded(entries: Iterable[EpochStart]) -> list[EpochStart]:
 def text_of(entries: Iterable[tuple[object, ...]]) -> bytes:
     """Write a checkpoint file as brokers do (X1, X3)."""
     lines = [" ".join(map(str, entry)) for entry in entries]
-    return ("\n".join(["0", str(len(lines)), *lines]) + "\n").encode()
+    return ("\n".join(["0", str(len(lines)), *lines]) + "\n").encode("utf-8", "surrogateescape")
 
 
 def _parse(

@@ -156,7 +156,12 @@ def parent(path: str) -> str:
 
 def real(path: str) -> str:
     """Name a place in the one way that all links to it lead to."""
-    return uris.normal(path) if is_uri(path) else os.path.realpath(path)
+    if is_uri(path):
+        return uris.normal(path)
+    try:
+        return os.path.realpath(path)
+    except ValueError:  # a null character: nothing can lie there
+        return path
 
 
 def keeps_times(path: str) -> bool:

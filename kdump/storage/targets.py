@@ -187,6 +187,9 @@ def data_directories(server_properties: str) -> list[str]:
     unique = list(dict.fromkeys(filter(None, directories)))
     if not unique:
         raise PathError(server_properties, "names no data directory (log.dirs or log.dir)")
+    for path in unique:
+        if "\0" in path:
+            raise PathError(server_properties, f"names a directory with a null character: {path!r}")
     return unique
 
 

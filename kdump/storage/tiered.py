@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable
 
 from kdump.storage import names
@@ -29,17 +30,24 @@ _PLACES = (
 _PERHAPS = re.compile(rf"-{_ID}\Z|\A{_ID}-\d")
 
 
-def tiered_members(path: str) -> tuple[dict[str, Member], list[str]] | None:
+def tiered_members(path: str) -> tuple[dict[str, Member], list[str], list[str]] | None:
     """Return the files under a directory by the paths that brokers give them; None for another one.
 
-    Of two copies of a segment the newer is taken; the older ones are named beside.
+    Of two copies of a segment the newer is taken; the older ones are named beside, and last what
+    could not be read.
     """
     root = os.path.abspath(path)
     if _place(root) is None and not any(map(_PERHAPS.search, _folders(root))):
         return None
     members: dict[str, Member] = {}
     older: list[str] = []
-    for folder, folders, files in os.walk(root):
+    problems: list[str] = []
+
+    def fail(error: OSError) -> None:
+        at = os.path.relpath(str(error.filename or root), root)
+        problems.append(f"{at} was not searched: {error.strerror}")
+
+    for folder, folders, files in os.walk(root, onerror=fail):
         folders.sort()
         place = _place(folder)
         for name in sorted(files):
@@ -49,7 +57,14 @@ def tiered_members(path: str) -> tuple[dict[str, Member], list[str]] | None:
             if found is None:
                 continue
             at = os.path.join(folder, name)
-            status = os.stat(at)
+            try:
+                status = os.stat(at)
+            except OSError as error:
+                problems.append(f"{os.path.relpath(at, root)} is left out: {error.strerror}")
+                continue
+            if not stat.S_ISREG(status.st_mode):
+                problems.append(f"{os.path.relpath(at, root)} is left out: it is no regular file")
+                continue
             member = Member(at, 0, status.st_size, status.st_mtime_ns)
             inside = f"{place}/{found['base']}.{found['what']}"
             if found["what"] == names.LEADER_EPOCH_CHECKPOINT:
@@ -58,7 +73,7 @@ def tiered_members(path: str) -> tuple[dict[str, Member], list[str]] | None:
                 older.append(min((before, member), key=lambda one: one.mtime_ns).file)
                 member = max((before, member), key=lambda one: one.mtime_ns)
             members[inside] = member
-    return (members, older) if members else None
+    return (members, older, problems) if members else None
 
 
 def holds_tiered(folder: str, entries: Iterable[str]) -> bool:

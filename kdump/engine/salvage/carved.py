@@ -35,7 +35,7 @@ from kdump.errors import PathError
 from kdump.findings.rows import Place, Row
 from kdump.kernels.members import codec_name
 from kdump.record.frames import Gap
-from kdump.record.layout import CODEC_MASK
+from kdump.record.layout import CODEC_MASK, MAX_INT64
 from kdump.storage import names
 from kdump.storage.local_log import LogSegment
 from kdump.storage.raw_image import RawImage
@@ -146,7 +146,9 @@ class _Pieces(Replica):
                     data = self.read(self.path, at, extent.size_bytes)
                     yield Block(place, kernels.walk(data, 0, len(data), at, -1, True, 1)[0])
                     continue
-                for item in image.walk(extent.position, extent.end, extent.first - 1):
+                for item in image.walk(
+                    extent.position, extent.end, max(extent.first - 1, -MAX_INT64 - 1)
+                ):
                     if not isinstance(item, Gap):
                         yield Block(place, item.batches)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump import __version__
 from kdump.engine.salvage.build import (
@@ -65,8 +65,10 @@ def write(
         "partitions": [row.fields for row in rows],
         "files": [file._asdict() for file in sorted(built.files)],
     }
-    data = escape_json(json.dumps(content, indent=1, ensure_ascii=False)).encode() + b"\n"
-    page = "\n".join(_page(content)).encode() + b"\n"
+    # Names that are not UTF-8 become escapes, which JSON reads back as they were.
+    text = escape_json(json.dumps(content, indent=1, ensure_ascii=False))
+    data = text.encode("utf-8", "backslashreplace") + b"\n"
+    page = "\n".join(_page(content)).encode("utf-8", "backslashreplace") + b"\n"
     write_beside(built.out, {JSON_ENDING: data, PAGE_ENDING: page})
 
 
@@ -132,26 +134,45 @@ def check(manifest: str, directory: str) -> Iterator[Row | KdumpError]:
     """Yield a `salvage-check` row for each file of the manifest and for each that it has not."""
     try:
         content = json.loads(whole(manifest, _SIZE_LIMIT))
-        files = {str(one["path"]): one for one in content["files"]}
         if content["manifest"] != _FORM:
             raise ValueError
-    except (ValueError, KeyError, TypeError):
+        files = {file.path: file for file in map(_file_of, content["files"])}
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise PathError(manifest, "is no manifest of a salvage") from None
+    root = os.path.join(os.path.realpath(directory), "")
     for path, said in sorted(files.items()):
         at = os.path.join(directory, path)
+        if not os.path.realpath(at).startswith(root):
+            yield PathError(manifest, f"names a file outside {directory}: {path}")
+            continue
         try:
             size, digest = file_sum(at)
         except PathError as error:
             if os.path.lexists(at):
                 yield error
                 continue
-            yield _checked(path, "missing", said["sha256"], None)
+            yield _checked(path, "missing", said.sha256, None)
             continue
-        is_same = (size, digest) == (said["size_bytes"], said["sha256"])
-        yield _checked(path, "same" if is_same else "differs", said["sha256"], digest)
+        is_same = (size, digest) == (said.size_bytes, said.sha256)
+        yield _checked(path, "same" if is_same else "differs", said.sha256, digest)
     for path in sorted(_below(directory)):
         if path not in files:
             yield _checked(path, "not-in-manifest", None, None)
+
+
+def _file_of(said: Any) -> _File:
+    """Read what a manifest says of one file; ValueError where it is no such thing."""
+    match said:
+        case {"path": str(path), "size_bytes": int(size), "sha256": str(digest)}:
+            if "\0" not in path:
+                return _File(path, size, digest)
+    raise ValueError
+
+
+class _File(NamedTuple):
+    path: str
+    size_bytes: int
+    sha256: str
 
 
 def _checked(path: str, outcome: str, expected: str | None, actual: str | None) -> Row:

@@ -224,5 +224,5 @@ class OffsetMap:
 
     def _flush(self) -> None:
         with path_errors(self._path):
-            self._file.write("".join(self._lines).encode())
+            self._file.write("".join(self._lines).encode("utf-8", "surrogateescape"))
         self._lines = []

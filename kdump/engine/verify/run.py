@@ -200,7 +200,13 @@ def _directories(
     `whole`: all of them were, so that what is not among the facts is not there.
     """
     settings = options.server_properties
-    own = [] if settings is None else data_directories(settings)
+    own: list[str] = []
+    if settings is not None:
+        try:
+            own = data_directories(settings)
+        except PathError:
+            if not named:
+                raise  # else a file that gives settings only
     if named:
         read = {places.real(path) for path in named}
         own = [path for path in own if places.real(path) in read]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.broker.log_reader import RefusalError
 from kdump.broker.retention import LogFacts, policy_of
 from kdump.broker.segment_facts import log_facts
 from kdump.broker.shutdown_state import stop_of
@@ -81,7 +82,10 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
     directory = target.log_dir()
     settings = topics.of(item.path, item.topic)
     broker = options.broker_version
-    clean = stop_of(log, directory, broker).clean
+    try:
+        clean = stop_of(log, directory, broker).clean
+    except RefusalError:  # a start ends at a checkpoint that it cannot read
+        clean = False
     facts = log_facts(target, broker, clean=clean)
     policy = policy_of(settings, item.topic, broker)
     segments = [segment for segment in log.logs if segment.log is not None]

@@ -1,0 +1,125 @@
+"""Inputs that once ended a command with a traceback, or hung it: each is built here."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import builders
+import pytest
+from click.testing import CliRunner, Result
+from commands import DATA
+
+from kdump.cli import cli
+
+SOURCE = DATA / "clean" / "4.1.1" / "d2"
+
+
+def run(*words: object) -> Result:
+    result = CliRunner().invoke(cli, [str(word) for word in words])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def copied(source: str, to: Path) -> Path:
+    shutil.copytree(SOURCE / source, to)
+    return to
+
+
+@pytest.mark.parametrize("name", ["d\udcff/nulls_all-0", "d/nulls\udcff-0"])
+def test_salvage_writes_names_that_are_not_utf8(tmp_path: Path, name: str) -> None:
+    copied("nulls_all-0", tmp_path / name)
+    out = tmp_path / "out"
+    assert run("salvage", tmp_path / name.partition("/")[0], "--out", out).exit_code == 0
+    manifest = tmp_path / "out.manifest.json"
+    assert run("salvage", "--check", manifest, out).exit_code == 0
+    content = json.loads(manifest.read_text())
+    assert any("\udcff" in one["path"] for one in content["sources"])
+    topic = name.partition("/")[2].removesuffix("-0")
+    checkpoint = (out / "recovery-point-offset-checkpoint").read_bytes()
+    assert os.fsencode(topic) + b" 0 " in checkpoint
+
+
+@pytest.fixture
+def salvaged(tmp_path: Path) -> Path:
+    copied("nulls_all-0", tmp_path / "d" / "nulls_all-0")
+    assert run("salvage", tmp_path / "d", "--out", tmp_path / "out").exit_code == 0
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"path": 5}, {"path": None}, {"path": "a\0b"}, {"size_bytes": "x"}, {"sha256": None},
+        {"sha256": []},
+    ],
+)  # fmt: skip
+def test_odd_manifest_is_refused(salvaged: Path, change: dict[str, Any]) -> None:
+    content = json.loads((salvaged / "out.manifest.json").read_text())
+    content["files"][0].update(change)
+    odd = salvaged / "odd.json"
+    for text in (json.dumps(content), "[" * 100_000, '{"files": 5}', "[1]", "NaN"):
+        odd.write_text(text)
+        result = run("salvage", "--check", odd, salvaged / "out")
+        assert result.stderr == f"kdump: {odd}: is no manifest of a salvage\n"
+        assert result.exit_code == 1
+
+
+@pytest.mark.parametrize("path", ["../out.manifest.txt", "/etc/hostname", "link", ".", ""])
+def test_manifest_that_leads_out_of_the_directory_reads_nothing_there(
+    salvaged: Path, path: str
+) -> None:
+    (salvaged / "out" / "link").symlink_to(salvaged / "out.manifest.txt")
+    content = json.loads((salvaged / "out.manifest.json").read_text())
+    content["files"].append({"path": path, "size_bytes": 0, "sha256": ""})
+    (salvaged / "odd.json").write_text(json.dumps(content))
+    result = run("salvage", "--check", salvaged / "odd.json", salvaged / "out")
+    assert f"names a file outside {salvaged}/out: {path}" in result.stderr
+    assert '"outcome":"differs"' not in result.stdout
+
+
+def test_carving_takes_the_lowest_offset(tmp_path: Path) -> None:
+    batches = []
+    for offset in (0, 1, -(2**63), 2, -(2**63) + 1):
+        made = builders.batch([builders.record(0, 0, b"k", b"v")], base_offset=0)
+        batches.append(offset.to_bytes(8, "big", signed=True) + made[8:])
+    (tmp_path / "image").write_bytes(bytes(4096) + b"".join(batches) + bytes(4096))
+    assert run("salvage", "--carve", tmp_path / "image").exit_code in (0, 3)
+
+
+@pytest.mark.parametrize("command", ["why", "verify", "find-offset", "reindex"])
+def test_old_broker_with_a_malformed_checkpoint(tmp_path: Path, command: str) -> None:
+    copied("nulls_all-0", tmp_path / "d" / "nulls-0")
+    (tmp_path / "d" / "recovery-point-offset-checkpoint").write_text("0\nx\n")
+    target = ["3"] if command == "find-offset" else []
+    assert run(command, "--broker-version", "0.8.2", tmp_path / "d", *target).exit_code in (0, 3, 4)
+
+
+@pytest.mark.parametrize("command", ["verify", "why", "dump", "reindex", "groups"])
+def test_null_character_in_server_properties(tmp_path: Path, command: str) -> None:
+    data = copied("nulls_all-0", tmp_path / "d" / "nulls-0").parent
+    properties = tmp_path / "server.properties"
+    properties.write_bytes(b"metadata.log.dir=\0\nlog.dirs=" + os.fsencode(data) + b"\n")
+    result = run(command, "--server-properties", properties)
+    assert "names a directory with a null character: '\\x00'" in result.stderr
+    assert result.exit_code == 1
+    if command == "verify":
+        found = run(command, "--server-properties", properties, data).stdout.splitlines()
+        assert json.loads(found[-1])["segments"] == 1
+
+
+def test_links_to_nothing_and_fifos_in_a_tier_hide_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "tier" / "orders.plain-0-LWgrMmVrT0a__7a4SasuPA"
+    folder.mkdir(parents=True)
+    for file in (SOURCE / "orders.plain-0").glob("*.log"):
+        shutil.copy(file, folder / f"{file.stem}-bCqX9UaaSb6U8XUM9II25Q.log")
+    names = [f"{base:020}-bCqX9UaaSb6U8XUM9II25Q.log" for base in (5000, 6000)]
+    (folder / names[0]).symlink_to("gone")
+    os.mkfifo(folder / names[1])
+    result = run("verify", "--format", "jsonl", tmp_path / "tier")
+    assert json.loads(result.stdout.splitlines()[-1])["segments"] == 4
+    assert f"{folder.name}/{names[0]} is left out: No such file" in result.stderr
+    assert f"{folder.name}/{names[1]} is left out: it is no regular file" in result.stderr
+    assert result.exit_code == 1
