@@ -1,7 +1,9 @@
 """A campaign over the commands: damaged directories and archives, each command in a process.
 
-    python -m fuzz.commands --seed 7 --count 100000 --jobs 2 --seconds 600      (in tests/)
+    python -m fuzz.commands --seed 7 --count 100000 --jobs 2 --seconds 600
     python -m fuzz.commands --seed 7 --only 4711 --keep DIRECTORY
+
+with tests/ and tests/support/ in PYTHONPATH.
 
 An input is a data directory of which some files are damaged, exchanged, cut, or are none (links to
 nothing, FIFOs, other names), or an archive of one with damage of its own. What must hold: no
@@ -11,6 +13,7 @@ exception, an exit status that there is, 10 s of processor time, and 300 MiB of 
 from __future__ import annotations
 
 import argparse
+import gc
 import gzip
 import io
 import json
@@ -28,13 +31,17 @@ import traceback
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import zstandard
+from click.testing import CliRunner
 from fuzz.mutations import mutated
 from fuzz.seeds import Seeds, all_seeds
+
+from kdump.cli import cli, inputs
 
 CPU_SECONDS, WALL_SECONDS = 10, 120
 MEMORY_KIB = 300 << 10
@@ -210,10 +217,6 @@ def run_one(words: list[str], root: Path) -> tuple[str, int]:
 
 
 def _call(words: list[str]) -> None:
-    from click.testing import CliRunner
-
-    from kdump.cli import cli
-
     result = CliRunner().invoke(cli, words)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -223,9 +226,22 @@ def _call(words: list[str]) -> None:
         raise AssertionError(result.output[-2000:])
 
 
+def _load(seeds: Seeds, room: Path) -> None:
+    """Run each command once in this process, so that its forks need not import it."""
+    for number in range(4 * len(COMMANDS)):
+        root = Path(tempfile.mkdtemp(dir=room))
+        with suppress(Exception):
+            CliRunner().invoke(cli, make(seeds, 0, number, root))
+        shutil.rmtree(root, ignore_errors=True)
+    inputs._directory.cache_clear()  # each fork makes its own
+    gc.collect()
+    gc.freeze()
+
+
 def work(seed: int, numbers: Iterator[int], until: float, room: Path) -> Iterator[dict[str, Any]]:
     """Run inputs until there are no more, or no time."""
     seeds = all_seeds(with_corpora=False)
+    _load(seeds, room)
     done: Counter[str] = Counter()
     largest = 0
     for number in numbers:
@@ -255,9 +271,6 @@ def main() -> int:
     asked.add_argument("--keep", type=Path)
     given = asked.parse_args()
     os.environ["KDUMP_TRACEBACK"] = "1"
-    import kdump.cli
-    import kdump.cli.results  # noqa: F401 loaded once, before forks
-
     if given.only is not None:
         root = (given.keep or Path(tempfile.mkdtemp())).absolute()
         root.mkdir(parents=True, exist_ok=True)
