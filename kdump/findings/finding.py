@@ -97,7 +97,8 @@ def internal_error(error: InternalError) -> Finding:
         topic=error.topic,
         partition=error.partition,
         actual=error.reason,
-        message=f"kdump failed here: {error.reason}. Other partitions were checked.",
+        message=f"kdump failed here: {error.reason}. "
+        + ("Other partitions were checked." if error.topic else "Findings of others stand."),
     )
 
 

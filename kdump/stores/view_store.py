@@ -19,6 +19,7 @@ from kdump.stores.store import Status
 
 SCHEME = "archive"
 STDIN = "standard input"  # what has no path
+_SECTOR = 512  # bytes of a block, as `st_blocks` counts them
 #: Names the file from which worker processes learn of views.
 TABLE = "KDUMP_ARCHIVES"
 
@@ -136,11 +137,23 @@ class MemberFile:
         self._start = member.start
         self._descriptor = open_quietly(member.file)
         self.size = member.size
+        status = os.fstat(self._descriptor)
+        self._has_holes = status.st_blocks * _SECTOR < status.st_size
 
     def read_at(self, position: int, size: int) -> bytes:
         """Read a range."""
         size = min(size, self.size - position)
-        return os.pread(self._descriptor, size, self._start + position)
+        start = self._start + position
+        if self._has_holes and self._next_data(start) >= start + size:
+            return bytes(size)
+        return os.pread(self._descriptor, size, start)
+
+    def _next_data(self, start: int) -> int:
+        """Say where data follows a position: in a hole, of which a sparse file may have GiBs."""
+        try:
+            return os.lseek(self._descriptor, start, os.SEEK_DATA)
+        except OSError:
+            return self._start + self.size
 
     def close(self) -> None:
         """Give the file back."""

@@ -1,4 +1,4 @@
-"""A campaign over the commands: damaged directories and archives, each command in a process.
+"""A campaign over the commands: damaged directories and archives, many in a process.
 
     python -m fuzz.commands --seed 7 --count 100000 --jobs 2 --seconds 600
     python -m fuzz.commands --seed 7 --only 4711 --keep DIRECTORY
@@ -20,7 +20,6 @@ import json
 import lzma
 import os
 import random
-import resource
 import shutil
 import signal
 import sys
@@ -32,7 +31,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import cycle
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +44,7 @@ from kdump.cli import cli, inputs
 
 CPU_SECONDS, WALL_SECONDS = 10, 120
 MEMORY_KIB = 300 << 10
+BATCH = 40  # inputs of one process
 STATUSES = frozenset(range(6))
 _FORMS = ("table", "jsonl")
 COMMANDS: dict[str, tuple[str, ...]] = {
@@ -183,37 +183,62 @@ def _damage_header(rng: random.Random, data: bytearray) -> None:
     data[at + 148 : at + 156] = b"%06o\0 " % sum(data[at : at + 512])
 
 
-def run_one(words: list[str], root: Path) -> tuple[str, int]:
-    """Run a command in a process of its own; return what went wrong, if it did, and its memory."""
+def run_batch(
+    seeds: Seeds, seed: int, numbers: list[int], room: Path
+) -> tuple[list[dict[str, Any]], list[str], int]:
+    """Run inputs in a process of their own, one after the other.
+
+    Returns what went wrong, the commands that were run, and the memory that the process took.
+    """
     read, write = os.pipe()
     child = os.fork()
     if not child:
         os.close(read)
-        code = 0
-        try:
-            resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 2))
-            signal.alarm(WALL_SECONDS)
-            os.chdir(root)
-            os.environ["TMPDIR"] = str(root)
+        with os.fdopen(write, "w", encoding="utf-8", errors="backslashreplace") as report:
+            os.environ["TMPDIR"] = str(room)
             tempfile.tempdir = None
-            _call(words)
-        except BaseException:
-            os.write(write, traceback.format_exc()[-4000:].encode("utf-8", "backslashreplace"))
-            code = 9
-        os._exit(code)
+            signal.signal(signal.SIGPROF, _out_of_time)
+            for number in numbers:
+                root = Path(tempfile.mkdtemp(dir=room))
+                words = make(seeds, seed, number, root)
+                print(json.dumps({"number": number, "words": words}), file=report, flush=True)
+                os.chdir(root)
+                signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+                signal.alarm(WALL_SECONDS)
+                try:
+                    _call(words)
+                except BaseException:
+                    wrong = traceback.format_exc()[-4000:]
+                    print(json.dumps({"wrong": wrong}), file=report, flush=True)
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                os.chdir(room)
+                shutil.rmtree(root, ignore_errors=True)
+            if inputs._directory.cache_info().currsize:
+                shutil.rmtree(inputs._directory(), ignore_errors=True)
+            print(json.dumps({"end": True}), file=report)
+        os._exit(0)
     os.close(write)
-    text = b""
-    while block := os.read(read, 1 << 16):
-        text += block
-    os.close(read)
+    with os.fdopen(read, encoding="utf-8") as report:
+        lines = [json.loads(line) for line in report]
     _, status, used = os.wait4(child, 0)
-    if text:
-        return text.decode(), used.ru_maxrss
-    if os.WIFSIGNALED(status):
-        return f"signal {os.WTERMSIG(status)} after {used.ru_utime:.1f} s", used.ru_maxrss
+    failures, done = [], []
+    at: dict[str, Any] = {}
+    for line in lines:
+        if "number" in line:
+            at = line
+            done.append(line["words"][0])
+        elif "wrong" in line:
+            failures.append(at | line)
+    if not lines or "end" not in lines[-1]:
+        failures.append(at | {"wrong": f"the process ended with {status}"})
     if used.ru_maxrss > MEMORY_KIB:
-        return f"memory: {used.ru_maxrss >> 10} MiB", used.ru_maxrss
-    return "", used.ru_maxrss
+        wrong = f"memory: {used.ru_maxrss >> 10} MiB, by one of {numbers}"
+        failures.append({"number": numbers[0], "words": [], "wrong": wrong})
+    return failures, done, used.ru_maxrss
+
+
+def _out_of_time(number: int, frame: object) -> None:
+    raise TimeoutError(f"more than {CPU_SECONDS} s of processor time")
 
 
 def _call(words: list[str]) -> None:
@@ -244,19 +269,13 @@ def work(seed: int, numbers: Iterator[int], until: float, room: Path) -> Iterato
     _load(seeds, room)
     done: Counter[str] = Counter()
     largest = 0
-    for number in numbers:
+    while batch := list(islice(numbers, BATCH)):
         if time.monotonic() > until:
             break
-        root = Path(tempfile.mkdtemp(dir=room))
-        try:
-            words = make(seeds, seed, number, root)
-            wrong, memory = run_one(words, root)
-        finally:
-            shutil.rmtree(root, ignore_errors=True)
+        failures, commands, memory = run_batch(seeds, seed, batch, room)
         largest = max(largest, memory)
-        done[words[0]] += 1
-        if wrong:
-            yield {"number": number, "words": words, "wrong": wrong}
+        done.update(commands)
+        yield from failures
     yield {"done": dict(done), "largest_kib": largest}
 
 
@@ -275,7 +294,8 @@ def main() -> int:
         root = (given.keep or Path(tempfile.mkdtemp())).absolute()
         root.mkdir(parents=True, exist_ok=True)
         words = make(all_seeds(with_corpora=False), given.seed, given.only, root)
-        print(" ".join(words), *run_one(words, root), sep="\n")
+        print(" ".join(words), flush=True)
+        _call(words)
         return 0
     until = time.monotonic() + given.seconds
     started = time.monotonic()

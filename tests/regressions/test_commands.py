@@ -123,3 +123,13 @@ def test_links_to_nothing_and_fifos_in_a_tier_hide_nothing(tmp_path: Path) -> No
     assert f"{folder.name}/{names[0]} is left out: No such file" in result.stderr
     assert f"{folder.name}/{names[1]} is left out: it is no regular file" in result.stderr
     assert result.exit_code == 1
+
+
+def test_fifo_among_held_logs_is_named_and_hides_nothing(tmp_path: Path) -> None:
+    data = copied("nulls_all-0", tmp_path / "d" / "nulls-0").parent
+    log = copied("orders.plain-0", data / "orders-0") / f"{341:020}.log"
+    log.unlink()
+    os.mkfifo(log)
+    result = run("salvage", "--format", "jsonl", data)
+    assert f"{log.name}: is a FIFO, not a regular file" in result.stderr
+    assert '"topic":"nulls"' in result.stdout

@@ -16,6 +16,7 @@ import zstandard
 
 from kdump.errors import PathError
 from kdump.stores.unpacking import Unpacked, Unpacker, kind_of
+from kdump.stores.view_store import Member, MemberFile
 from kdump.stores.xz import XzFile
 
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
@@ -271,3 +272,19 @@ def test_members_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     found = opened(tmp_path, tar_of(*infos))
     assert list(found.members) == ["d/0", "d/1", "d/2"]
     assert found.problems == ["has more than 3 entries: what lies before that is read"]
+
+
+def test_holes_are_read_as_zeros(tmp_path: Path) -> None:
+    path = tmp_path / "sparse"
+    with path.open("wb") as file:
+        file.truncate(4 << 20)
+        file.seek(2 << 20)
+        file.write(b"data")
+    member = MemberFile(Member(str(path), 100, (4 << 20) - 200))
+    for at, size in ((0, 1 << 20), ((2 << 20) - 200, 300), ((4 << 20) - 300, 500)):
+        start = 100 + at
+        assert (
+            member.read_at(at, size)
+            == path.read_bytes()[start : min(start + size, (4 << 20) - 100)]
+        )
+    member.close()

@@ -26,9 +26,10 @@ class BackgroundSource(Source):
     """
 
     def __init__(self, path: str | os.PathLike[str], pace: Pace | None = None) -> None:
+        self._window = 0  # where the window starts that is being read
+        self._drop = False  # until it is open: what cannot be opened is closed as well
         super().__init__(path)
         self._pace = pace
-        self._window = 0  # where the window starts that is being read
         self._drop = self._is_foreign(0)
 
     def read_into(self, buffer: bytearray | memoryview, position: int, size: int) -> int:
