@@ -24,6 +24,9 @@ _ASKED = under("What is asked for")
 )
 @_ASKED("--at", "at_ms", type=TIME, help="As of this time: what was written later is not there.")
 @_ASKED("--history", help="Each change of a committed offset, in the order of the log.")
+@_ASKED("--backwards", help="With --history: only changes to a lower offset.")
+@_ASKED("--from", "from_ms", type=TIME, help="With --history: earliest time shown.")
+@_ASKED("--to", "to_ms", type=TIME, help="With --history: stop before this time.")
 @version_option(_ASKED, "Offsets expire as this version has it. Default: the newest.")
 @shared_options(LOOKUP_FORMATS, on_spark=False)
 def groups(
@@ -55,6 +58,7 @@ def groups(
     Examples:
         kdump groups /var/lib/kafka
         kdump groups --group billing --topic orders --history /var/lib/kafka
+        kdump groups --history --backwards --from now-2h /var/lib/kafka
         kdump groups --group billing --at 2026-11-19T03:11:30 --format reset-csv /var/lib/kafka
     """
     from kdump.cli.reports import GroupsReport
@@ -68,5 +72,13 @@ def groups(
     with wrong_usage():
         if options.history and writing.form == "reset-csv":
             raise UsageError("--history has no reset-csv: give --at a time before the change")
+        of_history = {
+            "--backwards": options.backwards,
+            "--from": options.from_ms is not None,
+            "--to": options.to_ms is not None,
+        }
+        for name, is_given in of_history.items():
+            if is_given and not options.history:
+                raise UsageError(f"{name} goes with --history")
     report = GroupsReport(options, paths)
     return run_plan(replay, paths, options, engine=engine, writing=writing, report=report)

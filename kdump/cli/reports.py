@@ -394,7 +394,8 @@ class GroupsReport(Report):
     def status(self, reached: int) -> int:
         """Say what to type next, or that there was nothing."""
         if self._is_silent and not (self.quiet or self.messages.statuses):
-            self.messages.line("kdump: no group matches what was asked for")
+            what = "change of an offset" if self._options.history else "group"
+            self.messages.line(f"kdump: no {what} matches what was asked for")
         if self._pending:
             offsets = counted(self._pending, "offset")
             self.messages.line(f"kdump: left out: {offsets} of transactions that have not ended")

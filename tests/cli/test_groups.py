@@ -164,3 +164,41 @@ def test_tables_hold_hostile_names(tmp_path: Path) -> None:
         assert not obeyed(written), words
     for form in ("jsonl", "csv", "reset-csv"):
         assert run("--format", form, path).exit_code == 0
+
+
+def jumps(directory: Path) -> Path:
+    """Offsets that go forward, back, forward, are removed and come back lower, at 1 s each."""
+    log = Log()
+    log.now_ms = -1000
+    for offset in (5, 9, 2, 7, None, 3, 8):
+        log.add(commit("g", "t-0", offset))
+    return log.write(directory / "__consumer_offsets-0")
+
+
+def offsets(*words: object) -> list[tuple[object, object]]:
+    rows = [json.loads(line) for line in run("--history", *words).stdout.splitlines()]
+    return [(row["previous_offset"], row["offset"]) for row in rows]
+
+
+def test_history_of_what_went_backwards(tmp_path: Path) -> None:
+    path = jumps(tmp_path)
+    assert len(offsets(path)) == 7
+    assert offsets("--backwards", path) == [(9, 2), (None, 3)]
+    assert offsets("--backwards", "--from", "3000", path) == [(None, 3)]
+
+
+def test_history_of_a_time(tmp_path: Path) -> None:
+    path = jumps(tmp_path)
+    assert offsets("--from", "2000", path) == [(9, 2), (2, 7), (7, None), (None, 3), (3, 8)]
+    assert offsets("--from", "2000", "--to", "4000", path) == [(9, 2), (2, 7)]
+    assert offsets("--to", "1000", path) == [(None, 5)]
+    result = run("--history", "--from", "9000", path)
+    assert result.stderr == "kdump: no change of an offset matches what was asked for\n"
+
+
+def test_options_of_history_go_with_it(tmp_path: Path) -> None:
+    path = jumps(tmp_path)
+    for words in (["--backwards"], ["--from", "0"], ["--to", "0"]):
+        result = run(*words, path)
+        assert result.exit_code == 2
+        assert f"{words[0]} goes with --history" in result.stderr

@@ -57,6 +57,7 @@ class _Partition:
         self._item = item
         self._options = options
         self._log = OffsetsLog(options.at_ms, options.only)
+        self._removed: dict[bytes, int] = {}  # what stood there, by the key of a commit
         self._records = Records(item, pace, options.decompress_limit, self._log.lost)
 
     def changes(self) -> Iterator[Row | Finding | KdumpError]:
@@ -79,14 +80,33 @@ class _Partition:
         names = commit_key(change.key)
         if names is None or not self._options.selection.admits(names.topic, names.partition):
             return None
+        before, now = _offset(change.before), _offset(change.now)
+        if self._options.backwards and not self._goes_back(change.key, before, now):
+            return None
+        if not self._is_of_time(change.at_ms):
+            return None
         return history_row(
             change,
             names,
-            before=_offset(change.before),
-            now=_offset(change.now),
+            before=before,
+            now=now,
             members=self._count(group, change.source_offset),
             partition=self._item.partition,
         )
+
+    def _goes_back(self, key: bytes, before: int | None, now: int | None) -> bool:
+        """Whether an offset is lower than the one before, be it that this one was removed first."""
+        if now is None:
+            if before is not None:
+                self._removed[key] = before
+            return False
+        if before is None:
+            before = self._removed.pop(key, None)
+        return before is not None and now < before
+
+    def _is_of_time(self, at_ms: int) -> bool:
+        from_ms, to_ms = self._options.from_ms, self._options.to_ms
+        return (from_ms is None or at_ms >= from_ms) and (to_ms is None or at_ms < to_ms)
 
     def _count(self, group: bytes, offset: int) -> int | None:
         """Count the members of a group; None where records about it may be gone."""

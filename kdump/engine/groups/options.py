@@ -16,6 +16,8 @@ class GroupOptions(NamedTuple):
 
     `selection` has topic and partition of committed offsets; `at_ms`: as of that time, inclusive.
     `ended`: the offsets that tombstones removed as well, in `ended-offset` rows.
+    Of `history`: `backwards` are only changes to a lower offset, `from_ms` and `to_ms` (exclusive)
+    only those of a time.
     """
 
     selection: Selection = EVERYTHING
@@ -24,6 +26,9 @@ class GroupOptions(NamedTuple):
     at_ms: int | None = None
     history: bool = False
     ended: bool = False
+    backwards: bool = False
+    from_ms: int | None = None
+    to_ms: int | None = None
     broker_version: Version = NEWEST
     decompress_limit: int = DEFAULT_LIMIT
 
