@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 
@@ -59,6 +60,35 @@ def fitted(text: str, width: int, *, right: bool = False, last: bool = False) ->
         return text if last else text.ljust(width)
     text = cut(text, width)
     return text if last and not right else pad(text, width, right=right)
+
+
+#: A name or a path may be broken after what joins its parts, but not before a number.
+_PIECE = re.compile(r".+?(?:[/,]+|[._:;=@-]+(?!\d)|\s+|$)(?![/._:;=@,-])", re.DOTALL)
+
+
+def pieces_of(text: str) -> list[str]:
+    """Split text into pieces that stay whole where there is room."""
+    return _PIECE.findall(text)
+
+
+def fold(text: str, width: int) -> list[str]:
+    """Break the text of a cell into lines of at most `width` cells, between its pieces."""
+    lines: list[str] = []
+    line = ""
+    for piece in pieces_of(text):
+        if width_of((line + piece).rstrip()) <= width:
+            line += piece
+            continue
+        if line:
+            lines.append(line.rstrip())
+        while width_of(piece.rstrip()) > width:
+            at = len(cut(piece, width + 1)) - 1 or 1
+            lines.append(piece[:at])
+            piece = piece[at:]
+        line = piece
+    if line.rstrip() or not lines:
+        lines.append(line.rstrip())
+    return lines
 
 
 def wrap(text: str, width: int) -> list[str]:

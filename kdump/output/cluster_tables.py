@@ -156,7 +156,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         _time("set", "set_ms"),
         number("by offset", "set_offset", rank=1),
     ),
-    "zk-migration": (_short("state"), _time("set", "set_ms")),
+    "zk-migration": (_short("ZooKeeper migration", "state"), _time("set", "set_ms")),
     "quota": (
         folded("of", _entity, 16),
         _words("key", least=12),

@@ -6,16 +6,20 @@ may be wider than its column; the column then grows, and only a column that may 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kdump.output.amounts import number_cell
-from kdump.output.cell_text import width_of
+from kdump.output.cell_text import pieces_of, width_of
 from kdump.output.escape import visible
 
 Cell = Callable[[dict[str, Any]], str]
 
 _LONG_NAME = 10
+#: A longer piece of a cell may be broken.
+_LONGEST_PIECE = 24
+#: Cells that say nothing.
+_BLANK = ("", "-")
 
 
 def _nothing(fields: dict[str, Any]) -> str:
@@ -122,20 +126,39 @@ def fit(
     shown = list(range(len(columns)))
     if width is None:
         return Layout(tuple(shown), natural, "  ")
+    by_pieces = [
+        _by_pieces(column, (row[index] for row in rows)) for index, column in enumerate(columns)
+    ]
+    blank = {
+        index
+        for index, column in enumerate(columns)
+        if all(row[index] in _BLANK for row in rows) and (column.rank or not more)
+    }
     while True:
-        for gap in (2, 1):
-            room = width - gap * (len(shown) - 1)
-            wanted = [natural[i] for i in shown]
-            if more and columns[shown[-1]].cuts:  # nothing stands to the right of the last one
-                wanted[-1] = room
-            widths = _share([columns[i] for i in shown], wanted, room)
-            whole = widths[:-1] == wanted[:-1]  # the last one may well go on below
-            if sum(widths) <= room and (whole or more or gap == 1):
-                return Layout(tuple(shown), widths, " " * gap)
-        last = max(shown, key=lambda i: (columns[i].rank, i))
-        if columns[last].rank == 0:
+        for known in (by_pieces, columns):
+            for gap in (2, 1):
+                room = width - gap * (len(shown) - 1)
+                wanted = [natural[i] for i in shown]
+                if more and columns[shown[-1]].cuts:  # nothing stands to the right of the last one
+                    wanted[-1] = room
+                widths = _share([known[i] for i in shown], wanted, room)
+                whole = widths[:-1] == wanted[:-1]  # the last one may well go on below
+                if sum(widths) <= room and (whole or more or gap == 1):
+                    return Layout(tuple(shown), widths, " " * gap)
+        # One that says nothing goes first; of a stream the next rows may have more to say.
+        last = max(shown, key=lambda i: (i in blank, columns[i].rank, i))
+        if columns[last].rank == 0 and last not in blank:
             return Layout(tuple(shown), widths, " ")
         shown.remove(last)
+
+
+def _by_pieces(column: Column, cells: Iterable[str]) -> Column:
+    """Make a column that goes on below so wide that no piece of its cells has to be broken."""
+    if not column.folds:
+        return column
+    pieces = (piece.rstrip() for cell in cells for piece in pieces_of(cell))
+    longest = max(map(width_of, pieces), default=0)
+    return column._replace(least=max(column.least, min(longest, _LONGEST_PIECE)))
 
 
 def _share(columns: list[Column], natural: list[int], room: int) -> list[int]:

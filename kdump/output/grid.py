@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from kdump.output.cell_text import wrap
+from kdump.output.cell_text import fold, wrap
 from kdump.output.column_widths import Column, Layout, cells_of, fit
 
 if TYPE_CHECKING:
@@ -73,10 +73,11 @@ def grid(
         )
     for cells in rows:
         texts = []
-        for index in shown:
+        for index, width in zip(shown, widths, strict=True):
             whole = columns[index].folds or not columns[index].cuts
             text = Text(no_wrap=not whole, overflow="fold" if whole else "ellipsis")
-            texts.append(text.append(cells[index], marks.get(cells[index])))
+            shown_text = "\n".join(fold(cells[index], width)) if whole else cells[index]
+            texts.append(text.append(shown_text, marks.get(cells[index])))
         table.add_row(*texts)
     with console.capture() as captured:
         console.print(table)
