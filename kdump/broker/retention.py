@@ -81,9 +81,17 @@ class Policy(NamedTuple):
 
     def time_of(self, segment: SegmentFacts, now_ms: int) -> int:
         """The time by which a segment is judged at a moment."""
-        if self.by_file_time or (self.file_time_ahead and segment.time_ms > now_ms):
-            return segment.modified_ms
-        return segment.time_ms
+        return segment.modified_ms if self.why_file_time(segment, now_ms) else segment.time_ms
+
+    def why_file_time(self, segment: SegmentFacts, now_ms: int) -> str:
+        """Return why the time of the file judges a segment; empty where that of a record does."""
+        if self.by_file_time:
+            return "brokers before 0.10.1 know no other"
+        if segment.largest_timestamp_ms < 0:
+            return "no record has a timestamp"
+        if self.file_time_ahead and segment.time_ms > now_ms:
+            return "its records are ahead of the clock"
+        return ""
 
 
 class Deleted(NamedTuple):

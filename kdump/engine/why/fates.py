@@ -102,10 +102,10 @@ class Fates:
         elif rule == BY_SIZE:
             why = f"retention.bytes={policy.retention_bytes:,}{self._source('retention_bytes')}"
         else:
-            why = (
-                f"its last record is of {minute_text(policy.time_of(segment, self._now_ms))}, "
-                f"{self._time_rule()}"
-            )
+            when = minute_text(policy.time_of(segment, self._now_ms))
+            by_file = policy.why_file_time(segment, self._now_ms)
+            what = f"its file was changed at {when} ({by_file})"
+            why = f"{what if by_file else f'its last record is of {when}'}, {self._time_rule()}"
         text = f"goes with the next pass: {why}"
         if policy.compacts:
             text += "; the cleaner's thread does it"
@@ -131,6 +131,9 @@ class Fates:
             return Fate(verdict, BY_TIME, None, pin, text, "empty active segment")
         kept_by = self._time_rule()
         text = f"kept until {minute_text(due_ms)} by {self._time_rule()}"
+        if by_file := self.policy.why_file_time(self.log.segments[pin_number], self._now_ms):
+            text += f", from the time of its file on ({by_file})"
+            kept_by += ", file time"
         if pin is not None:
             text += f", pinned by {self._pin_words(pin, pin_number, number)}"
             kept_by = f"record {pin.offset}" if pin.offset is not None else "the time of a file"

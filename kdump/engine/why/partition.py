@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.log_reader import RefusalError
 from kdump.broker.retention import LogFacts, policy_of
-from kdump.broker.segment_facts import log_facts
+from kdump.broker.segment_facts import FROM_FILE, log_facts
 from kdump.broker.shutdown_state import stop_of
 from kdump.engine.why.compaction import CLEANED_MEMBERS, compaction_of
 from kdump.engine.why.fates import Fate, Fates
@@ -105,6 +105,10 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
     for number, (segment, fate) in enumerate(zip(segments, fates, strict=True)):
         if item.bases is None or segment.base_offset in item.bases:
             row = _fate_row(item, segment, facts, number, fate, sizes[number], rolls)
+            one = facts.segments[number]
+            if policy.why_file_time(one, options.now_ms):
+                row.fields["largest_timestamp_ms"] = one.modified_ms
+                row.fields["time_source"] = FROM_FILE
             is_last = number == len(segments) - 1
             row.fields["reserved_index_bytes"] = reserved if is_last else 0
             row.fields.update(compaction.segments.get(segment.base_offset, not_cleaned))

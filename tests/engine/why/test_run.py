@@ -214,6 +214,20 @@ def test_behind_a_clean_stop_the_index_is_believed(data: Path) -> None:
     assert first["time_source"] == "mtime"
 
 
+def test_time_of_a_file_is_named(data: Path) -> None:
+    """Brokers before 0.10.1 know no other, and what has no timestamp has no other."""
+    log = data / "orders-0" / f"{0:020}.log"
+    os.utime(log, (1_600_000_000, 1_600_000_000))
+    first = of("segment-fate", rows(data, broker_version=(0, 9, 0)))[0]
+    assert (first["largest_timestamp_ms"], first["time_source"]) == (1_600_000_000_000, "mtime")
+    assert "its file was changed at 2020-09-13 12:26 (brokers before 0.10.1" in first["text"]
+    assert "last record" not in first["text"]
+    assert "file" not in of("segment-fate", rows(data))[0]["text"]
+    kept = of("segment-fate", rows(data, now_ms=1_600_000_100_000, broker_version=(0, 9, 0)))[0]
+    assert "from the time of its file on (brokers before 0.10.1" in kept["text"]
+    assert kept["kept_by"].endswith(", file time")
+
+
 def test_indexes_of_a_running_broker_are_reserved(tmp_path: Path) -> None:
     directory = write_partition(tmp_path, {0: batches(0, 30), 30: batches(30, 600)})
     written = 0
