@@ -178,6 +178,10 @@ class _Inputs:
             raise UsageError(f"{path}: --partition-number goes with --topic-name")
         directory = _NO_TOPIC if topic is None else names.directory_name(topic, partition or 0)
         inside = f"{directory}/{file_name(word, base)}"
+        from kdump.stores.view_store import STDIN, name_view, root_of
+
+        if path != STDIN and not named.is_given:  # else the path alone would not be read so again
+            name_view(root_of(path), path)
         return self._published(path, {inside: member}, inside, problems)
 
     def _tiered(self, path: str) -> str | None:

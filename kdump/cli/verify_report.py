@@ -82,7 +82,10 @@ class VerifyReport(Report):
             return True
         elif isinstance(item, Row) and item.row == "summary":
             self._summary = item
-        return not self.quiet
+        # A partition set aside takes records from readers, and no finding says so.
+        return not self.quiet or (
+            isinstance(item, Row) and item.row == "recovery" and item.fields["outcome"] == "stray"
+        )
 
     def _count_place(self, finding: Finding) -> None:
         from kdump.output.verify_textfile import SERIES, place_of

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kdump.findings.code import Severity, Show
 from kdump.findings.shell import BOOTSTRAP, GROUP, Word, format_command, path_word, topic_word
+from kdump.storage import names
 
 if TYPE_CHECKING:
     from kdump.findings.finding import Finding
@@ -35,6 +36,8 @@ def command_for(finding: Finding) -> tuple[Word, ...] | None:
     if entry.reindex and finding.topic is not None:
         return ("kdump", "reindex", "--only", entry.reindex, path_word(_directory(finding)))
     in_log = finding.path.rpartition(".")[2] in _LOGS
+    if not in_log and entry.show is not Show.ENTRIES:  # a loose log of any name
+        in_log = names.parse(os.path.basename(finding.path)).kind is names.Kind.UNKNOWN
     if entry.show is Show.ENTRIES and not in_log:
         return ("kdump", "dump", "--entries", path_word(finding.path))
     if finding.position is None or not in_log:

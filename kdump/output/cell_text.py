@@ -62,8 +62,10 @@ def fitted(text: str, width: int, *, right: bool = False, last: bool = False) ->
     return text if last and not right else pad(text, width, right=right)
 
 
-#: A name or a path may be broken after what joins its parts, but not before a number.
-_PIECE = re.compile(r".+?(?:[/,]+|[._:;=@-]+(?!\d)|\s+|$)(?![/._:;=@,-])", re.DOTALL)
+#: A name or a path may be broken after what joins its parts, but no number is.
+_PIECE = re.compile(
+    r".+?(?:[/]+|,+(?!\d{3}(?!\d))|[._:;=@-]+(?!\d)|\s+|$)(?![/._:;=@,-])", re.DOTALL
+)
 
 
 def pieces_of(text: str) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kdump.errors import InternalError, KdumpError, guarded
 from kdump.findings.finding import Finding, Severity, internal_error
 from kdump.findings.rows import Row
+from kdump.output.given_paths import as_given
 from kdump.output.progress import Tally, Written
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def pour(
     An exception that nobody foresaw is a finding, also that of the run itself.
     """
     report = report or Report()
-    for item in guarded("the run", items):
+    for item in map(as_given, guarded("the run", items)):
         is_written = report.takes(item)
         if isinstance(item, InternalError):
             messages.not_finished(item)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kdump.findings.ranges import range_cell
 from kdump.findings.rows import Row
 from kdump.output import (
     cluster_tables,
@@ -33,7 +34,7 @@ def span_text(first: int | None, last: int | None) -> str:
     """Write the first and the last offset of a batch; that of a closed wrapper is not known."""
     if last is None:
         return "-"
-    return f"{'?' if first is None else first}\N{EN DASH}{last}"
+    return range_cell("?" if first is None else first, last)
 
 
 def _lookup_note(fields: Fields) -> str:

@@ -89,7 +89,7 @@ class VerifyTable(TextReport):
         for severity in sorted(Severity, key=lambda severity: -severity.rank):
             self._findings(severity)
         self._note_lines()
-        if self._quiet:
+        if self._quiet and not self._recoveries:
             return
         if self._recoveries:
             from kdump.output.verify_recovery import recovery_lines, totals_lines

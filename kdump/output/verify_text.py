@@ -69,9 +69,13 @@ def told(finding: Finding, meaning: str, command: str | None) -> Iterator[str]:
     if meaning:
         yield meaning
     if finding.consequences:
-        times = Counter(each.partition("@")[0] for each in finding.consequences)
+        sentences = [each for each in finding.consequences if each.endswith(".")]
+        yield from dict.fromkeys(sentences)
+        codes = (each for each in finding.consequences if not each.endswith("."))
+        times = Counter(each.partition("@")[0] for each in codes)
         words = [f"{code} ×{count}" if count > 1 else code for code, count in times.items()]
-        yield f"From this follow, and are not counted: {', '.join(words)}."
+        if words:
+            yield f"From this follow, and are not counted: {', '.join(words)}."
     if past := way_past(finding):
         yield past
 

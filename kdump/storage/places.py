@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kdump.stores import uris
 from kdump.stores.passwords import has_password as has_password
 from kdump.stores.uris import is_uri as is_uri
+from kdump.stores.uris import is_view as is_view
 
 if TYPE_CHECKING:
     from kdump.stores.listed import Listed

@@ -19,7 +19,8 @@ _ID = "[A-Za-z0-9_-]{22}"
 _TOPIC, _PARTITION = r"(?P<topic>[A-Za-z0-9._-]+)", r"(?P<partition>\d+)"
 _FILE = re.compile(
     rf"(?P<base>\d{{20}})-{_ID}\."
-    rf"(?P<what>log|index|timeindex|txnindex|snapshot|{names.LEADER_EPOCH_CHECKPOINT})\Z"
+    rf"(?:(?P<what>log|index|timeindex|txnindex|snapshot)|{names.LEADER_EPOCH_CHECKPOINT}"
+    r"|leader_epoch_checkpoint)\Z"
 )
 _PLACES = (
     re.compile(rf"{_TOPIC}-{_PARTITION}-{_ID}\Z"),
@@ -67,8 +68,8 @@ def tiered_members(path: str) -> tuple[dict[str, Member], list[str], list[str]] 
                 continue
             member = Member(at, 0, status.st_size, status.st_mtime_ns)
             inside = f"{place}/{found['base']}.{found['what']}"
-            if found["what"] == names.LEADER_EPOCH_CHECKPOINT:
-                inside = f"{place}/{found['what']}"  # the last segment's has them all
+            if found["what"] is None:  # the last segment's has them all
+                inside = f"{place}/{names.LEADER_EPOCH_CHECKPOINT}"
             elif (before := members.get(inside)) is not None:
                 older.append(min((before, member), key=lambda one: one.mtime_ns).file)
                 member = max((before, member), key=lambda one: one.mtime_ns)

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import os
 import random
 import re
@@ -16,6 +17,9 @@ from pathlib import Path
 import builders
 import pytest
 import zstandard
+from click.testing import CliRunner
+
+from kdump.cli import cli
 
 SAMPLES = Path(__file__).parents[2] / "sample-data"
 OF_44 = SAMPLES / "clean" / "4.4.0"
@@ -303,3 +307,19 @@ def test_of_an_archive_that_ends_early_the_start_is_read(tmp_path: Path, form: s
     _, out, error = kdump("dump", str(archive), "--format", "jsonl")
     assert out.count('"row":"record"') > 100
     assert re.search("ends early or is damaged|is cut short", error)
+
+
+def test_loose_file_is_reported_as_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by the view under which it is read; and no index is missed beside it."""
+    shutil.copy(next(OF_41.glob(f"d1/orders.zstd-0/{293:020}.log")), tmp_path / "evil.bin")
+    damaged = bytearray((tmp_path / "evil.bin").read_bytes())
+    damaged[-5] ^= 1
+    (tmp_path / "evil.bin").write_bytes(damaged)
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(cli, ["verify", "--format", "jsonl", "evil.bin"])
+    finding, _ = map(json.loads, result.stdout.splitlines())
+    assert (finding["code"], finding["path"]) == ("crc-mismatch", "evil.bin")
+    _, text, _ = kdump("dump", "--format", "kafka", "--limit", "1", "evil.bin")
+    assert text.startswith("Dumping evil.bin\n")

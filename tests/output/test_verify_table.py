@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kdump.cli.verify_report import VerifyReport
 from kdump.findings.commands import abort_command
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Row
@@ -204,3 +205,25 @@ def test_a_log_end_astray_stands_before_all_other_damage() -> None:
     told = [line for line in lines if line.startswith("DAMAGE")]
     assert "orders-9" in told[0]
     assert any("Start no broker on it" in line for line in lines)
+
+
+def test_consequences_that_are_sentences_stand_by_themselves() -> None:
+    words = "A broker that looks for offsets 8-9 passes over this wrapper, which has them."
+    text = " ".join(" ".join(drawn(found("wrapper-offset", consequences=(words,)))).split())
+    assert words in text
+    assert ".." not in text.replace("...", "")
+    assert "From this follow" not in text
+    both = drawn(found("wrapper-offset", consequences=(words, "time-index-entry@8")))
+    text = " ".join(" ".join(both).split())
+    assert f"{words} From this follow, and are not counted: time-index-entry." in text
+
+
+def test_partition_that_is_set_aside_is_written_with_quiet() -> None:
+    fields = {"topic": "orders", "partition": 7, "outcome": "stray", "reason": "another topic id"}
+    numbers = ("log_end_before", "log_end_after", "first_lost_offset", "records_lost")
+    lists = ("segments_read", "segments_deleted", "indexes_rebuilt")
+    row = Row("recovery", fields | dict.fromkeys(numbers, 0) | {name: [] for name in lists})
+    report = VerifyReport.__new__(VerifyReport)
+    report.quiet = True
+    assert report.takes(row)
+    assert not report.takes(Row("recovery", row.fields | {"outcome": "clean"}))

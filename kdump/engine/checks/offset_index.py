@@ -11,6 +11,7 @@ from kdump.engine.checks.missing_segments import COMPACTED_TOPICS
 from kdump.engine.reading.check import Reported, RestsOn
 from kdump.engine.reading.damage import at_place
 from kdump.kernels import columns as c
+from kdump.storage import places
 from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ def offset_index_reports(proof: Proof, answers: Answers) -> Iterator[Reported]:
     """Yield what is wrong with the offset index of a segment that was read to its end."""
     segment, index = proof.segment, proof.offsets
     if index is None:
-        if Kind.OFFSET_INDEX in proof.missing and not _is_unwritten(segment):
+        is_missing = Kind.OFFSET_INDEX in proof.missing and not _is_unwritten(segment)
+        if is_missing and not _is_loose(segment):
             yield at_place("offset-index-missing", segment.place)
         return
     reports = _Reports(proof, index, answers)
@@ -64,6 +66,12 @@ _MESSAGES = {
     c.BELOW_BATCH: "The entry for offset {offset:,} names the batch at position {position:,}, "
     "which starts above it.",
 }
+
+
+def _is_loose(segment: SegmentScan) -> bool:
+    """Whether a log was given alone under any name, so that no index can be beside it."""
+    path = segment.path
+    return places.is_view(path) and len(places.listdir(places.parent(path))) == 1
 
 
 def _is_unwritten(segment: SegmentScan) -> bool:

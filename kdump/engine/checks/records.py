@@ -15,6 +15,7 @@ from kdump import kernels
 from kdump.broker.settings import CLEANED, OPTION, TOPIC
 from kdump.engine.reading.check import Check, Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import BatchAt, at_place, decode_findings
+from kdump.findings.ranges import range_text
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
@@ -180,7 +181,9 @@ class Records(Check):
             elif batches.is_wrapper(row):
                 return  # then its last message is another, or they do not rise
             else:
-                message = f"Record offset {offset:,} lies outside its batch, {base:,}-{last:,}."
+                message = (
+                    f"Record offset {offset:,} lies outside its batch, {range_text(base, last)}."
+                )
             yield _resting(
                 batch.finding(
                     "record-offset",
@@ -231,7 +234,7 @@ def _wrapper_ends(batch: BatchAt, records: DecodedRecords, record: int) -> Findi
         if inside > last:
             words = "passes over this wrapper, which has them"
         low, high = sorted((inside, last))
-        consequences = (f"A broker that looks for offsets {low + 1:,}-{high:,} {words}.",)
+        consequences = (f"A broker that looks for offsets {range_text(low + 1, high)} {words}.",)
     return batch.finding(
         "wrapper-offset",
         expected=inside,

@@ -288,5 +288,7 @@ def _legacy(lines: Lines, view: memoryview, row: BatchHeader, limit: int) -> Non
         return
     inside = lines.within(len(text.data))
     if len(text.data) or not text.words:
-        messages(inside, text.data, row.last_offset, row.layout)
+        is_appended = row.format.has_timestamps and row.attributes & layout.TIMESTAMP_TYPE_BIT
+        append_ms = row.max_timestamp if is_appended else None
+        messages(inside, text.data, row.last_offset, row.layout, append_ms)
     text.say_end(inside)

@@ -71,8 +71,9 @@ def message(
     offset_remark: str,
     crc_remark: str,
     magic_remark: str,
+    append_ms: int | None = None,
 ) -> tuple[int, int] | None:
-    """Write the entry in `view[start:end]`.
+    """Write the entry in `view[start:end]`; `append_ms` is the time that its wrapper sets.
 
     The value of a wrapper is not written but returned as (first byte, byte behind it); None where
     there is no such value, or where decoding stopped, which is then said.
@@ -100,6 +101,8 @@ def message(
                 shown, remark = f"{value:02x}", _attributes_words(value, read)
             elif name == "timestamp":
                 shown, remark = str(value), time_text(value)
+                if append_ms is not None:
+                    remark = f"not used: the append time is the wrapper's, {time_text(append_ms)}"
             lines.field(at, raw, name, shown, remark)
             at += size
         _, at = _sized(lines, view, at, end, "key", reasons.KEY_LENGTH)
@@ -149,8 +152,17 @@ def _attributes_words(attributes: int, read: layout.Format) -> str:
     return ", ".join(words)
 
 
-def messages(lines: Lines, view: memoryview, wrapper_offset: int, wrapper_layout: int) -> None:
-    """Write the messages inside a wrapper, from its uncompressed bytes (F13-F17)."""
+def messages(
+    lines: Lines,
+    view: memoryview,
+    wrapper_offset: int,
+    wrapper_layout: int,
+    append_ms: int | None = None,
+) -> None:
+    """Write the messages inside a wrapper, from its uncompressed bytes (F13-F17).
+
+    `append_ms` is the wrapper's time where that is when it was appended, and so that of each.
+    """
     end = len(view)
     base, _, count, reason = kernels.inner_base(view, 0, end, wrapper_offset, wrapper_layout)
     if reason in (reasons.INNER_EMPTY, reasons.WRAPPER_OFFSET):
@@ -175,11 +187,13 @@ def messages(lines: Lines, view: memoryview, wrapper_offset: int, wrapper_layout
             return
         behind = at + layout.LOG_OVERHEAD + size
         lines.text(f"message {number:,} of {count:,}")
-        _inner(lines, view, at, behind, base)
+        _inner(lines, view, at, behind, base, append_ms)
         at = behind
 
 
-def _inner(lines: Lines, view: memoryview, at: int, behind: int, base: int) -> None:
+def _inner(
+    lines: Lines, view: memoryview, at: int, behind: int, base: int, append_ms: int | None
+) -> None:
     stored = int.from_bytes(view[at + 12 : at + 16], "big")
     computed = kernels.crc32(view, at + 16, behind)
     offset = base + int.from_bytes(view[at : at + 8], "big", signed=True)
@@ -193,6 +207,7 @@ def _inner(lines: Lines, view: memoryview, at: int, behind: int, base: int) -> N
         offset_remark=f"offset {offset:,}",
         crc_remark="✓" if stored == computed else f"✗ computed {computed:08x}",
         magic_remark="" if read.magic == view[at + 16] else "✗ no message has it",
+        append_ms=append_ms,
     )
     if found is not None:
         lines.stop(found[0], reasons.NAMES[reasons.INNER_COMPRESSED], view[slice(*found)])

@@ -151,6 +151,7 @@ def _transaction_index(file: _File) -> Iterator[Item]:
 
 def _producer_snapshot(file: _File) -> Iterator[Item]:
     snapshot = ProducerSnapshot(file.source.whole(producer_snapshot.SIZE_LIMIT))
+    yield from _version(file, snapshot.version, snapshot.entries)
     for state in snapshot:
         open_since = state.current_txn_first_offset
         yield file.row(
@@ -169,6 +170,7 @@ def _producer_snapshot(file: _File) -> Iterator[Item]:
 
 def _leader_epochs(file: _File) -> Iterator[Item]:
     found = checkpoints.parse_leader_epochs(file.source.whole(checkpoints.SIZE_LIMIT))
+    yield from _version(file, found.version, len(found.entries))
     for epoch, start_offset in found.entries:
         yield file.row("leader-epoch", epoch=epoch, start_offset=start_offset)
     yield from file.report(found.problems)
@@ -194,10 +196,17 @@ def _other_checkpoint(file: _File) -> Iterator[Item]:
 def _offset_rows(
     file: _File, found: checkpoints.Checkpoint[checkpoints.PartitionOffset]
 ) -> Iterator[Item]:
+    yield from _version(file, found.version, len(found.entries))
     for topic, partition, offset in found.entries:
         members = {"file": file.path, "topic": topic, "partition": partition, "offset": offset}
         yield Row("checkpoint-offset", members)
     yield from file.report(found.problems)
+
+
+def _version(file: _File, version: int | None, entries: int) -> Iterator[Item]:
+    """Show the version of a file without entries, which would show nothing at all."""
+    if version is not None and not entries:
+        yield _property(file, "version", str(version))
 
 
 def _property(file: _File, name: str, value: str | None) -> Row:

@@ -72,11 +72,16 @@ def write(
     write_beside(built.out, {JSON_ENDING: data, PAGE_ENDING: page})
 
 
+def _range(first: int | None, last: int | None) -> str:
+    dash = " to " if min(first or 0, last or 0) < 0 else "-"
+    return f"{first}{dash}{'?' if last is None else last}"
+
+
 def ranges_text(ranges: Iterable[Iterable[int | None]]) -> str:
     """Write ranges of offsets; one without an end goes on nobody knows how far."""
     parts = []
     for first, last in ranges:
-        parts.append(str(first) if first == last else f"{first}-{'?' if last is None else last}")
+        parts.append(str(first) if first == last else _range(first, last))
     return " ".join(parts)
 
 
@@ -118,7 +123,7 @@ def _page(content: dict[str, Any]) -> Iterator[str]:
         if row["lost"]:
             yield f"  LOST: {ranges_text(row['lost'])}"
         for one in row["conflicts"]:
-            told = f"{one['from']}-{one['to']} of {', '.join(map(name_text, one['paths']))}"
+            told = f"{_range(one['from'], one['to'])} of {', '.join(map(name_text, one['paths']))}"
             chosen = "none" if one["chosen"] is None else name_text(one["chosen"])
             yield f"  CONFLICT: {told}; taken: {chosen}"
         for one in row["diverged"]:

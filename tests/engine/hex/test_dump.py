@@ -373,3 +373,12 @@ def test_random_damage_never_raises() -> None:
         entry = bytes(broken)
         shown(resealed(entry) if rng.random() < 0.5 else entry, read=rng.choice((None, 40)))
         check(pre08_hex_lines(entry[rng.randrange(20) :], 0, limit=1000))
+
+
+def test_messages_of_a_wrapper_have_its_append_time() -> None:
+    inner = [message(offset, timestamp=5) for offset in range(2)]
+    attributes = LOG_APPEND_TIME
+    lines = shown(wrapper(inner, 52, timestamp=1_600_000_000_000, attributes=attributes))
+    text = " ".join(" ".join(lines).split())
+    assert text.count("not used: the append time is the wrapper's, 2020-09-13T12:26:40.000Z") == 2
+    assert "append time" not in " ".join(" ".join(shown(wrapper(inner, 52))).split())

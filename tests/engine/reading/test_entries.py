@@ -314,3 +314,18 @@ def test_mutated_files(orders: Path) -> None:
                     json.dumps(item.fields())
                 else:
                     json.dumps(item.fields).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("leader-epoch-checkpoint", b"0\n0\n"),
+        ("replication-offset-checkpoint", b"0\n0\n"),
+        ("00000000000000000042.snapshot", bytes.fromhex("000165c2c6bd00000000")),
+    ],
+)
+def test_file_without_entries_shows_its_version(orders: Path, name: str, data: bytes) -> None:
+    path = write(orders, name, data)
+    version = "1" if name.endswith("snapshot") else "0"
+    rows, _ = split(path)
+    assert rows == [Row("property", {"file": str(path), "name": "version", "value": version})]

@@ -1,0 +1,71 @@
+"""How cells are broken, and which columns of a table have room."""
+
+import random
+
+import pytest
+
+from kdump.findings.ranges import range_cell, range_text
+from kdump.output.cell_text import fold, pieces_of, width_of
+from kdump.output.column_widths import Column, fit, folded, number
+from kdump.output.grid import table_lines
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines"),
+    [
+        ("__consumer_offsets", 12, ["__consumer_", "offsets"]),
+        ("__cluster_metadata-0", 19, ["__cluster_", "metadata-0"]),
+        ("clock.append.zstd", 15, ["clock.append.", "zstd"]),
+        ("CONTROLLER://127.0.0.1:21101", 22, ["CONTROLLER://", "127.0.0.1:21101"]),
+        ("transaction.version 0-2", 22, ["transaction.version", "0-2"]),
+        ("the last is 48,996,101", 16, ["the last is", "48,996,101"]),
+        ("1,2,3,4", 4, ["1,2,", "3,4"]),
+        ("/var/lib/kafka/orders-0", 16, ["/var/lib/kafka/", "orders-0"]),
+        ("a" * 25, 10, ["a" * 10, "a" * 10, "a" * 5]),
+        ("\u6f22\u5b57\u6f22", 4, ["\u6f22\u5b57", "\u6f22"]),
+        ("", 5, [""]),
+    ],
+)
+def test_cells_are_broken_between_pieces(text: str, width: int, lines: list[str]) -> None:
+    assert fold(text, width) == lines
+
+
+def test_nothing_of_a_cell_is_lost() -> None:
+    rng = random.Random(1)
+    for _ in range(2000):
+        text = "".join(rng.choice("ab1 ._-/,:\u6f22=") for _ in range(rng.randrange(25)))
+        width = rng.randrange(2, 12)
+        assert "".join(pieces_of(text)) == text
+        lines = fold(text, width)
+        assert all(width_of(line) <= width for line in lines)
+        assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+
+
+ROWS = [{"topic": "orders.of.customers", "isr": "-", "note": "in the way " * 2, "end": 9}]
+COLUMNS = (
+    folded("topic", lambda row: row["topic"], 8),
+    Column("isr", lambda row: row["isr"]),
+    number("end", rank=1),
+    Column("note", lambda row: row["note"], rank=2),
+)
+
+
+def test_column_that_says_nothing_is_left_out_first() -> None:
+    cells = [tuple(column.cell(row) for column in COLUMNS) for row in ROWS]
+    assert fit(COLUMNS, cells, 50).without(COLUMNS) == []
+    assert fit(COLUMNS, cells, 38).without(COLUMNS) == ["isr"]
+    assert fit(COLUMNS, cells, 20, more=True).without(COLUMNS) == ["note"]
+
+
+def test_name_is_not_broken_in_the_midst_of_a_word() -> None:
+    lines = [line.rstrip() for line in table_lines(COLUMNS, ROWS, 38)]
+    assert lines[2].split()[0] == "orders.of."
+    assert lines[3].split() == ["customers"]
+
+
+def test_ranges_of_negative_offsets() -> None:
+    assert range_text(1000, 2000) == "1,000-2,000"
+    assert range_text(-4000, -4) == "-4,000 to -4"
+    assert range_cell(3, 9) == "3\u20139"
+    assert range_cell(-4, -4) == "-4 to -4"
+    assert range_cell("?", 9) == "?\u20139"
