@@ -66,6 +66,7 @@ def fitted(text: str, width: int, *, right: bool = False, last: bool = False) ->
 _PIECE = re.compile(
     r".+?(?:[/]+|,+(?!\d{3}(?!\d))|[._:;=@-]+(?!\d)|\s+|$)(?![/._:;=@,-])", re.DOTALL
 )
+_WORD = re.compile(r"\S+\s*|\s+")
 
 
 def pieces_of(text: str) -> list[str]:
@@ -74,20 +75,26 @@ def pieces_of(text: str) -> list[str]:
 
 
 def fold(text: str, width: int) -> list[str]:
-    """Break the text of a cell into lines of at most `width` cells, between its pieces."""
+    """Break the text of a cell into lines of at most `width` cells.
+
+    Words stay whole; one that is wider is broken between its pieces, and a piece only where it is
+    wider itself.
+    """
     lines: list[str] = []
     line = ""
-    for piece in pieces_of(text):
-        if width_of((line + piece).rstrip()) <= width:
-            line += piece
-            continue
-        if line:
-            lines.append(line.rstrip())
-        while width_of(piece.rstrip()) > width:
-            at = len(cut(piece, width + 1)) - 1 or 1
-            lines.append(piece[:at])
-            piece = piece[at:]
-        line = piece
+    for word in _WORD.findall(text):
+        for piece in [word] if width_of(word.rstrip()) <= width else pieces_of(word):
+            if width_of((line + piece).rstrip()) <= width:
+                line += piece
+                continue
+            if line:
+                lines.append(line.rstrip())
+                piece = piece.lstrip()
+            while width_of(piece.rstrip()) > width:
+                at = len(cut(piece, width + 1)) - 1 or 1
+                lines.append(piece[:at])
+                piece = piece[at:]
+            line = piece
     if line.rstrip() or not lines:
         lines.append(line.rstrip())
     return lines

@@ -19,6 +19,7 @@ from kdump.output.grid import table_lines
         ("CONTROLLER://127.0.0.1:21101", 22, ["CONTROLLER://", "127.0.0.1:21101"]),
         ("transaction.version 0-2", 22, ["transaction.version", "0-2"]),
         ("the last is 48,996,101", 16, ["the last is", "48,996,101"]),
+        ("open of producer 5; pending", 19, ["open of producer 5;", "pending"]),
         ("1,2,3,4", 4, ["1,2,", "3,4"]),
         ("/var/lib/kafka/orders-0", 16, ["/var/lib/kafka/", "orders-0"]),
         ("a" * 25, 10, ["a" * 10, "a" * 10, "a" * 5]),
