@@ -541,12 +541,25 @@ def test_an_interruption_ends_workers_without_a_word(data: Path, tmp_path: Path)
     assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
 
 
+def _catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler for a signal, which would end it before."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = status.partition("SigCgt:")[2].split()[0]
+    return bool(int(caught, 16) >> (number - 1) & 1)
+
+
 def test_sigusr1_says_how_far_it_has_come(data: Path) -> None:
     process = started("--bwlimit", "50", data)
     assert process.stderr is not None
-    time.sleep(1.0)
-    process.send_signal(signal.SIGUSR1)
-    line = process.stderr.readline()
+    while not _catches(process.pid, signal.SIGUSR1) and process.poll() is None:
+        time.sleep(0.05)
+    line = ""
+    for _ in range(100):  # those before the plan know of no partition
+        process.send_signal(signal.SIGUSR1)
+        line = process.stderr.readline()
+        if " of 2 partitions" in line and "/s" in line:
+            break
+        time.sleep(0.05)
     process.kill()
     process.communicate()
     assert " of 2 partitions" in line
