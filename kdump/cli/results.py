@@ -243,7 +243,7 @@ class Results:
             return
         file.keep()
         if file.is_new_file and self._counted is not None and not self._writing.quiet:
-            self.messages.line(f"wrote {file.path}, {counted(self._counted.rows, 'row')}")
+            self.messages.courtesy(f"wrote {file.path}, {counted(self._counted.rows, 'row')}")
 
     def _write_beside_bar(self, data: bytes | bytearray | memoryview) -> None:
         """Write to the terminal that has the bar, which makes room first."""

@@ -79,6 +79,13 @@ class Messages:
         """Write a line that belongs to an output form, as `--format kafka` has them."""
         self._line(visible(text))
 
+    def courtesy(self, text: str) -> None:
+        """Write a line that nobody has to see: that it cannot be written is no failure."""
+        statuses = self.statuses
+        self.statuses = set()
+        self._line(visible(text))
+        self.statuses = statuses
+
     def summary(self, tally: Tally) -> None:
         """Write how much was read, what was found and which kernel did it; for a person only."""
         parts = [tally.text()]

@@ -146,7 +146,7 @@ def test_signal_leaves_nothing_behind(
     out = tmp_path / "out" / "rows"
     out.parent.mkdir()
     out.write_bytes(b"before")
-    process = standing_still("dump", "--format", form, "--output", out, noisy)
+    process = standing_still("dump", "--force", "--format", form, "--output", out, noisy)
     assert len(list(out.parent.iterdir())) == 2
     assert ended(process, number) == 1
     assert list(out.parent.iterdir()) == [out]
