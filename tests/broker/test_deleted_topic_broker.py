@@ -65,9 +65,7 @@ class Site:
         return answers
 
     def close(self) -> None:
-        assert self._client.stdin is not None
-        self._client.stdin.close()
-        self._client.wait()
+        self._client.communicate()
         self.broker.run("kill")
 
 
