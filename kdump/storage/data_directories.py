@@ -17,6 +17,7 @@ from kdump.errors import KdumpError, PathError
 from kdump.storage import names, places
 from kdump.storage.local_log import looks_like_partition
 from kdump.storage.log_dir import LogDir
+from kdump.storage.tiered import is_of_a_tier
 
 if TYPE_CHECKING:
     from kdump.stores.store import Entry
@@ -139,6 +140,9 @@ class _Search:
         except OSError as error:
             if places.lexists(folder):  # else it vanished since it was listed
                 self._not_searched(folder, error.strerror or str(error))
+            return []
+        if is_of_a_tier(entry.name for entry in entries):
+            self._not_searched(folder, "it is of tiered storage; name it, or the folder around it")
             return []
         prefix = os.path.join(folder, "")
         found = []

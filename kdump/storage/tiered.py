@@ -31,6 +31,11 @@ _PLACES = (
 _PERHAPS = re.compile(rf"-{_ID}\Z|\A{_ID}-\d")
 
 
+def is_of_a_tier(names: Iterable[str]) -> bool:
+    """Whether a folder with these names in it holds segments of tiered storage."""
+    return any(map(_FILE.match, names))
+
+
 def tiered_members(path: str) -> tuple[dict[str, Member], list[str], list[str]] | None:
     """Return the files under a directory by the paths that brokers give them; None for another one.
 

@@ -450,6 +450,17 @@ def test_links_to_directories_elsewhere_are_named_and_not_followed(tmp_path: Pat
     assert error.startswith(f"{tmp_path}/here/link: was not searched")
 
 
+def test_folder_of_tiered_storage_is_named(tmp_path: Path) -> None:
+    partition(tmp_path / "d1", "users-0", 0)
+    folder = tmp_path / "tier" / "orders-0-LWgrMmVrT0a__7a4SasuPA"
+    folder.mkdir(parents=True)
+    (folder / f"{0:020}-bCqX9UaaSb6U8XUM9II25Q.log").write_bytes(b"")
+    below = look_below(str(tmp_path))
+    assert below.found == [str(tmp_path / "d1")]
+    (error,) = map(str, below.unsearched)
+    assert error.startswith(f"{folder}: was not searched for data directories: it is of tiered")
+
+
 def test_search_that_reaches_its_bound_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
