@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from kdump.broker import versions as v
@@ -15,18 +16,23 @@ from kdump.errors import PathError
 from kdump.findings.shell import format_command, path_word
 from kdump.storage import checkpoints, lock, names
 from kdump.storage.checkpoints import java_int
+from kdump.storage.log_dir import LogDir
 from kdump.storage.names import Kind, Retirement
 from kdump.storage.properties import no_uuid
-from kdump.storage.source import SMALL_FILE_LIMIT, whole
+from kdump.storage.source import SMALL_FILE_LIMIT, Source, whole
+from kdump.storage.transaction_index import TransactionIndex
 
 _LINES = 1 << 31
 _EPOCH_FIELDS = 2
+_UNREAD = ("Error while reading checkpoint file", "Error while reading partition metadata file")
 _INVALID_EPOCH = "Received invalid partition leader epoch entry"
 _NO_NUMBER = "For input string: "
 
 
 #: The cause that goes away by itself: a broker that runs holds its lock rightly.
 LOCKED = "lock"
+#: The cause of a start that goes on without a data directory.
+OFFLINE = "directory-offline"
 
 
 class User(NamedTuple):
@@ -52,6 +58,34 @@ class User(NamedTuple):
 _BITS = {"r": 4, "w": 2, "x": 1}
 
 
+#: How the sentences begin of what is thrown and is no error of input and output (N14).
+_NO_IO_ERROR = (
+    _NO_NUMBER,
+    _INVALID_EPOCH,
+    "Cannot invoke",
+    "Input string",
+    "Illegal base64",
+    "Unexpected aborted transaction version",
+)
+
+
+def is_no_io_error(message: str) -> bool:
+    """Whether a broker throws this sentence with another exception than that of an input."""
+    return message.startswith(_NO_IO_ERROR)
+
+
+def _ends_broker(fact: Fact, broker: Version) -> bool:
+    """Whether a start ends for this, however many data directories there are (N14).
+
+    Only an error of input and output takes the directory offline that it happens in.
+    """
+    if not has(broker, v.DIRECTORY_FAILURES) or fact.cause in ("name", "lock-file"):
+        return True
+    if fact.message.startswith(_UNREAD) and not has(broker, v.SMALL_FILES_FAIL_DIRECTORY):
+        return True
+    return is_no_io_error(fact.message)
+
+
 def directory_facts(node: NodeSettings, broker: Version, user: User | None) -> Iterator[Fact]:
     """Say what of its data directories a start trips over, in the order of the broker."""
     named = (
@@ -61,39 +95,32 @@ def directory_facts(node: NodeSettings, broker: Version, user: User | None) -> I
         message = f"Duplicate log directory found: {', '.join(node.log_dirs)}"
         yield Fact(REFUSES, "settings", message, node.path, "Name each directory once in log.dirs.")
         return
-    failed: list[Fact] = []
+    failed: dict[str, list[Fact]] = {}
     for directory in node.log_dirs:
         for fact in _of_directory(directory, broker, user):
-            if fact.cause == LOCKED:
-                yield fact  # the broker that runs may stop: what is behind counts then
-                continue
-            if fact.cause in _ALWAYS or not has(broker, v.DIRECTORY_FAILURES):
-                yield fact
-                return
-            failed.append(fact)
-            break
-    if not failed:
-        return
-    lost = {os.path.dirname(fact.path or "") for fact in failed}
-    if len(failed) == len(node.log_dirs) or any(_holds(node, at) for at in lost):
-        yield failed[0]
-        return
-    for fact in failed:
-        yield fact._replace(
-            outcome=STARTS,
-            cause="directory-offline",
-            remedy="The node starts without this directory: its replicas are offline. "
-            f"{fact.remedy}",
-        )
+            if fact.cause == LOCKED or _ends_broker(fact, broker):
+                yield fact  # a broker that has the lock may stop: what is behind counts then
+            else:
+                failed.setdefault(directory, []).append(fact)
+    is_last = len(failed) == len(node.log_dirs)
+    for directory, facts in failed.items():
+        needed = _has_metadata(node, directory) and has(broker, v.METADATA_DIR_NEEDED)
+        for fact in facts:
+            yield fact if is_last or needed else offline(fact, directory)
 
 
-def _holds(node: NodeSettings, directory: str) -> bool:
+def offline(fact: Fact, directory: str) -> Fact:
+    """Say of what stops a start that it takes its data directory offline."""
+    return fact._replace(
+        outcome=STARTS,
+        cause=OFFLINE,
+        remedy=f"The node starts without {directory}: its replicas are offline. {fact.remedy}",
+    )
+
+
+def _has_metadata(node: NodeSettings, directory: str) -> bool:
     """Whether the metadata log is lost with a directory."""
     return node.kraft and directory == node.metadata_dir
-
-
-#: Causes that stop a broker, however many directories it has.
-_ALWAYS = ("name",)
 
 
 def _of_directory(directory: str, broker: Version, user: User | None) -> Iterator[Fact]:
@@ -110,10 +137,17 @@ def _of_directory(directory: str, broker: Version, user: User | None) -> Iterato
         cause = "permission" if os.path.isdir(directory) else "not-a-directory"
         yield Fact(REFUSES, cause, message, directory, _rights(directory))
         return
-    yield from _lock(directory, broker, user)
-    yield from _names(directory, broker)
-    yield from _checkpoints(directory, broker, user)
-    yield from _partitions(directory, broker, user)
+    fails = False
+    for fact in _lock(directory, broker, user):
+        yield fact
+        fails |= fact.cause != LOCKED
+    if fails:
+        return
+    for fact in chain(_names(directory, broker), _checkpoints(directory, broker, user)):
+        yield fact
+        fails |= not _ends_broker(fact, broker)
+    if not fails:  # a directory that is offline has no partition loaded
+        yield from _partitions(directory, broker, user)
 
 
 _NOT_MADE = "Mount what should be there, or take the directory out of log.dirs."
@@ -264,7 +298,7 @@ def checkpoint_refused(path: str, fields: int, broker: Version) -> str:
             number = java_int(one, limit)
             if number is None:
                 return f'{_NO_NUMBER}"{one}"' if java else malformed(line)
-            if number < 0 and fields == _EPOCH_FIELDS:
+            if number < 0 and fields == _EPOCH_FIELDS and has(broker, v.EPOCHS_CHECKED):
                 ends = "[]" if has(broker, v.EPOCHS_ARE_RECORDS) else "()"
                 entry = f"EpochEntry{ends[0]}epoch={said[0]}, startOffset={said[1]}{ends[1]}"
                 return f"{_INVALID_EPOCH} {entry}"
@@ -291,7 +325,8 @@ def _partitions(directory: str, broker: Version, user: User | None) -> Iterator[
 
 def file_facts(partition: str, broker: Version) -> Iterator[Fact]:
     """Say which names and kinds of files in the directory of a partition stop a start (N12)."""
-    for name in _listed(partition):
+    present = _listed(partition)
+    for name in present:
         path = os.path.join(partition, name)
         if _stops_start(name, broker):
             remedy = (
@@ -299,12 +334,70 @@ def file_facts(partition: str, broker: Version) -> Iterator[Fact]:
             )
             message = f'{_NO_NUMBER}"{name.partition(".")[0]}"'
             yield Fact(REFUSES, "name", message, path, remedy)
-        elif names.parse(name).kind in _WRITTEN and os.path.isdir(path):
-            is_log = names.parse(name).kind is Kind.LOG
-            in_java = is_log and has(broker, v.DIRECTORY_FAILURES)
+        elif os.path.isdir(path) and _opened(path, present, broker):
+            in_java = not name.endswith(_OPENED_AS_FILE) and has(broker, v.DIRECTORY_FAILURES)
             message = f"{path}: Is a directory" if in_java else f"{path} (Is a directory)"
             remedy = "Move that directory away; the file it stands for is gone."
             yield Fact(REFUSES, "not-a-file", message, path, remedy)
+        elif message := _aborted_refused(path, present, broker):
+            remedy = "Move it away: the start writes it anew from the log, and nothing is lost."
+            yield Fact(REFUSES, "transaction-index", message, path, remedy)
+
+
+#: Indexes that are opened as old Java does; how it words an error differs.
+_OPENED_AS_FILE = (".index", ".timeindex")
+
+
+def _opened(path: str, present: list[str], broker: Version) -> bool:
+    """Whether a start opens a file, so that a directory may not be in its place.
+
+    One in the place of a log is passed over, unless it is the only one. Indexes are opened when
+    they are asked, but for those of the newest segment and of segments that are recovered.
+    """
+    name = os.path.basename(path)
+    stem = name.partition(".")[0]
+    found = names.parse(name)
+    logs = sorted(each for each in present if names.parse(each).kind is Kind.LOG)
+    if found.kind is Kind.LOG:
+        return len(logs) == 1
+    if found.kind is Kind.TRANSACTION_INDEX:
+        return has(broker, v.TRANSACTION_INDEX) and f"{stem}.log" in logs
+    if found.kind not in (Kind.OFFSET_INDEX, Kind.TIME_INDEX):
+        return False
+    if not has(broker, v.INDEXES_OPENED_LATE) or not logs or stem >= logs[-1].partition(".")[0]:
+        return True
+    partition = os.path.dirname(path)
+    where = names.parse_directory(os.path.basename(partition))
+    directory = os.path.dirname(partition)
+    if os.path.lexists(os.path.join(directory, names.CLEAN_SHUTDOWN)) or where is None:
+        return False
+    said = LogDir.open(directory).offset(
+        names.RECOVERY_POINT_CHECKPOINT, where.topic, where.partition
+    )
+    following = next((each for each in logs if each.partition(".")[0] > stem), logs[-1])
+    return said is None or int(following.partition(".")[0]) > said
+
+
+def _aborted_refused(path: str, present: list[str], broker: Version) -> str:
+    """What a broker says of a transaction index whose entries have another version (I22)."""
+    name = os.path.basename(path)
+    if not has(broker, v.TRANSACTION_INDEX) or (
+        names.parse(name).kind is not Kind.TRANSACTION_INDEX
+        or f"{name.partition('.')[0]}.log" not in present
+    ):
+        return ""
+    one_byte = not has(broker, v.BOTH_VERSION_BYTES)
+    try:
+        with Source(path) as source:
+            version = TransactionIndex(source, 0, one_byte=one_byte).refused_version()
+    except PathError:
+        return ""
+    if version is None:
+        return ""
+    return (
+        f"Unexpected aborted transaction version {version} in transaction index {path}, current "
+        "version is 0"
+    )
 
 
 def _small_files(partition: str, broker: Version) -> Iterator[Fact]:
@@ -312,12 +405,12 @@ def _small_files(partition: str, broker: Version) -> Iterator[Fact]:
     message = checkpoint_refused(epochs, 2, broker) if has(broker, v.LEADER_EPOCHS) else ""
     if message:
         if not has(broker, v.CHECKPOINT_IN_JAVA) and not message.startswith(_INVALID_EPOCH):
-            message = f"Error while reading checkpoint file {epochs}"
+            message = f"{_UNREAD[0]} {epochs}"
         rebuild = ("kdump", "reindex", "--only", "leader-epochs", "--write", path_word(partition))
         remedy = f"Move it away, or rebuild it: {format_command(rebuild)}"
         yield Fact(REFUSES, "checkpoint", message, epochs, remedy)
     identity = os.path.join(partition, names.PARTITION_METADATA)
-    if has(broker, v.TOPIC_IDS) and (message := _identity_refused(identity, broker)):
+    if has(broker, v.TOPIC_IDS) and (message := identity_refused(identity, broker)):
         topic_id = "the topic's id (kdump cluster --what topics)"
         remedy = f"Write it again: version: 0, and topic_id: {topic_id}."
         yield Fact(REFUSES, "partition-metadata", message, identity, remedy)
@@ -338,7 +431,7 @@ _KINDS_SINCE = {
 }
 
 
-def _identity_refused(path: str, broker: Version) -> str:
+def identity_refused(path: str, broker: Version) -> str:
     """What a broker says of a `partition.metadata` that it cannot take; empty where it can (X8)."""
     try:
         lines = whole(path, SMALL_FILE_LIMIT).decode("utf-8", "replace").splitlines()
@@ -348,7 +441,7 @@ def _identity_refused(path: str, broker: Version) -> str:
     if not message or message.startswith(("Cannot invoke", "Input string")):
         return message  # not an error of input and output, which older brokers say in their words
     java = has(broker, v.CHECKPOINT_IN_JAVA)
-    return message if java else f"Error while reading partition metadata file {path}"
+    return message if java else f"{_UNREAD[1]} {path}"
 
 
 def _identity_malformed(path: str, lines: list[str], broker: Version) -> str:
@@ -358,9 +451,9 @@ def _identity_malformed(path: str, lines: list[str], broker: Version) -> str:
             return 'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null'
         said = re.split(r":\s+", line)
         version = java_int(said[-1], _LINES) if number == 0 else 0
-        if len(said) != 2 or version is None:
+        if len(said) != 2 or version is None or not said[-1]:
             return f"Malformed line in {kind} file [{path}]: {line}"
-        if version < 0 or (version and not has(broker, v.CHECKPOINT_IN_JAVA)):
+        if version < 0 or (version and not has(broker, v.IDENTITY_OF_ANY_VERSION)):
             return f"Unrecognized version of partition metadata file + ({path}): {version}"
         if number == 1:
             zero = f"Invalid topic ID in partition metadata file ({path})"
@@ -376,6 +469,7 @@ def _listed(partition: str) -> list[str]:
 
 
 _READ = (Kind.LOG, Kind.QUORUM_STATE)
+_READ_SMALL = (Kind.LEADER_EPOCHS, Kind.PARTITION_METADATA, Kind.TRANSACTION_INDEX)
 _WRITTEN = (Kind.LOG, Kind.OFFSET_INDEX, Kind.TIME_INDEX)
 
 
@@ -388,8 +482,19 @@ def _partition_rights(partition: str, broker: Version, user: User) -> Iterator[F
         message = epochs if modern else 'Cannot read the array length because "$this" is null'
         yield Fact(REFUSES, "permission", message, partition, remedy)
         return
-    for name in _listed(partition):
+    present = _listed(partition)
+    snapshots = [name for name in present if names.parse(name).kind is Kind.PRODUCER_SNAPSHOT]
+    for name in present:
         path, kind = os.path.join(partition, name), names.parse(name).kind
+        if (
+            modern
+            and (kind in _READ_SMALL or name in snapshots[-1:])
+            and (kind is not Kind.PARTITION_METADATA or has(broker, v.TOPIC_IDS))
+            and not user.may(path, "r")
+        ):
+            early = kind is Kind.LEADER_EPOCHS and not has(broker, v.SMALL_FILES_FAIL_DIRECTORY)
+            message = f"{_UNREAD[0]} {path}" if early else path
+            yield Fact(REFUSES, "permission", message, path, remedy)
         if kind in _READ and not user.may(path, "r"):
             yield Fact(REFUSES, "permission", f"Could not read file {path}", path, remedy)
         elif kind in _WRITTEN and not user.may(path, "rw"):

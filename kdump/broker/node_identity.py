@@ -13,13 +13,12 @@ from kdump.broker.node_meta import (
     INT,
     MOVED,
     NEW_ID,
-    OTHERS,
-    OWN_ID,
     RESTORE,
     Meta,
     not_formatted,
     offline_fact,
     unread_cause,
+    whose,
 )
 from kdump.broker.node_settings import REFUSES, Fact, NodeSettings
 from kdump.broker.versions import Version, has
@@ -60,10 +59,8 @@ def _ensemble(node: NodeSettings, metas: list[Meta]) -> Iterator[Fact]:
             f"{RESTORE}{why}",
         )
         return
-    refused = _agree(node, sound)
-    if refused is not None:
-        yield refused
-        return
+    refused = list(_agree(node, sound))
+    yield from refused
     for meta in broken:
         if meta.directory == node.metadata_dir:
             message = (
@@ -72,12 +69,8 @@ def _ensemble(node: NodeSettings, metas: list[Meta]) -> Iterator[Fact]:
             )
             remedy = f"{RESTORE} ({meta.broken})"
             yield Fact(REFUSES, unread_cause(meta), message, meta.path, remedy)
-            return
     yield from _misplaced(node, sound)
-    for meta in metas:
-        if meta.absent:
-            yield not_formatted(meta)
-            return
+    yield from map(not_formatted, (meta for meta in metas if meta.absent))
     for meta in sound:
         for name, what, cause in (
             ("node.id", "node ID", "node-id"), ("cluster.id", "cluster ID", "cluster-id")
@@ -86,9 +79,10 @@ def _ensemble(node: NodeSettings, metas: list[Meta]) -> Iterator[Fact]:
                 message = f"Error: {what} not found in {meta.directory}"
                 empty = not any(meta.values or ())
                 yield Fact(REFUSES, "meta-empty" if empty else cause, message, meta.path, RESTORE)
-                return
+                break
     for meta in broken:
-        yield offline_fact(meta)
+        if meta.directory != node.metadata_dir:
+            yield offline_fact(meta)
 
 
 def _parsed(meta: Meta) -> Meta:
@@ -127,7 +121,7 @@ def _own(meta: Meta, name: str) -> str | None:
     return meta.get(name)
 
 
-def _agree(node: NodeSettings, sound: list[Meta]) -> Fact | None:
+def _agree(node: NodeSettings, sound: list[Meta]) -> Iterator[Fact]:
     """Hold them against the settings and each other, in the broker's order (N5, N6)."""
     cluster, number = None, node.node_id
     seen: dict[int, str] = {}
@@ -138,14 +132,16 @@ def _agree(node: NodeSettings, sound: list[Meta]) -> Fact | None:
         cluster = said if cluster is None else cluster
         if said not in (None, cluster):
             message = f"Invalid cluster.id in: {meta.path}. Expected {cluster}, but read {said}"
-            return Fact(REFUSES, "cluster-id", message, meta.path, OTHERS)
+            yield Fact(REFUSES, "cluster-id", message, meta.path, whose(node, sound, "cluster-id"))
+            continue
         number = stored if number is None else number
         if stored not in (None, number):
             message = (
                 f"Stored node id {stored} doesn't match previous node id {number} in {meta.path}. "
                 + MOVED.format("node id", "node", "")
             )
-            return Fact(REFUSES, "node-id", message, meta.path, OWN_ID)
+            yield Fact(REFUSES, "node-id", message, meta.path, whose(node, sound, "node-id"))
+            continue
         identity = meta.get("directory.id")
         if identity is None:
             continue
@@ -153,15 +149,14 @@ def _agree(node: NodeSettings, sound: list[Meta]) -> Fact | None:
         shown = base64.urlsafe_b64encode(bits.to_bytes(16, "big")).decode().rstrip("=")
         if bits < _RESERVED_IDS:
             message = f"Invalid reserved directory ID {shown} found in {meta.directory}"
-            return Fact(REFUSES, "directory-id", message, meta.path, NEW_ID)
-        if bits in seen:
+            yield Fact(REFUSES, "directory-id", message, meta.path, NEW_ID)
+        elif bits in seen:
             message = (
                 f"Duplicate directory ID Optional[{shown}] found. It was the ID of {seen[bits]}, "
                 f"but also of {meta.directory}"
             )
-            return Fact(REFUSES, "directory-id", message, meta.path, NEW_ID)
-        seen[bits] = meta.directory
-    return None
+            yield Fact(REFUSES, "directory-id", message, meta.path, NEW_ID)
+        seen.setdefault(bits, meta.directory)
 
 
 def _misplaced(node: NodeSettings, sound: list[Meta]) -> Iterator[Fact]:

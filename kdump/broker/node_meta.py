@@ -60,6 +60,33 @@ class Meta(NamedTuple):
         return (self.values or {}).get(name)
 
 
+def whose(node: NodeSettings, found: list[Meta], cause: str) -> str:
+    """What to do where the files name another node or cluster than they should, or several."""
+    what = "node" if cause == "node-id" else "cluster"
+    names_ = ("node.id", "broker.id") if cause == "node-id" else ("cluster.id",)
+    owners: dict[str, list[str]] = {}
+    for meta in found:
+        said = next((text for name in names_ if (text := meta.get(name)) is not None), None)
+        if said is not None:
+            owners.setdefault(said, []).append(meta.directory)
+    if len(owners) < 2:
+        return OWN_ID if cause == "node-id" else OTHERS
+    own = str(node.node_id) if cause == "node-id" else ""
+    if own not in owners:
+        own = ""
+    of_others = {owner: at for owner, at in owners.items() if owner != own}
+    told = "; ".join(
+        f"{' and '.join(at)} belong{'s' * (len(at) == 1)} to {what} {owner}"
+        for owner, at in of_others.items()
+    )
+    this = f", and this is {what} {own}" if own else ""
+    return (
+        f"These are volumes of several {what}s: {told}{this}. Mount each at its own {what}, and "
+        "the missing one here; where that is gone for good, take its directory out of log.dirs. "
+        "Do not change an id, in the settings or in a file."
+    )
+
+
 def read_metas(node: NodeSettings, broker: Version, user: User | None = None) -> list[Meta]:
     """Read the file of each data directory, in the order of the settings."""
     dirs = dict.fromkeys((*node.log_dirs, *filter(None, [node.metadata_dir])))

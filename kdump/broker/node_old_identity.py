@@ -8,13 +8,13 @@ from kdump.broker import versions as v
 from kdump.broker.node_meta import (
     INT,
     MOVED,
-    OTHERS,
     OWN_ID,
     RESTORE,
     Meta,
     not_formatted,
     offline_fact,
     unread_cause,
+    whose,
 )
 from kdump.broker.node_settings import REFUSES, Fact, NodeSettings
 from kdump.broker.versions import Version, has
@@ -25,13 +25,16 @@ from kdump.storage.checkpoints import java_int
 
 def compared(node: NodeSettings, metas: list[Meta], broker: Version) -> Iterator[Fact]:
     online = [meta for meta in metas if not (meta.broken and meta.is_io)]
-    for meta in online:
-        if meta.broken:
-            yield Fact(REFUSES, "meta-malformed", meta.broken, meta.path, RESTORE)
-            return
-        if meta.absent and node.kraft:
-            yield not_formatted(meta)
-            return
+    unread = [
+        not_formatted(meta)
+        if meta.absent
+        else Fact(REFUSES, "meta-malformed", meta.broken, meta.path, RESTORE)
+        for meta in online
+        if meta.broken or (meta.absent and node.kraft)
+    ]
+    if unread:
+        yield from unread
+        return
     offline = [meta for meta in metas if meta.broken]
     if len(offline) == len(metas) and not node.kraft:
         yield offline_fact(offline[0])._replace(outcome=REFUSES, cause=unread_cause(offline[0]))
@@ -45,28 +48,35 @@ def compared(node: NodeSettings, metas: list[Meta], broker: Version) -> Iterator
         return
     found = [meta for meta in online if meta.values is not None]
     if len({tuple(sorted((meta.values or {}).items())) for meta in found}) > 1:
-        yield _inconsistent(found)
+        yield _inconsistent(node, found)
         return
     if found:
         yield from _raw_values(node, found[0])
     yield from map(offline_fact, offline)
 
 
-def _inconsistent(found: list[Meta]) -> Fact:
+def _inconsistent(node: NodeSettings, found: list[Meta]) -> Fact:
     message = (
         "BrokerMetadata is not consistent across log.dirs. This could happen if multiple brokers "
         "shared a log directory (log.dirs) or partial data was manually copied from another "
         "broker. Found:"
     )
+    cause = _differing(found)
+    if cause in ("node-id", "cluster-id"):
+        return Fact(REFUSES, cause, message, found[-1].path, whose(node, found, cause))
     remedy = (
         "Compare the files; if one directory is another broker's, mount the right one, else copy "
         "the right file over the other."
     )
-    return Fact(REFUSES, _differing(found), message, found[-1].path, remedy)
+    return Fact(REFUSES, cause, message, found[-1].path, remedy)
 
 
 def _differing(found: list[Meta]) -> str:
-    for name, cause in (("broker.id", "node-id"), ("cluster.id", "cluster-id")):
+    for name, cause in (
+        ("broker.id", "node-id"),
+        ("node.id", "node-id"),
+        ("cluster.id", "cluster-id"),
+    ):
         if len({meta.get(name) for meta in found if meta.values}) > 1:
             return "meta-empty" if any(not meta.values for meta in found) else cause
     return "meta-version"
@@ -74,6 +84,9 @@ def _differing(found: list[Meta]) -> str:
 
 def _raw_values(node: NodeSettings, meta: Meta) -> Iterator[Fact]:
     values = meta.values or {}
+    if node.kraft and (lacks := _lacks_of_kraft(meta)):
+        yield lacks
+        return
     for name in ("version", "broker.id", "node.id")[: 3 if node.kraft else 2]:
         said = values.get(name)
         if said is not None and java_int(said, INT) is None:
@@ -109,35 +122,53 @@ def _raw_values(node: NodeSettings, meta: Meta) -> Iterator[Fact]:
     yield Fact(REFUSES, "node-id", message, meta.path, OWN_ID)
 
 
+def _lacks_of_kraft(meta: Meta) -> Fact | None:
+    """What a KRaft node's file must have, once its numbers can be read."""
+    values = meta.values or {}
+    version = java_int(values.get("version", "0"), INT)
+    if version not in (None, 1):
+        message = f"Expected version 1, but got version {version}"
+        cause = "meta-version" if values else "meta-empty"
+        return Fact(REFUSES, cause, message, meta.path, RESTORE)
+    for name, cause in (("cluster.id", "cluster-id"), ("node.id", "node-id")):
+        if version == 1 and name not in values:
+            message = f"Failed to find required property {name}."
+            return Fact(REFUSES, cause, message, meta.path, RESTORE)
+    return None
+
+
 # From 0.8.2 to 2.7: each by itself, a version and an id must be there.
 
 
 def each_alone(node: NodeSettings, metas: list[Meta], broker: Version) -> Iterator[Fact]:
     offline: list[Meta] = []
     ids: list[int] = []
+    refused = False
     for meta in metas:
         why, cause, is_io = _old_problem(meta, broker)
         if why and is_io and has(broker, v.DIRECTORY_FAILURES):
             offline.append(meta._replace(broken=why))
         elif why:
+            refused = True
             yield Fact(REFUSES, cause, why, meta.path, RESTORE)
-            return
         elif meta.values is not None:
             ids.append(int(meta.values["broker.id"]))
+    if refused:
+        return
     found = [meta for meta in metas if meta.values is not None and meta not in offline]
     if has(broker, v.CLUSTER_ID_KEPT) and len({meta.get("cluster.id") for meta in found}) > 1:
-        yield _inconsistent(found)
+        yield _inconsistent(node, found)
         return
     if len(set(ids)) > 1:
         if has(broker, v.CLUSTER_ID_KEPT):
-            yield _inconsistent(found)
+            yield _inconsistent(node, found)
             return
         message = (
             "Failed to match broker.id across log.dirs. This could happen if multiple brokers "
             "shared a log directory (log.dirs) or partial data was manually copied from another "
             "broker. Found"
         )
-        yield Fact(REFUSES, "node-id", message, found[-1].path, OTHERS)
+        yield Fact(REFUSES, "node-id", message, found[-1].path, whose(node, found, "node-id"))
         return
     own = node.node_id
     if ids and own is not None and own >= 0 and ids[0] != own:

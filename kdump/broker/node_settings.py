@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from itertools import chain
 from typing import NamedTuple
 
 from kdump.broker import versions as v
@@ -123,15 +122,20 @@ def settings_refused(node: NodeSettings, broker: Version) -> Iterator[Fact]:
         return
     kraft = has(broker, v.KRAFT) and node.kraft
     of_kind = _kraft(values, broker) if kraft else _protocol(values, broker)
-    refused = chain(
-        _values(values, broker),
-        _missing(values, broker, kraft=kraft),
-        relations_refused(values, broker, of_kind, kraft=kraft),
+    # What does not go together is asked where each value is sound, and there once for each cause.
+    found = [*_values(values, broker), *_missing(values, broker, kraft=kraft)] or list(
+        relations_refused(values, broker, _first_of_each_cause(of_kind), kraft=kraft)
     )
-    found = next(refused, None)
-    if found is not None:
-        cause, message, remedy = found
+    for cause, message, remedy in dict.fromkeys(found):
         yield Fact(REFUSES, cause, message, node.path, remedy)
+
+
+def _first_of_each_cause(refusals: Iterator[Refusal]) -> Iterator[Refusal]:
+    seen: set[str] = set()
+    for refusal in refusals:
+        if refusal[0] not in seen:
+            seen.add(refusal[0])
+            yield refusal
 
 
 def _values(values: Mapping[str, str], broker: Version) -> Iterator[Refusal]:

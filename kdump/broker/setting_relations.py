@@ -33,10 +33,12 @@ def relations_refused(
     ends = _Listeners(values, broker, kraft=kraft)
     if not kraft:
         yield from _settings(_broker_id(values, broker))
-    yield from _settings(ends.malformed())
+    malformed = list(_settings(ends.malformed()))
+    yield from malformed
     yield from _settings(_numbers(values, broker))
     yield from between
-    yield from _settings(ends.mismatched())
+    if not malformed:
+        yield from _settings(ends.mismatched())
 
 
 def _settings(messages: Iterator[str]) -> Iterator[Refusal]:

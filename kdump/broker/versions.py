@@ -110,6 +110,9 @@ ZSTD = Change((2, 1), "KIP-110 N1", "Batches may be compressed with zstd.")
 PROTOCOL_VALIDATED = Change((2, 1), "N2", "A setting's version is checked as the setting is read.")
 EPOCHS_ANSWERED = Change((2, 1), "KIP-320 L17", "ListOffsets answers with a leader epoch.")
 WARM_SECTION_SEARCH = Change((2, 1), "I4 KAFKA-6432", "An index is searched at its end first.")
+INDEXES_OPENED_LATE = Change(
+    (2, 3), "N12 KAFKA-7283", "Indexes of older segments are opened when they are first asked."
+)
 META_OPENED_AS_PATH = Change(
     (2, 3), "N4", "A meta.properties that cannot be opened is an error; before, it is missing."
 )
@@ -140,6 +143,12 @@ MAX_TIMESTAMP_LOOKUP = Change(
 DELETE_HORIZON = Change(
     (3, 1), "KIP-534 K6", "Tombstones and markers go by their batch's horizon; before, by files."
 )
+SMALL_FILES_FAIL_DIRECTORY = Change(
+    (3, 0),
+    "N14",
+    "A small file of a partition that is malformed fails its directory; before, it ends the start.",
+)
+EPOCHS_CHECKED = Change((2, 7), "N12", "A negative epoch or offset in a checkpoint is refused.")
 VERSIONS_UNQUOTED = Change((3, 3), "N2", "A version that there is not is refused in other words.")
 CHECKPOINT_IN_JAVA = Change((3, 3), "N12", "A checkpoint is refused in other words.")
 BOOTSTRAP_CHECKPOINT = Change((3, 3), "N10", "bootstrap.checkpoint says with what a log begins.")
@@ -150,11 +159,26 @@ PORTS_OF_TWO_FAMILIES = Change(
     (3, 6), "KIP-797 N1", "Two listeners may share a port, one with IPv4 and the other with IPv6."
 )
 REMOTE_INDEX_CACHE = Change((3, 6), "KIP-405 X11", "The cache of tiered indexes is no partition.")
+METADATA_LEVELS_NAMED = Change(
+    (3, 4), "N11", "A metadata.version without a name is refused in other words."
+)
+METADATA_FAULTS_END = Change(
+    (3, 6), "N9 N11", "A metadata snapshot or record that cannot be loaded ends the start."
+)
+METADATA_DIR_NEEDED = Change(
+    (3, 7), "N14 KIP-858", "A node ends when the directory of its metadata log fails."
+)
+IDENTITY_OF_ANY_VERSION = Change(
+    (3, 7), "N12", "The version of a partition.metadata is passed over; before, it must be 0."
+)
 META_ENSEMBLE = Change(
     (3, 7), "KIP-858 N3", "All meta.properties are read, then verified together, by path."
 )
 STRAYS_SET_ASIDE = Change(
     (3, 7), "R11", "A partition that the cluster does not have here is set aside."
+)
+QUORUM_STATE_MATTERS = Change(
+    (3, 8), "N8", "A quorum-state that cannot be read ends the start; before, it is cleared."
 )
 EXACT_MAX_TIMESTAMP = Change(
     (3, 8), "KAFKA-16310 L15", "The record with the largest timestamp is found; before, its batch."

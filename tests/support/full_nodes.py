@@ -31,6 +31,7 @@ from node_starts import Node
 KRAFT = ("3.3.2", "3.7.2", "3.9.1", "4.1.1", "4.4.0")
 #: Releases between, to which a node of 3.3.2 is upgraded.
 BETWEEN = ("3.4.1", "3.5.2", "3.6.2", "3.8.1")
+OLDER = ("2.5.1", "2.6.3", "2.7.2")  # to which one of 2.4.1 is upgraded
 ZK = ("2.4.1", "2.8.2")
 ALL = (*ZK, *KRAFT)
 _ID = "topic_id: YSOz1jVZxxMsYtz3vOdPCA"
@@ -105,15 +106,17 @@ _CHECKPOINTS = {
 _FIRST = "00000000000000000000"
 TABLE = [
     Broken("as it was", (*ALL, *BETWEEN), lambda node: None, 2),
-    *(Broken(f"epochs {name}", ALL, inside("leader-epoch-checkpoint", content), 2)
+    *(Broken(f"epochs {name}", (*ALL, *(OLDER if name in ("of version 7", "negative") else ())),
+             inside("leader-epoch-checkpoint", content), 2)
       for name, content in _EPOCHS.items()),
-    *(Broken(f"identity {name}", ALL[1:], inside("partition.metadata", content), 2)
+    *(Broken(f"identity {name}", (*ALL[1:], *(BETWEEN if name == "version 7" else ())),
+             inside("partition.metadata", content), 2)
       for name, content in _IDENTITIES.items()),
     *(Broken(f"identity {name} unclean", ("2.8.2", "4.1.1"),
              both(inside("partition.metadata", _IDENTITIES[name]), unclean), 2)
       for name in ("empty", "text")),
     # the same beside the metadata log: the directory going offline ends the node
-    *(Broken(f"first epochs {name}", ("2.4.1", "3.3.2", "4.1.1"),
+    *(Broken(f"first epochs {name}", (*ALL, *BETWEEN[:3]),
              inside("leader-epoch-checkpoint", _EPOCHS[name], "first"), 2)
       for name in ("of version 7", "bad number")),
     *(Broken(f"first identity {name}", ("2.8.2", "3.7.2", "4.4.0"),
@@ -164,8 +167,8 @@ TABLE = [
     *(Broken(f"{file} {name}", ("2.4.1", "3.3.2", "3.9.1"), text(file, content, "second"), 2)
       for file in ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint")
       for name, content in _CHECKPOINTS.items()),
-    *(Broken(f"{file} {name}", ("2.4.1", "3.3.2", "3.9.1"),
-             text(file, _CHECKPOINTS[name], "second"), 2)
+    # Before, the first of the two is read when the broker is told to lead, which none is here.
+    *(Broken(f"{file} {name}", ("3.3.2", "3.9.1"), text(file, _CHECKPOINTS[name], "second"), 2)
       for file in ("replication-offset-checkpoint", "cleaner-offset-checkpoint")
       for name in ("of version 7", "bad number")),
     *(Broken(f"{file} a directory", ALL, folder(file, "second"), 2)

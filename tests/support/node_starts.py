@@ -117,11 +117,13 @@ def unpacked(version: str, directories: int, to: Path, *, full: bool = False) ->
     """Unpack a node that a broker of this version left, cleanly stopped.
 
     `full`: with segments, producers and transactions; a release without such a node is given one
-    of 3.3.2 to upgrade.
+    of 2.4.1 or 3.3.2 to upgrade.
     """
     kind = "full" if full else "one" if directories == 1 else "two"
     path = NODES / f"{version}-{kind}.tar.xz"
-    with tarfile.open(path if path.exists() else NODES / f"3.3.2-{kind}.tar.xz") as archive:
+    if not path.exists():
+        path = NODES / f"{'2.4.1' if version.startswith('2.') else '3.3.2'}-{kind}.tar.xz"
+    with tarfile.open(path) as archive:
         archive.extractall(to, filter="data")
     node = Node(to, version)
     node.settings = {name: re.sub("@(?=/)", str(to), text)

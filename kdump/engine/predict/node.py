@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 
-from kdump.broker.node_directories import LOCKED, User, directory_facts, doubled
+from kdump.broker.node_directories import LOCKED, OFFLINE, User, directory_facts, doubled
 from kdump.broker.node_identity import identity_facts
 from kdump.broker.node_meta import read_metas
 from kdump.broker.node_room import room_facts
@@ -94,20 +94,29 @@ def user_of(name: str) -> User:
 
 
 def _facts(node: NodeSettings, broker: Version, user: User | None) -> Iterator[Fact]:
-    """Yield facts up to the stage that refuses: what is behind it no broker comes to."""
+    """Yield facts in the order of the broker; once one refuses, what else does when that is mended.
+
+    Each stage goes on with the directories that are not offline.
+    """
     offline: set[str | None] = set()
+    refused: set[Fact] = set()
     for stage in _STAGES:
         left = tuple(at for at in node.log_dirs if at not in offline)
         for fact in stage(node._replace(log_dirs=left), broker, user):
-            yield fact
-            if fact.outcome == REFUSES and fact.cause != LOCKED:
-                return
-            if fact.cause == "directory-offline":
+            if fact.cause == OFFLINE:
                 offline |= {fact.path, os.path.dirname(fact.path or "")}
+            if fact.outcome == REFUSES:
+                if fact in refused:
+                    continue
+                if fact.cause != LOCKED:
+                    refused.add(fact)
+            elif refused:
+                continue
+            yield fact
 
 
 _Stage = Callable[["NodeSettings", "Version", "User | None"], Iterator[Fact]]
-#: In the order of the broker; each goes on with the directories that are not offline.
+#: In the order of the broker.
 _STAGES: tuple[_Stage, ...] = (
     lambda node, broker, user: settings_refused(node, broker),
     lambda node, broker, user: identity_facts(node, read_metas(node, broker, user), broker),

@@ -10,7 +10,12 @@ from typing import Any
 
 from kdump import kernels
 from kdump.broker import versions as v
-from kdump.broker.node_directories import file_facts
+from kdump.broker.node_directories import (
+    checkpoint_refused,
+    file_facts,
+    identity_refused,
+    is_no_io_error,
+)
 from kdump.broker.node_settings import REFUSES, STARTS, UNKNOWN, Fact, NodeSettings
 from kdump.broker.versions import Version, feature_levels, has, metadata_name
 from kdump.errors import PathError
@@ -26,7 +31,7 @@ from kdump.messages.records import (
 from kdump.messages.wire import Malformed, Reader
 from kdump.record.batch import read_batch
 from kdump.record.frames import Gap, Run
-from kdump.storage import checkpoints, names
+from kdump.storage import names
 from kdump.storage.checkpoints import java_int
 from kdump.storage.file_records import DEFAULT_LIMIT, walk
 from kdump.storage.local_log import LocalLog, with_next_base
@@ -87,7 +92,7 @@ def quorum_facts(node: NodeSettings, broker: Version) -> Iterator[Fact]:
         yield Fact(REFUSES, "permission", str(error), path, None)
         return
     yield from file_facts(path, broker)
-    yield from _small_files(path)
+    yield from _small_files(path, broker)
     yield from _snapshot_names(path)
     yield from _quorum_state(os.path.join(path, names.QUORUM_STATE), broker)
     yield from _log(node, log, broker)
@@ -138,34 +143,31 @@ def _bootstrap(directory: str, broker: Version) -> Iterator[Fact]:
         yield Fact(REFUSES, "bootstrap", message, path, remedy)
 
 
-def _small_files(path: str) -> Iterator[Fact]:
+def _small_files(path: str, broker: Version) -> Iterator[Fact]:
     epochs = os.path.join(path, names.LEADER_EPOCH_CHECKPOINT)
-    if os.path.isfile(epochs):
-        found = checkpoints.parse_leader_epochs(whole(epochs, checkpoints.SIZE_LIMIT))
-        if found.problems:
-            yield Fact(
-                REFUSES,
-                "checkpoint",
-                f"Error while reading checkpoint file {epochs}",
-                epochs,
-                "Move it away: the start writes it anew from the log, and nothing is lost.",
-            )
+    if message := checkpoint_refused(epochs, 2, broker):
+        if not is_no_io_error(message):
+            message = f"Error while reading checkpoint file {epochs}"
+        remedy = "Move it away: the start writes it anew from the log, and nothing is lost."
+        yield Fact(REFUSES, "checkpoint", message, epochs, remedy)
     identity = os.path.join(path, names.PARTITION_METADATA)
-    if not os.path.isfile(identity):
-        return
-    said = parse_partition_metadata(whole(identity, SIZE_LIMIT)).values
-    topic_id = said.get("topic_id")
-    if not said:
-        message = 'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null'
-    elif topic_id is not None and is_topic_id(topic_id) and topic_id != _TOPIC_ID:
-        message = (
-            f"Tried to assign topic ID Optional[{_TOPIC_ID}] to log for topic partition "
-            f"__cluster_metadata-0,but log already contained topic ID {topic_id}"
-        )
-    else:
-        return
-    remedy = "Move the file away: the start writes it anew, and nothing is lost."
-    yield Fact(REFUSES, "partition-metadata", message, identity, remedy)
+    message = identity_refused(identity, broker)
+    if message:
+        if not is_no_io_error(message):
+            message = f"Error while reading partition metadata file {identity}"
+    elif os.path.isfile(identity):
+        said = parse_partition_metadata(whole(identity, SIZE_LIMIT)).values.get("topic_id")
+        if said is not None and is_topic_id(said) and said != _TOPIC_ID:
+            option = f"Some({_TOPIC_ID})"
+            if has(broker, v.KRAFT_ONLY):
+                option = f"Optional[{_TOPIC_ID}]"
+            message = (
+                f"Tried to assign topic ID {option} to log for topic partition "
+                f"__cluster_metadata-0,but log already contained topic ID {said}"
+            )
+    if message:
+        remedy = "Move the file away: the start writes it anew, and nothing is lost."
+        yield Fact(REFUSES, "partition-metadata", message, identity, remedy)
 
 
 def _snapshot_names(path: str) -> Iterator[Fact]:
@@ -195,11 +197,27 @@ def _quorum_state(path: str, broker: Version) -> Iterator[Fact]:
         if not isinstance(said, dict) or "data_version" not in said:
             raise ValueError
     except (PathError, ValueError, IndexError, RecursionError):
-        yield Fact(REFUSES, Kind.QUORUM_STATE.value, unread, path, _DROP_VOTE)
+        yield _unread_quorum_state(unread, path, broker)
         return
     message = _quorum_refused(said, has(broker, v.QUORUM_VERSION_1))
-    if message:
+    if message.startswith(_OTHER_VERSION):
+        yield _unread_quorum_state(message, path, broker)
+    elif message:
         yield Fact(REFUSES, Kind.QUORUM_STATE.value, message, path, _DROP_VOTE)
+
+
+_OTHER_VERSION = ("data_version", "Unknown data_version")
+
+
+def _unread_quorum_state(message: str, path: str, broker: Version) -> Fact:
+    if has(broker, v.QUORUM_STATE_MATTERS):
+        return Fact(REFUSES, Kind.QUORUM_STATE.value, message, path, _DROP_VOTE)
+    said = "The start clears this file, which it cannot read, with a warning."
+    remedy = (
+        "The node forgets whom it voted for in its last epoch; with others in the quorum start it "
+        "when they have a leader."
+    )
+    return Fact(STARTS, Kind.QUORUM_STATE.value, said, path, remedy)
 
 
 def _quorum_refused(said: dict[str, Any], has_version_1: bool) -> str:
@@ -298,14 +316,38 @@ def _log(node: NodeSettings, log: LocalLog, broker: Version) -> Iterator[Fact]:
     begin = 0
     if newest is not None:
         begin, path = newest
-        yield from _stopped(judge.snapshot(path), path)
+        found = judge.snapshot(path)
+        if (found is not None or judge.cut) and not has(broker, v.METADATA_FAULTS_END):
+            yield _passed("It is cut short." if found is None else found[1], path)
+            return
+        yield from _stopped(found, path)
     else:
         path = log.path
     if judge.refused:
         return
-    yield from _stopped(judge.log(logs, begin), str(logs[-1].log) if logs else path)
+    found = judge.log(logs, begin)
+    path = str(logs[-1].log) if logs else path
+    if found is not None and not has(broker, v.METADATA_FAULTS_END) and not _hangs(found):
+        yield _passed(found[1], path)
+        return
+    yield from _stopped(found, path)
     if not judge.refused:
         yield from _stopped(judge.end(), log.path)
+
+
+def _hangs(found: tuple[str, str]) -> bool:
+    """Whether a node before 3.6 never comes to its start over a record of the log (N11)."""
+    cause, message = found
+    return cause == "feature" or message.startswith("Can't find topic")
+
+
+def _passed(message: str, path: str) -> Fact:
+    said = f"The node starts, and does not know what it cannot load here: {message}"
+    remedy = (
+        "Mend that before clients come: with other controllers move __cluster_metadata-0 away, and "
+        "the node fetches it again; else try the snapshot before it, or a backup."
+    )
+    return Fact(STARTS, "metadata-not-loaded", said, path, remedy)
 
 
 def _stopped(found: tuple[str, str] | None, path: str) -> Iterator[Fact]:
@@ -332,7 +374,7 @@ class _Judge:
         self._known: dict[str, tuple[str, set[int]]] = {}  # id -> name, and its partitions
         self._before: tuple[dict[str, str], dict[str, tuple[str, set[int]]]] | None = None
         self._level = 0
-        self._cut = False
+        self.cut = False
         self.refused = False
 
     def snapshot(self, path: str) -> tuple[str, str] | None:
@@ -348,13 +390,18 @@ class _Judge:
                     message = f"Invalid magic found in record: {byte}"
                     return self._stop("metadata-snapshot", message)
                 if item.reason in ("cut-short", "short-tail"):
-                    self._cut = True
+                    self.cut = True
                     continue
                 stored, computed = _sums(path, item.position)
                 message = f"Record is corrupt (stored crc = {stored}, computed crc = {computed})"
                 return self._stop("metadata-snapshot", message)
-            if isinstance(item, Run) and (found := self._run(item, 0)):
-                return found
+            if isinstance(item, Run):
+                magics = map(item.batches.magic, range(item.batches.count))
+                odd = next((magic for magic in magics if magic not in _BATCHES), None)
+                if odd is not None:
+                    return self._stop("metadata-snapshot", f"Invalid magic found in record: {odd}")
+                if found := self._run(item, 0):
+                    return found
         return None
 
     def log(self, logs: list[Any], begin: int) -> tuple[str, str] | None:
@@ -411,7 +458,7 @@ class _Judge:
             self._has_directories |= bool(data.get("logDirs"))
             self._may_cordon |= record.version is not None and record.version >= _MAY_CORDON
         elif record.type == "broker_registration_change_record":
-            if self._cut and data["brokerId"] not in self._brokers:
+            if self.cut and data["brokerId"] not in self._brokers:
                 message = (
                     f"Tried to change broker {data['brokerId']}, but that broker was not "
                     "registered."
@@ -453,6 +500,8 @@ class _Judge:
                 return f"Unable to find partition {topic}:{number}"
         elif kind == "remove_topic_record":
             if topic not in self._known:
+                if not has(self._broker, v.METADATA_FAULTS_END):
+                    return f"Can't find topic with ID {topic} to remove."
                 return f"Unable to delete topic with id {topic}: no such topic found."
             del self._topics[self._known.pop(topic)[0]]
         return ""
@@ -464,8 +513,8 @@ class _Judge:
         low, high, named = levels.get(name, (0, 0, 0))
         if name == "metadata.version":
             self._level = level
-            if not low <= level <= named:
-                return self._stop("feature", _UNSUPPORTED)
+            if not low <= level <= named and has(self._broker, v.METADATA_LEVELS_NAMED):
+                return self._stop("feature", self._no_level(level))
         if (level and not low <= level <= high) or level < 0:
             supports = f"{low}-{high}" if high > low else str(low)
             message = (
@@ -474,6 +523,12 @@ class _Judge:
             )
             return self._stop("feature", message)
         return None
+
+    def _no_level(self, level: int) -> str:
+        if has(self._broker, v.KRAFT_ONLY):
+            return _UNSUPPORTED
+        what = "feature level" if has(self._broker, v.QUORUM_STATE_MATTERS) else "metadata version"
+        return f"No MetadataVersion with {what} {level}"
 
 
 _UNSUPPORTED = (

@@ -1,0 +1,68 @@
+"""Whether a node of two data directories starts, and without which, against what real brokers did.
+
+`tests/broker/nodes/full_starts.jsonl` has what came of starting nodes of 14 releases after one
+file was changed, most inside a partition: the outcome, the directories that went offline, and the
+sentence. A broker that neither started nor ended counts as one that does not start.
+"""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from full_nodes import TABLE
+from node_starts import NODES, said_equal, unpacked
+
+from kdump.broker.node_directories import OFFLINE, User
+from kdump.broker.node_settings import REFUSES
+from kdump.broker.versions import read_version
+from kdump.engine.predict.node import node_start
+
+_SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+_OF = 1 if os.environ.get("KDUMP_FUZZ") == "long" else 6
+_LINES = [json.loads(line) for line in (NODES / "full_starts.jsonl").read_text().splitlines()]
+RECORDED = {
+    (line["node"], version): said for line in _LINES for version, said in line["said"].items()
+}
+_CHANGES = {broken.name: broken for broken in TABLE}
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        pytest.param(*each, id=f"{_CHANGES[each[0]].file_name}-{each[1]}")
+        for each in list(RECORDED)[_SEED % _OF :: _OF]
+    ],
+)
+def test_a_full_node_does_what_a_real_broker_did(name: str, version: str, tmp_path: Path) -> None:
+    outcome, offline, sentence = RECORDED[name, version]
+    broken = _CHANGES[name]
+    if broken.needs_root and os.geteuid() != 0:
+        pytest.skip("only root gives files to others")
+    node = unpacked(version, 2, tmp_path / "node", full=True)
+    broken.change(node)
+    user = User(0, frozenset({0}), is_root=False) if node.run_before else None
+    facts = node_start(
+        [], read_version(version), server_properties=str(node.server_properties), user=user
+    )
+    refused = [fact for fact in facts if fact.outcome == REFUSES]
+    assert bool(refused) == (outcome != "starts"), facts
+    if not refused:
+        # A directory that fails over its meta.properties no broker reports in those words.
+        without = {fact.path or "" for fact in facts if fact.cause == OFFLINE}
+        without = {path for path in without if not path.endswith("meta.properties")}
+        assert sorted({Path(at).relative_to(node.directory).parts[0] for at in without}) == offline
+        return
+    assert all(fact.remedy for fact in refused)
+    assert sentence is None or said_equal(
+        refused[0].message, [re.sub("@(?=/)", str(node.directory), sentence)]
+    )
+
+
+def test_enough_starts_were_recorded() -> None:
+    assert len(RECORDED) >= 300
+    for version in ("2.4.1", "3.3.2", "4.1.1"):
+        outcomes = [said for (_, at), said in RECORDED.items() if at == version]
+        assert sum(said[0] != "starts" for said in outcomes) >= 20
+        assert len({tuple(said[1]) for said in outcomes}) >= 2
