@@ -121,6 +121,7 @@ CLUSTER_ID_KEPT = Change((2, 4), "KAFKA-7335 N4", "meta.properties names the clu
 LAG_OF_HALF_A_MINUTE = Change(
     (2, 5), "KIP-537 N1", "replica.lag.time.max.ms is 30 seconds unless set; before, 10."
 )
+EPOCHS_CHECKED = Change((2, 7), "N12", "A negative epoch or offset in a checkpoint is refused.")
 RANGES_REWORDED = Change((2, 8), "N1", "A number out of its range is refused in other words.")
 LISTENER_NAMES_FIRST = Change((2, 8), "N1", "Names of listeners are held apart before ports.")
 META_VERSION_IMPLIED = Change(
@@ -140,18 +141,20 @@ SWAPS_RENAMED_FIRST = Change(
 MAX_TIMESTAMP_LOOKUP = Change(
     (3, 0), "KIP-734 L11", "The time -3 asks for the largest timestamp; before, it was a time."
 )
-DELETE_HORIZON = Change(
-    (3, 1), "KIP-534 K6", "Tombstones and markers go by their batch's horizon; before, by files."
-)
 SMALL_FILES_FAIL_DIRECTORY = Change(
     (3, 0),
     "N14",
     "A small file of a partition that is malformed fails its directory; before, it ends the start.",
 )
-EPOCHS_CHECKED = Change((2, 7), "N12", "A negative epoch or offset in a checkpoint is refused.")
+DELETE_HORIZON = Change(
+    (3, 1), "KIP-534 K6", "Tombstones and markers go by their batch's horizon; before, by files."
+)
 VERSIONS_UNQUOTED = Change((3, 3), "N2", "A version that there is not is refused in other words.")
 CHECKPOINT_IN_JAVA = Change((3, 3), "N12", "A checkpoint is refused in other words.")
 BOOTSTRAP_CHECKPOINT = Change((3, 3), "N10", "bootstrap.checkpoint says with what a log begins.")
+METADATA_LEVELS_NAMED = Change(
+    (3, 4), "N11", "A metadata.version without a name is refused in other words."
+)
 EARLIEST_LOCAL_LOOKUP = Change(
     (3, 5), "KIP-405 L11", "The time -4 asks for the local log start; before, it was a time."
 )
@@ -159,9 +162,6 @@ PORTS_OF_TWO_FAMILIES = Change(
     (3, 6), "KIP-797 N1", "Two listeners may share a port, one with IPv4 and the other with IPv6."
 )
 REMOTE_INDEX_CACHE = Change((3, 6), "KIP-405 X11", "The cache of tiered indexes is no partition.")
-METADATA_LEVELS_NAMED = Change(
-    (3, 4), "N11", "A metadata.version without a name is refused in other words."
-)
 METADATA_FAULTS_END = Change(
     (3, 6), "N9 N11", "A metadata snapshot or record that cannot be loaded ends the start."
 )
