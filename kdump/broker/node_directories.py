@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
@@ -58,6 +58,7 @@ class User(NamedTuple):
 _BITS = {"r": 4, "w": 2, "x": 1}
 
 
+_ABORTED_VERSION = "Unexpected aborted transaction version"
 #: How the sentences begin of what is thrown and is no error of input and output (N14).
 _NO_IO_ERROR = (
     _NO_NUMBER,
@@ -65,7 +66,7 @@ _NO_IO_ERROR = (
     "Cannot invoke",
     "Input string",
     "Illegal base64",
-    "Unexpected aborted transaction version",
+    _ABORTED_VERSION,
 )
 
 
@@ -335,17 +336,14 @@ def file_facts(partition: str, broker: Version) -> Iterator[Fact]:
             message = f'{_NO_NUMBER}"{name.partition(".")[0]}"'
             yield Fact(REFUSES, "name", message, path, remedy)
         elif os.path.isdir(path) and _opened(path, present, broker):
-            in_java = not name.endswith(_OPENED_AS_FILE) and has(broker, v.DIRECTORY_FAILURES)
+            # Indexes are opened as old Java does, which words an error in its own way.
+            in_java = names.parse(name).kind not in _INDEXES and has(broker, v.DIRECTORY_FAILURES)
             message = f"{path}: Is a directory" if in_java else f"{path} (Is a directory)"
             remedy = "Move that directory away; the file it stands for is gone."
             yield Fact(REFUSES, "not-a-file", message, path, remedy)
         elif message := _aborted_refused(path, present, broker):
             remedy = "Move it away: the start writes it anew from the log, and nothing is lost."
             yield Fact(REFUSES, "transaction-index", message, path, remedy)
-
-
-#: Indexes that are opened as old Java does; how it words an error differs.
-_OPENED_AS_FILE = (".index", ".timeindex")
 
 
 def _opened(path: str, present: list[str], broker: Version) -> bool:
@@ -361,8 +359,8 @@ def _opened(path: str, present: list[str], broker: Version) -> bool:
     if found.kind is Kind.LOG:
         return len(logs) == 1
     if found.kind is Kind.TRANSACTION_INDEX:
-        return has(broker, v.TRANSACTION_INDEX) and f"{stem}.log" in logs
-    if found.kind not in (Kind.OFFSET_INDEX, Kind.TIME_INDEX):
+        return has(broker, v.TRANSACTION_INDEX) and stem in _stems(logs)
+    if found.kind not in _INDEXES:
         return False
     if not has(broker, v.INDEXES_OPENED_LATE) or not logs or stem >= logs[-1].partition(".")[0]:
         return True
@@ -378,12 +376,17 @@ def _opened(path: str, present: list[str], broker: Version) -> bool:
     return said is None or int(following.partition(".")[0]) > said
 
 
+def _stems(files: Iterable[str]) -> set[str]:
+    return {name.partition(".")[0] for name in files}
+
+
 def _aborted_refused(path: str, present: list[str], broker: Version) -> str:
     """What a broker says of a transaction index whose entries have another version (I22)."""
     name = os.path.basename(path)
     if not has(broker, v.TRANSACTION_INDEX) or (
         names.parse(name).kind is not Kind.TRANSACTION_INDEX
-        or f"{name.partition('.')[0]}.log" not in present
+        or name.partition(".")[0]
+        not in _stems(each for each in present if names.parse(each).kind is Kind.LOG)
     ):
         return ""
     one_byte = not has(broker, v.BOTH_VERSION_BYTES)
@@ -394,10 +397,8 @@ def _aborted_refused(path: str, present: list[str], broker: Version) -> str:
         return ""
     if version is None:
         return ""
-    return (
-        f"Unexpected aborted transaction version {version} in transaction index {path}, current "
-        "version is 0"
-    )
+    known = "current version is 0" if one_byte else "supported version range is 0 to 0"
+    return f"{_ABORTED_VERSION} {version} in transaction index {path}, {known}"
 
 
 def _small_files(partition: str, broker: Version) -> Iterator[Fact]:
@@ -470,7 +471,8 @@ def _listed(partition: str) -> list[str]:
 
 _READ = (Kind.LOG, Kind.QUORUM_STATE)
 _READ_SMALL = (Kind.LEADER_EPOCHS, Kind.PARTITION_METADATA, Kind.TRANSACTION_INDEX)
-_WRITTEN = (Kind.LOG, Kind.OFFSET_INDEX, Kind.TIME_INDEX)
+_INDEXES = (Kind.OFFSET_INDEX, Kind.TIME_INDEX)
+_WRITTEN = (Kind.LOG, *_INDEXES)
 
 
 def _partition_rights(partition: str, broker: Version, user: User) -> Iterator[Fact]:
