@@ -46,14 +46,21 @@ class DumpReport(Report):
     def __init__(self, options: DumpOptions) -> None:
         self._options = options
         self._is_silent = options.limit == 0
+        self._versions: dict[str, str] = {}  # of files without entries
 
     def takes(self, item: Result) -> bool:
         """See whether anything is shown; findings are not what was asked for."""
+        if isinstance(item, Row) and item.row == "empty-file":
+            if len(self._versions) < _COMMANDS_SHOWN:
+                self._versions[str(item.fields["file"])] = str(item.fields["version"])
+            return False
         self._is_silent = self._is_silent or not isinstance(item, Finding)
         return True
 
     def status(self, reached: int) -> int:
         """Say that there was nothing, if what was not done is not the reason."""
+        for path, version in () if self.quiet else self._versions.items():
+            self.messages.line(f"kdump: {path}: version {version}, no entries")
         if not (self._is_silent or self.quiet or self.messages.statuses):
             asked = [
                 f"--{name.removesuffix('_ms').replace('_', '-')}"

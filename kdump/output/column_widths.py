@@ -131,8 +131,8 @@ def fit(
     ]
     blank = {
         index
-        for index, column in enumerate(columns)
-        if all(row[index] in _BLANK for row in rows) and (column.rank or not more)
+        for index in range(len(columns))
+        if not more and all(row[index] in _BLANK for row in rows)
     }
     while True:
         for known in (by_pieces, columns):
