@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections import Counter
@@ -23,7 +24,8 @@ from kdump.findings.shell import (
 from kdump.output.amounts import counted
 from kdump.output.report import Report
 from kdump.output.terminal import is_terminal
-from kdump.storage.names import CLEAN_SHUTDOWN
+from kdump.storage import names
+from kdump.storage.names import CLEAN_SHUTDOWN, Kind
 
 if TYPE_CHECKING:
     from kdump.engine.groups.options import GroupOptions
@@ -50,9 +52,9 @@ class DumpReport(Report):
 
     def takes(self, item: Result) -> bool:
         """See whether anything is shown; findings are not what was asked for."""
-        if isinstance(item, Row) and item.row == "empty-file":
+        if isinstance(item, Row) and item.row == "property" and _is_of_empty_file(item.fields):
             if len(self._versions) < _COMMANDS_SHOWN:
-                self._versions[str(item.fields["file"])] = str(item.fields["version"])
+                self._versions[str(item.fields["file"])] = str(item.fields["value"])
             return False
         self._is_silent = self._is_silent or not isinstance(item, Finding)
         return True
@@ -73,6 +75,13 @@ class DumpReport(Report):
             none = f"no {what} match {', '.join(asked)}" if asked else f"there are no {what}"
             self.messages.line(f"kdump: {none}")
         return reached
+
+
+def _is_of_empty_file(fields: dict[str, Any]) -> bool:
+    """Whether a property is the version of a snapshot or checkpoint that has no entries."""
+    kind = names.parse(os.path.basename(str(fields["file"]))).kind
+    of_entries = (Kind.PRODUCER_SNAPSHOT, Kind.LEADER_EPOCHS, Kind.OFFSET_CHECKPOINT)
+    return fields["name"] == "version" and kind in of_entries
 
 
 class CompareReport(Report):

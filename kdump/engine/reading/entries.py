@@ -204,9 +204,9 @@ def _offset_rows(
 
 
 def _version(file: _File, version: int | None, entries: int) -> Iterator[Item]:
-    """Give the version of a file without entries, which is told and is no row of a result."""
+    """Give the version of a file without entries, which would give nothing at all."""
     if version is not None and not entries:
-        yield Row("empty-file", {"file": file.path, "version": version})
+        yield _property(file, "version", str(version))
 
 
 def _property(file: _File, name: str, value: str | None) -> Row:

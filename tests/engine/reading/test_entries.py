@@ -326,6 +326,6 @@ def test_mutated_files(orders: Path) -> None:
 )
 def test_file_without_entries_shows_its_version(orders: Path, name: str, data: bytes) -> None:
     path = write(orders, name, data)
-    version = 1 if name.endswith("snapshot") else 0
+    version = "1" if name.endswith("snapshot") else "0"
     rows, _ = split(path)
-    assert rows == [Row("empty-file", {"file": str(path), "version": version})]
+    assert rows == [Row("property", {"file": str(path), "name": "version", "value": version})]
