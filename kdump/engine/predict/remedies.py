@@ -54,7 +54,7 @@ def remedies(
     Of a partition whose broker did not stop cleanly there is none: it is recovered anyway.
     """
     log, directory = target.log, target.log_dir()
-    if log is None or directory is None or not log.logs or places.is_uri(log.path):
+    if log is None or directory is None or not log.logs:
         return
     try:
         stop = stop_of(log, directory, broker)
@@ -96,6 +96,8 @@ def findings_with_remedies(rows: Iterable[Row]) -> Iterator[tuple[Finding | None
 
 def _best_words(row: Row, of_directory: Iterable[Row]) -> str | None:
     """Name the remedies that lose least; None where none is better than a start as is."""
+    if places.is_uri(str(row.fields["path"])):
+        return None  # no broker starts there, and no command removes a file
     before = _lost(row.fields)
     allowed = [
         remedy
