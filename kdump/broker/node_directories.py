@@ -98,7 +98,7 @@ def directory_facts(node: NodeSettings, broker: Version, user: User | None) -> I
         return
     failed: dict[str, list[Fact]] = {}
     for directory in node.log_dirs:
-        for fact in _of_directory(directory, broker, user):
+        for fact in _of_directory(directory, broker, user, kraft=node.kraft):
             if fact.cause == LOCKED or _ends_broker(fact, broker):
                 yield fact  # a broker that has the lock may stop: what is behind counts then
             else:
@@ -124,7 +124,9 @@ def _has_metadata(node: NodeSettings, directory: str) -> bool:
     return node.kraft and directory == node.metadata_dir
 
 
-def _of_directory(directory: str, broker: Version, user: User | None) -> Iterator[Fact]:
+def _of_directory(
+    directory: str, broker: Version, user: User | None, *, kraft: bool
+) -> Iterator[Fact]:
     if not os.path.exists(directory):
         if not _can_be_made(directory):
             message = f"Failed to create data directory {directory}"
@@ -148,7 +150,7 @@ def _of_directory(directory: str, broker: Version, user: User | None) -> Iterato
         yield fact
         fails |= not _ends_broker(fact, broker)
     if not fails:  # a directory that is offline has no partition loaded
-        yield from _partitions(directory, broker, user)
+        yield from _partitions(directory, broker, user, kraft=kraft)
 
 
 _NOT_MADE = "Mount what should be there, or take the directory out of log.dirs."
@@ -195,6 +197,7 @@ def _lock(directory: str, broker: Version, user: User | None) -> Iterator[Fact]:
         yield Fact(REFUSES, "permission", message, directory, _rights(directory))
 
 
+_LOST_AND_FOUND = "lost+found"  # at the top of a mount of ext2, ext3 and ext4
 _SUFFIXES_SINCE = {Retirement.FUTURE: v.FUTURE_REPLICAS, Retirement.STRAY: v.STRAYS_SET_ASIDE}
 
 
@@ -213,7 +216,12 @@ def _names(directory: str, broker: Version) -> Iterator[Fact]:
             f"Found directory {path}, '{name}' is not in the form of topic-partition or "
             "topic-partition.uniqueId-delete (if marked for deletion)."
         )
-        remedy = "Move it out of the data directory; no broker reads what is in it."
+        remedy = (
+            "It is the file system's: make a directory below the mount, move all partitions and "
+            "small files there, and name that in log.dirs."
+            if name == _LOST_AND_FOUND
+            else "Move it out of the data directory; no broker reads what is in it."
+        )
         yield Fact(REFUSES, "name", message, path, remedy)
 
 
@@ -249,12 +257,19 @@ def _checkpoints(directory: str, broker: Version, user: User | None) -> Iterator
         elif message := checkpoint_refused(path, 3, broker):
             if message.startswith(_NO_NUMBER):
                 continue  # passed over with a warning
-            remedy = (
-                "Move it away: the start goes on without it, reads what it would have spared, and "
-                "writes it anew. Without log-start-offset-checkpoint, records that were deleted "
-                "can be served again."
-            )
+            remedy = f"Move {path} away, and start: it is written anew. {_WITHOUT[name]}"
             yield Fact(REFUSES, "checkpoint", message, path, remedy)
+
+
+#: What it costs to start without a checkpoint.
+_WITHOUT = {
+    names.RECOVERY_POINT_CHECKPOINT: "Without a clean stop all logs are read through, which takes "
+    "time.",
+    names.LOG_START_CHECKPOINT: "Records that were deleted by kafka-delete-records can be served "
+    "again, up to the begin of their segment.",
+    names.REPLICATION_CHECKPOINT: "High watermarks begin at 0 and rise again with the replicas.",
+    names.CLEANER_CHECKPOINT: "Compacted topics are cleaned from their begin once more.",
+}
 
 
 def checkpoint_refused(path: str, fields: int, broker: Version) -> str:
@@ -313,13 +328,15 @@ def checkpoint_refused(path: str, fields: int, broker: Version) -> str:
     )
 
 
-def _partitions(directory: str, broker: Version, user: User | None) -> Iterator[Fact]:
+def _partitions(
+    directory: str, broker: Version, user: User | None, *, kraft: bool
+) -> Iterator[Fact]:
     for name, path in _folders(directory):
         if names.parse_directory(name) is None:
             continue
         if not name.startswith(names.CLUSTER_METADATA_TOPIC):
             yield from file_facts(path, broker)
-            yield from _small_files(path, broker)
+            yield from _small_files(path, broker, kraft=kraft)
         if user is not None:
             yield from _partition_rights(path, broker, user)
 
@@ -401,7 +418,7 @@ def _aborted_refused(path: str, present: list[str], broker: Version) -> str:
     return f"{_ABORTED_VERSION} {version} in transaction index {path}, {known}"
 
 
-def _small_files(partition: str, broker: Version) -> Iterator[Fact]:
+def _small_files(partition: str, broker: Version, *, kraft: bool) -> Iterator[Fact]:
     epochs = os.path.join(partition, names.LEADER_EPOCH_CHECKPOINT)
     message = checkpoint_refused(epochs, 2, broker) if has(broker, v.LEADER_EPOCHS) else ""
     if message:
@@ -412,8 +429,12 @@ def _small_files(partition: str, broker: Version) -> Iterator[Fact]:
         yield Fact(REFUSES, "checkpoint", message, epochs, remedy)
     identity = os.path.join(partition, names.PARTITION_METADATA)
     if has(broker, v.TOPIC_IDS) and (message := identity_refused(identity, broker)):
-        topic_id = "the topic's id (kdump cluster --what topics)"
-        remedy = f"Write it again: version: 0, and topic_id: {topic_id}."
+        remedy = (
+            "Write it again: version: 0, and the topic_id that kdump cluster --what topics gives."
+            if kraft
+            else "Move it away: the start writes it anew with the id that ZooKeeper has, and "
+            "nothing is lost."
+        )
         yield Fact(REFUSES, "partition-metadata", message, identity, remedy)
 
 

@@ -7,7 +7,7 @@ import resource
 from collections.abc import Iterator
 
 from kdump.broker.node_settings import REFUSES, UNKNOWN, Fact, NodeSettings
-from kdump.broker.versions import DIRECTORY_FAILURES, Version, has
+from kdump.broker.versions import Version
 from kdump.storage import names
 from kdump.storage.names import Kind
 
@@ -27,7 +27,7 @@ def room_facts(node: NodeSettings, broker: Version) -> Iterator[Fact]:
         free, inodes = room.f_bavail * room.f_frsize, room.f_favail
         needed = (_FILES + _FILES_EACH * partitions) * room.f_frsize
         no_inodes = bool(room.f_files) and not inodes
-        if no_inodes or (not free and has(broker, DIRECTORY_FAILURES)):
+        if no_inodes:
             yield Fact(REFUSES, "space", "No space left on device", directory, _MAKE_ROOM)
         elif free < needed or (room.f_files and inodes < _FILES):
             message = (

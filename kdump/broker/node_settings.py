@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 from kdump.broker import versions as v
 from kdump.broker.setting_relations import Refusal, relations_refused
+from kdump.broker.setting_rules import classes_unknown, rules_refused
 from kdump.broker.setting_types import values_refused
 from kdump.broker.versions import (
     Version,
@@ -16,6 +18,7 @@ from kdump.broker.versions import (
     is_newer,
     newest_protocol,
     protocol_version,
+    read_broker_version,
     read_version,
     text_of,
 )
@@ -124,10 +127,40 @@ def settings_refused(node: NodeSettings, broker: Version) -> Iterator[Fact]:
     of_kind = _kraft(values, broker) if kraft else _protocol(values, broker)
     # What does not go together is asked where each value is sound, and there once for each cause.
     found = [*_values(values, broker), *_missing(values, broker, kraft=kraft)] or list(
-        relations_refused(values, broker, _first_of_each_cause(of_kind), kraft=kraft)
+        chain(
+            relations_refused(values, broker, _first_of_each_cause(of_kind), kraft=kraft),
+            _by_code(values, broker, kraft=kraft),
+        )
     )
+    for message in classes_unknown(values, broker):
+        remedy = "See that its jar is on the broker's class path (libs, CLASSPATH)."
+        yield Fact(UNKNOWN, "class", message, node.path, remedy)
     for cause, message, remedy in dict.fromkeys(found):
         yield Fact(REFUSES, cause, message, node.path, remedy)
+
+
+def _by_code(values: Mapping[str, str], broker: Version, *, kraft: bool) -> Iterator[Refusal]:
+    """What else is refused once all that was looked at before is sound."""
+    for message in rules_refused(values, broker, kraft=kraft):
+        yield "settings", message, "Set what the sentence names as it says."
+    for name in ("inter.broker.protocol.version", "log.message.format.version"):
+        said = values.get(name)
+        if said is None or has(broker, v.KRAFT_ONLY):
+            continue
+        try:
+            known = not is_newer(read_broker_version(said), broker)
+        except ValueError:
+            known = False
+        if not known:
+            message = f"Invalid value {said} for configuration {name}: no valid version"
+            yield "protocol", message, f"Set {name} to a version up to the broker's own."
+    migrates = values.get("zookeeper.metadata.migration.enable", "").strip().lower() == "true"
+    needed = "zookeeper.connect" if kraft else "controller.quorum.voters"
+    if migrates and needed not in values and not has(broker, v.KRAFT_ONLY):
+        message = f"`zookeeper.metadata.migration.enable` needs `{needed}` to be set as well."
+        yield "settings", message, f"Set {needed}, or leave the migration out."
+    if not kraft and has(broker, v.KRAFT) and not has(broker, v.KRAFT_ONLY):
+        yield from _first_of_each_cause(_quorum_addresses(values))
 
 
 def _first_of_each_cause(refusals: Iterator[Refusal]) -> Iterator[Refusal]:
@@ -210,36 +243,9 @@ _SET = {
 def _voters(
     values: Mapping[str, str], roles: list[str], voters: str, node_id: str | None
 ) -> Iterator[Refusal]:
-    ids = []
-    for entry in filter(None, (each.strip() for each in voters.split(","))):
-        number, at, address = entry.partition("@")
-        if at and not address:
-            message = (
-                "Invalid configuration value for controller.quorum.voters. Each entry should be in "
-                "the form `{id}@{host}:{port}`."
-            )
-            yield "voters", message, _VOTERS
-        if not at or java_int(number, _INT) is None:
-            message = f"Failed to parse voter ID as an integer from {number}"
-            yield "voters", message, _VOTERS
-        elif not re.fullmatch(r".*?\[?[0-9a-zA-Z\-%._:]*\]?:[0-9]+", address):
-            message = (
-                f"Failed to parse host name from entry {entry} for the configuration "
-                "controller.quorum.voters. Each entry should be in the form `{id}@{host}:{port}`."
-            )
-            yield "voters", message, _VOTERS
-        ids.append(number)
+    yield from _quorum_addresses(values)
+    ids = [entry.strip().partition("@")[0] for entry in voters.split(",") if entry.strip()]
     servers = values.get("controller.quorum.bootstrap.servers", "")
-    for entry in filter(None, (each.strip() for each in servers.split(","))):
-        match = re.fullmatch(r".*?\[?[0-9a-zA-Z\-%._:]*\]?:([0-9]+)", entry)
-        message = (
-            f"Failed to parse host name from {entry} for the configuration "
-            'controller.quorum.bootstrap.servers. Each entry should be in the form "{host}:{port}"'
-        )
-        if match is not None:
-            message = "" if int(match[1]) < 1 << 16 else f"port out of range:{match[1]}"
-        if message:
-            yield "voters", message, _VOTERS
     if not ids and not servers:
         message = (
             "If using process.roles, either controller.quorum.bootstrap.servers must contain the "
@@ -261,6 +267,39 @@ def _voters(
             f"controller.quorum.voters=Set({', '.join(ids)})"
         )
         yield "voters", message, _VOTERS
+
+
+def _quorum_addresses(values: Mapping[str, str]) -> Iterator[Refusal]:
+    """What is refused of each address of the quorum as it is read."""
+    voters = values.get("controller.quorum.voters", "")
+    for entry in filter(None, (each.strip() for each in voters.split(","))):
+        number, at, address = entry.partition("@")
+        if at and not address:
+            message = (
+                "Invalid configuration value for controller.quorum.voters. Each entry should be in "
+                "the form `{id}@{host}:{port}`."
+            )
+            yield "voters", message, _VOTERS
+        if not at or java_int(number, _INT) is None:
+            message = f"Failed to parse voter ID as an integer from {number}"
+            yield "voters", message, _VOTERS
+        elif not re.fullmatch(r".*?\[?[0-9a-zA-Z\-%._:]*\]?:[0-9]+", address):
+            message = (
+                f"Failed to parse host name from entry {entry} for the configuration "
+                "controller.quorum.voters. Each entry should be in the form `{id}@{host}:{port}`."
+            )
+            yield "voters", message, _VOTERS
+    servers = values.get("controller.quorum.bootstrap.servers", "")
+    for entry in filter(None, (each.strip() for each in servers.split(","))):
+        match = re.fullmatch(r".*?\[?[0-9a-zA-Z\-%._:]*\]?:([0-9]+)", entry)
+        message = (
+            f"Failed to parse host name from {entry} for the configuration "
+            'controller.quorum.bootstrap.servers. Each entry should be in the form "{host}:{port}"'
+        )
+        if match is not None:
+            message = "" if int(match[1]) < 1 << 16 else f"port out of range:{match[1]}"
+        if message:
+            yield "voters", message, _VOTERS
 
 
 _VOTERS = (

@@ -36,17 +36,36 @@ def _table() -> dict[str, Any]:
     return found
 
 
-def values_refused(values: Mapping[str, str], broker: Version) -> Iterator[tuple[str, str]]:
-    """Yield name and the broker's sentence for each value it does not take, in its own order."""
+def _kinds_of(name: str, broker: Version) -> list[list[Any]]:
+    """The kinds of a setting in the releases around one, none where either lacks it."""
     table = _table()
-    releases = table["releases"]
+    releases, rows = table["releases"], table["settings"].get(name)
+    if rows is None:
+        return []
     older = max((n for n, one in enumerate(releases) if not is_newer(one, broker)), default=0)
     newer = next((n for n, one in enumerate(releases) if not is_newer(broker, one)), older)
-    for name, kinds in table["settings"].items():
-        if name not in values or kinds[older] is None or kinds[newer] is None:
+    if rows[older] is None or rows[newer] is None:
+        return []
+    return [table["kinds"][rows[older]], table["kinds"][rows[newer]]]
+
+
+def knows(name: str, broker: Version) -> bool:
+    """Whether a release has a setting of this name."""
+    return bool(_kinds_of(name, broker))
+
+
+def is_class(name: str, broker: Version) -> bool:
+    """Whether a setting names one class."""
+    return any(kind[0] == "CLASS" for kind in _kinds_of(name, broker))
+
+
+def values_refused(values: Mapping[str, str], broker: Version) -> Iterator[tuple[str, str]]:
+    """Yield name and the broker's sentence for each value it does not take, in its own order."""
+    for name in _table()["settings"]:
+        if name not in values:
             continue
-        said = [_said(name, values[name], *table["kinds"][kinds[one]]) for one in (older, newer)]
-        if all(said):
+        said = [_said(name, values[name], *kind) for kind in _kinds_of(name, broker)]
+        if said and all(said):
             yield name, said[0]
 
 

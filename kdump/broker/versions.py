@@ -149,6 +149,9 @@ SMALL_FILES_FAIL_DIRECTORY = Change(
 DELETE_HORIZON = Change(
     (3, 1), "KIP-534 K6", "Tombstones and markers go by their batch's horizon; before, by files."
 )
+ONE_NODE_ID = Change(
+    (3, 3), "N1", "node.id and broker.id must be the same, also of ZooKeeper's brokers."
+)
 VERSIONS_UNQUOTED = Change((3, 3), "N2", "A version that there is not is refused in other words.")
 CHECKPOINT_IN_JAVA = Change((3, 3), "N12", "A checkpoint is refused in other words.")
 BOOTSTRAP_CHECKPOINT = Change((3, 3), "N10", "bootstrap.checkpoint says with what a log begins.")

@@ -76,3 +76,27 @@ def test_what_providers_put_in_place_is_not_known() -> None:
     values = ZOOKEEPER | {"num.partitions": "${file:/etc/kafka:partitions}"}
     node = NodeSettings("f", values, False, ("/tmp/x",))
     assert [fact.outcome for fact in settings_refused(node, (2, 8))] == [UNKNOWN]
+
+
+@pytest.mark.parametrize(
+    ("release", "setting", "value"),
+    [  # as the KafkaConfig of the release answers
+        ("4.4.0", "group.share.session.timeout.ms", "1"),
+        ("4.4.0", "cordoned.log.dirs", "/elsewhere"),
+        ("4.1.1", "group.streams.num.standby.replicas", "7"),
+        ("3.9.1", "compression.gzip.level", "0"),
+        ("3.7.2", "eligible.leader.replicas.enable", ""),
+        ("3.3.2", "early.start.listeners", "abc"),
+        ("3.3.2", "queued.max.request.bytes", "1"),
+    ],
+)
+def test_rules_that_kafka_has_as_code(release: str, setting: str, value: str) -> None:
+    node = NodeSettings("f", KRAFT | {setting: value}, True, ("/tmp/x",))
+    assert any(fact.outcome == "refuses" for fact in settings_refused(node, read_version(release)))
+    assert not list(settings_refused(node._replace(values=KRAFT), read_version(release)))
+
+
+def test_a_class_that_is_not_kafkas_is_not_known() -> None:
+    values = ZOOKEEPER | {"client.quota.callback.class": "com.example.Quota"}
+    node = NodeSettings("f", values, False, ("/tmp/x",))
+    assert [fact[:2] for fact in settings_refused(node, (2, 4, 1))] == [(UNKNOWN, "class")]
