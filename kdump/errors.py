@@ -8,6 +8,7 @@ usage, 5 refused. Findings (3) and the broker's answer "none" (4) are no errors.
 from __future__ import annotations
 
 import os
+import re
 from contextlib import contextmanager
 
 TYPE_CHECKING = False
@@ -20,12 +21,20 @@ if TYPE_CHECKING:
 #: Set in the environment, an exception that nobody foresaw ends the run with its traceback.
 TRACEBACK = "KDUMP_TRACEBACK"
 _LONGEST = 300  # characters of such an exception's own text
+#: User and password of a URI. A slash in the password, which should be spelled %2F, ends nothing.
+LOGIN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/{1,2}[^/?#:@\s]*):([^/?#\s]*|(?!\d*[/?#])[^@\s]*)@")
 
 
 class KdumpError(Exception):
     """The work could not be done or finished."""
 
     status = 1
+
+    def __str__(self) -> str:
+        return LOGIN.sub(r"\1:***@", self._text())
+
+    def _text(self) -> str:
+        return super().__str__()
 
 
 class UsageError(KdumpError):
@@ -40,7 +49,7 @@ class _OfPath(KdumpError):
         self.path = path
         self.reason = reason
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return f"{self.path}: {self.reason}"
 
 

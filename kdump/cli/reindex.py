@@ -107,7 +107,7 @@ def reindex(
             if is_uri(path):
                 raise UsageError(f"{path}: is in a store; copy it here, where a broker reads it")
         if options.out is not None:
-            refuse_among_evidence(options.out, "--out", itself=False)
+            refuse_among_evidence(options.out, "--out")
             need_writable_directory(options.out, "--out")
         results = Results(writing, inputs=paths, report=ReindexReport(options))
     return results.take(items(paths, options))

@@ -34,11 +34,8 @@ _HEAD_BYTES = 4096
 _NO_FORCE = ("--out", "--resume")
 
 
-def refuse_among_evidence(path: str, option: str, *, itself: bool = True) -> None:
-    """Raise where writing a file, or into a directory, would be among a broker's files.
-
-    `itself`: a directory may not be one of a broker's either.
-    """
+def refuse_among_evidence(path: str, option: str) -> None:
+    """Raise where writing a file, or into a directory, would be among a broker's files."""
     named = f"{option} {path}"
     try:
         target = os.path.realpath(path)
@@ -51,7 +48,7 @@ def refuse_among_evidence(path: str, option: str, *, itself: bool = True) -> Non
         raise Refused(named, "is a block device: kdump does not write to disks")
     if mode is not None and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         return
-    is_directory = itself and mode is not None and stat.S_ISDIR(mode)
+    is_directory = mode is not None and stat.S_ISDIR(mode)
     directory = target if is_directory else os.path.dirname(target)
     while True:
         if what := _what_it_is(directory):

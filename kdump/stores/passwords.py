@@ -6,12 +6,11 @@ process or a fork of it.
 
 from __future__ import annotations
 
-import re
 from urllib.parse import unquote
 
+from kdump.errors import LOGIN
 from kdump.stores.uris import is_uri, split
 
-_LOGIN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#:@]*):([^/?#]*)@")
 _MASK = "***"
 
 #: By the root of a URI, as it is without.
@@ -20,12 +19,12 @@ _known: dict[str, str] = {}
 
 def has_password(path: str) -> bool:
     """Whether a path is a URI with a password."""
-    return is_uri(path) and _LOGIN.match(path) is not None
+    return is_uri(path) and LOGIN.match(path) is not None
 
 
 def without_password(path: str) -> str:
     """Return a URI without its password, which is kept; any other path as it is."""
-    found = _LOGIN.match(path) if is_uri(path) else None
+    found = LOGIN.match(path) if is_uri(path) else None
     if found is None:
         return path
     plain = f"{found[1]}@{path[found.end() :]}"

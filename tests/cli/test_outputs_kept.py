@@ -107,6 +107,7 @@ def test_directories_that_are_made(data: Path, tmp_path: Path) -> None:
         ("dump", "--format", "parquet", "--output", "kafka/new/"),
         ("salvage", "--out", "kafka/new"),
         ("reindex", "--all", "--out", "kafka/new"),
+        ("reindex", "--all", "--out", "kafka"),
     ):
         result = run(*words, sources / "read-0")
         assert result.exit_code == 5, (words, result.output)

@@ -19,6 +19,7 @@ def none_known(monkeypatch: pytest.MonkeyPatch) -> None:
         ("SFTP://me:hunt:er2@host:22/a", "SFTP://me@host:22/a", "sftp://me@host:22"),
         ("s3a://key:hunter%2F2@bucket/a", "s3a://key@bucket/a", "s3://key@bucket"),
         ("ftp://me:p@ss@host/a@b:c", "ftp://me@host/a@b:c", "ftp://me@host"),
+        ("sftp://me:hun/ter2@host/a", "sftp://me@host/a", "sftp://me@host"),
     ],
 )
 def test_password_is_kept_for_the_store(uri: str, plain: str, root: str) -> None:
@@ -30,7 +31,15 @@ def test_password_is_kept_for_the_store(uri: str, plain: str, root: str) -> None
 
 
 @pytest.mark.parametrize(
-    "path", ["s3://bucket/a:b@c", "abfs://box@account/x", "/a:b@c", "a:b@c", "sftp://me@host/x"]
+    "path",
+    [
+        "s3://bucket/a:b@c",
+        "abfs://box@account/x",
+        "/a:b@c",
+        "a:b@c",
+        "sftp://me@host/x",
+        "http://h:80/a@b",
+    ],
 )
 def test_path_without_a_password(path: str) -> None:
     assert not passwords.has_password(path)
@@ -56,3 +65,22 @@ def test_password_is_not_shown_with_spark_or_as_output() -> None:
         result = CliRunner().invoke(cli, list(words))
         assert result.exit_code in (1, 2)
         assert "hunter2" not in result.stdout + result.stderr
+
+
+def test_password_is_shown_by_no_error_of_an_option() -> None:
+    uri = "ftp://me:hunter2@127.0.0.1:1/x"
+    for words in (
+        ("verify", "--state", uri),
+        ("verify", "--textfile", uri),
+        ("verify", "--server-properties", uri),
+        ("reindex", "--out", uri),
+        ("salvage", "--out", uri),
+        ("salvage", "--out", "new", "--topic-map", uri),
+        ("salvage", "--check", uri),
+        ("dump", "--output", f"folder/{uri}"),
+        ("dump", "s3://bucket/x?secret_key=hunter2"),
+        ("dump", "ftp:/me:hunter2@127.0.0.1/x"),
+    ):
+        result = CliRunner().invoke(cli, [*words, "."])
+        assert result.exit_code, words
+        assert "hunter2" not in result.stdout + result.stderr, words
