@@ -10,6 +10,7 @@ from kdump.broker.partition import PartitionView
 from kdump.broker.segment import Segment
 from kdump.broker.versions import (
     EARLIEST_LOCAL_LOOKUP,
+    EARLIEST_PENDING_LOOKUP,
     EPOCHS_ANSWERED,
     EXACT_MAX_TIMESTAMP,
     LATEST_TIERED_LOOKUP,
@@ -29,6 +30,7 @@ from kdump.storage.source import Source
 from kdump.storage.time_index import TimestampOffset
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+EARLIEST_PENDING = -6
 
 
 class TimeAnswer(NamedTuple):
@@ -54,7 +56,18 @@ _SINCE = {
     MAX_TIMESTAMP: MAX_TIMESTAMP_LOOKUP,
     EARLIEST_LOCAL: EARLIEST_LOCAL_LOOKUP,
     LATEST_TIERED: LATEST_TIERED_LOOKUP,
+    EARLIEST_PENDING: EARLIEST_PENDING_LOOKUP,
 }
+
+#: The request versions that a release was the first to know (L17), and the special value of each.
+_REQUESTS = (
+    (1, TIME_LOOKUP, None),
+    (4, EPOCHS_ANSWERED, None),
+    (7, MAX_TIMESTAMP_LOOKUP, MAX_TIMESTAMP),
+    (8, EARLIEST_LOCAL_LOOKUP, EARLIEST_LOCAL),
+    (9, LATEST_TIERED_LOOKUP, LATEST_TIERED),
+    (11, EARLIEST_PENDING_LOOKUP, EARLIEST_PENDING),
+)
 
 
 def is_special(target: int, broker: Version) -> bool:
@@ -62,10 +75,28 @@ def is_special(target: int, broker: Version) -> bool:
     return target in (LATEST, EARLIEST) or (target in _SINCE and has(broker, _SINCE[target]))
 
 
-def list_offsets(view: PartitionView, target: int) -> TimeAnswer:
-    """Answer a ListOffsets request of version 1 or later (L11-L15)."""
+def list_offsets(view: PartitionView, target: int, request: int | None = None) -> TimeAnswer:
+    """Answer a ListOffsets request of version 1 or later (L11-L15).
+
+    `request` is its version; None: the newest that the broker knows.
+    """
+    if request is not None:
+        _refuse_request(view.broker, target, request)
     answer = _answer(view, target)
-    return answer if has(view.broker, EPOCHS_ANSWERED) else answer._replace(leader_epoch=None)
+    has_epoch = has(view.broker, EPOCHS_ANSWERED) and (request is None or request >= 4)
+    return answer if has_epoch else answer._replace(leader_epoch=None)
+
+
+def _refuse_request(broker: Version, target: int, request: int) -> None:
+    """Raise what a broker answers to a version of the request that it, or the target, is not of."""
+    for version, change, value in _REQUESTS:
+        if request >= version and not has(broker, change):
+            since = ".".join(map(str, change.since))
+            raise BrokerError(
+                f"UNSUPPORTED_VERSION: brokers before {since} do not know version {request}"
+            )
+        if target == value and request < version and has(broker, LOWER_TIMES_REFUSED):
+            raise BrokerError(f"UNSUPPORTED_VERSION: {target} requires version {version}")
 
 
 def _answer(view: PartitionView, target: int) -> TimeAnswer:
@@ -80,7 +111,7 @@ def _answer(view: PartitionView, target: int) -> TimeAnswer:
         return TimeAnswer(end, -1, _latest_epoch(view))
     if special and target in (EARLIEST, EARLIEST_LOCAL):
         return TimeAnswer(view.log_start, -1, _earliest_epoch(view))
-    if special and target == LATEST_TIERED:
+    if special and target in (LATEST_TIERED, EARLIEST_PENDING):
         return NONE
     if view.is_empty_at_start():
         return NONE

@@ -213,6 +213,9 @@ BASE_OFFSET_SEARCH = Change(
 CONTROLLER_LISTENERS_REQUIRED = Change(
     (4, 2), "N1", "controller.listener.names is asked for before anything is looked at."
 )
+EARLIEST_PENDING_LOOKUP = Change(
+    (4, 2), "KIP-1023 L11", "The time -6 asks for the first offset that is not yet uploaded."
+)
 LARGER_THAN_START = Change((4, 2), "N9", "A missing snapshot is reported in other words.")
 EPOCHS_ARE_RECORDS = Change((4, 2), "N12", "An epoch that is refused is written with brackets.")
 IDENTITY_REWORDED = Change((4, 2), "N12", "A partition.metadata is refused in other words.")

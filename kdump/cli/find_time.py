@@ -29,9 +29,9 @@ def read_target(text: str) -> int:
 @click.command(cls=LookupCommand)
 @_REQUEST(
     "--list-offsets-version",
-    type=Count(0, 10),
-    default=1,
-    help="0: answer as the old request does, by modification times of files.",
+    type=Count(0, 11),
+    help="Version of the request. 0: by modification times of files; below 4 without a leader "
+    "epoch. Default: the newest that the broker knows.",
 )
 @_REQUEST(
     "--max-offsets",

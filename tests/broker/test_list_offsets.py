@@ -10,6 +10,7 @@ from segments import offset_index, time_index
 from kdump.broker.list_offsets import (
     EARLIEST,
     EARLIEST_LOCAL,
+    EARLIEST_PENDING,
     LATEST,
     LATEST_TIERED,
     MAX_TIMESTAMP,
@@ -210,6 +211,37 @@ def test_ends_of_a_log(partition: Partition, target: int, offset: int, epoch: in
     assert found.leader_epoch == (4 if target == LATEST else None)
     (partition.path / "leader-epoch-checkpoint").write_text("0\n2\n1 0\n")
     assert list_offsets(partition.view(), target).leader_epoch is None
+
+
+@pytest.mark.parametrize(
+    ("request_version", "target", "answer"),
+    [
+        (3, LATEST, (14, None)),
+        (4, LATEST, (14, 9)),
+        (6, MAX_TIMESTAMP, "-3 requires version 7"),
+        (7, MAX_TIMESTAMP, (13, 5)),
+        (8, LATEST_TIERED, "-5 requires version 9"),
+        (9, LATEST_TIERED, (-1, None)),
+        (9, EARLIEST_PENDING, "-6 requires version 11"),
+        (None, EARLIEST_PENDING, (-1, None)),
+    ],
+)
+def test_answer_to_a_version_of_the_request(
+    partition: Partition, request_version: int | None, target: int, answer: object
+) -> None:
+    partition.epochs((2, 3), (9, 12))
+    if isinstance(answer, str):
+        with pytest.raises(BrokerError, match=answer):
+            list_offsets(partition.view(), target, request_version)
+    else:
+        found = list_offsets(partition.view(), target, request_version)
+        assert (found.offset, found.leader_epoch) == answer
+
+
+def test_version_of_the_request_that_a_release_does_not_know(partition: Partition) -> None:
+    with pytest.raises(BrokerError, match=r"brokers before 3\.0 do not know version 7"):
+        list_offsets(partition.view((2, 8)), LATEST, 7)
+    assert list_offsets(partition.view((2, 8)), MAX_TIMESTAMP, 6).offset == 0  # a time there
 
 
 def test_largest_timestamp(partition: Partition) -> None:

@@ -21,6 +21,7 @@ class FindOptions(NamedTuple):
     `message_format` is the format the topic is configured to, where that is known. `now_ms` is the
     moment of the question, one for all partitions: the old request compares it with file times.
     `settings` tell by what a start rebuilds the indexes of a topic; None: by Kafka's defaults.
+    `list_offsets_version` is that of the request; None: the newest that the broker knows.
     `none` is where a reset goes in a partition without an answer: latest, earliest or skip; None:
     no reset is asked for.
     """
@@ -35,7 +36,7 @@ class FindOptions(NamedTuple):
     broker_version: Version = NEWEST
     explain: bool = False
     check: bool = False
-    list_offsets_version: int = 1
+    list_offsets_version: int | None = None
     max_offsets: int = 1
     now_ms: int | None = None
     decompress_limit: int = DEFAULT_LIMIT

@@ -148,7 +148,7 @@ def time_items(target: Target, target_ms: int, options: FindOptions) -> Iterator
                 )
             else:
                 _refuse_time(target_ms, options)
-                answer = list_offsets(view, target_ms)
+                answer = list_offsets(view, target_ms, options.list_offsets_version)
                 if (
                     answer.segment is not None
                     and answer.position is not None
