@@ -691,7 +691,8 @@ CATALOGUE: dict[str, Code] = {
     ),
     "directory-stops-start": _rebuild(
         "A directory among the partitions has a name that is no topic and partition.",
-        "Move it out of the data directory before the next start.",
+        "Move it out of the data directory before the next start. lost+found belongs to the file "
+        "system: point log.dirs at a directory below the mount.",
         "Brokers refuse to start over it; the records are whole.",
     ),
     "partition-twice": _rebuild(

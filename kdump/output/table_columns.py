@@ -93,7 +93,7 @@ def batch_cells(batch: BatchRow) -> tuple[str, ...]:
     if batch.producer_id is not None:
         producer = f"{batch.producer_id}/{batch.producer_epoch}" if batch.producer_id >= 0 else ""
     return (
-        str(last) if first == last else span_text(first, last),
+        span_text(first, last),
         str(batch.position),
         str(batch.size_bytes),
         UNREADABLE if batch.records_count is None else str(batch.records_count),

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from kdump.findings.commands import shell_line, way_lines
+from kdump.findings.commands import reset_file_lines, shell_line, way_lines
 from kdump.findings.finding import CATALOGUE, Finding, Severity
 from kdump.findings.rows import Row
 from kdump.output.amounts import counted, seconds_text, size_text
@@ -89,6 +89,8 @@ class VerifyTable(TextReport):
         for severity in sorted(Severity, key=lambda severity: -severity.rank):
             self._findings(severity)
         self._note_lines()
+        if not self._quiet:
+            self._reset_file()
         if self._quiet and not self._recoveries:
             return
         if self._recoveries:
@@ -141,6 +143,19 @@ class VerifyTable(TextReport):
         if self._left_out[severity]:
             more = f"{self._left_out[severity]:,} more findings"
             self._line(f"{self._level(severity)}{more}; --format jsonl lists them")
+
+    def _reset_file(self) -> None:
+        """Write how one file resets a group in all partitions where it may be stuck."""
+        lines = list(reset_file_lines(self._held[Severity.DAMAGE]))
+        if lines:
+            self._line()
+            self._wrapped(
+                "One reset file for a group that is stuck at the first damage of each of these "
+                "partitions; remove the partitions where it is not:",
+                "",
+            )
+        for line in lines:
+            self._line(f"  → {visible(line)}")
 
     def _finding(self, finding: Finding, columns: Columns) -> None:
         self._line(self._level(finding.severity) + columns.where(finding))

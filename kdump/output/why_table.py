@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from kdump.broker.segment_facts import FROM_FILE
 from kdump.findings.rows import Row
 from kdump.output.amounts import counted, second_cell, size_text
 from kdump.output.cell_text import wrap
@@ -290,7 +291,8 @@ def _of(name: str, verdict: str, rank: int = 0) -> tuple[Column, str]:
 def _until(fields: Fields) -> str:
     """Write when a segment goes, in a few words."""
     if fields["verdict"] == "deletable":
-        return f"next pass, by {fields['rule']}"
+        by_file = fields["rule"] == "retention.ms" and fields["time_source"] == FROM_FILE
+        return f"next pass, by {fields['rule']}{', file time' if by_file else ''}"
     if fields["deletable_at_ms"] is not None:
         return second_cell(fields["deletable_at_ms"])
     return {"retention.bytes": "more is written", "none": "never"}.get(fields["rule"], "-")
@@ -312,6 +314,8 @@ def _removes(fields: Fields) -> str:
     if fields["dead_records"] is None:
         return "-"
     least = "at least " if fields.get("at_least") else ""
+    if not least and not fields["dead_records"]:
+        return "nothing"
     return f"{least}{counted(fields['dead_records'], 'record')}, {size_text(fields['dead_bytes'])}"
 
 

@@ -68,5 +68,5 @@ def test_ranges_of_negative_offsets() -> None:
     assert range_text(1000, 2000) == "1,000-2,000"
     assert range_text(-4000, -4) == "-4,000 to -4"
     assert range_cell(3, 9) == "3\u20139"
-    assert range_cell(-4, -4) == "-4 to -4"
+    assert range_cell(-5, -4) == "-5 to -4"
     assert range_cell("?", 9) == "?\u20139"

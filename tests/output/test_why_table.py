@@ -24,6 +24,7 @@ def fate(topic: str, segment: int, verdict: str, size: int, **fields: Any) -> Ro
         "reserved_index_bytes": 0,
         "rolled_by": None,
         "rule": "none",
+        "time_source": "timeindex",
         "kept_by": "cleanup.policy=compact",
         "dead_records": None,
         "dead_bytes": None,
@@ -144,6 +145,7 @@ def test_a_line_for_each_segment_of_one_partition() -> None:
     rows = [
         fate("users", 0, "not-deleted-by-policy", 2048, reserved_index_bytes=1024),
         fate("users", 7, "kept", 2048, kept_by="retention.bytes=5", rule="retention.bytes"),
+        fate("users", 8, "deletable", 2048, kept_by=None, rule="retention.ms", time_source="mtime"),
         fate("users", 9, "deletable", 2048, kept_by=None, rule="retention.ms"),
         fate("users", 11, "active", 2048, kept_by="retention.ms=7d", deletable_at_ms=NOW),
     ]
@@ -153,6 +155,7 @@ def test_a_line_for_each_segment_of_one_partition() -> None:
     assert cells(lines, "0 ") == ["0", "1.0 KiB", "cleanup.policy=compact", "never"]
     assert cells(lines, "7 ")[2:] == ["retention.bytes=5", "more is written"]
     assert cells(lines, "9 ")[2:] == ["-", "next pass, by retention.ms"]
+    assert cells(lines, "8 ")[2:] == ["-", "next pass, by retention.ms, file time"]
     assert cells(lines, "11 ")[2:] == ["retention.ms=7d", "2025-11-24T16:00:00Z"]
     assert cells(lines, "users-0  ")[1:3] == ["0.25", "1.0 MiB"]
     several = shown(*rows, fate("orders", 0, "kept", 1), summary())

@@ -14,7 +14,7 @@ from kdump.engine.checks.checkpoints import was_stopped_cleanly
 from kdump.engine.checks.log_end import LogEnd
 from kdump.engine.reading import damage
 from kdump.engine.reading.check import FINDINGS_A_CODE, Check
-from kdump.findings.ranges import range_text
+from kdump.findings.ranges import offsets_clause
 from kdump.kernels import columns as c
 from kdump.storage.offsets import Offsets, Released
 from kdump.tuples import NamedTuple
@@ -192,13 +192,13 @@ class _Order:
             too_high = entry.first > floor and last.first != floor + 1
         if too_high:
             message = (
-                f"Offsets {range_text(last.first, last.last)} lie above the batch that follows, "
-                f"which starts at {entry.first:,}."
+                f"{offsets_clause(last.first, last.last, 'lie', 'lies')} above the batch that "
+                f"follows, which starts at {entry.first:,}."
             )
             return self._at("offset-not-rising", last, floor + 1, message)
         message = (
-            f"Offsets {range_text(entry.first, entry.last)} do not rise above the batch before, "
-            f"which ends at {last.last:,}."
+            f"{offsets_clause(entry.first, entry.last, 'do', 'does')} not rise above the batch "
+            f"before, which ends at {last.last:,}."
         )
         return self._at("offset-not-rising", entry, last.last + 1, message)
 
@@ -216,10 +216,13 @@ class _Order:
             if behind is not None and fits < behind <= end:
                 fits = max(behind - (entry.last - entry.first + 1), fits)
         if segment.next_base is not None:
-            where = f"reach into the next segment, which starts at {segment.next_base:,}"
+            verbs = "reach", "reaches"
+            where = f"into the next segment, which starts at {segment.next_base:,}"
         else:
-            where = f"lie above {end - 1:,}, the highest that the segment can hold"
-        message = f"Offsets {range_text(entry.first, entry.last)} {where}. {fits:,} would fit."
+            verbs = "lie", "lies"
+            where = f"above {end - 1:,}, the highest that the segment can hold"
+        offsets = offsets_clause(entry.first, entry.last, *verbs)
+        message = f"{offsets} {where}. {fits:,} would fit."
         return self._at(damage.past_code(segment.next_base), entry, fits, message)
 
     def _at(self, code: str, entry: _Entry, expected: int, message: str) -> Finding:

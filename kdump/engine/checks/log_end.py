@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kdump import kernels
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
-from kdump.findings.ranges import range_text
+from kdump.findings.ranges import offsets_text
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
@@ -179,7 +179,7 @@ def _stop_finding(segment: SegmentScan, header: _Header, indexed: int | None) ->
         offset=fits,
         expected=fits,
         actual=header.first,
-        message=f"The last batch has offsets {range_text(first, last)}; those before end at "
+        message=f"The last batch has {offsets_text(first, last)}; those before end at "
         f"{header.before:,}. {harm} {way}",
     )
 

@@ -11,7 +11,7 @@ from kdump.engine.reading.being_written import is_being_written
 from kdump.errors import KdumpError, PathError
 from kdump.findings.catalogue import CATALOGUE, GAPS, UNDECODED
 from kdump.findings.finding import About, Finding, finding
-from kdump.findings.ranges import range_text
+from kdump.findings.ranges import offsets_text
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
@@ -239,7 +239,7 @@ def _loss_words(least: int, most: int | None, first: int, next_offset: int | Non
     least = min(least, most)
     count = f"{most:,}" if least == most else f"{least:,} to {most:,}"
     last = next_offset - 1
-    span = f"offset {first:,}" if first == last else f"offsets {range_text(first, last)}"
+    span = offsets_text(first, last)
     records = "record" if most == 1 else "records"
     return f"{count} {records} lost, {span}. The next on disk is {next_offset:,}."
 
