@@ -187,11 +187,11 @@ def _next(options: ReindexOptions, actions: Counter[str]) -> str:
     """Say what to type next: the same command with --write, or with --undo."""
     files = actions["rebuild"] + actions["create"]
     if files:
-        return f"Nothing was changed. To write {_files(files)}: {_again('--write')}"
+        return f"Nothing was changed. To write {_files(files)}: {again('--write')}"
     if actions["restore"]:
-        return f"Nothing was changed. To put back {_files(actions['restore'])}: {_again('--write')}"
+        return f"Nothing was changed. To put back {_files(actions['restore'])}: {again('--write')}"
     if options.changes and actions["rebuilt"]:
-        return f"To put the old files back: {_again('--undo')}"
+        return f"To put the old files back: {again('--undo')}"
     if not actions or actions["refuse"] or actions["restored"] or options.write:
         return ""
     return "Nothing is to be rebuilt."
@@ -268,7 +268,7 @@ class SalvageReport(Report):
                 self.messages.line(line)
         elif self._options.out is None:
             prefer = ("--prefer", COPY) if self._conflicts else ()
-            command = _again("--out", DIRECTORY, *prefer)
+            command = again("--out", DIRECTORY, *prefer)
             self.messages.line(f"Nothing was written. To build it: {command}")
         elif not self.messages.statuses:
             for line in _steps(self._options.out, self._partitions):
@@ -279,7 +279,7 @@ class SalvageReport(Report):
 def _produced(options: SalvageOptions) -> list[str]:
     """Say where a run that produces has written what, and what to type next."""
     if options.dry_run:
-        return [f"Nothing was sent. To send it: {_again(without='--dry-run')}"]
+        return [f"Nothing was sent. To send it: {again(without='--dry-run')}"]
     state = str(options.resume)
     lines = [f"Where each offset went: {state}.offsets.csv"]
     if options.groups and not options.apply_groups:
@@ -356,7 +356,7 @@ def _step(*words: str) -> str:
     return f"  {format_command(words)}"
 
 
-def _again(*more: str, without: str = "") -> str:
+def again(*more: str, without: str = "") -> str:
     """Format the command that runs, with more options."""
     words = [word for word in sys.argv[1:] if word != without]
     end = words.index("--") if "--" in words else len(words)

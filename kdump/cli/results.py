@@ -155,7 +155,7 @@ class Results:
             if self._file is not None:
                 self._file.drop()
             raise
-        if self._file is not None:
+        if self._file is not None and form != "reset-csv":  # a line of it may be of many rows
             self._sink = self._counted = Counted(self._sink)
 
     def _make_sink(self, form: str) -> Sink:
@@ -242,8 +242,9 @@ class Results:
             self.messages.line(f"kdump: {file.path}: kept as it was: not everything could be read")
             return
         file.keep()
-        if file.is_new_file and self._counted is not None and not self._writing.quiet:
-            self.messages.courtesy(f"wrote {file.path}, {counted(self._counted.rows, 'row')}")
+        if file.is_new_file and not self._writing.quiet:
+            rows = "" if self._counted is None else f", {counted(self._counted.rows, 'row')}"
+            self.messages.courtesy(f"wrote {file.path}{rows}")
 
     def _write_beside_bar(self, data: bytes | bytearray | memoryview) -> None:
         """Write to the terminal that has the bar, which makes room first."""

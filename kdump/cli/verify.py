@@ -11,6 +11,7 @@ from kdump.cli.options import (
     DURATION,
     FILE_PATH,
     FROM_1,
+    LOOKUP_FORMATS,
     RATE,
     SLICE,
     Read,
@@ -161,7 +162,7 @@ def _end_as_plugin(why: str) -> None:
     metavar="WORD[,WORD]",
     help="Also sum up by broker (one of its data directories), topic, or both.",
 )
-@shared_options(is_wide=False)
+@shared_options(LOOKUP_FORMATS, is_wide=False)
 def verify(
     paths: tuple[str, ...],
     *,
@@ -185,6 +186,8 @@ def verify(
 
     A finding is damage (records are lost or cannot be read), rebuild (an index or checkpoint is
     wrong, the records are whole) or a note. The exit status is 3 when one is at or above --fail-on.
+    --format reset-csv gives what kafka-consumer-groups --reset-offsets --from-file takes: for each
+    partition the offset from which a broker serves consumers behind its first damage.
 
     \b
     Examples:

@@ -20,6 +20,7 @@ from kdump.output.report import Report
 if TYPE_CHECKING:
     from kdump.engine.verify.state import VerifyState
     from kdump.engine.work.pace import Progress
+    from kdump.output.damage_plan import DamagePlan
     from kdump.output.report import Result
     from kdump.output.sink import Sink
     from kdump.output.text_report import Page
@@ -53,6 +54,7 @@ class VerifyReport(Report):
         self._places: Counter[Place] = Counter()
         self._summary: Row | None = None
         self._plugin_status = _UNKNOWN
+        self._plan: DamagePlan | None = None
 
     def sink(self, form: str, page: Page) -> Sink | None:
         """Return what writes the plug-in's text, or the table."""
@@ -60,9 +62,15 @@ class VerifyReport(Report):
             from kdump.output.verify_nagios import PluginText
 
             return PluginText(page.write, self.fail_on, self._plugin_text)
+        if form == "reset-csv":
+            from kdump.output.damage_plan import DamagePlan
+
+            self._plan = DamagePlan(page.write, self.messages)
+            return self._plan
         if form != "table":
             return None
-        from kdump.output.verify_table import VerifyTable
+        from kdump.cli.reports import again
+        from kdump.output.verify_table import PLAN_FILE, VerifyTable
 
         return VerifyTable(
             page,
@@ -70,6 +78,7 @@ class VerifyReport(Report):
             all_notes=self.all_notes,
             directories=lambda: self.progress.directories,
             status=lambda: status.reached(self.messages, self.fail_on),
+            plan=again("--format", "reset-csv", "--output", PLAN_FILE, without="--force"),
         )
 
     def takes(self, item: Result) -> bool:
@@ -109,6 +118,8 @@ class VerifyReport(Report):
         """Write the metrics, which a plug-in's line has said already, and return the status."""
         if self.nagios:
             return self._plugin_status
+        if self._plan is not None:
+            self._plan.sum_up()
         return reached if self._keep_textfile() else status.first_of(reached, status.NOT_DONE)
 
     def _save_state(self) -> None:

@@ -90,12 +90,15 @@ def shell_line(finding: Finding) -> str | None:
     return format_command(words, pipe_to=pipe)
 
 
-def way_lines(finding: Finding) -> Iterator[str]:
-    """Write the commands that lead a group past damage, and show what it then passes over."""
+def way_lines(finding: Finding, *, is_planned: bool = False) -> Iterator[str]:
+    """Write the commands that lead a group past damage, and show what it then passes over.
+
+    `is_planned`: a plan for several partitions resets the group, and no command does.
+    """
     first, served, skipped = finding.next_offset, finding.served_from, finding.skipped_by_seek
     if first is None or finding.served_by is None or finding.topic is None:
         return
-    if served is not None:
+    if served is not None and not is_planned:
         yield format_command(
             reset_command(GROUP, topic_word(finding.topic, finding.partition), served)
         )

@@ -15,6 +15,7 @@ from kdump.findings.finding import CATALOGUE, Finding, Severity
 from kdump.findings.rows import Row
 from kdump.output.amounts import counted, seconds_text, size_text
 from kdump.output.cell_text import wrap
+from kdump.output.damage_plan import WaysPast, plan_commands, plan_words
 from kdump.output.escape import visible
 from kdump.output.text_report import Page, TextReport
 from kdump.output.verify_text import Columns, is_whole, not_checked_text, told, unread_words
@@ -29,6 +30,8 @@ _TOLD_EACH = 5
 #: So many are held of each severity.
 _HELD = 2000
 _SHOWN_DIRECTORIES = 12
+#: The name for a plan in the commands that write it and carry it out.
+PLAN_FILE = "reset.csv"
 
 
 class VerifyTable(TextReport):
@@ -42,11 +45,15 @@ class VerifyTable(TextReport):
         all_notes: bool,
         directories: Callable[[], Iterable[DirectoryFacts]],
         status: Callable[[], int],
+        plan: str,
     ) -> None:
+        """`plan`: the command that writes PLAN_FILE, for damage in several partitions."""
         super().__init__(page, quiet=quiet)
         self._all_notes = all_notes
         self._directories = directories
         self._status = status
+        self._plan = plan
+        self._ways = WaysPast()
         self._held: dict[Severity, list[Finding]] = defaultdict(list)
         self._left_out: Counter[Severity] = Counter()
         self._notes: Counter[str] = Counter()
@@ -59,6 +66,7 @@ class VerifyTable(TextReport):
 
     def finding(self, finding: Finding) -> None:
         """Hold a finding."""
+        self._ways.add(finding)
         if finding.severity is Severity.NOTE and not self._all_notes:
             self._notes[finding.code] += 1
             place = hash((finding.topic, finding.partition) if finding.topic else finding.path)
@@ -88,6 +96,8 @@ class VerifyTable(TextReport):
             self._node_lines()
         for severity in sorted(Severity, key=lambda severity: -severity.rank):
             self._findings(severity)
+            if severity is Severity.DAMAGE and len(self._ways.places) > 1:
+                self._plan_lines()
         self._note_lines()
         if not self._quiet:
             self._reset_file()
@@ -168,8 +178,14 @@ class VerifyTable(TextReport):
             self._line(f"{_INDENT}→ {visible(command)}")
         elif finding.severity is not Severity.NOTE:
             self._wrapped(finding.entry.remedy, _INDENT, "→ ")
-        for way in way_lines(finding):
+        for way in way_lines(finding, is_planned=self._ways.in_plan(finding)):
             self._line(f"{_INDENT}→ {visible(way)}")
+
+    def _plan_lines(self) -> None:
+        self._line()
+        self._wrapped(plan_words(self._ways))
+        for command in (visible(self._plan), *plan_commands(PLAN_FILE)):
+            self._line(f"{_INDENT}→ {command}")
 
     def _note_lines(self) -> None:
         for code, count in sorted(self._notes.items()):

@@ -39,6 +39,7 @@ COMMANDS = [
     *(f"verify --format {form}" for form in TABLES),
     "verify --deep --notes --predict --summary-by broker,topic",
     "verify --quick -q",
+    "verify --format reset-csv",
     "verify --nagios",
     *(f"{find} --format {form}" for find in ("find-offset", "find-time") for form in TABLES),
     "find-offset --format reset-csv",

@@ -39,7 +39,7 @@ COMMANDS = [
         ("dump", "table jsonl csv kafka"),
         ("dump --batches", "table jsonl csv kafka"),
         ("dump --entries --retired", "table jsonl csv kafka"),
-        ("verify --deep --predict --notes --summary-by broker,topic", "table jsonl csv"),
+        ("verify --deep --predict --notes --summary-by broker,topic", "table jsonl csv reset-csv"),
         ("verify --quick", "table jsonl csv"),
         ("find-offset --retired", "table jsonl csv reset-csv"),
         ("find-time --isolation read_committed", "table jsonl csv reset-csv"),

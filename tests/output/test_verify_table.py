@@ -45,7 +45,7 @@ def summary(**fields: Any) -> Row:
 
 def drawn(*items: Finding | Row, quiet: bool = False, **settings: Any) -> list[str]:
     text = bytearray()
-    given = {"all_notes": False, "status": lambda: 3} | settings
+    given = {"all_notes": False, "status": lambda: 3, "plan": "kdump plan"} | settings
     page = Page(text.extend, given.pop("width", 100), given.pop("colour", False))
     table = VerifyTable(page, quiet=quiet, directories=lambda: [DIRECTORY], **given)
     for item in items:
@@ -96,6 +96,22 @@ def test_a_finding_has_place_message_consequences_and_command() -> None:
         ),
         "→ kdump dump --from-offset 48301338 --to-offset 48301394 /var/lib/kafka/orders-7",
     ]
+
+
+def test_one_plan_resets_a_group_in_many_partitions() -> None:
+    behind = DAMAGE._replace(position=500_000_000, next_offset=60_000_000, served_from=60_000_000)
+    elsewhere = DAMAGE._replace(partition=8, path=DAMAGE.path.replace("orders-7", "orders-8"))
+    lines = drawn(behind, DAMAGE, elsewhere, quiet=True)
+    tool = "kafka-consumer-groups.sh --bootstrap-server BOOTSTRAP --group GROUP --reset-offsets"
+    assert [line.strip() for line in lines if f"→ {tool}" in line] == [
+        f"→ {tool} --topic orders:7 --to-offset 60000000 --execute",
+        f"→ {tool} --from-file reset.csv --execute",
+    ]
+    assert lines[-3].strip() == "→ kdump plan"
+    assert lines[-2].endswith(" --group GROUP --describe")
+    text = " ".join(" ".join(lines).split())
+    assert "the first damage of 2 partitions" in text
+    assert "In 1 partition more damage follows" in text
 
 
 def test_a_command_in_the_message_is_printed_once() -> None:
