@@ -70,7 +70,8 @@ class VerifyReport(Report):
         if form != "table":
             return None
         from kdump.cli.reports import again
-        from kdump.output.verify_table import PLAN_FILE, VerifyTable
+        from kdump.findings.shell import FILE
+        from kdump.output.verify_table import VerifyTable
 
         return VerifyTable(
             page,
@@ -78,7 +79,7 @@ class VerifyReport(Report):
             all_notes=self.all_notes,
             directories=lambda: self.progress.directories,
             status=lambda: status.reached(self.messages, self.fail_on),
-            plan=again("--format", "reset-csv", "--output", PLAN_FILE, without="--force"),
+            plan=again("--format", "reset-csv", "--output", FILE, without="--force"),
         )
 
     def takes(self, item: Result) -> bool:

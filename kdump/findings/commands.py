@@ -7,20 +7,11 @@ all take theirs from here.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.findings.code import Severity, Show
-from kdump.findings.shell import (
-    BOOTSTRAP,
-    FILE,
-    GROUP,
-    Word,
-    format_command,
-    path_word,
-    refused_topic,
-    topic_word,
-)
+from kdump.findings.shell import BOOTSTRAP, GROUP, Word, format_command, path_word, topic_word
 from kdump.storage import names
 
 if TYPE_CHECKING:
@@ -106,28 +97,6 @@ def way_lines(finding: Finding, *, is_planned: bool = False) -> Iterator[str]:
         words = ["kdump", "dump", "--from-offset", str(first)]
         words += [] if served is None else ["--to-offset", str(served)]
         yield format_command((*words, path_word(_directory(finding))))
-
-
-def reset_file_lines(findings: Iterable[Finding]) -> Iterator[str]:
-    """Write the commands that lead a group past the first damage of several partitions at once."""
-    first: dict[tuple[str, int], Finding] = {}
-    for finding in findings:
-        served, topic = finding.served_from, finding.topic
-        if served is None or finding.served_by is None or topic is None or refused_topic(topic):
-            continue
-        known = first.setdefault((topic, finding.partition or 0), finding)
-        if served < (known.served_from or 0):
-            first[topic, finding.partition or 0] = finding
-    if len(first) < 2:
-        return
-    rows = [f"{topic},{number},{one.served_from}" for (topic, number), one in sorted(first.items())]
-    yield format_command(("printf", "%s\\n", *rows), into=FILE)
-    yield format_command(
-        (
-            *("kafka-consumer-groups.sh", "--bootstrap-server", BOOTSTRAP, "--group", GROUP),
-            *("--reset-offsets", "--from-file", FILE, "--execute"),
-        )
-    )
 
 
 def reset_command(

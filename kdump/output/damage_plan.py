@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kdump.findings.commands import reset_command
-from kdump.findings.shell import BOOTSTRAP, GROUP, format_command, refused_topic, topic_word
+from kdump.findings.shell import BOOTSTRAP, FILE, GROUP, format_command, refused_topic, topic_word
 from kdump.output.amounts import counted
 from kdump.output.sink import Sink
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from kdump.output.items import Item
     from kdump.output.messages import Messages
 
+#: A command spells out a plan for so many partitions.
+SPELLED = 100
 _COMMANDS_SHOWN = 20
 
 
@@ -38,6 +40,11 @@ class WaysPast:
         known = [at for at in (stops.get(served), finding.offset) if at is not None]
         stops[served] = min(known, default=None)
 
+    def lines(self) -> list[str]:
+        """Return the lines of a plan."""
+        places = sorted(self.places.items())
+        return [f"{topic},{partition},{min(stops)}" for (topic, partition), stops in places]
+
     def in_plan(self, finding: Finding) -> bool:
         """Whether one plan for several partitions moves a group past this damage."""
         if len(self.places) < 2 or finding.topic is None or finding.partition is None:
@@ -46,19 +53,27 @@ class WaysPast:
         return stops is not None and min(stops) == finding.served_from
 
 
-def plan_commands(path: str) -> tuple[str, str]:
-    """Format the command that shows where a group stands, and that which carries a plan out."""
+def plan_commands(ways: WaysPast, long: str) -> tuple[str, str, str]:
+    """Format the commands that show where a group stands, write a plan, and carry it out.
+
+    A plan of few partitions is spelled out: nothing is to be read again, and a line is deleted
+    before it is written. `long` writes the plan of more.
+    """
     tool = ("kafka-consumer-groups.sh", "--bootstrap-server", BOOTSTRAP, "--group", GROUP)
-    reset = (*tool, "--reset-offsets", "--from-file", path, "--execute")
-    return format_command((*tool, "--describe")), format_command(reset)
+    lines = ways.lines()
+    return (
+        format_command((*tool, "--describe")),
+        format_command(("printf", "%s\\n", *lines), into=FILE) if len(lines) <= SPELLED else long,
+        format_command((*tool, "--reset-offsets", "--from-file", FILE, "--execute")),
+    )
 
 
 def plan_words(ways: WaysPast) -> str:
     """Say what a plan does, and where it does harm."""
     many = sum(len(stops) > 1 for stops in ways.places.values())
     words = (
-        "The file moves a group, while it has no member, past the first damage of "
-        f"{counted(len(ways.places), 'partition')}. Delete the lines of partitions where the group "
+        "One reset file moves a group, while it has no member, past the first damage of "
+        f"{counted(len(ways.places), 'partition')}. Leave out the partitions where the group "
         "does not stand at that damage: there, records would be skipped or read again."
     )
     if many:
@@ -91,8 +106,8 @@ class DamagePlan(Sink):
 
     def finish(self) -> None:
         """Write the lines."""
-        for (topic, partition), stops in sorted(self._ways.places.items()):
-            self._write(f"{topic},{partition},{min(stops)}\n".encode())
+        for line in self._ways.lines():
+            self._write(f"{line}\n".encode())
 
     def sum_up(self) -> None:
         """Say where a group has to stand for each line, and what no line is for."""

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from kdump.findings.commands import reset_file_lines, shell_line, way_lines
+from kdump.findings.commands import shell_line, way_lines
 from kdump.findings.finding import CATALOGUE, Finding, Severity
 from kdump.findings.rows import Row
 from kdump.output.amounts import counted, seconds_text, size_text
@@ -30,8 +30,6 @@ _TOLD_EACH = 5
 #: So many are held of each severity.
 _HELD = 2000
 _SHOWN_DIRECTORIES = 12
-#: The name for a plan in the commands that write it and carry it out.
-PLAN_FILE = "reset.csv"
 
 
 class VerifyTable(TextReport):
@@ -47,7 +45,7 @@ class VerifyTable(TextReport):
         status: Callable[[], int],
         plan: str,
     ) -> None:
-        """`plan`: the command that writes PLAN_FILE, for damage in several partitions."""
+        """`plan`: the command that writes the plan, for damage in many partitions."""
         super().__init__(page, quiet=quiet)
         self._all_notes = all_notes
         self._directories = directories
@@ -99,8 +97,6 @@ class VerifyTable(TextReport):
             if severity is Severity.DAMAGE and len(self._ways.places) > 1:
                 self._plan_lines()
         self._note_lines()
-        if not self._quiet:
-            self._reset_file()
         if self._quiet and not self._recoveries:
             return
         if self._recoveries:
@@ -154,19 +150,6 @@ class VerifyTable(TextReport):
             more = f"{self._left_out[severity]:,} more findings"
             self._line(f"{self._level(severity)}{more}; --format jsonl lists them")
 
-    def _reset_file(self) -> None:
-        """Write how one file resets a group in all partitions where it may be stuck."""
-        lines = list(reset_file_lines(self._held[Severity.DAMAGE]))
-        if lines:
-            self._line()
-            self._wrapped(
-                "One reset file for a group that is stuck at the first damage of each of these "
-                "partitions; remove the partitions where it is not:",
-                "",
-            )
-        for line in lines:
-            self._line(f"  → {visible(line)}")
-
     def _finding(self, finding: Finding, columns: Columns) -> None:
         self._line(self._level(finding.severity) + columns.where(finding))
         meaning = "" if finding.code in self._meant else finding.entry.meaning
@@ -184,8 +167,8 @@ class VerifyTable(TextReport):
     def _plan_lines(self) -> None:
         self._line()
         self._wrapped(plan_words(self._ways))
-        for command in (visible(self._plan), *plan_commands(PLAN_FILE)):
-            self._line(f"{_INDENT}→ {command}")
+        for command in plan_commands(self._ways, self._plan):
+            self._line(f"{_INDENT}→ {visible(command)}")
 
     def _note_lines(self) -> None:
         for code, count in sorted(self._notes.items()):

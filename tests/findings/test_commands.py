@@ -11,7 +11,7 @@ import pytest
 
 from kdump.cli import cli
 from kdump.engine.reindex.run import kinds_of
-from kdump.findings.commands import command_for, reset_file_lines
+from kdump.findings.commands import command_for
 from kdump.findings.finding import CATALOGUE, Finding, Severity, finding
 from kdump.findings.shell import Word, format_command
 
@@ -32,27 +32,6 @@ def parses(words: tuple[Word, ...]) -> bool:
         str(words[1]), list(map(str, words[2:])), parent=context, resilient_parsing=False
     )
     return True
-
-
-def test_one_reset_file_leads_past_the_first_damage_of_each_partition() -> None:
-    def damaged(topic: str, partition: int, served: int | None) -> Finding:
-        made = found("crc-mismatch", topic=topic, partition=partition)
-        return made._replace(served_from=served, served_by="4.4 starting")
-
-    several = [
-        damaged("orders", 1, 90),
-        damaged("orders", 1, 40),
-        damaged("a;b", 0, 7),
-        damaged("orders", 2, None),
-    ]
-    assert list(reset_file_lines(several)) == []
-    assert list(reset_file_lines([*several, damaged("clicks", 0, 5)])) == [
-        r"printf '%s\n' clicks,0,5 orders,1,40 > FILE",
-        (
-            "kafka-consumer-groups.sh --bootstrap-server BOOTSTRAP --group GROUP --reset-offsets "
-            "--from-file FILE --execute"
-        ),
-    ]
 
 
 def test_a_bad_batch_is_looked_at() -> None:
