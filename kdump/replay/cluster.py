@@ -25,6 +25,7 @@ from kdump.replay.cluster_facts import Change, Moment
 from kdump.replay.cluster_state import ClusterState
 from kdump.storage import names
 from kdump.storage.file_records import DEFAULT_LIMIT, walk
+from kdump.storage.listings import read_listed
 from kdump.storage.local_log import LocalLog, with_next_base
 from kdump.storage.names import Kind
 
@@ -322,6 +323,6 @@ def read_cluster(
 ) -> ClusterState | None:
     """Read the state that a metadata log comes to; None where nothing of it can be read."""
     try:
-        return read_replay(path, until=until, limit=limit).state
+        return read_listed(lambda: read_replay(path, until=until, limit=limit), path).state
     except PathError:
         return None

@@ -17,6 +17,7 @@ from kdump.replay.cluster import read_replay
 from kdump.replay.cluster_state import ClusterState
 from kdump.replay.topic_settings import metadata_log_for
 from kdump.storage.held import size_of
+from kdump.storage.listings import read_listed
 from kdump.storage.local_log import LocalLog
 from kdump.storage.zookeeper_files import newest_values
 
@@ -69,7 +70,7 @@ def _in_metadata(log: str, topic: str, topic_id: str | None) -> FormerTopic | No
 @lru_cache(maxsize=4)
 def _state_of(log: str, _size_bytes: int) -> ClusterState:
     """Replay a whole log once for all topics, as long as it has this size."""
-    return read_replay(log, whole=True).state
+    return read_listed(lambda: read_replay(log, whole=True), log).state
 
 
 def _in_zookeeper(topic: str, directories: Iterable[str]) -> FormerTopic:

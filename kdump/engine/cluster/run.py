@@ -27,6 +27,7 @@ from kdump.replay.cluster_state import ClusterState, facts
 from kdump.storage import names, places
 from kdump.storage.about import meta_of, owner_of
 from kdump.storage.data_directories import spread_all
+from kdump.storage.listings import read_listed
 from kdump.storage.local_log import LocalLog
 from kdump.storage.log_dir import LogDir
 from kdump.storage.targets import data_directories
@@ -163,6 +164,10 @@ def read_item(item: Item, pace: Pace, *, options: ClusterOptions) -> ClusterRead
         return _without_log(item, options)
     if item.source == _FORMAT:
         return _bootstrap(item, options)
+    return read_listed(lambda: _with_log(item, options), item.path)
+
+
+def _with_log(item: Item, options: ClusterOptions) -> ClusterRead:
     changes: list[c.Change] = []
     folds = Folds()
 

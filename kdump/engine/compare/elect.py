@@ -37,6 +37,7 @@ from kdump.replay.lost_changes import changes_in
 from kdump.storage import names
 from kdump.storage.about import meta_of, owner_of
 from kdump.storage.checkpoints import loaded
+from kdump.storage.listings import read_listed
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind
 from kdump.storage.targets import Target
@@ -169,7 +170,7 @@ def elect_item(
     broker = options.broker_version or NEWEST
     known = registered.get((item.topic or "", item.partition or 0), Registered(()))
     try:
-        candidates = _candidates(item, broker, options, pace)
+        candidates = read_listed(lambda: _candidates(item, broker, options, pace), *item.paths)
     except PathError as error:
         return error
     rule = _rule(item, known)

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.find.options import FindOptions
 from kdump.engine.find.rows import offset_items, time_items
-from kdump.engine.reading.damage import is_gone, unread
+from kdump.engine.reading.damage import unread
 from kdump.errors import KdumpError, PathError, StoreError, guarded
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
 from kdump.replay.topic_settings import topic_settings
 from kdump.storage import places
+from kdump.storage.listings import read_listed
 from kdump.storage.local_log import LocalLog
 from kdump.storage.targets import Target, resolve
 
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
     Reported = Row | Finding | KdumpError
     Ask = Callable[[Target, int, FindOptions], Iterator[Row | Finding]]
     Step = partial[tuple[Reported, ...]]
-
-
-_LISTINGS = 6  # of a partition from which files go while it is read
-_PAUSE_SECONDS = 0.01  # a cleaner puts its segment in place in less
 
 
 class Item(NamedTuple):
@@ -115,25 +112,19 @@ def _answers(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterato
 
     A running broker deletes segments, and its cleaner replaces them.
     """
-    log = item.log
-    for turn in range(_LISTINGS):
-        try:
-            log = log or LocalLog.open(item.path)
-            partition = Target(item.topic, item.partition, item.path, log, (), whole=True)
-            answers = list(ask(partition, target, options))
-        except StoreError:
-            raise  # a later attempt may have an answer
-        except (PathError, FileNotFoundError) as error:
-            if turn < _LISTINGS - 1 and is_gone(error) and places.isdir(item.path):
-                log = None
-                time.sleep(_PAUSE_SECONDS * turn)
-                continue
-            if not isinstance(error, PathError):
-                error = PathError.from_os(item.path, error)
-            yield unread(error, Place(item.topic, item.partition, None, item.path))
-            return
-        yield from answers
-        return
+    listed = [] if item.log is None else [item.log]
+
+    def answers() -> list[Row | Finding]:
+        log = listed.pop() if listed else LocalLog.open(item.path)
+        partition = Target(item.topic, item.partition, item.path, log, (), whole=True)
+        return list(ask(partition, target, options))
+
+    try:
+        yield from read_listed(answers, item.path)
+    except (PathError, FileNotFoundError) as error:
+        if not isinstance(error, PathError):
+            error = PathError.from_os(item.path, error)
+        yield unread(error, Place(item.topic, item.partition, None, item.path))
 
 
 def _run(

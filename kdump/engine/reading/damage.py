@@ -49,17 +49,6 @@ def at_place(
     )
 
 
-def is_gone(error: PathError | OSError) -> bool:
-    """Whether an error says that a file is not there, which was when it was listed."""
-    if isinstance(error, PathError):
-        return error.reason == _GONE and not _is_dangling(error.path)
-    return error.errno == errno.ENOENT
-
-
-def _is_dangling(path: str) -> bool:
-    return places.lexists(path) and not places.isfile(path)
-
-
 def unread(error: ErrorType, place: Place) -> Finding | ErrorType:
     """Say what came of a file that could not be read: gone since it was listed, it is a note.
 

@@ -22,9 +22,10 @@ from corpus import corpus, expected
 from internal_topics import raw_records
 from message_writing import message_bytes
 
+from kdump.engine.cluster import run as cluster_run
 from kdump.engine.cluster.asked import ClusterOptions, until
 from kdump.engine.cluster.run import cluster
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.messages.table import message
@@ -133,6 +134,21 @@ def test_what_is_asked_for(options: dict[str, Any], kinds: set[str]) -> None:
             assert one["topic"].startswith(options["topic"].removesuffix("*"))
         if "partition" in options and one["row"] == "partition":
             assert one["partition"] == 3
+
+
+def test_segments_that_a_running_node_deletes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, failed = SAMPLES / "4.1.1/d1/__cluster_metadata-0", []
+
+    def replay(path: str, **options: Any) -> Any:
+        if not failed:
+            failed.append(path)
+            raise PathError(f"{path}/{0:020}.log", "No such file or directory")
+        return read_replay(path, **options)
+
+    monkeypatch.setattr(cluster_run, "read_replay", replay)
+    found = list(cluster([str(log)], ClusterOptions()))
+    assert failed
+    assert all(isinstance(each, Row) for each in found), found
 
 
 def test_before_and_after_a_topic_was_deleted() -> None:

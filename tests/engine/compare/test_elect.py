@@ -8,11 +8,12 @@ from typing import Any
 import builders
 import pytest
 
+from kdump.engine.compare import elect as elect_module
 from kdump.engine.compare.elect import elect
 from kdump.engine.compare.plan import CompareOptions
 from kdump.engine.compare.start_order import StartOrder
 from kdump.engine.work.pipeline import Workers
-from kdump.errors import NothingToDo
+from kdump.errors import NothingToDo, PathError
 from kdump.findings.rows import Row
 from kdump.output.elect_table import ElectTable
 from kdump.output.text_report import Page
@@ -122,6 +123,21 @@ def test_workers_give_the_same() -> None:
     options, paths = CompareOptions(elect=True), list(map(str, all_nodes()))
     ours = list(elect(paths, options))[:-1]
     assert list(elect(paths, options, driver=Workers(2)))[:-1] == ours
+
+
+def test_segments_that_a_running_broker_deletes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, failed = elect_module._candidates, []
+
+    def candidates(item: Any, *rest: Any) -> Any:
+        if not failed:
+            failed.append(item.paths[0])
+            raise PathError(f"{item.paths[0]}/{0:020}.log", "No such file or directory")
+        return real(item, *rest)
+
+    monkeypatch.setattr(elect_module, "_candidates", candidates)
+    (found, *_) = rows(*all_nodes())
+    assert failed
+    assert found["choices"]
 
 
 def test_replicas_alone_in_a_partition() -> None:
