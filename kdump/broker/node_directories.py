@@ -460,7 +460,7 @@ def identity_refused(path: str, broker: Version) -> str:
         message = _identity_malformed(path, lines, broker)
     except PathError:
         message = "Is a directory" if os.path.isdir(path) else ""
-    if not message or message.startswith(("Cannot invoke", "Input string")):
+    if not message or is_no_io_error(message):
         return message  # not an error of input and output, which older brokers say in their words
     java = has(broker, v.CHECKPOINT_IN_JAVA)
     return message if java else f"{_UNREAD[1]} {path}"

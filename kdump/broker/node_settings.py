@@ -202,7 +202,7 @@ def _kraft(values: Mapping[str, str], broker: Version) -> Iterator[Refusal]:
     voters = values.get("controller.quorum.voters", "")
     node_id = values.get("node.id", values.get("broker.id"))
     if not roles and not has(broker, v.LISTS_CHECKED):
-        message = "A node without a role ends as soon as it has started."
+        message = "A node without a role says that it has started, and ends at once with status 0."
         yield "settings", message, _SET["process.roles"]
     if len(set(roles)) < len(roles) and not has(broker, v.LISTS_CHECKED):
         message = f"Duplicate role names found in `process.roles`: ArrayBuffer({', '.join(roles)})"
@@ -221,8 +221,10 @@ def _kraft(values: Mapping[str, str], broker: Version) -> Iterator[Refusal]:
             "(i.e. when running in KRaft mode)."
         )
         yield "node-id", message, _SET["node.id"]
-    yield from _voters(values, roles, voters, node_id)
-    if "controller.listener.names" not in values and "controller" in roles:
+    yield from _voters(values, roles, voters, node_id, broker)
+    of_controllers = values.get("controller.listener.names", "").replace(",", " ").split()
+    needs = "controller" in roles and has(broker, v.ROLES_CHECKED)
+    if needs and not of_controllers:
         message = (
             "requirement failed: controller.listener.names must contain at least one value "
             "appearing in the 'listeners' configuration when running the KRaft controller role"
@@ -241,7 +243,11 @@ _SET = {
 
 
 def _voters(
-    values: Mapping[str, str], roles: list[str], voters: str, node_id: str | None
+    values: Mapping[str, str],
+    roles: list[str],
+    voters: str,
+    node_id: str | None,
+    broker: Version,
 ) -> Iterator[Refusal]:
     yield from _quorum_addresses(values)
     ids = [entry.strip().partition("@")[0] for entry in voters.split(",") if entry.strip()]
@@ -260,7 +266,7 @@ def _voters(
             f"must be included in the set of voters controller.quorum.voters=Set({', '.join(ids)})"
         )
         yield "voters", message, _VOTERS
-    elif ids and set(roles) == {"broker"} and node_id in ids:
+    elif set(roles) == {"broker"} and node_id in ids and has(broker, v.ROLES_CHECKED):
         message = (
             f"requirement failed: If process.roles contains just the 'broker' role, the {shown} "
             "must not be included in the set of voters "

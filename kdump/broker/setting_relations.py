@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 
 from kdump.broker import versions as v
+from kdump.broker.setting_types import knows
 from kdump.broker.versions import Version, has
 from kdump.storage.checkpoints import java_int
 from kdump.tuples import NamedTuple
@@ -147,6 +148,7 @@ class _Listeners:
         self._of_controllers = [
             name.upper() for name in _parts(values.get("controller.listener.names", ""))
         ]
+        self._checked = has(broker, v.CONTROLLER_LISTENERS_CHECKED)
         self.found: dict[str, list[_Endpoint]] = {}
 
     def malformed(self) -> Iterator[str]:
@@ -164,7 +166,7 @@ class _Listeners:
                 elif protocol.strip() not in _PROTOCOLS:
                     yield f"Invalid security protocol `{protocol.strip()}` defined in {where}"
                 protocols.add(name.strip().upper())
-        elif self._roles and not _SECURE.search(values.get("listeners", "")):
+        elif self._checked and self._roles and not _SECURE.search(values.get("listeners", "")):
             # As they are written, where names of listeners are taken in capitals.
             protocols.update(_parts(values.get("controller.listener.names", "")))
         between = values.get("inter.broker.listener.name")
@@ -176,12 +178,25 @@ class _Listeners:
         where = "security.inter.broker.protocol"
         if (said := values.get(where)) is not None and said not in _PROTOCOLS:
             yield f"Invalid security protocol `{said}` defined in {where}"
-        for setting in ("listeners", "advertised.listeners"):
-            if setting in values:
-                yield from self._read(setting, protocols)
+        for setting, text in self._texts():
+            yield from self._read(setting, text, protocols)
 
-    def _read(self, setting: str, protocols: set[str]) -> Iterator[str]:
-        text, ends = self._values[setting], []
+    def _texts(self) -> Iterator[tuple[str, str]]:
+        """Yield the listeners of each setting; before 3.0 they may be a host and a port."""
+        values = {
+            name: text.strip() for name, text in self._values.items() if knows(name, self._broker)
+        }
+        host, port = values.get("host.name", ""), values.get("port", "9092")
+        yield "listeners", self._values.get("listeners", f"PLAINTEXT://{host}:{port}")
+        if (text := self._values.get("advertised.listeners")) is not None:
+            yield "advertised.listeners", text
+        elif "advertised.host.name" in values or "advertised.port" in values:
+            host = values.get("advertised.host.name", host)
+            port = values.get("advertised.port", port)
+            yield "advertised.listeners", f"PLAINTEXT://{host}:{port}"
+
+    def _read(self, setting: str, text: str, protocols: set[str]) -> Iterator[str]:
+        ends = []
         shown = f"[{', '.join(_parts(text))}]" if has(self._broker, v.LISTS_CHECKED) else text
         start = f"Error creating broker listeners from '{shown}': "
         for part in _parts(text):
@@ -220,7 +235,9 @@ class _Listeners:
         names = {end.listener for end in ends}
         controllers, roles = self._of_controllers, self._roles
         said = self.found.get("advertised.listeners", ends)
-        if roles and not has(self._broker, v.CONTROLLERS_ADVERTISED):
+        if not self._checked:
+            pass
+        elif roles and not has(self._broker, v.CONTROLLERS_ADVERTISED):
             if roles == ["controller"] and "advertised.listeners" in self.found:
                 empty = "config must be empty when process.roles=controller"
                 yield f"{_FAILED}The advertised.listeners {empty}"
@@ -232,8 +249,9 @@ class _Listeners:
                     "do not send requests to KRaft controllers -- they only send requests to KRaft "
                     "brokers."
                 )
-        if "controller" in roles:
-            if len(roles) == 1 and not names <= {*controllers}:
+        held = roles if has(self._broker, v.ROLES_CHECKED) else []
+        if "controller" in held:
+            if self._checked and len(roles) == 1 and not names <= {*controllers}:
                 yield (
                     f"{_FAILED}The listeners config must only contain KRaft controller listeners "
                     "from controller.listener.names when process.roles=controller"
@@ -248,18 +266,32 @@ class _Listeners:
                     f"{_FAILED}controller.listener.names must only contain values appearing in the "
                     "'listeners' configuration when running the KRaft controller role"
                 )
-        elif roles and not controllers:
+        elif held and not controllers:
             yield (
                 f"{_FAILED}controller.listener.names must contain at least one value when running "
                 "KRaft with just the broker role"
             )
-        elif roles and not names.isdisjoint(controllers):
+        elif held and not names.isdisjoint(controllers):
             yield (
                 f"{_FAILED}controller.listener.names must not contain a value appearing in the "
                 "'listeners' configuration when running KRaft with just the broker role"
             )
-        if roles == ["controller"]:
+        if roles != ["controller"]:
+            yield from self._of_brokers(ends, said)
+        elif self._checked:
             return
+        if has(self._broker, v.META_ADDRESS_REFUSED) and any(
+            end.host == "0.0.0.0" for end in said if end.listener not in controllers
+        ):
+            yield (
+                f"{_FAILED}advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. "
+                "Use a routable IP address."
+            )
+
+    def _of_brokers(self, ends: list[_Endpoint], said: list[_Endpoint]) -> Iterator[str]:
+        """Yield what is refused of the listeners that a broker advertises."""
+        names, roles = {end.listener for end in ends}, self._roles
+        controllers = self._of_controllers
         valid = [end.listener for end in said if end.listener not in controllers]
         if roles and not valid:
             yield (
@@ -280,11 +312,4 @@ class _Listeners:
                 f"{_FAILED}advertised.listeners listener names must be equal to or a subset of the "
                 f"ones defined in listeners. Found {','.join(valid)}. The valid options based on "
                 f"the current configuration are {','.join(end.listener for end in ends)}"
-            )
-        if has(self._broker, v.META_ADDRESS_REFUSED) and any(
-            end.host == "0.0.0.0" for end in said if end.listener not in controllers
-        ):
-            yield (
-                f"{_FAILED}advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. "
-                "Use a routable IP address."
             )

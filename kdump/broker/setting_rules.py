@@ -89,7 +89,7 @@ def rules_refused(values: Mapping[str, str], broker: Version, *, kraft: bool) ->
             f"{_FAILED}All entries in cordoned.log.dirs must be present in log.dirs or log.dir. "
             f"Missing entries : {','.join(sorted(missing))}"
         )
-    yield from _listeners(known, kraft=kraft)
+    yield from _listeners(known, broker, kraft=kraft)
     own, other = known.get("broker.id"), known.get("node.id")
     both = not kraft and has(broker, v.ONE_NODE_ID) and None not in (own, other)
     if both and java_int(own or "") != java_int(other or ""):
@@ -130,7 +130,7 @@ def _connections(known: Mapping[str, str], of: Callable[[str, int], int]) -> Ite
 _DELAY = "connection.failed.authentication.delay.ms"
 
 
-def _listeners(known: Mapping[str, str], *, kraft: bool) -> Iterator[str]:
+def _listeners(known: Mapping[str, str], broker: Version, *, kraft: bool) -> Iterator[str]:
     own = [part.partition("://")[0].strip().upper() for part in _parts(known.get("listeners", ""))]
     own = own or ["PLAINTEXT"]
     controllers = [name.upper() for name in _parts(known.get("controller.listener.names", ""))]
@@ -147,9 +147,7 @@ def _listeners(known: Mapping[str, str], *, kraft: bool) -> Iterator[str]:
             f"Listener with {plane.upper()} defined in control.plane.listener.name not found in "
             "listener.security.protocol.map."
         )
-    if kraft:
-        return
-    if controllers:
+    if controllers and not kraft and has(broker, v.CONTROLLER_LISTENERS_CHECKED):
         yield (
             f"{_FAILED}controller.listener.names must be empty when not running in KRaft mode: "
             f"[{', '.join(controllers)}]"

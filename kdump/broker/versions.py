@@ -146,8 +146,14 @@ SMALL_FILES_FAIL_DIRECTORY = Change(
     "N14",
     "A small file of a partition that is malformed fails its directory; before, it ends the start.",
 )
+ROLES_CHECKED = Change(
+    (3, 0), "N1", "Voters and controller.listener.names are held against process.roles."
+)
 DELETE_HORIZON = Change(
     (3, 1), "KIP-534 K6", "Tombstones and markers go by their batch's horizon; before, by files."
+)
+CONTROLLER_LISTENERS_CHECKED = Change(
+    (3, 1), "N1", "Listeners of controllers are held against roles, and have a default protocol."
 )
 ONE_NODE_ID = Change(
     (3, 3), "N1", "node.id and broker.id must be the same, also of ZooKeeper's brokers."
@@ -158,6 +164,9 @@ BOOTSTRAP_CHECKPOINT = Change((3, 3), "N10", "bootstrap.checkpoint says with wha
 METADATA_LEVELS_NAMED = Change(
     (3, 4), "N11", "A metadata.version without a name is refused in other words."
 )
+METADATA_RECORDS_END = Change(
+    (3, 4), "N11", "A record of the metadata log that cannot be loaded ends the start."
+)
 EARLIEST_LOCAL_LOOKUP = Change(
     (3, 5), "KIP-405 L11", "The time -4 asks for the local log start; before, it was a time."
 )
@@ -165,8 +174,11 @@ PORTS_OF_TWO_FAMILIES = Change(
     (3, 6), "KIP-797 N1", "Two listeners may share a port, one with IPv4 and the other with IPv6."
 )
 REMOTE_INDEX_CACHE = Change((3, 6), "KIP-405 X11", "The cache of tiered indexes is no partition.")
-METADATA_FAULTS_END = Change(
-    (3, 6), "N9 N11", "A metadata snapshot or record that cannot be loaded ends the start."
+METADATA_SNAPSHOTS_END = Change(
+    (3, 6), "N9", "A metadata snapshot that cannot be loaded ends the start."
+)
+TOPIC_TWICE_ENDS = Change(
+    (3, 6), "N11", "A topic made twice in the metadata log ends the start; before, it is replaced."
 )
 METADATA_DIR_NEEDED = Change(
     (3, 7), "N14 KIP-858", "A node ends when the directory of its metadata log fails."
@@ -180,9 +192,13 @@ META_ENSEMBLE = Change(
 STRAYS_SET_ASIDE = Change(
     (3, 7), "R11", "A partition that the cluster does not have here is set aside."
 )
+QUORUM_VERSION_CHECKED = Change(
+    (3, 7), "N8", "A quorum-state of another version ends the start; before, it is passed over."
+)
 QUORUM_STATE_MATTERS = Change(
     (3, 8), "N8", "A quorum-state that cannot be read ends the start; before, it is cleared."
 )
+QUORUM_VERSION_1 = Change((3, 8), "KIP-853 N8", "quorum-state may name the directory voted for.")
 EXACT_MAX_TIMESTAMP = Change(
     (3, 8), "KAFKA-16310 L15", "The record with the largest timestamp is found; before, its batch."
 )
@@ -193,7 +209,7 @@ LATEST_TIERED_LOOKUP = Change(
 LOWER_TIMES_REFUSED = Change(
     (3, 9), "L11", "A negative time without a meaning is refused; before, it was a time."
 )
-QUORUM_VERSION_1 = Change((3, 9), "KIP-853 N8", "quorum-state may name the directory voted for.")
+KRAFT_VERSION = Change((3, 9), "KIP-853 N11", "A cluster has a level of the feature kraft.version.")
 LAST_BATCH_KEPT = Change(
     (3, 9, 2), "KAFKA-17076 K6", "The last batch of a cleaning is kept, if empty.", until=(4, 4)
 )
@@ -267,7 +283,7 @@ def feature_levels(version: Version) -> dict[str, tuple[int, int, int]] | None:
         return None
     lowest = 7 if has(version, KRAFT_ONLY) else 1
     found = {"metadata.version": (lowest, *levels)}
-    if has(version, QUORUM_VERSION_1):
+    if has(version, KRAFT_VERSION):
         found["kraft.version"] = (0, 1, 1)
     if has(version, KRAFT_ONLY):
         found |= {"transaction.version": (0, 2, 2), "group.version": (0, 1, 1)}

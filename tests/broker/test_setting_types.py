@@ -96,6 +96,53 @@ def test_rules_that_kafka_has_as_code(release: str, setting: str, value: str) ->
     assert not list(settings_refused(node._replace(values=KRAFT), read_version(release)))
 
 
+_NO_PROTOCOL = (
+    "Error creating broker listeners from 'PLAINTEXT://:9092': No security protocol defined for "
+    "listener PLAINTEXT"
+)
+_NEEDED = (
+    "requirement failed: controller.listener.names must contain at least one value appearing in "
+    "the 'listeners' configuration when running the KRaft controller role"
+)
+_EMPTY = "requirement failed: controller.listener.names must be empty when not running in KRaft"
+_ONLY = "requirement failed: The listeners config must only contain KRaft controller listeners"
+_UNROUTABLE = "requirement failed: advertised.listeners cannot use the nonroutable meta-address"
+_UNREAD = "Error creating broker listeners from '{}': Unable to parse PLAINTEXT://a to a broker"
+
+
+@pytest.mark.parametrize(
+    ("release", "changed", "refused"),
+    [  # as the KafkaConfig of the release answers
+        ("2.4.1", {"listener.security.protocol.map": ""}, _NO_PROTOCOL),
+        ("3.9.1", {"listener.security.protocol.map": ""}, _NO_PROTOCOL),
+        ("2.4.1", {"host.name": "a,b"}, _UNREAD.format("PLAINTEXT://a,b:9092")),
+        ("2.4.1", {"host.name": "a,b", "listeners": "PLAINTEXT://:1"}, ""),
+        ("2.4.1", {"advertised.host.name": "a,b"}, _UNREAD.format("PLAINTEXT://a,b:9092")),
+        ("2.8.2", {"advertised.host.name": "a,b", "port": "7"},
+         _UNREAD.format("PLAINTEXT://a,b:7")),
+        ("2.8.2", {"advertised.host.name": "0.0.0.0"}, _UNROUTABLE),
+        ("3.0.2", {"host.name": "a,b", "advertised.host.name": "a,b"}, ""),
+        ("3.0.2", {"controller.listener.names": "CONTROLLER"}, ""),
+        ("3.1.2", {"controller.listener.names": "CONTROLLER"}, _EMPTY),
+        ("2.8.2", KRAFT | {"controller.listener.names": ""}, ""),
+        ("3.0.2", KRAFT | {"controller.listener.names": ""}, _NEEDED),
+        ("4.1.1", KRAFT | {"controller.listener.names": ","}, _NEEDED),
+        ("3.0.2", KRAFT | {"process.roles": "controller"}, ""),
+        ("3.1.2", KRAFT | {"process.roles": "controller"}, _ONLY),
+        ("3.0.2", KRAFT | {"process.roles": "controller",
+                           "advertised.listeners": "PLAINTEXT://0.0.0.0:3"},
+         _UNROUTABLE),
+        # not the class but the node: it ends right after it says that it has started
+        ("4.1.1", KRAFT | {"process.roles": ""}, "A node without a role says that it has started"),
+    ],
+)  # fmt: skip
+def test_listeners_that_do_not_fit(release: str, changed: dict[str, str], refused: str) -> None:
+    kraft = "process.roles" in changed
+    node = NodeSettings("f", changed if kraft else ZOOKEEPER | changed, kraft, ("/tmp/x",))
+    found = [fact.message for fact in settings_refused(node, read_version(release))]
+    assert found[0].startswith(refused) if refused else not found
+
+
 def test_a_class_that_is_not_kafkas_is_not_known() -> None:
     values = ZOOKEEPER | {"client.quota.callback.class": "com.example.Quota"}
     node = NodeSettings("f", values, False, ("/tmp/x",))

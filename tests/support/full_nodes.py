@@ -200,7 +200,7 @@ TABLE = [
     *(Broken(f"quorum-state {name}", (*KRAFT[:3], *BETWEEN),
              text("quorum-state", content, "metadata"), 2)
       for name, content in (("empty", ""), ("garbage", "leader=1"))),
-    *(Broken(f"quorum-state {name}", (*KRAFT[:3], "3.8.1"), change, 2)
+    *(Broken(f"quorum-state {name}", (*KRAFT[:3], *BETWEEN), change, 2)
       for name, change in (
           ("cut", cut(lambda node: node.metadata / "quorum-state", -20)),
           ("a list", text("quorum-state", "[]", "metadata")),
@@ -208,6 +208,9 @@ TABLE = [
           ("no version", quorum(data_version=...)),
           ("version 1", quorum(data_version=1)),
           ("version 2", quorum(data_version=2)),
+          ("version 1 whole", quorum(data_version=1, votedDirectoryId="A" * 22)),
+          ("version 1 alone", quorum(data_version=1, votedDirectoryId="A" * 22, clusterId=...,
+                                     appliedOffset=..., currentVoters=...)),
           ("no epoch", quorum(leaderEpoch=...)),
           ("epoch text", quorum(leaderEpoch="x")),
           ("voters null", quorum(currentVoters=None)),
@@ -221,15 +224,15 @@ TABLE = [
           ("snapshot empty", cut(newest_snapshot, 0)),
           ("feature 99", records(feature("metadata.version", 99))),
           ("record unknown", records(metadata_log.framed(200, 0, b"\0"))),
+          ("record version 99", records(metadata_log.framed(2, 99, b"\0"))),
+          ("record empty", records(b"")),
+          ("topic twice", records(metadata_log.topic("t", 5), metadata_log.topic("t", 5))),
+          ("topic removed", records(metadata_log.remove_topic(77))),
       )),
     *(Broken(f"metadata {name}", KRAFT[:3], change, 2)
       for name, change in (
           ("snapshot torn", cut(newest_snapshot, -30)),
           ("snapshot in half", cut(newest_snapshot, 200)),
-          ("record version 99", records(metadata_log.framed(2, 99, b"\0"))),
-          ("record empty", records(b"")),
-          ("topic twice", records(metadata_log.topic("t", 5), metadata_log.topic("t", 5))),
-          ("topic removed", records(metadata_log.remove_topic(77))),
           ("feature unknown", records(feature("colour.version", 1))),
           ("epochs of version 7", text("leader-epoch-checkpoint", "7\n0\n", "metadata")),
           ("epochs bad number", text("leader-epoch-checkpoint", "0\n1\nx y\n", "metadata")),

@@ -28,8 +28,10 @@ _FATAL = re.compile(
     r"[Ss]hutdown broker|Encountered|Stopping serving logs in dir|Unexpected|Disk error|Shutdown)"
 )
 _THROWN = re.compile(r"^(?:Caused by: )?((?:[a-z_]\w*\.)+[A-Z]\w*(?:\$\w+)*)(?:: (.*))?$")
-#: What is thrown, and logged, in the course of any start.
-_PASSING = re.compile(r"No replica for partition|NotController|active controller appears")
+#: What is thrown, and logged, in the course of any start, or as it is taken back.
+_PASSING = re.compile(
+    r"No replica for partition|NotController|active controller appears|RaftManager\.apiVersions\(\)"
+)
 _FAILED = re.compile(r"Stopping serving logs in dir (\S+)")
 #: Nodes that brokers left, and what came of starting them when something was changed.
 NODES = Path(__file__).parents[1] / "broker/nodes"

@@ -199,14 +199,8 @@ def _quorum_state(path: str, broker: Version) -> Iterator[Fact]:
     except (PathError, ValueError, IndexError, RecursionError):
         yield _unread_quorum_state(unread, path, broker)
         return
-    message = _quorum_refused(said, has(broker, v.QUORUM_VERSION_1))
-    if message.startswith(_OTHER_VERSION):
-        yield _unread_quorum_state(message, path, broker)
-    elif message:
+    if message := _quorum_refused(said, broker):
         yield Fact(REFUSES, Kind.QUORUM_STATE.value, message, path, _DROP_VOTE)
-
-
-_OTHER_VERSION = ("data_version", "Unknown data_version")
 
 
 def _unread_quorum_state(message: str, path: str, broker: Version) -> Fact:
@@ -220,18 +214,18 @@ def _unread_quorum_state(message: str, path: str, broker: Version) -> Fact:
     return Fact(STARTS, Kind.QUORUM_STATE.value, said, path, remedy)
 
 
-def _quorum_refused(said: dict[str, Any], has_version_1: bool) -> str:
+def _quorum_refused(said: dict[str, Any], broker: Version) -> str:
     version = said["data_version"]
     version = version if isinstance(version, int) else 0  # as Jackson takes a text for a number
-    newest = int(has_version_1)
-    if not 0 <= version <= newest:
-        return (
-            f"data_version ({version}) is not within the min (0) and max ({newest}) supported "
-            "version"
-            if has_version_1
-            else f"Unknown data_version: {version}"
-        )
-    for name in _FIELDS[version]:
+    newest = int(has(broker, v.QUORUM_VERSION_1))
+    if has(broker, v.QUORUM_VERSION_CHECKED) and not 0 <= version <= newest:
+        if not newest:
+            return f"Unknown data version of {version}"
+        shown = newest if has(broker, v.KRAFT_VERSION) else "$d"  # 3.8 leaves it so
+        within = f"within the min (0) and max ({shown}) supported version"
+        return f"data_version ({version}) is not {within}"
+    layout = version if newest else 0
+    for name in _FIELDS[layout]:
         if name not in said:
             return (
                 f"QuorumStateData: unable to locate field '{name}', which is mandatory in version "
@@ -239,11 +233,13 @@ def _quorum_refused(said: dict[str, Any], has_version_1: bool) -> str:
             )
         if name in _NUMBERS and (message := _no_number(said[name], 31 + 32 * (name == _APPLIED))):
             return f"QuorumStateData: {message}"
-    if version == 0 and said["currentVoters"] is None:
+    if layout == 0 and said["currentVoters"] is None:
         return (
             'Cannot invoke "java.util.List.stream()" because the return value of '
             '"org.apache.kafka.raft.generated.QuorumStateData.currentVoters()" is null'
         )
+    if layout == 1 and said.get("currentVoters"):
+        return "Can't read version 1 of Voter"
     return no_uuid(str(said.get("votedDirectoryId", _TOPIC_ID)))
 
 
@@ -317,7 +313,7 @@ def _log(node: NodeSettings, log: LocalLog, broker: Version) -> Iterator[Fact]:
     if newest is not None:
         begin, path = newest
         found = judge.snapshot(path)
-        if (found is not None or judge.cut) and not has(broker, v.METADATA_FAULTS_END):
+        if (found is not None or judge.cut) and not has(broker, v.METADATA_SNAPSHOTS_END):
             yield _passed("It is cut short." if found is None else found[1], path)
             return
         yield from _stopped(found, path)
@@ -327,7 +323,7 @@ def _log(node: NodeSettings, log: LocalLog, broker: Version) -> Iterator[Fact]:
         return
     found = judge.log(logs, begin)
     path = str(logs[-1].log) if logs else path
-    if found is not None and not has(broker, v.METADATA_FAULTS_END) and not _hangs(found):
+    if found is not None and not has(broker, v.METADATA_RECORDS_END) and not _hangs(found):
         yield _passed(found[1], path)
         return
     yield from _stopped(found, path)
@@ -336,7 +332,7 @@ def _log(node: NodeSettings, log: LocalLog, broker: Version) -> Iterator[Fact]:
 
 
 def _hangs(found: tuple[str, str]) -> bool:
-    """Whether a node before 3.6 never comes to its start over a record of the log (N11)."""
+    """Whether a node of 3.3 never comes to its start over a record of the log (N11)."""
     cause, message = found
     return cause == "feature" or message.startswith("Can't find topic")
 
@@ -480,7 +476,7 @@ class _Judge:
         elif kind == "topic_record":
             name = data["name"]
             before = self._topics.get(name)
-            if before is not None:
+            if before is not None and has(self._broker, v.TOPIC_TWICE_ENDS):
                 other = (
                     f"a different ID than before. Previous ID was {before} and new ID is {topic}"
                 )
@@ -500,7 +496,7 @@ class _Judge:
                 return f"Unable to find partition {topic}:{number}"
         elif kind == "remove_topic_record":
             if topic not in self._known:
-                if not has(self._broker, v.METADATA_FAULTS_END):
+                if not has(self._broker, v.METADATA_RECORDS_END):
                     return f"Can't find topic with ID {topic} to remove."
                 return f"Unable to delete topic with id {topic}: no such topic found."
             del self._topics[self._known.pop(topic)[0]]
