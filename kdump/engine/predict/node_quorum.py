@@ -19,6 +19,7 @@ from kdump.broker.node_directories import (
 from kdump.broker.node_settings import REFUSES, STARTS, UNKNOWN, Fact, NodeSettings
 from kdump.broker.versions import Version, feature_levels, has, metadata_name
 from kdump.errors import PathError
+from kdump.findings.shell import BOOTSTRAP, format_command
 from kdump.kernels import columns as c
 from kdump.kernels.layout import FORMATS, HEADER_SIZE_UP_TO_MAGIC
 from kdump.messages.records import (
@@ -69,7 +70,7 @@ _FETCH = (
 )
 _RUN_NEWER = (
     "Start the version that wrote it, or a newer one; a metadata.version that was raised is "
-    "lowered by kafka-features downgrade there, before this version is started."
+    "lowered there before this version is started"
 )
 
 
@@ -224,8 +225,8 @@ def _quorum_refused(said: dict[str, Any], broker: Version) -> str:
         shown = newest if has(broker, v.KRAFT_VERSION) else "$d"  # 3.8 leaves it so
         within = f"within the min (0) and max ({shown}) supported version"
         return f"data_version ({version}) is not {within}"
-    layout = version if newest else 0
-    for name in _FIELDS[layout]:
+    rules = version if newest else 0
+    for name in _FIELDS[rules]:
         if name not in said:
             return (
                 f"QuorumStateData: unable to locate field '{name}', which is mandatory in version "
@@ -233,12 +234,12 @@ def _quorum_refused(said: dict[str, Any], broker: Version) -> str:
             )
         if name in _NUMBERS and (message := _no_number(said[name], 31 + 32 * (name == _APPLIED))):
             return f"QuorumStateData: {message}"
-    if layout == 0 and said["currentVoters"] is None:
+    if rules == 0 and said["currentVoters"] is None:
         return (
             'Cannot invoke "java.util.List.stream()" because the return value of '
             '"org.apache.kafka.raft.generated.QuorumStateData.currentVoters()" is null'
         )
-    if layout == 1 and said.get("currentVoters"):
+    if rules == 1 and said.get("currentVoters"):
         return "Can't read version 1 of Voter"
     return no_uuid(str(said.get("votedDirectoryId", _TOPIC_ID)))
 
@@ -316,7 +317,7 @@ def _log(node: NodeSettings, log: LocalLog, broker: Version) -> Iterator[Fact]:
         if (found is not None or judge.cut) and not has(broker, v.METADATA_SNAPSHOTS_END):
             yield _passed("It is cut short." if found is None else found[1], path)
             return
-        yield from _stopped(found, path)
+        yield from _stopped(found, path, broker)
     else:
         path = log.path
     if judge.refused:
@@ -326,9 +327,9 @@ def _log(node: NodeSettings, log: LocalLog, broker: Version) -> Iterator[Fact]:
     if found is not None and not has(broker, v.METADATA_RECORDS_END) and not _hangs(found):
         yield _passed(found[1], path)
         return
-    yield from _stopped(found, path)
+    yield from _stopped(found, path, broker)
     if not judge.refused:
-        yield from _stopped(judge.end(), log.path)
+        yield from _stopped(judge.end(), log.path, broker)
 
 
 def _hangs(found: tuple[str, str]) -> bool:
@@ -346,15 +347,25 @@ def _passed(message: str, path: str) -> Fact:
     return Fact(STARTS, "metadata-not-loaded", said, path, remedy)
 
 
-def _stopped(found: tuple[str, str] | None, path: str) -> Iterator[Fact]:
+def _stopped(found: tuple[str, str] | None, path: str, broker: Version) -> Iterator[Fact]:
     if found is None:
         return
     cause, message = found
-    remedy = _FETCH if cause.startswith("metadata") else _RUN_NEWER
+    remedy = _FETCH if cause.startswith("metadata") else _run_newer(broker)
     outcome = UNKNOWN if not message else REFUSES
     if outcome == UNKNOWN:
         message = "The snapshot is cut short: what it lacks the log may contradict, or not."
     yield Fact(outcome, cause, message, path, remedy)
+
+
+def _run_newer(broker: Version) -> str:
+    """What to do about a level of a feature; metadata.version to the highest that this one runs."""
+    levels = feature_levels(broker)
+    if levels is None:
+        return f"{_RUN_NEWER}."
+    words = ("kafka-features.sh", "--bootstrap-server", BOOTSTRAP, "downgrade", "--metadata")
+    lower = format_command((*words, metadata_name(levels["metadata.version"][1])))
+    return f"{_RUN_NEWER}: {lower}"
 
 
 class _Judge:
