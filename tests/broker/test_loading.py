@@ -83,7 +83,7 @@ def test_recovery_from_the_segment_of_its_point_on(
     found = partition.started(Stop(clean=False, recovery_point=point))
     assert (found.recovered, found.log_end, bases(found)) == (recovered, 9, [0, 3, 6])
     assert (found.cut, found.deleted, found.rebuilt, found.at_load) == (None, [], [], [])
-    assert (found.split, found.hidden, found.above_log_start) == (False, {}, True)
+    assert (found.split, found.hidden, found.above_log_start) == ([], {}, True)
     for old in ((0, 10), (0, 8, 2)):
         assert (
             partition.started(Stop(clean=False, recovery_point=point), old).recovered == recovered
@@ -232,7 +232,7 @@ def test_segment_that_is_split(partition: Partition, low: int, stop: Stop) -> No
     partition.segment(FAR + 2, at(FAR + 2))
     found = partition.started(stop)
     assert (bases(found), found.log_end) == ([low, FAR, FAR + 2], FAR + 3)
-    assert (found.split, found.hidden) == (True, {})
+    assert (found.split, found.hidden) == ([0], {})
     assert found.recovered == ([low, FAR, FAR + 2] if stop is UNCLEAN else [])
     assert found.rebuilt == ([] if index == b"" else [(0, "the offset index is missing")])
     assert found.segments[FAR].size_bytes == 2 * len(at(0))
