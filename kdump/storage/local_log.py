@@ -157,4 +157,4 @@ def _base_name(path: str) -> str:
 
 def looks_like_partition(entries: list[str]) -> bool:
     """Whether a directory with these entries holds a partition's segments."""
-    return any(names.parse(entry).kind in names.SEGMENT_KINDS for entry in entries)
+    return any("." in name and names.parse(name).kind in names.SEGMENT_KINDS for name in entries)

@@ -22,7 +22,10 @@ from kdump.stores.view_store import TABLE, Member, add_view, known_views, stat_o
 from kdump.stores.xz import MEMORY, XzFile
 
 #: Entries of one archive. A broker has some hundred thousand files.
-MOST_MEMBERS = 400_000
+MOST_MEMBERS = 300_000
+#: Characters of all paths and of the folders above them, which a listing keeps as well.
+MOST_CHARACTERS = 120_000_000
+_MOST_PROBLEMS = 1000  # entries that are left out, each with a line
 _LONGEST_PATH = 4096  # characters; as on Linux
 _DEEPEST_PATH = 64
 #: So much an archive may unpack to where no limit is given: bytes, or times its own size.
@@ -163,11 +166,12 @@ class Unpacker:
     ) -> dict[str, Member]:
         members: dict[str, Member] = {}
         size = os.fstat(file.fileno()).st_size
-        left_out = count = 0
+        left_out = count = characters = 0
         try:
             for entry in entries(file.fileno()):
                 count += 1
-                _bound(count)
+                characters += _characters(entry.name)
+                _bound(count, characters, problems)
                 name = _inside(entry.name)
                 linked = None if entry.link is None else members.get(_inside(entry.link) or "")
                 if name is None or not (entry.is_file or linked):
@@ -214,9 +218,12 @@ class Unpacker:
             raise PathError(path, f"is no whole zip file: {error}") from None
         with archive:
             every = archive.infolist()
-            _bound(len(every))
+            _bound(len(every), sum(_characters(one.filename) for one in every), problems)
             self._admit(sum(one.file_size for one in every if one.compress_type))
             for info in every:
+                if len(problems) > _MOST_PROBLEMS:
+                    problems.append(f"what lies before {info.filename} is read")
+                    break
                 name = _inside(info.filename)
                 if name is None or info.is_dir() or stat.S_ISLNK(info.external_attr >> 16):
                     left_out += not info.is_dir()
@@ -292,9 +299,18 @@ class Unpacker:
                 )
 
 
-def _bound(count: int) -> None:
+def _bound(count: int, characters: int, problems: list[str]) -> None:
     if count > MOST_MEMBERS:
         raise TooMuch(f"has more than {MOST_MEMBERS:,} entries")
+    if characters > MOST_CHARACTERS:
+        raise TooMuch(f"has too many long paths (at entry {count:,})")
+    if len(problems) > _MOST_PROBLEMS:
+        raise TooMuch(f"has more than {_MOST_PROBLEMS:,} entries that cannot be read")
+
+
+def _characters(name: str) -> int:
+    """Count the characters that a path takes in a listing; one too long is not listed."""
+    return 0 if _beyond(name) else len(name) * (1 + name.count("/")) // 2
 
 
 def _beyond(name: str) -> str | None:

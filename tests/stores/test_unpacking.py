@@ -274,6 +274,24 @@ def test_members_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert found.problems == ["has more than 3 entries: what lies before that is read"]
 
 
+def test_characters_of_paths_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kdump.stores.unpacking.MOST_CHARACTERS", 1000)
+    infos = [tarfile.TarInfo("/".join([f"{number}" + "d" * 90, "e" * 10])) for number in range(20)]
+    found = opened(tmp_path, tar_of(*infos))
+    assert len(found.members) == 9
+    assert found.problems == [
+        "has too many long paths (at entry 10): what lies before that is read"
+    ]
+
+
+def test_problems_of_an_archive_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kdump.stores.unpacking._MOST_PROBLEMS", 3)
+    infos = [tarfile.TarInfo("a/" * 70 + str(number)) for number in range(20)]
+    assert len(opened(tmp_path, tar_of(*infos)).problems) == 5
+
+
 def test_holes_are_read_as_zeros(tmp_path: Path) -> None:
     path = tmp_path / "sparse"
     with path.open("wb") as file:
