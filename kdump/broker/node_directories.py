@@ -257,7 +257,7 @@ def _checkpoints(directory: str, broker: Version, user: User | None) -> Iterator
         elif message := checkpoint_refused(path, 3, broker):
             if message.startswith(_NO_NUMBER):
                 continue  # passed over with a warning
-            remedy = f"Move {path} away, and start: it is written anew. {_WITHOUT[name]}"
+            remedy = f"Move {path} away, and start: it is written again. {_WITHOUT[name]}"
             yield Fact(REFUSES, "checkpoint", message, path, remedy)
 
 
@@ -359,7 +359,7 @@ def file_facts(partition: str, broker: Version) -> Iterator[Fact]:
             remedy = "Move that directory away; the file it stands for is gone."
             yield Fact(REFUSES, "not-a-file", message, path, remedy)
         elif message := _aborted_refused(path, present, broker):
-            remedy = "Move it away: the start writes it anew from the log, and nothing is lost."
+            remedy = "Move it away: the start writes it again from the log, and nothing is lost."
             yield Fact(REFUSES, "transaction-index", message, path, remedy)
 
 
@@ -432,7 +432,7 @@ def _small_files(partition: str, broker: Version, *, kraft: bool) -> Iterator[Fa
         remedy = (
             "Write it again: version: 0, and the topic_id that kdump cluster --what topics gives."
             if kraft
-            else "Move it away: the start writes it anew with the id that ZooKeeper has, and "
+            else "Move it away: the start writes it again with the id that ZooKeeper has, and "
             "nothing is lost."
         )
         yield Fact(REFUSES, "partition-metadata", message, identity, remedy)

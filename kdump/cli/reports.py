@@ -371,7 +371,7 @@ class GroupsReport(Report):
         self._paths = paths
         self._moved: dict[str, object] | None = None
         self._is_silent = True
-        self._is_plan = False
+        self._is_plan = self._has_lines = False
         self._share_groups: set[object] = set()
         self._pending = 0
 
@@ -405,13 +405,17 @@ class GroupsReport(Report):
             self.messages.line(left_out)
         is_offset = item.row == "committed-offset" and fields["group"] not in self._share_groups
         self._pending += is_offset and bool(fields["pending"])
-        return is_offset and not fields["pending"]
+        is_line = is_offset and not fields["pending"]
+        self._has_lines |= is_line
+        return is_line
 
     def status(self, reached: int) -> int:
         """Say what to type next, or that there was nothing."""
         if self._is_silent and not (self.quiet or self.messages.statuses):
             what = "change of an offset" if self._options.history else "group"
             self.messages.line(f"kdump: no {what} matches what was asked for")
+        elif self._is_plan and not self._has_lines:
+            self.messages.line("kdump: the plan is empty: no offset was committed until then")
         if self._pending:
             offsets = counted(self._pending, "offset")
             self.messages.line(f"kdump: left out: {offsets} of transactions that have not ended")

@@ -60,7 +60,7 @@ _BROKER = under("For which broker")
 )
 @_TAKEN(
     "--split-batches",
-    help="Where no copy has a batch whole, write what can be had of a torn one anew.",
+    help="Where no copy has a complete batch, re-encode the records that a torn one still has.",
 )
 @_TAKEN(
     "--mend-headers",

@@ -128,7 +128,7 @@ def _salvaged_note(fields: Fields) -> str:
         notes.append(f"lost: {_ranges(fields['lost'])}")
     for one in fields["reencoded"]:
         at = f"{span_text(one['from'], one['to'])} of {one['path']}"
-        notes.append(f"written anew: {at}{', doubtful' if one['doubtful'] else ''}")
+        notes.append(f"re-encoded: {at}{', doubtful' if one['doubtful'] else ''}")
     for one in fields["mended"]:
         changed = ", ".join(
             f"{each['name']} {each['stored']} to {each['inferred']}" for each in one["fields"]
@@ -179,7 +179,7 @@ _SALVAGED = (
     amount("offsets", lambda row: span_text(row["first_offset"], row["last_offset"])),
     amount("records", lambda row: number_text(row["records_count"])),
     amount("batches", lambda row: number_text(row["batches"]), 1),
-    folded("what of it", _salvaged_note, 24),
+    folded("details", _salvaged_note, 24),
 )
 _CARVED = (
     folded("image", lambda row: str(row["path"]), 24),

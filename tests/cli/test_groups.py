@@ -78,6 +78,16 @@ def test_plan_of_several_groups_names_them(tmp_path: Path) -> None:
     assert "group g\\nh:" in result.stderr
 
 
+def test_plan_without_a_line_is_reported(tmp_path: Path) -> None:
+    log = Log()
+    log.add(commit("g", "t-0", 5), producer_id=3)
+    log.add(commit("g", "t-0", None))
+    path = log.write(tmp_path / "__consumer_offsets-0")
+    result = run("--group", "g", "--format", "reset-csv", path)
+    assert result.stdout == ""
+    assert "the plan is empty" in result.stderr
+
+
 def test_plan_leaves_share_groups_out() -> None:
     both = str(Path(SAMPLE).parent)
     result = run("--format", "reset-csv", "--group", "w*", both)

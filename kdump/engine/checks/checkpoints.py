@@ -159,7 +159,7 @@ def _order(
             offset=cleaned,
             expected=f"{start}-{end}",
             actual=cleaned,
-            message=f"The cleaner's checkpoint, {cleaned:,}, lies {outside}: the next cleaning "
+            message=f"The cleaner's checkpoint, {cleaned:,}, is {outside}: the next cleaning "
             f"starts over from {start:,}.",
         )
 

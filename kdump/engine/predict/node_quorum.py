@@ -149,7 +149,7 @@ def _small_files(path: str, broker: Version) -> Iterator[Fact]:
     if message := checkpoint_refused(epochs, 2, broker):
         if not is_no_io_error(message):
             message = f"Error while reading checkpoint file {epochs}"
-        remedy = "Move it away: the start writes it anew from the log, and nothing is lost."
+        remedy = "Move it away: the start writes it again from the log, and nothing is lost."
         yield Fact(REFUSES, "checkpoint", message, epochs, remedy)
     identity = os.path.join(path, names.PARTITION_METADATA)
     message = identity_refused(identity, broker)
@@ -167,7 +167,7 @@ def _small_files(path: str, broker: Version) -> Iterator[Fact]:
                 f"__cluster_metadata-0,but log already contained topic ID {said}"
             )
     if message:
-        remedy = "Move the file away: the start writes it anew, and nothing is lost."
+        remedy = "Move the file away: the start writes it again, and nothing is lost."
         yield Fact(REFUSES, "partition-metadata", message, identity, remedy)
 
 

@@ -105,7 +105,7 @@ def _judged(
     if choice.forced and log.checkpoint is not None:
         outside = "beyond the log end" if log.checkpoint > log.log_end else "below the log start"
         words.append(
-            f"the cleaner's checkpoint, {log.checkpoint:,}, lies {outside}: the next round starts "
+            f"the cleaner's checkpoint, {log.checkpoint:,}, is {outside}: the next round starts "
             f"over from {choice.first_dirty_offset:,}"
         )
     blocked_by = cleaner.CORRUPT_BATCH if failure else log.blocked_by(settings, now_ms)
@@ -198,9 +198,9 @@ def _text(
 ) -> str:
     """Say in a line what comes of the dirty part, and why."""
     if failure is not None:
-        after = "leaves the partition alone until the broker starts anew"
+        after = "leaves the partition alone until the broker starts again"
         if not has(broker, v.CLEANER_GOES_ON):
-            after = "its thread ends: no partition is cleaned until the broker starts anew"
+            after = "its thread ends: no partition is cleaned until the broker starts again"
         return (
             f"not cleaned: the cleaner fails at position {failure.position:,} of {failure.path} "
             f"({failure.why}), and {after}"
