@@ -171,7 +171,7 @@ def test_a_cleaner_offset_outside_the_log(data: DataDirectory, offset: int) -> N
     assert (told.offset, told.expected, told.topic) == (offset, "8-20", "orders")
     outside = "below the log start, 8" if offset < 8 else "beyond the log end, 20"
     assert told.message == (
-        f"The cleaner's checkpoint, {offset}, lies {outside}: the next cleaning starts over from 8."
+        f"The cleaner's checkpoint, {offset}, is {outside}: the next cleaning starts over from 8."
     )
 
 
