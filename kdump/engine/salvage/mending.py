@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump import kernels
+from kdump.engine.salvage.contents import contents_of
 from kdump.engine.salvage.copies import batch_at
 from kdump.record.mended import Mended, Neighbours, epoch_between, mended, with_epoch
 
@@ -23,6 +24,14 @@ _MET = 1 << 20  # so many batches are known by their checksums
 def mend_batches(copy: Copy, sound: Iterator[Batch]) -> Iterator[Batch]:
     """Yield the sound batches of a copy, and the mended ones in their places."""
     return _Mending(copy).batches(sound)
+
+
+def _first_of(batch: Batch) -> int:
+    """Return the first offset of a batch, for which a wrapper has to be opened."""
+    if not batch.is_wrapper:
+        return batch.first
+    contents = contents_of(batch, batch.copy.limit, kept=False)
+    return batch.last if contents is None else contents.first
 
 
 class _Mending:
@@ -64,8 +73,7 @@ class _Mending:
             around = Neighbours(
                 last,
                 epoch,
-                None if after is None or not is_last else after.last if after.is_wrapper
-                else after.first,
+                None if after is None or not is_last else _first_of(after),
                 -1 if after is None else after.epoch,
             )  # fmt: skip
             if where.size_bytes > copy.limit:

@@ -114,7 +114,12 @@ class Merge:
             batch
             for batch in cluster
             if batch.mended is not None
-            and not any(one.first <= batch.last and batch.first <= one.last for one in whole)
+            and not any(
+                # Where a wrapper begins is known only once it is opened.
+                (one.last if one.is_wrapper else one.first) <= batch.last
+                and batch.first <= one.last
+                for one in whole
+            )
         ]
         cluster.sort(key=lambda batch: (batch.copy is not self._source, batch.rank))
         groups: dict[tuple[int, ...], list[Batch]] = {}
@@ -126,6 +131,16 @@ class Merge:
             if taken is None and self._splits:
                 self._tear(group)
         sound = [taken for taken in opened if taken is not None and self._is_within(taken)]
+        written = [taken.contents for taken in sound if taken.batch.mended is None]
+        sound = [
+            taken
+            for taken in sound
+            if taken.batch.mended is None
+            or not any(
+                one.first <= taken.contents.last and taken.contents.first <= one.last
+                for one in written
+            )
+        ]
         chosen = self._chosen(sound) if len(sound) > 1 else sound
         for taken in chosen:
             contents = taken.contents
