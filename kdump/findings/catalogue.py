@@ -709,13 +709,13 @@ CATALOGUE: dict[str, Code] = {
         "A partition has no partition.metadata, which names its topic id.",
         "Before the next start write the file anew: version: 0, and the topic_id that the other "
         "partitions or replicas of the topic have.",
-        "From 3.7 on a start renames the directory to -stray and begins anew with an empty one.",
+        "From 3.7 on a start renames the directory to -stray and starts over with an empty one.",
     ),
     "topic-id-differs": _damage(
         "A partition names another topic id than the rest of its topic, or than the cluster.",
         "Before the next start find out which is right. Of a deleted topic of that name: copy the "
         "directory away. A wrong file: write the id of the cluster into partition.metadata.",
-        "A start of 3.7 or later renames the directory to -stray and begins anew with an empty "
+        "A start of 3.7 or later renames the directory to -stray and starts over with an empty "
         "one; before, the broker does not serve the partition.",
         show=Show.NOTHING,
     ),
@@ -778,7 +778,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "checkpoint-missing": _note(
         "There is no checkpoint of recovery points.",
-        "Nothing; the broker writes it anew.",
+        "Nothing; the broker writes it again.",
         "After an unclean stop every segment of every partition is recovered, not only the newest.",
     ),
     "checkpoint-stale-entry": _note(
@@ -840,7 +840,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "offset-overflow": _note(
         "A segment has offsets that are too far above its base for its indexes.",
-        "Upgrade a broker older than 2.0 before its cleaner comes to it; newer ones split it.",
+        "Upgrade a broker older than 2.0 before its cleaner reaches it; newer ones split it.",
         "Consumers read the records; the end of the segment cannot be indexed.",
     ),
     "index-over-limit": _note(

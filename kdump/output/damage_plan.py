@@ -124,13 +124,15 @@ class DamagePlan(Sink):
             more = counted(len(later) - _COMMANDS_SHOWN, "damage")
             tell(f"kdump: not in the plan: {more} more; --format jsonl lists them")
         for place, at in self._unserved.items():
-            tell(f"kdump: left out: {place}: a broker serves nothing behind the damage{_at(at)}")
+            tell(f"kdump: left out: {place}: a broker serves nothing after the damage{_at(at)}")
         for why in self._refused:
             tell(f"kdump: left out: {why}")
         if self._ways.places:
             tell(f"kdump: {plan_words(self._ways)}")
         else:
-            tell("kdump: the plan is empty: no damage was found that a broker serves behind")
+            tell(
+                "kdump: the plan is empty: no damage was found after which a broker serves records"
+            )
 
 
 def _at(offset: int | None) -> str:
