@@ -338,6 +338,10 @@ def wait_for(path: Path) -> None:
         time.sleep(0.02)
 
 
+def content_of(state: Path) -> bytes | None:
+    return state.read_bytes() if state.exists() else None
+
+
 @pytest.mark.fuzz
 def test_kills_of_kdump_lose_and_repeat_nothing(cluster: Cluster) -> None:
     rng = random.Random(_SEED)
@@ -347,15 +351,17 @@ def test_kills_of_kdump_lose_and_repeat_nothing(cluster: Cluster) -> None:
         command = [*cluster.target(name), "--rate", "2MiB"]
         state = cluster.folder / f"{name}.state"
         while True:
+            known = content_of(state)
             with subprocess.Popen(
                 command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
             ) as running:
-                pause = rng.uniform(0.4, 4.5)
-                if not state.exists():  # to be killed while it sends, from the first record on
-                    wait_for(state)
-                    pause = rng.random()
+                # To be killed at any moment, but as a rule after it sent more: else a machine
+                # on which a start takes long would have it killed before each time.
+                if known is None or rng.random() < 0.8:
+                    while running.poll() is None and content_of(state) == known:
+                        time.sleep(0.02)
                 try:
-                    running.wait(pause)
+                    running.wait(rng.uniform(0, 1.5))
                 except subprocess.TimeoutExpired:
                     running.kill()
                     killed += 1
