@@ -114,9 +114,10 @@ def _placed(
     else:
         if rows.flags & c.WRAPPER and not offsets:
             return None
-        # How far the stored offset lies from the first and the last one.
-        before = stored - offsets[0] if offsets else 0
-        behind = offsets[-1] - stored if offsets else rows.last_offset(0) - stored
+        # How far the offset of the entry is from its first and its last one: that of a wrapper is
+        # its last. (Stored as 0, it counts for none of them, F12.)
+        before = offsets[-1] - offsets[0] if offsets else 0
+        behind = 0 if offsets else rows.last_offset(0) - stored
         found = _base(stored, around, bound, before, behind)
         if found is None:
             return None

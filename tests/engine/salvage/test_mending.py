@@ -91,23 +91,24 @@ def test_a_sound_copy_counts_before_a_mended_batch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-@pytest.mark.parametrize(("at", "value"), [(16, 44), (8, 1 << 20), (3, 1), (6, 7)])
+@pytest.mark.parametrize(("at", "value"), [(16, 44), (8, 1 << 20), (3, 1), (6, 7), (7, 0)])
 def test_wrapper_between_wrappers_is_kept(tmp_path: Path, magic: int, at: int, value: int) -> None:
     """Where the one after it begins is known only once that is opened."""
 
     def wrapper(first: int) -> bytes:
         numbers = range(3) if magic else range(first, first + 3)
-        inner = [builders.message(number, value=b"v", magic=magic) for number in numbers]
+        value = str(first).encode()
+        inner = [builders.message(number, value=value, magic=magic) for number in numbers]
         return builders.wrapper(inner, first + 2, magic=magic)
 
-    log = [wrapper(0), wrapper(3), wrapper(6)]
-    damaged = bytearray(log[1])
+    log = [wrapper(0), wrapper(3), wrapper(6), wrapper(9)]
+    damaged = bytearray(log[2])
     struct.pack_into(">i" if at == 8 else ">B", damaged, at, value)
     path = tmp_path / "one" / "orders-0" / f"{0:020}.log"
     path.parent.mkdir(parents=True)
-    path.write_bytes(log[0] + damaged + log[2])
+    path.write_bytes(b"".join([*log[:2], damaged, log[3]]))
     assert built(tmp_path, path.parent, mend_headers=True)[1] == b"".join(log)
-    assert row_of(path.parent)["records_count"] == 6
+    assert row_of(path.parent)["records_count"] == 9
 
 
 def test_wrapper_gets_the_offset_of_its_last_message(tmp_path: Path) -> None:
