@@ -40,6 +40,8 @@ def without_secrets(chunk: RecordChunk) -> RecordChunk:
     data: bytearray | None = None
     view = memoryview(chunk.data)
     for number in chunk.numbers:
+        if _is_control(chunk.control(number)):
+            continue
         row = chunk.records.row(number)
         start, size = row[7], row[8]
         if size > 0 and (hidden := blot(bytes(view[start : start + size]))) is not None:
@@ -57,10 +59,17 @@ def row_without_secrets(row: RecordRow) -> RecordRow:
     """Return a record with its value blotted if that holds a secret."""
     if row.topic not in (None, names.CLUSTER_METADATA_TOPIC) or row.value is None:
         return row
+    if _is_control(row.control):
+        return row
     from kdump.messages.secrets import blotted
 
     hidden = blotted(bytes(row.value), is_sure=row.topic is not None)
     return row if hidden is None else row._replace(value=hidden)
+
+
+def _is_control(control: dict[str, object] | None) -> bool:
+    """Whether a record is a sound control record, which holds no secrets."""
+    return control is not None and "malformed" not in control
 
 
 def _topic_by_name(path: str) -> str | None:

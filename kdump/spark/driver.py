@@ -20,8 +20,8 @@ from functools import partial
 from typing import Any
 
 from kdump.engine.work.pace import Pace, Progress
-from kdump.engine.work.pipeline import done
-from kdump.errors import InternalError, KdumpError
+from kdump.engine.work.pipeline import failed
+from kdump.errors import KdumpError
 from kdump.spark.errors import one_line
 from kdump.spark.job import Job
 from kdump.spark.preflight import preflight
@@ -176,11 +176,16 @@ def _result_of(step: Callable[[Any, Pace], Any], item: Any, pace: Pace) -> Any:
 
     from kdump.spark.errors import MARK
 
-    result = done(step, item, pace)
-    if isinstance(result, KdumpError) and not isinstance(result, InternalError):
-        message = f"{MARK} {result} (on {socket.gethostname()})"
-        raise RuntimeError(message) from result  # noqa: TRY004 no wrong type: the work failed
-    return result
+    try:
+        return step(item, pace)
+    except KdumpError as error:
+        message = f"{MARK} {error} (on {socket.gethostname()})"
+        raise RuntimeError(message) from error
+    except OSError as error:
+        message = f"{MARK} {item.path}: {type(error).__name__}: {error} (on {socket.gethostname()})"
+        raise RuntimeError(message) from error
+    except Exception as error:
+        return failed(item, error)
 
 
 def packed_bytes(session: Session) -> int:

@@ -1,6 +1,7 @@
 """Secrets in the metadata log are shown by no form of any command, unless asked for."""
 
 import base64
+import json
 import shutil
 from pathlib import Path
 
@@ -139,3 +140,11 @@ def test_what_is_blotted() -> None:
     assert blotted(b"", is_sure=True) is None
     assert blotted(SCRAM, is_sure=False) is not None
     assert blotted(CUT, is_sure=False) is None  # text of a user that begins so
+
+
+def test_control_records_hold_none() -> None:
+    at = Path(__file__).parents[2] / "sample-data/clean/4.1.1/d1/__cluster_metadata-0"
+    result = CliRunner().invoke(cli, ["dump", "--bytes", "hex", "--limit", "1", str(at)])
+    row = json.loads(result.stdout)
+    assert row["control"]["type"] == "LEADER_CHANGE"
+    assert "2a2a" not in row["value"]

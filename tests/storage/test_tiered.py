@@ -19,7 +19,7 @@ def test_epochs_are_those_beside_the_last_segment(tmp_path: Path, name: str) -> 
         (folder / f"{base:020}-{ID}.{name}").write_text(f"0\n1\n0 {base}\n")
     found = tiered_members(str(tmp_path))
     assert found is not None
-    members, older = found
+    members, older, problems = found
     epochs = members["orders-0/leader-epoch-checkpoint"]
     assert Path(epochs.file).name == f"{640:020}-{ID}.{name}"
     assert sorted(members) == [
@@ -27,4 +27,4 @@ def test_epochs_are_those_beside_the_last_segment(tmp_path: Path, name: str) -> 
         f"orders-0/{640:020}.log",
         "orders-0/leader-epoch-checkpoint",
     ]
-    assert older == []
+    assert older == problems == []

@@ -22,10 +22,12 @@ KNOWN = Settings(topic_is_known=True)
 def orders(tmp_path: Path) -> Path:
     """Give a log of four segments that lost its second."""
     bases = (0, 30, 60, 90)
-    orders = write_partition(tmp_path, {base: batches(base, base + 30) for base in bases})
+    node = tmp_path / "node" / "d1"  # with no directories of other tests beside it
+    node.mkdir(parents=True)
+    orders = write_partition(node, {base: batches(base, base + 30) for base in bases})
     remove(orders, 30)
     for checkpoint in ("replication", "cleaner"):
-        write_checkpoint(tmp_path / f"{checkpoint}-offset-checkpoint", [])
+        write_checkpoint(node / f"{checkpoint}-offset-checkpoint", [])
     return orders
 
 

@@ -165,20 +165,23 @@ def test_tidied(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("there", [True, False], ids=["there", "new"])
 def test_output_file(directory: Path, monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
     """Results, the state of verify, the lines for a textfile collector."""
+    folder = directory.with_name("results")
+    folder.mkdir()
+    (directory / NAME).rename(folder / "rows")
     if not there:
-        (directory / NAME).unlink()
+        (folder / "rows").unlink()
 
     def work() -> None:
-        file = OutputFile(str(directory / NAME))
+        file = OutputFile(str(folder / "rows"))
         file.stream.write(NEW)
         file.keep()
 
-    found = [*crash_states(directory, [writing], work, monkeypatch.setattr)]
+    found = [*crash_states(folder, [writing], work, monkeypatch.setattr)]
     for call, ended, pairs in found:
         state = dict(pairs)
-        if there or NAME in state:
-            assert state[NAME].data in ((OLD, NEW) if there else (NEW,)), call
-            mode = stat.S_IMODE(state[NAME].mode)
-            assert not there or (mode, state[NAME].owner) == (0o640, STRANGER), call
-        assert not ended or state[NAME].data == NEW, call
+        if there or "rows" in state:
+            assert state["rows"].data in ((OLD, NEW) if there else (NEW,)), call
+            mode = stat.S_IMODE(state["rows"].mode)
+            assert not there or (mode, state["rows"].owner) == (0o640, STRANGER), call
+        assert not ended or state["rows"].data == NEW, call
     assert target.NewFile is writing.NewFile
