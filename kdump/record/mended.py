@@ -54,7 +54,7 @@ class Neighbours(NamedTuple):
 def mended(data: bytes, around: Neighbours, limit: int) -> Iterator[Mended]:
     """Yield the entries in some bytes of which only uncovered fields are wrong, in their order."""
     position, last = 0, around.last
-    while position + LOG_OVERHEAD + SMALLEST_MESSAGE <= len(data):
+    while position < len(data):
         entry = _with_right_checksum(data[position:])
         if entry is None:
             return
@@ -80,6 +80,8 @@ def with_known_magic(data: bytes) -> int | None:
 
 def _with_right_checksum(data: bytes) -> tuple[bytes, tuple[Field, ...]] | None:
     """Find the length and the magic with which the checksum of the first entry is right."""
+    if len(data) < LOG_OVERHEAD + SMALLEST_MESSAGE:
+        return None
     stored = _SIZE.unpack_from(data, _SIZE_AT)[0]
     own = LOG_OVERHEAD + stored
     for size in (own, len(data)) if own != len(data) else (own,):
