@@ -9,7 +9,7 @@ from pathlib import Path
 
 from broker_box import program
 
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+_POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>kdump.broker</groupId><artifactId>broker-{version}</artifactId><version>1</version>
 <packaging>pom</packaging><dependencies>
 <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_{scala}</artifactId>
