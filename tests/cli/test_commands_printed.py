@@ -33,7 +33,8 @@ TOOLS += ["kafka-consumer-groups.sh", "kafka-delete-records.sh", "kafka-leader-e
 TOOLS += ["kafka-metadata-quorum.sh", "kafka-storage.sh", "kafka-topics.sh"]
 TOOLS += ["kafka-transactions.sh", "kafka-server-stop.sh", "kafka-server-start.sh"]
 COMMAND = re.compile(
-    r"(?:kafka-[a-z-]+\.sh|kdump [a-z-]+|rm -rf?|mv|cp -a|sed -i|chown|# no command:)(?: .*|$)",
+    r"(?:kafka-[a-z-]+\.sh|kdump (?!again )[a-z-]+|rm -rf?|mv|cp -a|sed -i|chown|# no command:)"
+    r"(?: .*|$)",
     re.DOTALL,
 )
 

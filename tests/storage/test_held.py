@@ -55,7 +55,7 @@ def test_the_limit_of_open_files_is_raised(tmp_path: Path, limits: tuple[int, in
 def test_what_the_limit_does_not_allow_is_named(
     tmp_path: Path, limits: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count = 100 + opened()
+    count = held._SPARE + opened()
     resource.setrlimit(resource.RLIMIT_NOFILE, (count + held._SPARE, limits[1]))
     monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
     paths = files(tmp_path, count + 200)
