@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 
 #: What ends a run as Ctrl-C does: a service manager, and the terminal that goes away.
 _ENDING = ("SIGTERM", "SIGHUP")
+#: How long a finalizer has to end before an interrupt that it dropped is raised once more.
+_SOON_SECONDS = 0.001
 
 
 def fill_standard_files() -> None:
@@ -32,7 +34,8 @@ def ended_by_signals() -> Iterator[None]:
     """Let a signal end the run as Ctrl-C does, so that nothing unfinished is left behind.
 
     A signal that this process has to ignore, as by nohup, is ignored; a second one does not
-    disturb the end.
+    disturb the end. Python drops an exception that a finalizer raises, the interrupt too where it
+    comes just then: it is raised once more.
     """
     process = os.getpid()
 
@@ -42,15 +45,26 @@ def ended_by_signals() -> Iterator[None]:
         signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
+    def again(dropped: sys.UnraisableHookArgs) -> None:
+        if dropped.exc_type is not KeyboardInterrupt:
+            hook(dropped)
+            return
+        # Not at once: it would be raised in here, and dropped as well.
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, _SOON_SECONDS)
+
+    hook = sys.unraisablehook
     before = {}
     for name in _ENDING:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             with suppress(ValueError):  # not the main thread: signals are someone else's business
                 before[number] = signal.signal(number, end)
+    sys.unraisablehook = again
     try:
         yield
     finally:
+        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)
 

@@ -154,6 +154,22 @@ def test_signal_leaves_nothing_behind(
     assert out.read_bytes() == b"before"
 
 
+def test_a_signal_within_a_finalizer_ends_the_run() -> None:
+    code = (
+        "import os, signal\n"
+        "from kdump.cli.process import ended_by_signals\n"
+        "class Finalized:\n"
+        "    def __del__(self): os.kill(os.getpid(), signal.SIGTERM); sum(range(10))\n"
+        "with ended_by_signals():\n"
+        "    Finalized()\n"
+        "    for _ in range(1 << 30): pass\n"
+        "    print('went on')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert done.stdout == b""
+    assert done.stderr.endswith(b"KeyboardInterrupt\n")
+
+
 def test_signal_ends_a_bulk_dump(noisy: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     out = tmp_path / "out"
