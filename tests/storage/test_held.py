@@ -20,7 +20,9 @@ def files(folder: Path, count: int) -> list[str]:
 
 
 @pytest.fixture
-def limits() -> Iterator[tuple[int, int]]:
+def limits(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int]]:
+    # What other tests of this process have open is spared too.
+    monkeypatch.setattr(held, "_SPARE", held._SPARE + opened())
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     yield before
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
@@ -55,7 +57,7 @@ def test_the_limit_of_open_files_is_raised(tmp_path: Path, limits: tuple[int, in
 def test_what_the_limit_does_not_allow_is_named(
     tmp_path: Path, limits: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count = held._SPARE + opened()
+    count = held._SPARE
     resource.setrlimit(resource.RLIMIT_NOFILE, (count + held._SPARE, limits[1]))
     monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
     paths = files(tmp_path, count + 200)
