@@ -58,7 +58,7 @@ PURE_FACTOR = 10.0
 HEX_FACTOR = 2.0
 #: What `machine_seconds` gives where the bound was set; a slower or busy machine gets more.
 REFERENCE_SECONDS = 0.020
-#: A header's name of one byte that is not UTF-8 takes eleven, marked and in base64.
+#: Parquet's was 16 until header names that are not UTF-8 became base64: one byte takes eleven.
 MEMORY_FACTOR = {"arrow": 7, "parquet": 20}
 MEMORY_FACTOR_ELSE = 4
 #: What a run takes whatever the limit: blocks, a chunk of columns and its text; and for Arrow the
