@@ -1,7 +1,7 @@
 """What a release says of settings, against what Kafka's own classes of 14 releases said of them.
 
 `settings_said.jsonl` has some 700 answers: of each the release, whether it is a KRaft node's, what
-was set beside sound settings, and the sentence. `tests/support/SettingDefinitions.java` asks.
+was set beside sound settings, and the sentence. `tools/SettingDefinitions.java` asks.
 """
 
 import json

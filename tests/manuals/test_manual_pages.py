@@ -112,7 +112,7 @@ def test_every_command_has_a_page() -> None:
 @pytest.mark.parametrize("name", manual_lists.LISTS)
 def test_lists_are_those_of_the_code(name: str) -> None:
     expected = manual_lists.expected_list(name)
-    assert manual_lists.written_list(name) == expected, "run tests/support/manual_lists.py"
+    assert manual_lists.written_list(name) == expected, "run tools/manual_lists.py"
 
 
 def test_every_finding_and_every_change_of_a_broker_is_listed() -> None:

@@ -23,7 +23,7 @@ def codes_in(text: str) -> Iterator[tuple[str, str]]:
 def cited() -> dict[tuple[str, str], str]:
     """Give each code, with and without a step, that code and tests cite, with a file that does."""
     found: dict[tuple[str, str], str] = {}
-    for folder in ("kdump", "tests"):
+    for folder in ("kdump", "tests", "tools"):
         for path in sorted((ROOT / folder).rglob("*.py*")):
             if path.suffix in (".py", ".pyx") and path != Path(__file__):
                 for code in codes_in(path.read_text("utf-8")):
@@ -79,7 +79,7 @@ def test_the_list_of_pages_is_whole() -> None:
 
 def test_nothing_outside_is_the_definition() -> None:
     """What lies outside of the repository is named as the place of corpora and oracle only."""
-    for folder in ("kdump", "tests", "docs", "man"):
+    for folder in ("kdump", "tests", "tools", "docs", "man"):
         for path in (ROOT / folder).rglob("*.*"):
             if path.suffix in (".py", ".pyx", ".md", ".1", ".5", ".7") and path != Path(__file__):
                 text = path.read_text("utf-8")

@@ -160,7 +160,7 @@ def test_defaults_are_those_of_kafkas_classes(name: str, version: int) -> None:
 
 
 def test_the_tables_are_those_of_the_newest_server() -> None:
-    """`tests/support/message_tables.py` with the jars of 4.4.0, and what 4.4 dropped of 2.8."""
+    """`tools/message_tables.py` with the jars of 4.4.0, and what 4.4 dropped of 2.8."""
     jars, older = server_jars("4.4.0"), server_jars("2.8.2")
     if not jars or not older:
         pytest.skip("no jars of Kafka 4.4.0 and 2.8.2 in the local Maven repository")

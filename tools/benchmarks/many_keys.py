@@ -1,6 +1,6 @@
 """Measure what very many keys cost: `sequences --duplicates-by key` and `usage --partitioner`.
 
-    python tests/benchmarks/many_keys.py --keys 10000000 --directory /tmp/keys
+    python tools/benchmarks/many_keys.py --keys 10000000 --directory /tmp/keys
 
 Each key comes once, but for one in a thousand, which comes again on the other partition. Prints
 seconds and the most memory that a process held, and fails above 512 MiB.
@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests/support"))
 import builders
 
 MOST_MIB = 512

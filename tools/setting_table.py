@@ -1,6 +1,6 @@
 """Write kdump/broker/setting_types.json from Kafka's own definitions of a broker's settings.
 
-    python tests/support/setting_table.py RELEASE=CLASSPATH...
+    python tools/setting_table.py RELEASE=CLASSPATH...
 
 Each release is one whose jars lie on that class path (`kafka_2.13` and what it needs), the oldest
 first. Needs a JDK.
@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-TABLE = Path(__file__).parents[2] / "kdump/broker/setting_types.json"
+TABLE = Path(__file__).parents[1] / "kdump/broker/setting_types.json"
 PROGRAM = Path(__file__).with_name("SettingDefinitions.java")
 #: Checks that are known by what they say; others are made of code.
 _CHECKS = ("Range", "ValidString", "CaseInsensitiveValidString", "ValidList", "NonEmptyString")

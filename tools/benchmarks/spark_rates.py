@@ -1,6 +1,6 @@
 """Rates of the two drivers, in the same run: worker processes here, and a session of Spark.
 
-    python tests/benchmarks/spark_rates.py --data DIRECTORY [--rounds N] [--json FILE]
+    python tools/benchmarks/spark_rates.py --data DIRECTORY [--rounds N] [--json FILE]
 
 Needs kdump[spark] and Java 17. Segments are generated if they are not there, and linked as often as
 it takes to make partitions of them: what is read is in the page cache, and the disk is not
@@ -143,7 +143,7 @@ def linked(data: Path, case: Case, total_bytes: int, name: str) -> tuple[Path, i
 
 def one_large_batch(data: Path) -> Path:
     """A data directory whose batches have 64 MiB of plain text."""
-    sys.path.insert(0, str(HERE.parent))
+    sys.path.insert(0, str(HERE.parents[1] / "tests/support"))
     import builders
 
     partition = data / "large" / "orders-0"

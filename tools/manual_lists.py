@@ -7,7 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-MAN = Path(__file__).parents[2] / "man"
+MAN = Path(__file__).parents[1] / "man"
 
 
 def _between(name: str) -> re.Pattern[str]:
@@ -92,5 +92,5 @@ def write_lists() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[2]))
+    sys.path.insert(0, str(Path(__file__).parents[1]))
     write_lists()

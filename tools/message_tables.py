@@ -1,6 +1,6 @@
 """Write kdump/messages/tables.json from the message specifications in the jars of Kafka servers.
 
-    python tests/support/message_tables.py [--check] JARS... [--older JARS...]
+    python tools/message_tables.py [--check] JARS... [--older JARS...]
 
 JARS are files, or directories that hold some: those of one server, 4.4.0 or later. Of `--older`
 ones only those records are taken whose number no newer server knows, which shows what it dropped. A
@@ -16,7 +16,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-TABLES = Path(__file__).parents[2] / "kdump/messages/tables.json"
+TABLES = Path(__file__).parents[1] / "kdump/messages/tables.json"
 
 #: What the specifications of a jar are about, by the jar's name without its version.
 AREAS = {

@@ -1,6 +1,6 @@
 """What carving an image costs: the whole first pass against a plain read with CRC.
 
-    python tests/benchmarks/carving.py DIRECTORY [--mib 1024]
+    python tools/benchmarks/carving.py DIRECTORY [--mib 1024]
 
 Images of noise, of text, of zeros and of logs, with large batches and with single records, are made
 in DIRECTORY (and taken away). A process of its own reads each plainly and carves it, twice; a line
@@ -19,7 +19,7 @@ from pathlib import Path
 
 if __name__ == "__main__":
     here = Path(__file__).resolve().parent
-    sys.path[:0] = [str(here.parent / "support"), str(here)]
+    sys.path[:0] = [str(here.parents[1] / "tests/support"), str(here)]
     sys.path.append(str(here.parent.parent))
 
 import search

@@ -1,6 +1,6 @@
 """Write the log segments the benchmarks read, the same bytes on every machine.
 
-    python tests/benchmarks/generate.py DIRECTORY [--size MIB]
+    python tools/benchmarks/generate.py DIRECTORY [--size MIB]
 
 A few hundred different batches are built record by record and then repeated with rising offsets,
 timestamps and sequences, so that a gigabyte takes seconds. Nothing of kdump is used. What the

@@ -1,6 +1,6 @@
 """Write the directories that the performance table is measured on, beside the segments.
 
-    python tests/benchmarks/table_data.py DIRECTORY [NAME...]
+    python tools/benchmarks/table_data.py DIRECTORY [NAME...]
 
 `generate.py` has the single logs; what is here is whole directories: many small partitions, two
 large ones with their indexes, a log of millions of keys, two replicas of which no batch is the

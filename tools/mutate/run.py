@@ -1,6 +1,6 @@
 """Small changes to the code, one at a time, and whether a test fails: the share that is caught.
 
-    python tests/mutation/run.py --data DIR [--sample N] [--seed S] [MODULE ...]
+    python tools/mutate/run.py --data DIR [--sample N] [--seed S] [MODULE ...]
 
 Works on a copy of kdump/ and tests/ in DIR, so a run that is killed leaves the checkout as it was.
 The changes are cosmic-ray's, statements removed and arguments swapped; one change a place is tried.
@@ -150,7 +150,7 @@ def copied(data: Path) -> Path:
     copy = data / "kdump-mutated"
     shutil.rmtree(copy, ignore_errors=True)
     skipped = shutil.ignore_patterns("__pycache__", "_fast.c")
-    for name in ("kdump", "tests", "sample-data", "man", "docs"):
+    for name in ("kdump", "tests", "tools", "sample-data", "man", "docs"):
         shutil.copytree(PROJECT / name, copy / name, ignore=skipped)
     for name in ("pyproject.toml", "README.md"):
         shutil.copy2(PROJECT / name, copy / name)

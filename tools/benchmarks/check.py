@@ -1,6 +1,6 @@
 """Count what a reader printed, so that a fast wrong answer is not taken for a fast one.
 
-    python tests/benchmarks/check.py KIND FILE
+    python tools/benchmarks/check.py KIND FILE
 
 Runs as a process of its own: the memory of the process that measures is charged to the ones it
 starts.

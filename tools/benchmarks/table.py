@@ -1,6 +1,6 @@
 """Measure kdump beside its peers, row by row, and write the table of `docs/performance.md`.
 
-    python tests/benchmarks/table.py --data DIRECTORY [--only TEXT] [--write FILE]
+    python tools/benchmarks/table.py --data DIRECTORY [--only TEXT] [--write FILE]
 
 Each function under ROWS is one piece of work: it names kdump's command, what that is measured
 against, and the ratio to reach. Both run in turn, round by round; a figure is the median of
@@ -413,7 +413,7 @@ HEAD = """# Performance
 
 How long kdump takes beside others that do the same work, or beside its own best form: processor
 seconds, user and system, of whole processes, where nothing else is said; a ratio is kdump's figure
-by the other's. `python tests/benchmarks/table.py --data DIRECTORY --write docs/performance.md`
+by the other's. `python tools/benchmarks/table.py --data DIRECTORY --write docs/performance.md`
 writes this page.
 """
 

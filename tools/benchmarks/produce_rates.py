@@ -1,6 +1,6 @@
 """Rate of `kdump salvage --produce` beside kafka-producer-perf-test, to one broker in one run.
 
-    python tests/benchmarks/produce_rates.py --data DIRECTORY --classpath JARS [--rounds N]
+    python tools/benchmarks/produce_rates.py --data DIRECTORY --classpath JARS [--rounds N]
 
 JARS is a class path with kafka-tools and what it needs. The perf test fills a topic; its log is
 copied, and every round sends it by kdump to a new topic and has the perf test send as many records
@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "support"))
+sys.path.insert(0, str(HERE.parents[1] / "tests/support"))
 
 from broker_box import Broker  # noqa: E402
 

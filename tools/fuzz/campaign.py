@@ -1,6 +1,6 @@
 """A campaign: inputs by the thousand in worker processes, so that a crash names its input.
 
-    python -m fuzz.campaign --seed 7 --count 100000 --jobs 2      (in tests/)
+    python -m fuzz.campaign --seed 7 --count 100000 --jobs 2      (in tools/)
     python -m fuzz.campaign --seed 7 --only 4711 --keep DIRECTORY
 
 A worker that dies, of a segmentation fault or of memory, or that hangs, is replaced by one that
@@ -33,7 +33,8 @@ HANG_SECONDS = 300
 ADDRESS_SPACE = 8 << 30
 TWINS_EVERY = 6  # the pure kernel is many times slower
 TWINS_BYTES = 24 << 10
-TESTS = Path(__file__).parents[1]
+TOOLS = Path(__file__).parents[1]
+SUPPORT = TOOLS.parent / "tests/support"
 
 
 class Task(NamedTuple):
@@ -127,7 +128,7 @@ class Worker:
         self._errors = (self.directory / "errors").open("wb")
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(
-                filter(None, (str(TESTS), str(TESTS / "support"), os.environ.get("PYTHONPATH")))
+                filter(None, (str(TOOLS), str(SUPPORT), os.environ.get("PYTHONPATH")))
             )
         }
         self.process = subprocess.Popen(

@@ -1,6 +1,6 @@
 """Measure kdump against C, against Python's own start-up and against the broker's dump tool.
 
-    python tests/benchmarks/run.py --data DIRECTORY [--dump-log PATH] [--json FILE]
+    python tools/benchmarks/run.py --data DIRECTORY [--dump-log PATH] [--json FILE]
 
 Generates the segments if they are not there, builds the floors with a C compiler, checks once that
 every reader finds what was written, and then runs all of them in turn, round by round. Figures are

@@ -1,6 +1,6 @@
 """The kernels alone: one process, no start-up, no command line, floors in the same rounds.
 
-    python tests/benchmarks/own.py DIRECTORY [--floors EXECUTABLE]
+    python tools/benchmarks/own.py DIRECTORY [--floors EXECUTABLE]
 
 Steps build on each other: each reads the file anew in blocks, as the storage layer does, and does
 all the work named. Floors report the processor time of their main(); peers get the whole file in

@@ -19,7 +19,7 @@ HAS_ARROW = find_spec("pyarrow") is not None
 FORMS = ("jsonl", "csv", "table", "kafka", *(("arrow", "parquet") if HAS_ARROW else ()))
 TRAP_BYTES = 512 << 10
 MANY_ROWS = ("records", "words")
-REGRESSIONS = Path(__file__).parents[1] / "regressions"
+REGRESSIONS = Path(__file__).parents[2] / "tests/regressions"
 
 
 class Run(NamedTuple):

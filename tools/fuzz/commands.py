@@ -3,7 +3,7 @@
     python -m fuzz.commands --seed 7 --count 100000 --jobs 2 --seconds 600
     python -m fuzz.commands --seed 7 --only 4711 --keep DIRECTORY
 
-with tests/ and tests/support/ in PYTHONPATH.
+with tools/ and tests/support/ in PYTHONPATH.
 
 An input is a data directory of which some files are damaged, exchanged, cut, or are none (links to
 nothing, FIFOs, other names), or an archive of one with damage of its own. What must hold: no

@@ -1,6 +1,6 @@
 """What the search after damage costs: walks over damaged logs against a plain read with CRC.
 
-    python tests/benchmarks/search.py DIRECTORY [--mib 1024] [--only NAME ...]
+    python tools/benchmarks/search.py DIRECTORY [--mib 1024] [--only NAME ...]
 
 Each log is made in DIRECTORY (and taken away), then read by a process of its own: all of it in
 blocks with the sum of each (the plain read), then the walk. A line tells the processor seconds of
@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 if __name__ == "__main__":
     here = Path(__file__).resolve().parent
-    sys.path.insert(0, str(here.parent))
+    sys.path.insert(0, str(here.parents[1] / "tests/support"))
     sys.path.append(str(here.parent.parent))  # the checkout serves where kdump is not installed
 
 import builders
