@@ -40,6 +40,7 @@ from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
 from kdump.kernels import _pure, reasons
 from kdump.output.messages import Messages
+from kdump.output.process_tuning import prepare_for_bulk
 from kdump.output.progress import Tally
 from kdump.output.report import pour
 from kdump.output.sink import Sink
@@ -58,8 +59,7 @@ PURE_FACTOR = 10.0
 HEX_FACTOR = 2.0
 #: What `machine_seconds` gives where the bound was set; a slower or busy machine gets more.
 REFERENCE_SECONDS = 0.020
-#: Parquet's was 16 until header names that are not UTF-8 became base64: one byte takes eleven.
-MEMORY_FACTOR = {"arrow": 7, "parquet": 20}
+MEMORY_FACTOR = {"arrow": 7, "parquet": 16}
 MEMORY_FACTOR_ELSE = 4
 #: What a run takes whatever the limit: blocks, a chunk of columns and its text; and for Arrow the
 #: record batch being gathered, with its encoders.
@@ -293,7 +293,7 @@ class Checker:
 
     def warm_up(self, cases: list[Case]) -> None:
         """Import and allocate all that any run needs, and take that for the idle process."""
-        kernels.keep_freed_memory()
+        prepare_for_bulk()
         for case in cases:
             self.check(case, twins=False)
         self.worst.clear()
