@@ -21,7 +21,7 @@ from kdump.broker.versions import Version, has
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import Kind
 from kdump.storage.offset_index import OffsetIndex
-from kdump.storage.source import Source, whole
+from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex
 from kdump.storage.transaction_index import TransactionIndex
 
@@ -324,9 +324,11 @@ class Loading:
 def _transaction_index(base: int, path: str, broker: Version) -> str | None:
     """Why a transaction index makes a start recover its segment (I22)."""
     one_byte = not has(broker, v.BOTH_VERSION_BYTES)
-    index = TransactionIndex(whole(path), base, one_byte=one_byte)
-    if (broken := index.sanity()) is not None:
-        return broken
-    if (version := index.refused_version()) is not None:
+    with Source(path) as source:
+        index = TransactionIndex(source, base, one_byte=one_byte)
+        if (broken := index.sanity()) is not None:
+            return broken
+        version = index.refused_version()
+    if version is not None:
         raise RefusalError(f"KafkaException: aborted transaction of version {version} in {path}")
     return None

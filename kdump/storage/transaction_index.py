@@ -33,11 +33,12 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex(EntryFile):
     """The entries of one `.txnindex` file; total on any bytes.
 
+    All go through them once, in order, so that a file of any size is left on disk.
     `one_byte`: for a broker that looks at the first byte of an entry's version only (I21).
     """
 
     def __init__(self, data: bytes | Source, base_offset: int, *, one_byte: bool = False) -> None:
-        super().__init__(data, ABORTED_TRANSACTION)
+        super().__init__(data, ABORTED_TRANSACTION, slotwise=True)
         self.base_offset = base_offset
         self._unread_bits = 8 if one_byte else 0
 

@@ -66,6 +66,7 @@ class TransactionIndexCheck:
         self.close()
         self._segment = segment
         self._index = None
+        self._unread = False
         self._slots: Iterator[_Slot] = iter(())
         self._waiting: deque[_Slot] = deque()
         self._odd: list[_Slot] = []  # entries that name no marker of the log
@@ -82,10 +83,21 @@ class TransactionIndexCheck:
             self._source = Source(self._path)
         except PathError as error:
             self._path = None
-            self._partition.unread(error)
+            self._note_unread(error)
             return
         self._index = TransactionIndex(self._source, segment.base_offset)
-        self._slots = map(_Slot._make, self._index.slots())
+        self._slots = self._read_slots(self._index)
+
+    def _read_slots(self, index: TransactionIndex) -> Iterator[_Slot]:
+        try:
+            yield from map(_Slot._make, index.slots())
+        except PathError as error:
+            self._note_unread(error)
+
+    def _note_unread(self, error: PathError) -> None:
+        """Keep the error: what an index that cannot be read names is not missing from it."""
+        self._index = None
+        self._unread = not self._partition.unread(error)
 
     def close(self) -> None:
         """Give the file back."""
@@ -243,6 +255,9 @@ class TransactionIndexCheck:
             return
         for slot in chain(self._waiting, self._slots):
             self._put_aside(slot)
+        if self._unread:
+            self.close()
+            return
         self._leave_out_written(segment)
         for slot, ended in self._later:
             if ended.offset >= self._states.joined_from:
@@ -282,7 +297,12 @@ class TransactionIndexCheck:
         if self._index is None:
             return
         odd = {slot.slot for slot in self._odd}
-        for problem in self._index.problems():
+        try:
+            problems = self._index.problems()
+        except PathError as error:
+            self._note_unread(error)
+            return
+        for problem in problems:
             slot = (problem.position or 0) // _SIZE
             if problem.code == "transaction-index-order" and odd & {slot, slot - 1}:
                 continue

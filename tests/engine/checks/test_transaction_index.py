@@ -29,8 +29,13 @@ from segments import partition_of
 
 from kdump.broker.producer_events import Ended
 from kdump.broker.producer_state import ProducerStates
+from kdump.engine.checks import transaction_index
+from kdump.engine.checks.folding import fold
 from kdump.engine.checks.transaction_index import TransactionIndexCheck
 from kdump.engine.reading.check import Conditional, RestsOn
+from kdump.engine.reading.scan import scan
+from kdump.engine.verify.partition import checks_of
+from kdump.errors import PathError
 from kdump.findings.finding import Finding
 from kdump.storage.source import Source
 
@@ -582,9 +587,10 @@ def test_an_entry_below_the_segment_makes_a_start_recover_it(
 
 
 def test_noise_in_place_of_the_index_is_not_held(sound: Path) -> None:
-    """There may be a million entries, each larger as an object than on disk."""
+    """Neither the file nor its entries, each of which is larger as an object than on disk."""
+    size = 2 << 20
     rng = random.Random(4)
-    (sound / f"{0:020}.txnindex").write_bytes(rng.randbytes(2 << 20))
+    index_of(sound, 0).write_bytes(rng.randbytes(size))
     tracemalloc.start()
     try:
         found = codes(sound)
@@ -592,4 +598,24 @@ def test_noise_in_place_of_the_index_is_not_held(sound: Path) -> None:
     finally:
         tracemalloc.stop()
     assert "transaction-index-version" in found
-    assert peak < 8 << 20  # 61,000 entries as objects are more
+    assert peak < size
+
+
+@pytest.mark.parametrize("method", ["__init__", "read"])
+def test_of_an_index_that_cannot_be_read_no_entry_is_missing(
+    sound: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    class Refusing(Source):
+        """A file that may not be opened, or is refused while it is read."""
+
+    def refuse(*_: object) -> None:
+        raise PathError(str(index_of(sound, 0)), "Permission denied")
+
+    monkeypatch.setattr(Refusing, method, refuse)
+    monkeypatch.setattr(transaction_index, "Source", Refusing)
+    partition = partition_of(sound)
+    found = fold(scan(partition, checks_of(partition)))
+    assert {one.code for one in found} == {"offset-index-missing"}
+    assert all(segment.complete for segment in partition.segments)
+    assert partition.errors
+    assert {one.reason for one in partition.errors} == {"Permission denied"}
