@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from kdump.engine.checks.files import first_and_more
 from kdump.engine.checks.survey import PartitionFacts, read_small
 from kdump.engine.reading.damage import at_place
+from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Place
 from kdump.storage import checkpoints, names, places
@@ -42,7 +43,9 @@ _BOUNDS = {
 Offsets = dict[tuple[str, int], int]
 
 
-def check_checkpoints(directory: LogDir, facts: Sequence[PartitionFacts]) -> Iterator[Finding]:
+def check_checkpoints(
+    directory: LogDir, facts: Sequence[PartitionFacts]
+) -> Iterator[Finding | PathError]:
     """Yield what is wrong with the checkpoints of a data directory, and what they prove."""
     found: dict[str, Offsets] = {}
     facts = [

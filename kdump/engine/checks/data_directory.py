@@ -12,6 +12,7 @@ from kdump.engine.checks.identity import meta_properties
 from kdump.engine.checks.survey import PartitionFacts
 from kdump.engine.checks.surveyed import is_data_directory
 from kdump.engine.reading.damage import at_place
+from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Place
 from kdump.storage import names, places
@@ -34,7 +35,7 @@ _NO_PARTITIONS = frozenset({names.REMOTE_LOG_INDEX_CACHE})
 
 def check_data_directory(
     directory: LogDir, facts: Sequence[PartitionFacts], *, whole: bool = True
-) -> Iterator[Finding]:
+) -> Iterator[Finding | PathError]:
     """Yield what is wrong with one data directory; `facts` are of the partitions in it.
 
     `whole`: all of its partitions were looked at, so that what is not among the facts is missing.

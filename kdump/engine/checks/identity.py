@@ -31,7 +31,7 @@ _OF_A_BROKER = {
 }
 
 
-def meta_properties(directory: LogDir) -> tuple[dict[str, str], list[Finding]]:
+def meta_properties(directory: LogDir) -> tuple[dict[str, str], list[Finding | PathError]]:
     """Read `meta.properties`, empty where it is not there, and say what is wrong with it (X5)."""
     path = os.path.join(directory.path, names.META_PROPERTIES)
     if not places.lexists(path):
@@ -41,7 +41,7 @@ def meta_properties(directory: LogDir) -> tuple[dict[str, str], list[Finding]]:
     values = {} if found is None else found.values
     told = [
         finding("meta-properties-malformed", path=path, expected=one.expected, actual=one.actual,
-                message=one.message)
+                message=one.message) if isinstance(one, Finding) else one
         for one in reported
     ]  # fmt: skip
     if found is not None and not {"node.id", "broker.id"} & values.keys():

@@ -12,6 +12,7 @@ from kdump.engine.checks.replicas import check_replicas, live_in, other_topic_id
 from kdump.engine.checks.survey import PartitionFacts
 from kdump.engine.checks.surveyed import Member, Surveyed, is_data_directory
 from kdump.engine.reading.damage import at_place
+from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Place
 from kdump.storage import names, places
@@ -20,7 +21,7 @@ from kdump.storage.file_records import DEFAULT_LIMIT
 
 def check_directories(
     surveyed: Sequence[Surveyed], *, one_node: bool = False, limit: int = DEFAULT_LIMIT
-) -> Iterator[Finding]:
+) -> Iterator[Finding | PathError]:
     """Yield what is wrong with data directories, one by one and together.
 
     `one_node`: they were named by one broker's settings. Otherwise only directories whose

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SETTLED_MS = 60_000
 
 
-def check_replicas(group: Sequence[Member], limit: int) -> Iterator[Finding]:
+def check_replicas(group: Sequence[Member], limit: int) -> Iterator[Finding | PathError]:
     """Look at the metadata log, if a broker has one here, and hold its partitions against it."""
     for member in group:
         path = os.path.join(member.path, names.directory_name(names.CLUSTER_METADATA_TOPIC, 0))
@@ -45,7 +45,7 @@ def check_replicas(group: Sequence[Member], limit: int) -> Iterator[Finding]:
         return
 
 
-def _metadata_files(path: str, limit: int) -> Iterator[Finding]:
+def _metadata_files(path: str, limit: int) -> Iterator[Finding | PathError]:
     place = Place(names.CLUSTER_METADATA_TOPIC, 0, None, path)
     quorum_state = os.path.join(path, names.QUORUM_STATE)
     if places.lexists(quorum_state):

@@ -123,7 +123,11 @@ class Survey(Check):
         self._has_metadata = True
         place = self.partition.place._replace(path=path)
         found, reported = read_properties(place, properties.parse_partition_metadata)
-        yield from reported
+        for one in reported:
+            if isinstance(one, Finding):
+                yield one
+            else:
+                self.partition.errors.append(one)
         if found is not None and not reported:
             self.topic_id = _topic_id(found)
 
@@ -168,24 +172,27 @@ class Survey(Check):
 
 def read_properties(
     place: Place, parse: Callable[[bytes], Properties]
-) -> tuple[Properties | None, list[Finding]]:
+) -> tuple[Properties | None, list[Finding | PathError]]:
     """Read a small file of names and values, as `read_small` does."""
     return read_small(place, parse, properties.SIZE_LIMIT, "properties-malformed")
 
 
 def read_small(
     place: Place, parse: Callable[[bytes], ReadType], limit: int, unreadable: str
-) -> tuple[ReadType | None, list[Finding]]:
-    """Read a small file: what it says, None if nothing, and what is wrong.
+) -> tuple[ReadType | None, list[Finding | PathError]]:
+    """Read a small file: its contents, None if there are none, and what is wrong.
 
-    A file that vanished says nothing, and nothing is wrong with it; `unreadable` is the code for
-    one that is there and cannot be read.
+    A file that vanished has no contents, and nothing is wrong with it. `unreadable` is the code
+    for one that is there and cannot be read; one that this user may not read is an error instead,
+    as the broker's user may.
     """
     try:
         found = parse(whole(place.path, limit))
     except PathError as error:
         if not places.lexists(place.path):
             return None, []
+        if isinstance(error.__cause__, PermissionError):
+            return None, [error]
         return None, [at_place(unreadable, place, message=f"It {error.reason}.")]
     # The rest of a file that is not what it should be is one damage with the first.
     return found, [problem_finding(problem, place) for problem in found.problems[:1]]

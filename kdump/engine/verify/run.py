@@ -194,7 +194,7 @@ def settings_for(options: VerifyOptions, directories: Iterable[str] = ()) -> Top
 
 def _directories(
     named: list[str], options: VerifyOptions, facts: list[PartitionFacts], *, whole: bool
-) -> Iterator[Finding]:
+) -> Iterator[Finding | PathError]:
     """Look at the data directories that were named, when their partitions were looked at.
 
     `whole`: all of them were, so that what is not among the facts is not there.
@@ -221,7 +221,11 @@ def _directories(
         for reported in check_directories(
             surveyed, one_node=one_node, limit=options.decompress_limit
         ):
-            if reported.topic is None or selection.admits(reported.topic, reported.partition):
+            if (
+                isinstance(reported, PathError)
+                or reported.topic is None
+                or selection.admits(reported.topic, reported.partition)
+            ):
                 yield reported
 
 

@@ -1,5 +1,6 @@
 """One data directory, and all of a node: names, topic ids, and who the directories belong to."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,9 @@ from directories import CLUSTER, DataDirectory, codes, findings, identifier
 
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
+from kdump.errors import PathError
 from kdump.findings.finding import Finding
+from kdump.storage import source
 
 
 @pytest.fixture
@@ -189,6 +192,28 @@ def test_malformed_meta_properties(data: DataDirectory, text: str) -> None:
     assert {(found.code, found.severity.value, found.path) for found in told} == {
         ("meta-properties-malformed", "damage", str(data.meta))
     }
+
+
+@pytest.mark.parametrize(
+    "name", ["meta.properties", "recovery-point-offset-checkpoint", "orders-0/partition.metadata"]
+)
+def test_a_small_file_that_this_user_may_not_read_is_an_error(
+    data: DataDirectory, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    denied = str(data.path / name)
+    opened = source.open_for_reading
+
+    def open_for_reading(path: str) -> int:
+        if path == denied:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(path)
+
+    monkeypatch.setattr(source, "open_for_reading", open_for_reading)
+    items = list(verify([str(data.path)], VerifyOptions()))
+    assert not [item for item in items if isinstance(item, Finding)]
+    assert [str(item) for item in items if isinstance(item, PathError)] == [
+        f"{denied}: Permission denied"
+    ]
 
 
 def test_the_same_partition_twice(data: DataDirectory, other: DataDirectory) -> None:
