@@ -43,9 +43,13 @@ def answer(command: str, root: str) -> tuple[int, str, str]:
 def answer_in_a_store(command: str, root: str) -> tuple[int, str, str]:
     """Return what a store answers that holds a local path.
 
-    Not whether a node starts, and no command that removes a file before it does.
+    Whether a node starts is only forecast where one could. A file to remove before a start is one
+    to leave out of a copy.
     """
     status, rows, error = answer(command, root)
-    rows = re.sub(r" It loses [^\n]*? after rm [^\n]*?\(which recovers [a-z ]+\)\.", "", rows)
+    rows = re.sub(
+        r"(?<= )after rm (ROOT/\S+ \(which recovers [a-z ]+\))", r"in a copy without \1", rows
+    )
+    rows = re.sub(r"(?<=\) or )rm (ROOT/\S+ \(which recovers [a-z ]+\))", r"\1", rows)
     rows = "".join(line for line in rows.splitlines(True) if '"row":"node-start"' not in line)
     return status, rows, error

@@ -96,8 +96,6 @@ def findings_with_remedies(rows: Iterable[Row]) -> Iterator[tuple[Finding | None
 
 def _best_words(row: Row, of_directory: Iterable[Row]) -> str | None:
     """Name the remedies that lose least; None where none is better than a start as is."""
-    if places.is_uri(str(row.fields["path"])):
-        return None  # no broker starts there, and no command removes a file
     before = _lost(row.fields)
     allowed = [
         remedy
@@ -108,14 +106,20 @@ def _best_words(row: Row, of_directory: Iterable[Row]) -> str | None:
     least = min(map(_lost, allowed), default=before)
     if least >= before:
         return None
-    commands = [
-        f"{format_command(remove_command(str(remedy['path'])))} {_SCOPES[str(remedy['remove'])]}"
-        for remedy in allowed
-        if _lost(remedy) == least
-    ]
+    best = [remedy for remedy in allowed if _lost(remedy) == least]
     count = f"{least:,} record" + "s" * (least != 1)
     rather = "and does not fail" if before == _EVERYTHING else f"instead of {before:,}"
-    return f"It loses {count} {rather} after {' or '.join(commands)}."
+    return f"It loses {count} {rather} {_without(best)}."
+
+
+def _without(best: list[dict[str, object]]) -> str:
+    """Say how to start without one of the files; a store has no command that removes one."""
+    paths = [str(remedy["path"]) for remedy in best]
+    in_store = places.is_uri(paths[0])
+    files = paths if in_store else [format_command(remove_command(path)) for path in paths]
+    scopes = [_SCOPES[str(remedy["remove"])] for remedy in best]
+    listed = " or ".join(f"{file} {scope}" for file, scope in zip(files, scopes, strict=True))
+    return f"{'in a copy without' if in_store else 'after'} {listed}"
 
 
 def _loses_by(row: Row, what: str) -> bool:

@@ -108,3 +108,19 @@ def test_nothing_is_named_where_nothing_loses_less(data: DataDirectory) -> None:
     messages, rows = foretold(data.path)
     assert {one["records_lost"] for one in rows["orders"]["remedies"]} == {2}
     assert " after rm " not in messages["orders"]
+
+
+def test_a_store_leaves_the_files_out_of_a_copy(data: DataDirectory) -> None:
+    pytest.importorskip("pyarrow", reason="PyArrow is not installed")
+    tear(data, "orders")
+    items = verify([f"file://{data.path}"], VerifyOptions(predict=True))
+    (message,) = (
+        item.message
+        for item in items
+        if isinstance(item, Finding) and item.code == "start-loses-records"
+    )
+    assert message.endswith(
+        f" It loses 2 records instead of 10 in a copy without file://{data.path}/"
+        ".kafka_cleanshutdown (which recovers every partition of that directory) or "
+        f"file://{data.path}/orders-0/{0:020}.index (which recovers that segment)."
+    )
