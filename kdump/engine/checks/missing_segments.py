@@ -77,7 +77,7 @@ def holes(partition: PartitionScan, covered: Sequence[Covered]) -> Iterator[Find
             cleaner = _Cleaner("not all records of this log could be counted")
     elif partition.settings.topic_is_known and not partition.settings.tiered:
         yield from _first_missing(partition, covered)
-    start = _start(partition)
+    start: int | None = None
     for one, following in pairwise(partition.segments):
         hole = Covered(one.last_offset + 1, following.base_offset)
         if hole.offset >= hole.next_offset or one.tail:
@@ -87,6 +87,8 @@ def holes(partition: PartitionScan, covered: Sequence[Covered]) -> Iterator[Find
         if not is_read or not (cleaner.settled or (one.complete and one.batches)):
             continue
         if not _is_elsewhere(partition, hole, covered):
+            # Most logs have no hole, and need no file read for it.
+            start = _start(partition) if start is None else start
             yield _hole_finding(partition, one, hole, start, cleaner)
 
 
@@ -125,8 +127,9 @@ def _loss(
 
 def _first_missing(partition: PartitionScan, covered: Sequence[Covered]) -> Iterator[Finding]:
     """Report that the leader epochs start below the first segment."""
-    epochs, first = partition.log.epoch_starts(), partition.segments[0]
+    first = partition.segments[0]
     base = first.base_offset
+    epochs = partition.log.epoch_starts() if base > 0 else []
     if not epochs or epochs[0].start_offset >= base or partition.log_start()[0] > base:
         return
     hole = Covered(epochs[0].start_offset, base)
