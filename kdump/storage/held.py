@@ -87,7 +87,8 @@ def _room_for(count: int) -> int:
         import resource
     except ImportError:
         return count
-    needed = len(HELD) + count + _SPARE
+    opened = _count_open()
+    needed = opened + count + _SPARE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     endless = resource.RLIM_INFINITY
     if soft != endless and soft < needed:
@@ -100,4 +101,13 @@ def _room_for(count: int) -> int:
         soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if soft == endless or soft >= needed:
         return count
-    return max(0, soft - len(HELD) - min(_SPARE, soft // 2))
+    free = max(0, soft - opened)
+    return free - min(_SPARE, free // 2)
+
+
+def _count_open() -> int:
+    """Count the descriptors of this process, those of held files among them."""
+    try:
+        return len(os.listdir("/dev/fd"))
+    except OSError:
+        return len(HELD)

@@ -3,11 +3,11 @@
 import os
 import resource
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from kdump.storage import held
 from kdump.storage.held import HeldFiles, identity, size_of
 from kdump.storage.source import HELD, Source
 
@@ -20,9 +20,7 @@ def files(folder: Path, count: int) -> list[str]:
 
 
 @pytest.fixture
-def limits(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int]]:
-    # What other tests of this process have open is spared too.
-    monkeypatch.setattr(held, "_SPARE", held._SPARE + opened())
+def limits() -> Iterator[tuple[int, int]]:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     yield before
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
@@ -30,7 +28,7 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int]]:
 
 def opened() -> int:
     """Return a number that no open file of this process reaches."""
-    return 1 + max(map(int, os.listdir("/proc/self/fd")))  # noqa: PTH208
+    return 1 + max(map(int, os.listdir("/dev/fd")))  # noqa: PTH208
 
 
 def test_a_file_is_read_after_it_was_deleted(tmp_path: Path) -> None:
@@ -57,14 +55,21 @@ def test_the_limit_of_open_files_is_raised(tmp_path: Path, limits: tuple[int, in
 def test_what_the_limit_does_not_allow_is_named(
     tmp_path: Path, limits: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count = held._SPARE
-    resource.setrlimit(resource.RLIMIT_NOFILE, (count + held._SPARE, limits[1]))
-    monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
-    paths = files(tmp_path, count + 200)
-    with HeldFiles() as kept:
-        failed = kept.hold(paths)
-        assert [each.path for each in failed] == paths[count:]
-        assert {each.is_gone for each in failed} == {False}
-        assert list(HELD) == paths[:count]
+    """The first files are kept, and others can still be opened, however many are open already."""
+    paths = files(tmp_path, 600)
+    with ExitStack() as others:
+        for path in paths[:300]:
+            others.enter_context(Path(path).open("rb"))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (opened() + 500, limits[1]))
+        monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
+        with HeldFiles() as kept:
+            failed = kept.hold(paths)
+            count = len(HELD)
+            assert 200 < count < 500
+            assert list(HELD) == paths[:count]
+            assert [each.path for each in failed] == paths[count:]
+            assert {each.is_gone for each in failed} == {False}
+            for path in paths[:100]:
+                others.enter_context(Path(path).open("rb"))
     monkeypatch.undo()
-    assert held.HELD == {}
+    assert HELD == {}
