@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.find.options import FindOptions
@@ -153,12 +152,16 @@ def _run(
         if isinstance(one, KdumpError):
             yield one
             continue
-        # All answers of a partition or none: a store that fails in between has given none.
-        answers = chain.from_iterable(step(each, None) for each in (one,))
+        answers = _answers_of(one, step)
         try:
             yield from guarded(one.path, answers, topic=one.topic, partition=one.partition)
         except StoreError as error:
             yield error
+
+
+def _answers_of(item: Item, step: Step) -> Iterator[Reported]:
+    """Yield all answers of a partition or none: a store that fails in between has given none."""
+    yield from step(item, None)
 
 
 def _run_on(

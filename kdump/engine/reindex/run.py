@@ -8,10 +8,9 @@ would cut it, nothing is built unless asked for: an index of the sound part hide
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from functools import partial
-from itertools import chain, groupby
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kdump.broker.index_builder import Rules
@@ -58,22 +57,18 @@ def reindex(paths: Iterable[str], options: ReindexOptions) -> Iterator[Item]:
             yield job
             continue
         directories[os.path.dirname(os.path.abspath(job.target.path))] = None
-        of_partition = partial(_of_partition, job, options, topics, utc)
+        items = _of_partition(job, options, topics, utc)
         target = job.target
-        yield from _until_an_error(target.path, of_partition, target.topic, target.partition)
+        yield from _until_an_error(target.path, items, target.topic, target.partition)
     if Kind.OFFSET_CHECKPOINT in options.only:
         for directory in directories:
-            yield from _until_an_error(directory, partial(_of_directory, directory, options, utc))
+            yield from _until_an_error(directory, _of_directory(directory, options, utc))
 
 
 def _until_an_error(
-    path: str,
-    work: Callable[[], Iterator[Item]],
-    topic: str | None = None,
-    partition: int | None = None,
+    path: str, items: Iterator[Item], topic: str | None = None, partition: int | None = None
 ) -> Iterator[Item]:
     try:
-        items = chain.from_iterable(made() for made in (work,))
         yield from guarded(path, items, topic=topic, partition=partition)
     except PathError as error:
         yield error
@@ -86,24 +81,26 @@ def _of_partition(
         from kdump.engine.reindex.undo import undo
 
         assert job.target.log is not None
-        return undo(job.target.log.path, job.target.log, job.bases, options)
+        yield from undo(job.target.log.path, job.target.log, job.bases, options)
+        return
     if not job.kinds - {Kind.OFFSET_CHECKPOINT}:
-        return iter(())
+        return
     from kdump.engine.reindex.partition import Partition
 
     settings = topics.of(job.target.path, job.target.topic)
     rules = Rules(options.broker_version, settings, options.decompress_limit)
-    return Partition(job, options, rules, utc).items()
+    yield from Partition(job, options, rules, utc).items()
 
 
 def _of_directory(directory: str, options: ReindexOptions, utc: str) -> Iterator[Item]:
     if options.undo:
         from kdump.engine.reindex.undo import undo
 
-        return undo(directory, None, None, options)
+        yield from undo(directory, None, None, options)
+        return
     from kdump.engine.reindex.checkpoints import offset_checkpoints
 
-    return offset_checkpoints(directory, options, utc)
+    yield from offset_checkpoints(directory, options, utc)
 
 
 def _jobs(paths: Iterable[str], options: ReindexOptions) -> Iterator[Job | KdumpError]:
