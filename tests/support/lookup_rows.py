@@ -13,7 +13,6 @@ from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 
 Fields = dict[str, object]
-
 TIME = 1_700_000_000_000
 
 

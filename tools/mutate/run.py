@@ -42,7 +42,7 @@ WRITERS = "tests/engine/reindex"
 CHECKS = "tests/engine/checks tests/engine/verify/test_partition.py"
 MAKERS = "tests/engine/predict/test_recovery.py tests/engine/reindex/test_run.py"
 LOOKUPS = (
-    "tests/engine/find/test_run.py tests/broker/test_lookup.py tests/broker/test_lookup_reading.py"
+    "tests/engine/find tests/broker/test_lookup.py tests/broker/test_lookup_reading.py"
     " tests/broker/test_lookup_search.py tests/broker/test_lookup_unclean.py"
 )
 PRODUCERS = (

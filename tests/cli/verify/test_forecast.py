@@ -1,0 +1,108 @@
+"""Forecasts of starts: rows, statuses, and what comes first for a person."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from node_starts import Node, unpacked
+from verify_command import break_batch, rows, rows_but_seconds, run
+
+
+def test_predictions_are_rows_behind_the_findings_of_their_partition(data: Path) -> None:
+    break_batch(data)
+    result = run("--predict", "--broker-version", "2.8", data)
+    kinds = [(row["row"], row.get("partition")) for row in rows(result)]
+    assert kinds == [
+        ("recovery", 0),
+        ("finding", 1),
+        ("finding", 1),  # of what is foretold
+        ("recovery", 1),
+        ("node-start", None),
+        ("node-start", None),  # what is not known of it
+        ("summary", None),
+    ]
+    assert rows(result)[2]["code"] == "start-loses-records"
+    assert rows(result)[0]["outcome"] == "recover"
+    assert rows_but_seconds(
+        run("--predict", "--broker-version", "2.8", "-j", 2, data)
+    ) == rows_but_seconds(result)
+    assert "What the next start would do:" in run("--predict", "--format", "table", data).stdout
+
+
+def test_a_broker_that_would_not_start_is_a_row_of_its_own(data: Path) -> None:
+    (data / "no partition").mkdir()
+    result = run("--predict", data)
+    *_, refusal, _ = rows(result)
+    assert result.exit_code == 3
+    assert (refusal["row"], refusal["topic"]) == ("recovery", None)
+    assert (refusal["outcome"], refusal["path"]) == ("refuses-to-start", str(data))
+
+
+def test_a_forecast_that_loses_records_fails_and_sums_up(data: Path) -> None:
+    broken = data / "orders-1" / f"{20:020}.log"
+    broken.write_bytes(broken.read_bytes()[:-9])
+    assert run("--predict", "--fail-on", "never", data).exit_code == 0
+    assert run("--predict", "--nagios", data).exit_code == 2
+    result = run("--predict", "--format", "table", "--recovery-rate", "1k", data)
+    assert result.exit_code == 3
+    text = " ".join(result.stdout.split())
+    assert "start-loses-records: The next start loses 2 records from offset 28 on" in text
+    assert "In all: re-reads 6 segments, " in text
+    assert " at 1.0 KiB/s a thread and 2 recovery threads a data directory;" in text
+    assert "2 records lost in 1 partition." in text
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return unpacked("4.4.0", 1, tmp_path / "node")
+
+
+def test_whether_a_node_starts_comes_first_in_the_table_and_as_rows_in_a_pipe(node: Node) -> None:
+    asked = ("--predict", "--server-properties", node.server_properties)
+    sound = run(*asked)
+    assert sound.exit_code == 0
+    assert [row["outcome"] for row in rows(sound) if row["row"] == "node-start"] == ["starts"]
+    assert "\nThe node starts.\n" in run(*asked, "--format", "table").stdout
+    node.write_meta({"node.id": "99"})
+    refused = run(*asked)
+    assert refused.exit_code == 3
+    (row,) = (row for row in rows(refused) if row["row"] == "node-start")
+    assert list(row) == ["row", "outcome", "cause", "message", "path", "remedy"]
+    assert (row["outcome"], row["cause"]) == ("refuses", "node-id")
+    assert row["message"].startswith("Stored node id 99 doesn't match previous node id 1 in ")
+    assert rows(refused)[-1]["codes"] == {"start-refused": 1}
+    verdict, *said = run(*asked, "--format", "table").stdout.splitlines()[2:]
+    assert verdict == "THE NODE DOES NOT START: node-id"
+    assert sum("Stored node id 99" in line for line in said) == 1
+    assert run(*asked, "--fail-on", "never").exit_code == 0
+    assert "start-refused in" in run(*asked, "--nagios").stdout
+
+
+def test_without_settings_is_said_what_is_not_known(node: Node) -> None:
+    result = run("--predict", node.first)
+    found = [row for row in rows(result) if row["row"] == "node-start"]
+    assert result.exit_code == 0
+    assert [row["outcome"] for row in found] == ["starts", "unknown"]
+
+
+def test_an_emptied_volume_has_its_row_though_it_has_no_partition(node: Node) -> None:
+    shutil.rmtree(node.first)
+    node.first.mkdir()
+    result = run("--predict", "--server-properties", node.server_properties, node.first)
+    (row,) = (row for row in rows(result) if row["row"] == "node-start")
+    assert (row["outcome"], row["cause"]) == ("refuses", "meta-missing")
+    assert result.exit_code in (1, 3)
+
+
+def test_rights_are_those_of_the_user_that_is_named(node: Node) -> None:
+    (node.first / "meta.properties").chmod(0o600)
+    asked = ("--predict", "--server-properties", node.server_properties)
+    assert run(*asked, "--as-user", os.getuid()).exit_code == 0
+    result = run(*asked, "--as-user", "54321")
+    told = [row for row in rows(result) if row["row"] == "node-start"]
+    assert {(row["outcome"], row["cause"]) for row in told} == {("refuses", "permission")}
+    files = [Path(row["path"]).name for row in told]
+    assert files == ["meta.properties", ".lock"]  # all obstacles, in the broker's order
+    assert run(*asked, "--as-user", "nobody of that name").exit_code == 2
+    assert run("--as-user", "54321", node.first).exit_code == 2
