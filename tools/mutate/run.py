@@ -48,6 +48,7 @@ LOOKUPS = (
 PRODUCERS = (
     "tests/broker/test_producer_state.py tests/engine/sequences/test_run.py"
     " tests/engine/checks/test_producers.py tests/engine/checks/test_transaction_index.py"
+    " tests/engine/checks/test_transaction_entries.py"
     " tests/engine/checks/test_transactions.py"
 )
 # The tests of a module, besides those named as it is: the entry with the longest part of its path.
