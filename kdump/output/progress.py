@@ -121,15 +121,14 @@ class Tally:
         return visible(f"{where} · position {self._file_bytes:,}")
 
 
-class PlannedTally(Tally):
-    """What has gone by of a plan, whose size is known from the start; `word` names its items."""
+class _TallyOfPlan(Tally):
+    """What has gone by of a plan, whose size is known from the start."""
 
     progress: Progress
 
-    def __init__(self, progress: Progress, word: str = "partition") -> None:
+    def __init__(self, progress: Progress) -> None:
         super().__init__()
         self.progress = progress
-        self._word = word
 
     @property
     def size_bytes(self) -> int:
@@ -140,6 +139,14 @@ class PlannedTally(Tally):
     def at_hand_bytes(self) -> int:
         """All bytes of the plan."""
         return self.progress.planned_bytes
+
+
+class PlannedTally(_TallyOfPlan):
+    """What has gone by of a plan by its own counters; `word` names its items."""
+
+    def __init__(self, progress: Progress, word: str = "partition") -> None:
+        super().__init__(progress)
+        self._word = word
 
     def count(self, item: object) -> None:
         """Count nothing: the plan's own counters are looked at."""
@@ -214,24 +221,8 @@ class LookupTally(PlannedTally):
         return f"{self.amount_text()} · {self.seconds:.2f} s"
 
 
-class PartsTally(Tally):
+class PartsTally(_TallyOfPlan):
     """What has gone by where workers write the rows to files of their own."""
-
-    progress: Progress
-
-    def __init__(self, progress: Progress) -> None:
-        super().__init__()
-        self.progress = progress
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of logs read so far."""
-        return self.progress.done_bytes
-
-    @property
-    def at_hand_bytes(self) -> int:
-        """All bytes of the plan."""
-        return self.progress.planned_bytes
 
     def place_text(self) -> str:
         """Write how many pieces are done, and where the work is."""

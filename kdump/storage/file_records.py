@@ -166,12 +166,9 @@ class FileRecords:
         buffer = bytearray(HEADER_BLOCK_BYTES)
         self.stopped_by = reasons.END
         while position < limit:
-            filled = self.source.read_into(buffer, position, min(len(buffer), limit - position))
+            filled, batches, stop, reason = self._frame(buffer, position, limit)
             if filled <= 0:
                 return
-            batches, stop, reason = kernels.walk(
-                buffer, 0, filled, position, -1, False, BATCHES_A_RUN
-            )
             at_end = position + filled >= limit
             position += stop
             if batches.count:
@@ -199,12 +196,9 @@ class FileRecords:
         buffer = bytearray(HEADER_BLOCK_BYTES)
         self.stopped_by = reasons.END
         while position < limit:
-            filled = self.source.read_into(buffer, position, min(len(buffer), limit - position))
+            filled, batches, stop, reason = self._frame(buffer, position, limit, checked=checked)
             if filled <= 0:
                 return
-            batches, stop, reason = kernels.walk(
-                buffer, 0, filled, position, -1, checked, BATCHES_A_RUN
-            )
             if batches.count:
                 yield Run(buffer, position, batches)
                 position += stop
@@ -214,6 +208,16 @@ class FileRecords:
                 self.stopped_by = reason
                 return
             buffer = bytearray(size)
+
+    def _frame(
+        self, buffer: bytearray, position: int, limit: int, *, checked: bool = False
+    ) -> tuple[int, RecordBatches, int, int]:
+        """Fill the buffer and frame what is in it, by no offset: how many bytes it holds, the
+        batches, where they stop, and why.
+        """
+        filled = self.source.read_into(buffer, position, min(len(buffer), limit - position))
+        walked = kernels.walk(buffer, 0, filled, position, -1, checked, BATCHES_A_RUN)
+        return filled, *walked
 
     def valid_at(self, position: int, limit: int, last_offset: int) -> RecordBatches | None:
         """Return the header of a valid, believable entry at `position`, or None."""

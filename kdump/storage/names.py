@@ -72,7 +72,8 @@ class Kind(Enum):
 #: With so many a broker writes a base offset (O7).
 DIGITS = 20
 
-_EXTENSIONS = {
+#: Kinds of the files of a segment by what their names end in.
+EXTENSIONS = {
     "log": Kind.LOG,
     "kafka": Kind.PRE08_LOG,
     "index": Kind.OFFSET_INDEX,
@@ -80,7 +81,7 @@ _EXTENSIONS = {
     "txnindex": Kind.TRANSACTION_INDEX,
     "snapshot": Kind.PRODUCER_SNAPSHOT,
 }
-_EXTENSION_OF = {kind: extension for extension, kind in _EXTENSIONS.items()}
+_EXTENSION_OF = {kind: extension for extension, kind in EXTENSIONS.items()}
 SEGMENT_KINDS = frozenset(_EXTENSION_OF)
 INDEX_KINDS = frozenset({Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX})
 
@@ -133,12 +134,12 @@ def parse(name: str) -> FileName:
     stem, _, extension = name.partition(".")
     if (
         len(stem) == DIGITS  # nearly every name in a data directory, found without a pattern
-        and extension in _EXTENSIONS
+        and extension in EXTENSIONS
         and stem.isascii()
         and stem.isdigit()
         and int(stem) <= OFFSET_MAX
     ):
-        return FileName(name, _EXTENSIONS[extension], int(stem))
+        return FileName(name, EXTENSIONS[extension], int(stem))
     found = _SUFFIX.search(name)
     suffix = found[1] if found else ""
     stem = name[: len(name) - len(suffix)]
@@ -146,7 +147,7 @@ def parse(name: str) -> FileName:
         return FileName(name, kind, suffix=suffix)
     if found := _SEGMENT.match(stem):
         if (base_offset := _number(found[1], OFFSET_MAX)) is not None:
-            return FileName(name, _EXTENSIONS[found[2]], base_offset, suffix)
+            return FileName(name, EXTENSIONS[found[2]], base_offset, suffix)
     elif found := _METADATA_SNAPSHOT.match(stem):
         end_offset, epoch = _number(found[1], OFFSET_MAX), _number(found[2], MAX_INT32)
         if end_offset is not None and epoch is not None:
@@ -166,7 +167,7 @@ def stops_start(name: str) -> bool:
     for suffix in (SWAP, CLEANED):
         bare = bare.removesuffix(suffix)
     _, dot, extension = bare.rpartition(".")
-    if not dot or extension not in _EXTENSIONS or _EXTENSIONS[extension] is Kind.PRE08_LOG:
+    if not dot or extension not in EXTENSIONS or EXTENSIONS[extension] is Kind.PRE08_LOG:
         return False
     return lacks_number(name)
 

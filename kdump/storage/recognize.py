@@ -22,12 +22,7 @@ from kdump.storage.source import Source
 
 #: How a file of a kind is called on the command line, and named where its own name says nothing.
 KINDS = {
-    "log": Kind.LOG,
-    "kafka": Kind.PRE08_LOG,
-    "index": Kind.OFFSET_INDEX,
-    "timeindex": Kind.TIME_INDEX,
-    "txnindex": Kind.TRANSACTION_INDEX,
-    "snapshot": Kind.PRODUCER_SNAPSHOT,
+    **names.EXTENSIONS,
     names.LEADER_EPOCH_CHECKPOINT: Kind.LEADER_EPOCHS,
     names.RECOVERY_POINT_CHECKPOINT: Kind.OFFSET_CHECKPOINT,
     names.PARTITION_METADATA: Kind.PARTITION_METADATA,
