@@ -1,270 +1,324 @@
 """Small changes to the code, one at a time, and whether a test fails: the share that is caught.
 
-    python tools/mutate/run.py --data DIR [--sample N] [--seed S] [MODULE ...]
+    python -m mutate.run --data DIR [--count N] [--seed S] [--jobs N] [MODULE ...]
 
-Works on a copy of kdump/ and tests/ in DIR, so a run that is killed leaves the checkout as it was.
-The changes are cosmic-ray's, statements removed and arguments swapped; one change a place is tried.
-The tests of a module are those named as it is, and where these see nothing those that TESTS gives
-it: none needs a broker or Spark. A change that no test notices is printed as a diff, and is to be
-judged: either a test is missing, or the code is not needed, or nothing that is seen has changed.
+with tools/ in PYTHONPATH. Changes are drawn at random over the lines of the package, as many of
+each part as it has lines of code. Each is tried by the tests that reach the line, the nearest and
+fastest first, as long as they take together `--cpu` seconds or less: those of a clone, without
+oracle, broker or Spark. The pure kernel's lines are tried with KDUMP_PURE=1. What is compiled
+(`kdump/kernels/_compiled`) is no part of it. Of `kdump/spark`, lines that only a session of Spark
+reaches are counted by themselves.
+
+Works on copies in DIR, so a run that is killed leaves the checkout as it was; DIR keeps the map of
+lines and tests and what was tried, and the same command goes on with it. `--again` tries once more
+what no test noticed. Each such change is printed on one line; the figures of each part at the end.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
+import json
 import os
 import random
 import re
-import shlex
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from itertools import pairwise
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-import cosmic_ray.plugins
-from cosmic_ray.commands import init
-from cosmic_ray.mutating import mutate_and_test
-from cosmic_ray.operators.operator import Example, Operator
-from cosmic_ray.work_db import WorkDB, use_db
-from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkResult
-from parso.python.tree import Keyword
-
-if TYPE_CHECKING:
-    from parso.tree import NodeOrLeaf
+from mutate import plan, reach
+from mutate.changes import Change, Module, modules
+from mutate.reach import Copy, Reach, Uses
 
 PROJECT = Path(__file__).parents[2]
-DAMAGED = "tests/engine/reading"
-WRITERS = "tests/engine/reindex"
-CHECKS = "tests/engine/checks tests/engine/verify/test_partition.py"
-MAKERS = "tests/engine/predict/test_recovery.py tests/engine/reindex/test_run.py"
-LOOKUPS = (
-    "tests/engine/find tests/broker/test_lookup.py tests/broker/test_lookup_reading.py"
-    " tests/broker/test_lookup_search.py tests/broker/test_lookup_unclean.py"
-)
-PRODUCERS = (
-    "tests/broker/test_producer_state.py tests/engine/sequences/test_run.py"
-    " tests/engine/checks/test_producers.py tests/engine/checks/test_transaction_index.py"
-    " tests/engine/checks/test_transaction_entries.py"
-    " tests/engine/checks/test_transactions.py"
-)
-# The tests of a module, besides those named as it is: the entry with the longest part of its path.
-TESTS = {
-    "kdump/writing.py": f"{WRITERS} tests/output/test_target.py",
-    "kdump/messages": "tests/messages",
-    "kdump/replay": "tests/replay tests/engine/groups tests/engine/transactions",
-    "kdump/engine/groups": "tests/engine/groups tests/cli/test_groups.py",
-    "kdump/engine/transactions": "tests/engine/transactions tests/cli/test_transactions.py",
-    "kdump/engine/coordinators": "tests/engine/groups tests/engine/transactions",
-    "kdump/output/decoded.py": "tests/output/test_decoded.py",
-    "kdump/engine/reindex": WRITERS,
-    "kdump/engine/checks": CHECKS,
-    "kdump/engine/checks/framing.py": f"{CHECKS} tests/engine/reading/test_reserved_bits.py",
-    "kdump/storage": "tests/storage",
-    "kdump/storage/after_damage.py": f"tests/storage {DAMAGED}",
-    "kdump/storage/believed.py": f"tests/storage {DAMAGED}",
-    "kdump/storage/file_records.py": f"tests/storage {DAMAGED}",
-    "kdump/storage/offsets.py": f"tests/storage {DAMAGED}",
-    "kdump/storage/time_index.py": "tests/storage tests/engine/checks/test_time_index.py",
-    "kdump/broker": f"tests/broker/test_segment.py {MAKERS} {LOOKUPS}",
-    "kdump/broker/index_search.py": f"{LOOKUPS} tests/engine/checks/test_offset_index.py",
-    "kdump/broker/producer_state.py": f"{PRODUCERS} {MAKERS}",
-    "kdump/broker/producer_events.py": f"{PRODUCERS} {MAKERS}",
-    "kdump/broker/control_batch.py": f"{PRODUCERS} {MAKERS}",
-    "kdump/broker/recovered_producers.py": f"tests/broker/test_segment.py {MAKERS}",
-    "kdump/broker/visibility.py": (
-        f"tests/broker/test_visibility_dump.py {LOOKUPS} tests/engine/advice/test_served.py"
-    ),
-}
-MODULES = ("kdump/writing.py", "kdump/engine/reindex/replace.py", "kdump/storage",
-           "kdump/broker", "kdump/engine/checks")  # fmt: skip
-_MARKS = "not oracle and not spark and not broker"
-# Files of a tebibyte that are a hole: on some file systems it takes a minute to look at them.
-_SLOW = "tests/storage/test_sparse.py::test_a_tebibyte_takes_no_time"
-PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", _MARKS,
-          "--deselect", _SLOW)  # fmt: skip
-_NONE_RAN = re.compile(r"^(no tests ran|\d+ deselected) in ", re.MULTILINE)
-TIMEOUT = 120  # seconds; a change that makes a loop endless counts as caught
+IDLE_SECONDS = 90  # processes that have used no processor for so long wait for each other
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+_SPARK = "kdump/spark/"
 
 
-class RemoveStatement(Operator):
-    """Puts `pass` in the place of an assignment, a call or a raise."""
+class Outcome(NamedTuple):
+    """What came of a change."""
 
-    KINDS = frozenset(("expr_stmt", "raise_stmt", "atom_expr", "del_stmt"))
-
-    def mutation_positions(self, node: NodeOrLeaf) -> Iterator[tuple[Any, Any]]:
-        """Yield the place of a whole statement that can go."""
-        inside = node.parent is not None and node.parent.type == "simple_stmt"
-        if inside and node.type in self.KINDS:
-            yield node.start_pos, node.end_pos
-
-    def mutate(self, node: NodeOrLeaf, index: int) -> NodeOrLeaf:
-        """Return what stands there instead."""
-        return Keyword("pass", node.start_pos, prefix=node.get_first_leaf().prefix)
-
-    @classmethod
-    def examples(cls) -> tuple[Example, ...]:
-        """Show one."""
-        return (Example("a = f()", "pass"),)
+    outcome: str  # caught, survived, unreached, spark
+    by: str  # the test that caught it, or how its process ended
+    tests: int
+    cpu_seconds: float
 
 
-class SwapArguments(Operator):
-    """Swaps two arguments of a call that stand side by side and have no names."""
-
-    SYMMETRIC = frozenset(("max", "min"))  # to these the order is all one
-
-    def mutation_positions(self, node: NodeOrLeaf) -> Iterator[tuple[Any, Any]]:
-        """Yield the place of each such pair."""
-        for first, second in self._pairs(node):
-            yield first.start_pos, second.end_pos
-
-    def mutate(self, node: NodeOrLeaf, index: int) -> NodeOrLeaf:
-        """Return the call with the two swapped."""
-        first, second = [*self._pairs(node)][index]
-        one, other = node.children.index(first), node.children.index(second)
-        node.children[one], node.children[other] = second, first
-        return node
-
-    def _pairs(self, node: NodeOrLeaf) -> Iterator[tuple[NodeOrLeaf, NodeOrLeaf]]:
-        called = node.parent and node.parent.get_previous_leaf()
-        if node.type == "arglist" and not (called and called.value in self.SYMMETRIC):
-            given = [child for child in node.children[::2] if child.type != "argument"]
-            yield from pairwise(given)
-
-    @classmethod
-    def examples(cls) -> tuple[Example, ...]:
-        """Show one."""
-        return (Example("f(a, b)", "f(b,a)"),)
+def part_of(path: str) -> str:
+    """Name the part of the package that a module lies in: of `engine` the folder in it."""
+    folders = path.split("/")[:-1]
+    return "/".join(folders[: 3 if folders[1:2] == ["engine"] else 2])
 
 
-OPERATORS: Mapping[str, type[Operator]] = {
-    "RemoveStatement": RemoveStatement,
-    "SwapArguments": SwapArguments,
-}
-
-
-def copied(data: Path) -> Path:
-    """Copy what the tests need."""
-    copy = data / "kdump-mutated"
-    shutil.rmtree(copy, ignore_errors=True)
-    skipped = shutil.ignore_patterns("__pycache__", "_fast.c")
-    for name in ("kdump", "tests", "tools", "sample-data", "man", "docs"):
-        shutil.copytree(PROJECT / name, copy / name, ignore=skipped)
-    for name in ("pyproject.toml", "README.md"):
-        shutil.copy2(PROJECT / name, copy / name)
-    return copy
-
-
-def tests_of(module: Path) -> list[list[str]]:
-    """Name the tests of a module: first those named as it is, then those that TESTS gives it."""
-    name = f"test_{module.stem}.py"
-    same_room = Path("tests", *module.parts[1:-1], name)
-    own = [same_room] if same_room.exists() else sorted(Path("tests").rglob(name))
-    known = [part for part in TESTS if module.is_relative_to(part)]
-    rest = TESTS[max(known, key=len)].split()
-    first = [str(path) for path in own if path.parts[1] != "spark"]
-    return [tests for tests in (first, rest) if tests]
-
-
-def modules_in(wanted: list[str]) -> list[Path]:
-    """List the files of modules and packages."""
-    found = []
-    for name in wanted:
-        path = Path(name)
-        found += sorted(path.rglob("*.py")) if path.is_dir() else [path]
-    return found
-
-
-def unseen_lines(tree: ast.AST) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Yield where no change can be seen: annotations, which nobody evaluates, and `__all__`."""
-    for node in ast.walk(tree):
-        parts = [getattr(node, "annotation", None), getattr(node, "returns", None)]
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-            parts.append(node)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            parts.append(node)
-        for part in parts:
-            if part is not None:
-                end = part.end_lineno, part.end_col_offset
-                yield (part.lineno, part.col_offset), end
-
-
-def one_a_place(items: WorkDB, rng: random.Random) -> list[MutationSpec]:
-    """Choose one change of each place, in any order."""
-    places: dict[tuple[Path, tuple[int, ...]], list[MutationSpec]] = {}
-    unseen: dict[Path, list[tuple[tuple[int, int], tuple[int, int]]]] = {}
-    for item in items.work_items:
-        (change,) = item.mutations
-        path = change.module_path
-        if path not in unseen:
-            unseen[path] = [*unseen_lines(ast.parse(path.read_text("utf-8")))]
-        start = tuple(change.start_pos)
-        if not any(low <= start < high for low, high in unseen[path]):
-            places.setdefault((path, start), []).append(change)
-    chosen = [
-        rng.choice(sorted(changes, key=lambda change: (change.operator_name, change.occurrence)))
-        for _, changes in sorted(places.items())
-    ]
+def drawn(all_modules: dict[str, Module], count: int, seed: int) -> list[Change]:
+    """Draw changes: of each part as many as it has lines of code in proportion."""
+    rng = random.Random(seed)
+    lines: dict[str, list[tuple[str, int]]] = {}
+    weights: Counter[str] = Counter()
+    for path, module in sorted(all_modules.items()):
+        part = part_of(path)
+        weights[part] += len(module.code_lines)
+        lines.setdefault(part, []).extend((path, line) for line in sorted(module.changes))
+    whole = sum(weights.values())
+    shares = {part: count * weight / whole for part, weight in weights.items()}
+    quota = {part: int(share) for part, share in shares.items()}
+    for part in sorted(shares, key=lambda part: quota[part] - shares[part]):
+        if sum(quota.values()) < count:
+            quota[part] += 1
+    chosen = []
+    for part, places in sorted(lines.items()):
+        rng.shuffle(places)
+        chosen += _sound(all_modules, places, quota[part], rng)
     rng.shuffle(chosen)
     return chosen
 
 
-def run(changes: list[MutationSpec]) -> tuple[int, int]:
-    """Try each change; print those that no test sees, and return (caught, tried)."""
-    caught = tried = 0
-    for number, change in enumerate(changes, 1):
-        print(f"{number}/{len(changes)}: {change.module_path}", file=sys.stderr, flush=True)
-        result = attempt(change)
-        if result.worker_outcome != WorkerOutcome.NORMAL:
-            print(f"not tried: {change}\n{result.output}", flush=True)
-            continue
-        tried += 1
-        caught += result.test_outcome == TestOutcome.KILLED
-        if result.test_outcome != TestOutcome.KILLED:
-            print(result.diff, flush=True)
-    return caught, tried
+def _sound(
+    all_modules: dict[str, Module], places: list[tuple[str, int]], count: int, rng: random.Random
+) -> Iterator[Change]:
+    for path, line in places:
+        if count <= 0:
+            return
+        module = all_modules[path]
+        kinds: dict[str, list[Change]] = {}
+        for change in module.changes[line]:
+            kinds.setdefault(change.kind, []).append(change)
+        change = rng.choice(kinds[rng.choice(sorted(kinds))])
+        if module.is_sound(change):
+            count -= 1
+            yield change
 
 
-def attempt(change: MutationSpec) -> WorkResult:
-    """Run the tests of a module that is changed; most changes are caught by the first of them."""
-    for tests in tests_of(change.module_path):
-        result = mutate_and_test([change], shlex.join([*PYTEST, *tests]), TIMEOUT)
-        if result.test_outcome != TestOutcome.SURVIVED and not _NONE_RAN.search(
-            result.output or ""
-        ):
+class Trial:
+    """Tries changes in one copy."""
+
+    def __init__(self, copy: Copy) -> None:
+        self._copy = copy
+
+    def run(self, module: Module, change: Change | None, rounds: list[plan.Round]) -> Outcome:
+        """Run the tests of a change; without one, those tests as they are."""
+        target = self._copy.path / module.path
+        before = target.stat()
+        count, cpu = 0, 0.0
+        try:
+            if change is not None:
+                target.write_bytes(module.changed(change))
+            for one in rounds:
+                count += len(one.limits)
+                by, took = self._round(one)
+                cpu += took
+                if by:
+                    return Outcome("caught", by, count, cpu)
+        finally:
+            target.write_bytes(module.source)
+            os.utime(target, ns=(before.st_atime_ns, before.st_mtime_ns))
+            self._copy.clear()
+        return Outcome("survived", "", count, cpu)
+
+    def _round(self, one: plan.Round) -> tuple[str, float]:
+        chosen, log = self._copy.data / "tests.json", self._copy.data / "log"
+        chosen.write_text(json.dumps({"limits": one.limits, "known": one.known}))
+        environment = self._copy.environment(
+            one.pure, MUTATE_TESTS=str(chosen), PYTHONDONTWRITEBYTECODE="1"
+        )
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                self._copy.pytest("-x", *one.files), cwd=self._copy.path, env=environment,
+                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )  # fmt: skip
+            took = _waited(process)
+        if took is None:
+            return "it waits for ever", 0.0
+        if process.returncode in (0, 5):
+            return "", took
+        text = log.read_text("utf-8", "replace")
+        if process.returncode == 1:
+            return " ".join(_FAILED.findall(text)[:1]) or "a test fails", took
+        if process.returncode == 2 or process.returncode < 0:
+            return f"status {process.returncode}", took
+        raise RuntimeError(f"pytest ended with {process.returncode}:\n{text[-3000:]}")
+
+
+def _waited(process: subprocess.Popen[bytes]) -> float | None:
+    """Wait for a process: what it used of the processor; None if for long it used nothing."""
+    took = None
+    used, since, next_look = -1, time.monotonic(), time.monotonic() + 1
+    while time.monotonic() - since < IDLE_SECONDS:
+        ended, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if ended:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            took = usage.ru_utime + usage.ru_stime
             break
-    return result
+        time.sleep(0.05)
+        if time.monotonic() > next_look:
+            next_look += 1
+            now = _session_ticks(process.pid)
+            if now != used:
+                used, since = now, time.monotonic()
+    reach.end_session(process)
+    return took
+
+
+def _session_ticks(session: int) -> int:
+    """Sum up what the processes of a session have used of the processor."""
+    ticks = 0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[3]) == session:
+                ticks += sum(map(int, fields[11:15]))
+    return ticks
+
+
+class Campaign:
+    """Changes, and what came of those that were tried."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self._given = given
+        data: Path = given.data.resolve()
+        data.mkdir(parents=True, exist_ok=True)
+        self._copies = [Copy(PROJECT, data / f"copy-{job}") for job in range(given.jobs)]
+        self.modules = modules(PROJECT)
+        self.reach = Reach(data / "reach.sqlite")
+        for pure in (False, True):
+            self.reach.measure(self._copies, pure)
+        for name in self.reach.failed():
+            print(f"fails while it is measured, and is not asked: {name}", flush=True)
+        wanted = {
+            path: module
+            for path, module in self.modules.items()
+            if not given.modules or any(Path(path).is_relative_to(one) for one in given.modules)
+        }
+        self.changes = drawn(wanted, given.count, given.seed)
+        digest = reach.digest_of(PROJECT / path for path in self.modules)
+        only = "".join(f"-{Path(one).stem}" for one in given.modules)
+        self._file = data / f"tried-{given.seed}-{given.count}{only}-{digest[:12]}.jsonl"
+        self._uses = Uses(self.modules)
+        self.tried: dict[str, Outcome] = {}
+        if self._file.exists():
+            for line in self._file.read_text("utf-8").splitlines():
+                key, *rest = json.loads(line)
+                self.tried[key] = Outcome(*rest)
+
+    def run(self) -> None:
+        """Try what was not tried."""
+        free = [Trial(copy) for copy in self._copies]
+        waiting = [
+            change
+            for change in self.changes
+            if change.key not in self.tried
+            or (self._given.again and self.tried[change.key].outcome in ("survived", "unreached"))
+        ]
+        print(f"{len(waiting)} of {len(self.changes)} changes to try", file=sys.stderr, flush=True)
+
+        def attempt(change: Change) -> None:
+            trial = free.pop()
+            try:
+                outcome = self._attempt(trial, change)
+            finally:
+                free.append(trial)
+            self.tried[change.key] = outcome
+            with self._file.open("a", encoding="utf-8") as out:
+                out.write(json.dumps([change.key, *outcome]) + "\n")
+            if outcome.outcome in ("survived", "unreached"):
+                self._show(change, outcome)
+            print(
+                f"{len(self.tried)}/{len(self.changes)} {change.path}:{change.line} "
+                f"{outcome.outcome} {outcome.by} {outcome.cpu_seconds:.1f} s",
+                file=sys.stderr, flush=True,
+            )  # fmt: skip
+
+        with ThreadPoolExecutor(len(free)) as pool:
+            try:
+                for _ in pool.map(attempt, waiting):
+                    pass
+            except KeyboardInterrupt:
+                pool.shutdown(cancel_futures=True)
+
+    def _show(self, change: Change, outcome: Outcome) -> None:
+        why = "" if outcome.outcome == "survived" else " (no test reaches it)"
+        print(f"{self.modules[change.path].diff(change)}  [{change.kind}]{why}", flush=True)
+
+    def _attempt(self, trial: Trial, change: Change) -> Outcome:
+        pure = change.path.startswith("kdump/kernels/_pure/")
+        found = reach.reaching(self.reach, self.modules, self._uses, change, pure)
+        if not found:
+            kind = "spark" if change.path.startswith(_SPARK) else "unreached"
+            return Outcome(kind, "", 0, 0.0)
+        rounds = plan.rounds(self.reach, change.path, found, pure, self._given.cpu)
+        module = self.modules[change.path]
+        outcome = trial.run(module, change, rounds)
+        if outcome.by and self._given.control and random.random() < self._given.control:
+            alone = trial.run(module, None, rounds)
+            if alone.by:
+                print(f"fails without any change: {alone.by}", flush=True)
+        return outcome
+
+    def report(self) -> None:
+        """Print the figures: of each part, and of all."""
+        asked: Counter[str] = Counter()
+        caught: Counter[str] = Counter()
+        spark = 0
+        for change in self.changes:
+            outcome = self.tried.get(change.key)
+            if outcome is not None and outcome.outcome == "spark":
+                spark += 1
+            elif outcome is not None:
+                asked[part_of(change.path)] += 1
+                caught[part_of(change.path)] += outcome.outcome == "caught"
+        for part in sorted(asked):
+            print(
+                f"{part:28} {caught[part]:4} of {asked[part]:4}  {caught[part] / asked[part]:5.0%}"
+            )
+        tried, seen = asked.total(), caught.total()
+        print(
+            f"seed {self._given.seed}: {seen} of {tried} changes caught "
+            f"({seen / max(tried, 1):.1%}); {spark} more need Spark, "
+            f"{len(self.changes) - tried - spark} were not tried; "
+            f"{sum(one.cpu_seconds for one in self.tried.values()):.0f} s of processor"
+        )
+
+    def show_survivors(self) -> None:
+        """Print what no test noticed so far."""
+        for change in self.changes:
+            outcome = self.tried.get(change.key)
+            if outcome is not None and outcome.outcome in ("survived", "unreached"):
+                self._show(change, outcome)
 
 
 def main() -> None:
     """Read the options and go."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="where the copy is made")
-    parser.add_argument("--sample", type=int, help="how many changes to try (all)")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("modules", nargs="*", default=MODULES, help="files or packages")
-    options = parser.parse_args()
-
-    data = options.data.resolve()
-    copy = copied(data)
-    os.chdir(copy)
-    os.environ["PYTHONPATH"] = str(copy)  # before the checkout that is installed
-    os.environ.pop("KDUMP_SHARED", None)
-    os.environ["KDUMP_FUZZ_COUNT"] = "20"
-    cosmic_ray.plugins.OPERATOR_PROVIDERS["kdump"] = OPERATORS
-    modules = modules_in(list(options.modules))
-    every = sorted({test for module in modules for tests in tests_of(module) for test in tests})
-    sound = subprocess.run([*PYTEST, *every], check=False, stdout=subprocess.PIPE, text=True)
-    if sound.returncode:
-        sys.exit(f"{sound.stdout}\nthe tests fail without any change")
-    with use_db(str(data / "changes.sqlite")) as items:
-        init(modules, items, {})
-        changes = one_a_place(items, random.Random(options.seed))
-    caught, tried = run(changes[: options.sample])
-    print(f"{caught} of {tried} changes caught ({caught / max(tried, 1):.0%}), of {len(changes)}")
+    add: Any = parser.add_argument
+    add("--data", type=Path, required=True, help="where copies and results are kept")
+    add("--count", type=int, default=400, help="how many changes to try")
+    add("--seed", type=int, default=1)
+    add("--jobs", type=int, default=2)
+    add("--cpu", type=float, default=60, help="processor seconds of the tests of one change")
+    add("--again", action="store_true", help="try once more what no test noticed")
+    add(
+        "--control", type=float, default=0.02, help="share of changes whose tests run unchanged too"
+    )
+    add("--list", action="store_true", help="only print what was found so far")
+    add("modules", nargs="*", help="files or packages")
+    given = parser.parse_args()
+    began = time.monotonic()
+    campaign = Campaign(given)
+    if given.list:
+        campaign.show_survivors()
+    else:
+        campaign.run()
+    campaign.report()
+    print(f"{time.monotonic() - began:.0f} s, {given.jobs} processes")
 
 
 if __name__ == "__main__":
