@@ -3,18 +3,16 @@
 KDUMP_FUZZ=long asks about more directories, from KDUMP_FUZZ_SEED on.
 """
 
-import os
 import random
 from pathlib import Path
 
 import pytest
 import transactional
 from cleaned import Json, Question, ours, theirs
+from long_runs import LONG, SEED
 from oracle import oracle
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
-SEEDS = range(_FIRST, _FIRST + (600 if _LONG else 24))
+SEEDS = range(SEED, SEED + (600 if LONG else 24))
 QUESTIONS = 4  # about each directory
 DAY_MS = 86_400_000
 CODECS = ("none", "none", "none", "gzip", "snappy", "lz4", "zstd")

@@ -7,7 +7,6 @@ takes 1,500 directories; KDUMP_FUZZ_COUNT any number, KDUMP_FUZZ_SEED others.
 """
 
 import json
-import os
 import random
 import re
 import struct
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 import recoveries
 from click.testing import CliRunner
+from long_runs import SEED, how_many
 from oracle import Oracle, oracle
 from recoveries import Damage, batches
 
@@ -25,9 +25,7 @@ from kdump.storage.offsets import MESSAGES_A_BYTE
 
 pytestmark = pytest.mark.oracle
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "1500" if _LONG else "40"))
-_FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+_COUNT = how_many(40, 1500)
 _PROFILES = ("tiny", "leader-v0", "leader-v1", "leader-v2", "mixed-all", "txn", "compacted")
 _PROFILES += ("restarts", "huge-offsets", "logappend")
 _ABSURD = 10**13  # beyond any offset of these logs, and above their times in ms
@@ -153,11 +151,11 @@ def wrong(directory: Path, end: int, textfile: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("first", range(_FIRST, _FIRST + _COUNT, 20))
+@pytest.mark.parametrize("first", range(SEED, SEED + _COUNT, 20))
 def test_counts_and_advice(first: int, tmp_path: Path) -> None:
     judge = oracle()
     failures = []
-    for seed in range(first, min(first + 20, _FIRST + _COUNT)):
+    for seed in range(first, min(first + 20, SEED + _COUNT)):
         root = tmp_path / str(seed)
         directory, done, end = made(judge, seed, root)
         failures += [

@@ -23,12 +23,12 @@ from typing import Any
 import pytest
 from broker_box import Broker, Json, program
 from kafka_tools import tools_on_path
+from long_runs import LONG
 
 pytest.importorskip("confluent_kafka", reason="no confluent-kafka: pip install 'kdump[produce]'")
 pytestmark = pytest.mark.broker
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-INCIDENTS = int(os.environ.get("KDUMP_INCIDENTS", "10" if _LONG else "1"))
+INCIDENTS = int(os.environ.get("KDUMP_INCIDENTS", "10" if LONG else "1"))
 PARTITIONS = 3
 GROUPS = ("billing", "a group, with 'quotes'", "audit")
 DAY_MS = 86_400_000
@@ -244,7 +244,7 @@ def test_a_deleted_topic_comes_back(site: Site, seed: int) -> None:
         incident.assert_settings()
     assert took < 60
     print(f"{site.version}: {took:.1f} s{', killed' if is_killed else ''}")
-    if _LONG and seed == INCIDENTS - 1:  # the broker has deleted its names for the files by then
+    if LONG and seed == INCIDENTS - 1:  # the broker has deleted its names for the files by then
         while incident.renamed():
             assert time.monotonic() < began + 120
             time.sleep(0.5)

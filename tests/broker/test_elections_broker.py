@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from long_runs import LONG, SEED
 from three_nodes import NODES, ThreeNodes, cut_back
 
 from kdump.engine.compare.elect import elect
@@ -24,13 +25,11 @@ from kdump.findings.rows import Row
 from kdump.kernels import crc32c
 from kdump.storage.targets import Selection
 
-LONG = os.environ.get("KDUMP_FUZZ") == "long"
 pytestmark = [
     pytest.mark.broker,
     pytest.mark.fuzz,
     pytest.mark.skipif(not LONG, reason="long profile: three nodes for minutes"),
 ]
-SEED = int(os.environ.get("KDUMP_SEED", "1"))
 VERSION = os.environ.get("KDUMP_BROKER", "4.4.0")
 CASES = int(os.environ.get("KDUMP_CASES", "200"))
 ELECTIONS = int(os.environ.get("KDUMP_ELECTIONS", "60"))

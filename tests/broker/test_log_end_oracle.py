@@ -1,10 +1,10 @@
 """An absurd last base offset: what 4.1.1 makes of it, and that the remedies told are remedies."""
 
-import os
 import struct
 from pathlib import Path
 
 import pytest
+from long_runs import LONG
 from oracle import oracle
 from recoveries import BROKER, INTERVAL, NOW, TOPIC_ID, batches
 from segments import checked, target_of
@@ -14,7 +14,6 @@ from kdump.engine.predict.recovery import predict_partition
 
 pytestmark = pytest.mark.oracle
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
 PROFILES = ("leader-v1", "txn", "restarts", "leader-v0", "leader-v2", "mixed-v2", "mixed-v1")
 ABSURD = 6_577_225_780_797_898_836
 
@@ -27,7 +26,7 @@ def started(directory: Path, *, clean: bool) -> int | None:
 
 
 @pytest.mark.parametrize("wild", [ABSURD, -ABSURD])
-@pytest.mark.parametrize("profile", PROFILES if _LONG else PROFILES[:3])
+@pytest.mark.parametrize("profile", PROFILES if LONG else PROFILES[:3])
 def test_forecast_and_remedies(tmp_path: Path, profile: str, wild: int) -> None:
     directory = tmp_path / "t-0"
     options = {"segmentBytes": 100_000, "batches": 60, "indexIntervalBytes": INTERVAL}

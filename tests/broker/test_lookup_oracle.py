@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from long_runs import SEED, how_many
 from oracle import PROFILES, Oracle, oracle
 
 from kdump.broker.list_offsets import TimeAnswer, list_offsets
@@ -23,9 +24,7 @@ from kdump.storage.targets import Selection, Target, resolve
 
 pytestmark = pytest.mark.oracle
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "20000" if _LONG else "2500"))
-_FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+_COUNT = how_many(2500, 20_000)
 
 STATES = ("sound", "damaged", "missing", "both", "crashed", "unclean")
 LOOKUPS = 80  # of each directory; half of them in each mode
@@ -362,7 +361,7 @@ def differences(asked: Oracle, parent: Path, number: int) -> tuple[int, list[str
     return equal + refused, found
 
 
-@pytest.mark.parametrize("number", range(_FIRST, _FIRST + DIRECTORIES))
+@pytest.mark.parametrize("number", range(SEED, SEED + DIRECTORIES))
 def test_lookups_equal_the_broker(tmp_path: Path, number: int) -> None:
     equal, found = differences(oracle(), tmp_path, number)
     assert found == []

@@ -5,7 +5,6 @@ the recovery point, the log start and the clean mark that we read from the data 
 KDUMP_FUZZ=long takes 20,000 lookups; KDUMP_FUZZ_COUNT any number, KDUMP_FUZZ_SEED others.
 """
 
-import os
 import random
 from contextlib import closing, suppress
 from functools import cache
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from long_runs import SEED, how_many
 from oracle import oracle
 from recoveries import BROKER, INTERVAL, Case
 
@@ -25,9 +25,7 @@ from kdump.storage.targets import Selection, Target, resolve
 
 pytestmark = pytest.mark.oracle
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "20000" if _LONG else "1000"))
-_FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+_COUNT = how_many(1000, 20_000)
 LOOKUPS = 20  # of each directory
 A_TEST = 10  # directories
 SETTINGS = Settings(index_interval_bytes=INTERVAL)
@@ -154,7 +152,7 @@ def differences(case: Case) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("first", range(_FIRST, _FIRST + -(-_COUNT // LOOKUPS), A_TEST))
+@pytest.mark.parametrize("first", range(SEED, SEED + -(-_COUNT // LOOKUPS), A_TEST))
 def test_lookups_in_what_a_start_mends(first: int, tmp_path: Path) -> None:
     failures: list[str] = []
     for seed in range(first, first + A_TEST):

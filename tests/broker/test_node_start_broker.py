@@ -15,6 +15,7 @@ import odd_nodes
 import pytest
 from broken_nodes import TABLE, Broken
 from broker_box import program
+from long_runs import LONG, SEED
 from node_starts import Node, said_equal, start, unpacked
 
 from kdump.broker.node_directories import User
@@ -24,13 +25,11 @@ from kdump.engine.predict.node import node_start
 
 pytestmark = pytest.mark.broker
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
 _ALL = [(broken, version) for broken in (*TABLE, *odd_nodes.TABLE) for version in broken.versions]
-_RNG = random.Random(_SEED)
-_DRAWN = _ALL if _LONG else _RNG.sample([one for one in _ALL if one[1].startswith("4.")], 3)
-_VERSIONS = ("4.4.0", "4.1.1", "2.8.2", "0.10.2.2") if _LONG else ("4.4.0",)
-_STARTS = 50 if _LONG else 2
+_RNG = random.Random(SEED)
+_DRAWN = _ALL if LONG else _RNG.sample([one for one in _ALL if one[1].startswith("4.")], 3)
+_VERSIONS = ("4.4.0", "4.1.1", "2.8.2", "0.10.2.2") if LONG else ("4.4.0",)
+_STARTS = 50 if LONG else 2
 #: ZooKeeper's own cluster id decides, which lies nowhere here.
 _IN_ZOOKEEPER = {("meta other cluster", "2.8.2"), ("meta cluster empty", "2.8.2")}
 
@@ -68,7 +67,7 @@ def test_foretold_as_the_broker_does(broken: Broken, version: str, tmp_path: Pat
 
 @pytest.mark.parametrize("version", _VERSIONS)
 def test_no_refusal_is_foretold_of_a_sound_node(version: str, tmp_path: Path) -> None:
-    rng = random.Random(f"{_SEED} {version}")
+    rng = random.Random(f"{SEED} {version}")
     node: Node | None = None
     for number in range(_STARTS):
         if node is None or rng.random() < 0.2:  # a node of its own, or one to upgrade

@@ -5,12 +5,12 @@ from KDUMP_FUZZ_SEED on.
 """
 
 import hashlib
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from dumped import Json, dumped, first_difference
+from long_runs import SEED, how_many
 from oracle import PROFILES, Oracle, oracle
 
 from kdump.broker.visibility import View
@@ -18,10 +18,8 @@ from kdump.storage.targets import Selection, Target, resolve
 
 pytestmark = pytest.mark.oracle
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "300000" if _LONG else "5000"))
-_FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
-SEEDS = range(_FIRST, _FIRST + max(1, _COUNT // 5000))
+_COUNT = how_many(5000, 300_000)
+SEEDS = range(SEED, SEED + max(1, _COUNT // 5000))
 
 
 IN_FULL = 256  # bytes; the oracle gives longer keys and values by hash and size

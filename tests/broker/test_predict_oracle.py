@@ -5,12 +5,12 @@ KDUMP_FUZZ=long takes 500 starts; KDUMP_FUZZ_COUNT any number, KDUMP_FUZZ_SEED o
 """
 
 import hashlib
-import os
 from pathlib import Path
 from typing import Any
 
 import builders
 import pytest
+from long_runs import SEED, how_many
 from oracle import old_oracle, oracle
 from recoveries import INTERVAL, Case
 
@@ -22,9 +22,7 @@ from kdump.storage.names import Kind
 
 pytestmark = pytest.mark.oracle
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "500" if _LONG else "25"))
-_FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+_COUNT = how_many(25, 500)
 
 # Seeds on which we once differed, with what we had wrong.
 ONCE_WRONG = {
@@ -84,11 +82,11 @@ def row_differences(case: Case, row: dict[str, Any], after: dict[int, int]) -> s
     return None
 
 
-@pytest.mark.parametrize("first", range(_FIRST, _FIRST + _COUNT, 25))
+@pytest.mark.parametrize("first", range(SEED, SEED + _COUNT, 25))
 def test_random_starts(first: int, tmp_path: Path) -> None:
     judge = oracle()
     failures = []
-    for seed in range(first, min(first + 25, _FIRST + _COUNT)):
+    for seed in range(first, min(first + 25, SEED + _COUNT)):
         case = Case(judge, seed, tmp_path / str(seed))
         if (found := differences(case)) is not None and seed not in KNOWN:
             failures.append(found)
@@ -132,7 +130,7 @@ def test_marker_that_a_start_replays(record: bytes, starts: bool, tmp_path: Path
 
 
 @pytest.mark.parametrize("version", ["2.8", "1.0"])
-@pytest.mark.parametrize("first", range(_FIRST, _FIRST + (100 if _COUNT > 100 else 10), 10))
+@pytest.mark.parametrize("first", range(SEED, SEED + (100 if _COUNT > 100 else 10), 10))
 def test_segments_recovered_by_older_brokers(version: str, first: int, tmp_path: Path) -> None:
     """Segment by segment: the bytes cut, and the index that is built."""
     judge, old = oracle(), old_oracle(version)

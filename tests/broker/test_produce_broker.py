@@ -22,20 +22,19 @@ from typing import Any
 
 import pytest
 from broker_box import Broker, Json
+from long_runs import LONG, SEED
 
 pytest.importorskip("confluent_kafka", reason="no confluent-kafka: pip install 'kdump[produce]'")
 pytestmark = pytest.mark.broker
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
-KILLS = int(os.environ.get("KDUMP_PRODUCE_KILLS", "200" if _LONG else "1"))
+KILLS = int(os.environ.get("KDUMP_PRODUCE_KILLS", "200" if LONG else "1"))
 APPLY_KILLS = KILLS // 5
-VERSIONS = ("4.4.0", "4.1.1", "2.8.2") if _LONG else ("4.4.0",)
+VERSIONS = ("4.4.0", "4.1.1", "2.8.2") if LONG else ("4.4.0",)
 SOURCE = "orders"
 _START_SECONDS = 3.0  # of a broker, on a machine that has little else to do
 FOREVER = {"retention.ms": "-1"}
 GROUPS = {"billing": 4321}
-if _LONG:  # as many as take a while to commit for
+if LONG:  # as many as take a while to commit for
     GROUPS |= {f"group {number}, of many": 37 * number for number in range(400)}
 
 
@@ -60,7 +59,7 @@ class Cluster:
         return answers
 
     def filled(self) -> None:
-        rng = random.Random(_SEED)
+        rng = random.Random(SEED)
         self.ask({"op": "create_topic", "topic": SOURCE, "segmentBytes": 400_000,
                   "configs": FOREVER})  # fmt: skip
         operations: list[Json] = []
@@ -201,7 +200,7 @@ def test_a_foreign_producer_is_noticed(cluster: Cluster) -> None:
     assert done(command).returncode == 5
 
 
-@pytest.mark.skipif(not _LONG, reason="its own productions, several times: KDUMP_FUZZ=long")
+@pytest.mark.skipif(not LONG, reason="its own productions, several times: KDUMP_FUZZ=long")
 def test_offsets_of_groups_are_committed_once(cluster: Cluster) -> None:
     """Kdump is killed while it commits, and a member is at work in one of the groups."""
     from confluent_kafka import Consumer
@@ -213,7 +212,7 @@ def test_offsets_of_groups_are_committed_once(cluster: Cluster) -> None:
     began = time.monotonic()
     done([*command, "--dry-run"])
     took = time.monotonic() - began
-    rng, killed, amid = random.Random(_SEED), 0, 0
+    rng, killed, amid = random.Random(SEED), 0, 0
     while killed < APPLY_KILLS:
         state, aims = cluster.folder / "gone.state", rng.random() < 0.6
         known, until = state.read_bytes(), time.monotonic() + took * rng.uniform(0.7, 2.2)
@@ -270,7 +269,7 @@ def test_offsets_of_groups_are_committed_once(cluster: Cluster) -> None:
     print(f"{cluster.broker.version}: {told}")
 
 
-@pytest.mark.skipif(not _LONG, reason="a broker of its own: KDUMP_FUZZ=long")
+@pytest.mark.skipif(not LONG, reason="a broker of its own: KDUMP_FUZZ=long")
 def test_through_tls_and_a_login(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
     try:
@@ -344,7 +343,7 @@ def content_of(state: Path) -> bytes | None:
 
 @pytest.mark.fuzz
 def test_kills_of_kdump_lose_and_repeat_nothing(cluster: Cluster) -> None:
-    rng = random.Random(_SEED)
+    rng = random.Random(SEED)
     killed = rounds = 0
     while killed < KILLS:
         name = f"ours{rounds}"
@@ -377,12 +376,12 @@ def test_kills_of_kdump_lose_and_repeat_nothing(cluster: Cluster) -> None:
 
 @pytest.mark.fuzz
 def test_kills_of_the_broker_lose_and_repeat_nothing(cluster: Cluster) -> None:
-    rng = random.Random(_SEED)
+    rng = random.Random(SEED)
     killed = rounds = resumed = 0
     slowness = 1.0  # where starts take long, so does all that is to be killed in the midst of
     while killed < KILLS:
         name = f"theirs{rounds}"
-        command = [*cluster.target(name), "--rate", "250KiB" if _LONG else "1MiB"]
+        command = [*cluster.target(name), "--rate", "250KiB" if LONG else "1MiB"]
         while True:
             # It may have had to take another port.
             command[command.index("--produce") + 1] = cluster.address

@@ -4,13 +4,13 @@ KDUMP_FUZZ=long takes more seeds of the oracle's histories, from KDUMP_FUZZ_SEED
 """
 
 import base64
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import transactional
+from long_runs import LONG, SEED
 from oracle import oracle
 
 from kdump.broker.producer_events import Ended
@@ -21,11 +21,9 @@ from kdump.storage.local_log import LocalLog
 from kdump.storage.producer_snapshot import ProducerSnapshot, ProducerState
 from kdump.storage.source import Source
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
-SEEDS = range(_FIRST, _FIRST + (40 if _LONG else 2))
+SEEDS = range(SEED, SEED + (40 if LONG else 2))
 #: In the first two a producer is known by an empty control batch alone.
-HISTORIES = (4731, 4734, *range(_FIRST, _FIRST + (1000 if _LONG else 10)))
+HISTORIES = (4731, 4734, *range(SEED, SEED + (1000 if LONG else 10)))
 
 
 def recovered(directory: Path) -> dict[str, bytes]:
@@ -85,7 +83,7 @@ def test_replay_equals_recovery(tmp_path: Path, profile: str, seed: int) -> None
 @pytest.mark.oracle
 def test_replay_equals_recovery_of_ten_transactional_logs(tmp_path: Path) -> None:
     entries = producers = 0
-    for seed in range(_FIRST, _FIRST + 10):
+    for seed in range(SEED, SEED + 10):
         directory = tmp_path / f"txn{seed}-0"
         asked = oracle().make("txn", seed, directory, segmentBytes=60_000)
         found = check(asked)

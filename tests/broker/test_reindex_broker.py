@@ -4,7 +4,6 @@ Indexes are deleted and corrupted under a stopped broker and rebuilt; at its sta
 rebuild, serve every record and answer ListOffsets as before. Needs `broker/` of KDUMP_SHARED.
 """
 
-import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,14 +12,14 @@ from typing import Any
 import broker_box
 import pytest
 from broker_box import Json
+from long_runs import LONG
 from reindexing import items_of, rows_of
 
 from kdump.errors import Refused
 
 pytestmark = pytest.mark.broker
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-VERSIONS = ("4.1.1", "2.8.2", "0.10.2.2") if _LONG else ("4.1.1",)
+VERSIONS = ("4.1.1", "2.8.2", "0.10.2.2") if LONG else ("4.1.1",)
 START_MS = 1_700_000_000_000
 INTERVAL = 512
 

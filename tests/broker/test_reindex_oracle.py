@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from corpus import corpus, expected, shared
+from long_runs import LONG, SEED, how_many
 from oracle import PROFILES, Oracle, old_oracle, oracle
 from reindexing import answered, differences, items_of, rebuilt, rows_of
 
@@ -24,10 +25,8 @@ from kdump.storage.names import Kind
 
 pytestmark = pytest.mark.oracle
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "500" if _LONG else "24"))
-_FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
-_DAMAGED = 2 * _COUNT if _LONG else _COUNT
+_COUNT = how_many(24, 500)
+_DAMAGED = 2 * _COUNT if LONG else _COUNT
 
 MODERN = ("clean", "recovered", "killed", "live")
 OLD = ("v0-0822", "v0-0901", "v1-01022", "mixed-282")
@@ -107,7 +106,7 @@ def settings_of_modern(name: str) -> tuple[int, int]:
     return 4096, 10_485_760
 
 
-@pytest.mark.parametrize("state", MODERN if _LONG else MODERN[:1])
+@pytest.mark.parametrize("state", MODERN if LONG else MODERN[:1])
 def test_directories_of_4_1(state: str, tmp_path: Path) -> None:
     asked = oracle()
     compared = 0
@@ -140,7 +139,7 @@ def test_directories_of_4_1(state: str, tmp_path: Path) -> None:
         ("newest/data/clean", "newest/moments.jsonl", 15),
         ("newest/data/killed", "newest/moments.jsonl", 15),
         ("retention/before", "retention/topics.json", 60),
-    ][:: 1 if _LONG else 2],
+    ][:: 1 if LONG else 2],
 )
 def test_settings_of_topics_need_not_be_given(
     name: str, answers: str, least: int, tmp_path: Path
@@ -171,19 +170,19 @@ def intervals_told(name: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("name", OLD if _LONG else OLD[2:])
+@pytest.mark.parametrize("name", OLD if LONG else OLD[2:])
 def test_directories_of_old_brokers(name: str, tmp_path: Path) -> None:
     asked = oracle()
     directories = partitions(corpus(f"old/{name}.clean"))
     directories = [path for path in directories if path.name not in OF_ANY_MAGIC]
     for number, directory in enumerate(directories):
         out = tmp_path / str(number)
-        if _LONG or number % 3 == 0:
+        if LONG or number % 3 == 0:
             ours = rebuilt(directory, out / "4.1", index_interval_bytes=OLD_INTERVAL)
             theirs = of_oracle(asked, directory, OLD_INTERVAL)
             assert theirs is not None
             assert not differences(ours, theirs), directory.name
-        if _LONG or number % 3:
+        if LONG or number % 3:
             assert compare_with_old(directory, out, OLD_INTERVAL) == 2, directory.name
     assert directories
 
@@ -219,7 +218,7 @@ def made(asked: Oracle, parent: Path, number: int) -> tuple[Path, int, str]:
     return directory, interval, f"directory {number} ({profile}, interval {interval})"
 
 
-@pytest.mark.parametrize("number", range(_FIRST, _FIRST + _COUNT))
+@pytest.mark.parametrize("number", range(SEED, SEED + _COUNT))
 def test_made_directories(number: int, tmp_path: Path) -> None:
     asked = oracle()
     directory, interval, words = made(asked, tmp_path, number)
@@ -227,7 +226,7 @@ def test_made_directories(number: int, tmp_path: Path) -> None:
     assert theirs is not None, words
     ours = rebuilt(directory, tmp_path / "4.1", index_interval_bytes=interval)
     assert not differences(ours, theirs), words
-    if _LONG or number % 4 == 0:
+    if LONG or number % 4 == 0:
         assert compare_with_old(directory, tmp_path, interval) >= 1, words
     written = {"write": True, "every": True, "index_interval_bytes": interval}
     first = {row["action"] for row in rows_of(directory, **written)}
@@ -238,7 +237,7 @@ def test_made_directories(number: int, tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == there, words
 
 
-@pytest.mark.parametrize("number", range(_FIRST, _FIRST + len(PROFILES)))
+@pytest.mark.parametrize("number", range(SEED, SEED + len(PROFILES)))
 def test_leader_epochs(number: int, tmp_path: Path) -> None:
     asked = oracle()
     directory, interval, words = made(asked, tmp_path, number)
@@ -275,7 +274,7 @@ def damage_log(log: Path, rng: random.Random) -> str:
     return f"{kind} at {at} of {log.name}"
 
 
-@pytest.mark.parametrize("number", range(_FIRST, _FIRST + _DAMAGED))
+@pytest.mark.parametrize("number", range(SEED, SEED + _DAMAGED))
 def test_damaged_directories_up_to_the_cut(number: int, tmp_path: Path) -> None:
     """The indexes up to the damage are those of the segment that recovery cut.
 

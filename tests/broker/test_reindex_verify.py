@@ -3,12 +3,12 @@
 And the other way round: an index that `verify` finds wrong is not called sound by `reindex`.
 """
 
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 from corpus import corpus, names
+from long_runs import LONG
 from reindexing import items_of
 
 from kdump.broker.settings import Settings
@@ -18,12 +18,11 @@ from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import Row
 from kdump.storage.targets import Selection, Target, resolve
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
 _ALL = [
     *(f"modern/recovery/{state}/before" for state in ("killed", "clean", "killed-norp")),
     *(name for name in names("old") if "/v07-" not in name and name.endswith(".before")),
 ]
-SETS = _ALL if _LONG else _ALL[:1]
+SETS = _ALL if LONG else _ALL[:1]
 SUFFIXES = (".index", ".timeindex", ".txnindex")
 
 

@@ -1,12 +1,12 @@
 """Retention passes against the broker's own, on made directories, with the clock moved."""
 
-import os
 import random
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from long_runs import LONG
 from oracle import Oracle, oracle
 from segments import target_of
 
@@ -15,7 +15,6 @@ from kdump.broker.segment_facts import log_facts
 from kdump.broker.settings import TOPIC, Settings
 from kdump.broker.versions import NEWEST
 
-LONG = os.environ.get("KDUMP_FUZZ") == "long"
 DIRECTORIES, QUESTIONS = (300, 17) if LONG else (15, 10)
 T0 = 1_700_000_000_000
 HOUR = 3_600_000

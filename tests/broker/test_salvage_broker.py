@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from broker_box import Broker, Json
+from long_runs import LONG, SEED
 
 from kdump.broker.versions import read_broker_version
 from kdump.engine.salvage.options import SalvageOptions
@@ -24,11 +25,9 @@ from kdump.findings.rows import Row
 
 pytestmark = pytest.mark.broker
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
-VERSIONS = ("4.4.0", "4.1.1", "2.8.2", "0.10.2.2") if _LONG else ("4.4.0",)
+VERSIONS = ("4.4.0", "4.1.1", "2.8.2", "0.10.2.2") if LONG else ("4.4.0",)
 COPIES = 3
-TOPICS = [f"orders{number}" for number in range(10 if _LONG else 1)]
+TOPICS = [f"orders{number}" for number in range(10 if LONG else 1)]
 #: What `message.format.version` may say, beside that of the broker itself: magic 0, 1 and 2.
 FORMATS = {"0.10.2.2": ("0.9.0", None), "2.8.2": ("0.9.0", "0.10.0", None)}
 
@@ -102,7 +101,7 @@ def break_log(at: Path, rng: random.Random) -> None:
 
 
 def test_a_broker_serves_what_was_salvaged(broker: Broker, tmp_path: Path) -> None:
-    rng = random.Random(f"{broker.version} {_SEED}")
+    rng = random.Random(f"{broker.version} {SEED}")
     broker.start()
     for topic in TOPICS:
         filled(broker, topic, rng)

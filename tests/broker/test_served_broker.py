@@ -7,7 +7,6 @@ disk, too, where that is another: none must be handed it. KDUMP_FUZZ_SEED draws 
 `broker/` of KDUMP_SHARED.
 """
 
-import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import broker_box
 import pytest
 from broker_box import Json
+from long_runs import LONG, SEED
 
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
@@ -22,10 +22,8 @@ from kdump.findings.finding import Finding
 
 pytestmark = pytest.mark.broker
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_SEED = os.environ.get("KDUMP_FUZZ_SEED", "1")
-VERSIONS = ("4.4.0", "4.1.1", "2.8.2", "0.10.2.2") if _LONG else ("4.1.1",)
-TOPICS = 12 if _LONG else 3
+VERSIONS = ("4.4.0", "4.1.1", "2.8.2", "0.10.2.2") if LONG else ("4.1.1",)
+TOPICS = 12 if LONG else 3
 DAMAGED_BYTES = 4096
 
 
@@ -115,7 +113,7 @@ def tried(broker: Broker, told: dict[str, Finding]) -> Iterator[str]:
     for (topic, offset), handed in zip(ways, broker.handed(ways), strict=True):
         if handed != offset:
             yield f"{topic} is advised {offset} and handed {handed}: {told[topic]}"
-    if not _LONG:
+    if not LONG:
         return
     once = [
         (topic, one.next_offset)
@@ -131,7 +129,7 @@ def tried(broker: Broker, told: dict[str, Finding]) -> Iterator[str]:
 
 
 def test_a_consumer_is_handed_what_was_promised(broker: Broker) -> None:
-    rng = random.Random(f"served by {broker.version} {_SEED}")
+    rng = random.Random(f"served by {broker.version} {SEED}")
     broker.start()
     topics = filled(broker, rng)
     places = {topic: overwrite(broker.directory / f"{topic}-0", rng) for topic in topics}

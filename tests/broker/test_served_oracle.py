@@ -5,7 +5,6 @@ holds the next record the damage left whole; just below it, no fetch does. KDUMP
 2,000 damages; KDUMP_FUZZ_COUNT any number, KDUMP_FUZZ_SEED others.
 """
 
-import os
 import random
 import shutil
 from bisect import bisect_left
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from long_runs import LONG, SEED, how_many
 from oracle import Oracle, oracle
 
 from kdump.engine.advice.advisor import advised
@@ -25,9 +25,7 @@ from kdump.storage.targets import Selection, Target, resolve
 
 pytestmark = pytest.mark.oracle
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "2000" if _LONG else "60"))
-_FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+_COUNT = how_many(60, 2000)
 DAMAGES = 20  # of each directory
 PROFILES = (
     "mixed-v0", "mixed-v1", "mixed-v2", "mixed-all", "leader-v0", "leader-v1", "leader-v2",
@@ -153,7 +151,7 @@ def landed(asked: Oracle, directory: Path, offset: int, how: Json) -> tuple[int,
 def offsets_from(rng: random.Random, whole: list[Batch], first: int) -> Iterator[int]:
     """Draw offsets at, in and around batches; near the first all that there are, in a long run."""
     near = [batch for batch in whole if batch.last >= first]
-    if _LONG:
+    if LONG:
         yield from range(first, first + 40)
     for batch in near[:12]:
         yield from {batch.base, batch.last, (batch.base + batch.last) // 2}
@@ -239,7 +237,7 @@ def differences(asked: Oracle, parent: Path, number: int) -> tuple[int, list[str
     return advice, found
 
 
-@pytest.mark.parametrize("number", range(_FIRST, _FIRST + max(1, _COUNT // DAMAGES)))
+@pytest.mark.parametrize("number", range(SEED, SEED + max(1, _COUNT // DAMAGES)))
 def test_the_broker_serves_from_where_it_is_said(tmp_path: Path, number: int) -> None:
     advice, found = differences(oracle(), tmp_path, number)
     assert found == []

@@ -12,15 +12,14 @@ from collections import Counter
 from pathlib import Path
 
 import corpus
+from long_runs import SEED, how_many
 from segments import logs_checked
 
 from kdump import kernels
 from kdump.findings.finding import Finding, Severity
 from kdump.kernels.columns import RecordBatches
 
-LONG = os.environ.get("KDUMP_FUZZ") == "long"
-COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT") or (20_000 if LONG else 500))
-SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+COUNT = how_many(500, 20_000)
 A_PARTITION = 25  # changes to one copy
 
 SETS = (

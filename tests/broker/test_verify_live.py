@@ -16,6 +16,7 @@ from typing import Any
 
 import broker_box
 import pytest
+from long_runs import LONG
 
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
@@ -26,7 +27,7 @@ from kdump.findings.rows import Row
 from kdump.storage.about import facts_of
 
 #: How often all kinds of looks are taken, and how long the broker is written to meanwhile.
-ROUNDS = 70 if os.environ.get("KDUMP_FUZZ") == "long" else 8
+ROUNDS = 70 if LONG else 8
 SECONDS = 10 * ROUNDS
 SETTINGS = {
     "log.cleaner.backoff.ms": 200,

@@ -6,7 +6,6 @@ eighteen ways on every run; KDUMP_FUZZ=long takes 300, from KDUMP_FUZZ_SEED on.
 """
 
 import atexit
-import os
 import random
 import shutil
 import subprocess
@@ -16,14 +15,13 @@ from typing import Any
 
 import corpus
 import pytest
+from long_runs import LONG, SEED
 from oracle import Oracle, OracleError, oracle
 from segments import checked, partition_of
 
 from kdump.findings.finding import Finding, Severity
 from kdump.storage.local_log import looks_like_partition
 
-LONG = os.environ.get("KDUMP_FUZZ") == "long"
-FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
 COUNT = 300 if LONG else 20
 OLD_COUNT = 150 if LONG else 3
 
@@ -106,7 +104,7 @@ def made(parent: Path, number: int, profiles: tuple[str, ...]) -> tuple[Path, di
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("number", range(FIRST, FIRST + COUNT))
+@pytest.mark.parametrize("number", range(SEED, SEED + COUNT))
 def test_directories_from_a_seed(tmp_path: Path, number: int) -> None:
     directory, _ = made(tmp_path, number, PROFILES)
     assert not grave(checked(directory, deep=True))
@@ -144,7 +142,7 @@ def old(version: str) -> OldOracle:
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("number", range(FIRST, FIRST + OLD_COUNT))
+@pytest.mark.parametrize("number", range(SEED, SEED + OLD_COUNT))
 @pytest.mark.parametrize("how", ["replay", "recover"])
 @pytest.mark.parametrize("version", ["1.0", "2.8"])
 def test_indexes_of_older_brokers(tmp_path: Path, version: str, how: str, number: int) -> None:

@@ -15,13 +15,12 @@ from pathlib import Path
 import pytest
 from fuzz import campaign, cases
 from fuzz.seeds import all_seeds
+from long_runs import LONG, SEED, how_many
 
 from kdump import kernels
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
 _PURE = kernels.NAME == "pure"
-_COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT") or (100_000 if _LONG else 150 if _PURE else 500))
-_SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+_COUNT = how_many(150 if _PURE else 500, 100_000)
 _JOBS = int(os.environ.get("KDUMP_FUZZ_JOBS", "2"))
 
 pytestmark = [
@@ -33,8 +32,8 @@ _COMPILED_ONLY = pytest.mark.skipif(_PURE, reason="held to the compiled kernel's
 
 def run(kind: str, numbers: Iterable[int], trap_bytes: int = cases.TRAP_BYTES) -> None:
     some = list(numbers)
-    tasks = [campaign.Task(kind, _SEED, some[job::_JOBS], trap_bytes) for job in range(_JOBS)]
-    seeds = all_seeds(with_corpora=_LONG)
+    tasks = [campaign.Task(kind, SEED, some[job::_JOBS], trap_bytes) for job in range(_JOBS)]
+    seeds = all_seeds(with_corpora=LONG)
     outcome = campaign.run(tasks, seeds, _JOBS)
     if kept := os.environ.get("KDUMP_FUZZ_KEEP"):
         for failure in outcome.failures:
@@ -55,10 +54,10 @@ def test_inputs_that_once_broke_us() -> None:
 @_COMPILED_ONLY
 def test_traps_that_cost_more_than_their_bytes() -> None:
     """Files made so that a reader that is quadratic anywhere does not come to an end."""
-    run("traps", range(len(cases.TRAPS)), 1 << 20 if _LONG else 1 << 16)
+    run("traps", range(len(cases.TRAPS)), 1 << 20 if LONG else 1 << 16)
 
 
 @_COMPILED_ONLY
-@pytest.mark.skipif(not _LONG, reason="takes minutes; KDUMP_FUZZ=long asks for it")
+@pytest.mark.skipif(not LONG, reason="takes minutes; KDUMP_FUZZ=long asks for it")
 def test_decompression_bombs() -> None:
     run("bombs", [case.number for case in cases.bomb_cases()])

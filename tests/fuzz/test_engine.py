@@ -6,7 +6,6 @@ exception of ours or too much time is a failure. `KDUMP_FUZZ=long` takes 20,000 
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import time
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 from fuzz import cases
 from fuzz.seeds import all_seeds
+from long_runs import LONG, SEED, how_many
 
 from kdump import kernels
 from kdump.engine.find import run as find
@@ -32,10 +32,8 @@ from kdump.engine.usage.step import UsageOptions
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
 _PURE = kernels.NAME == "pure"
-_COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT") or (20_000 if _LONG else 500))
-_SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+_COUNT = how_many(500, 20_000)
 _LIMIT = 4 << 20
 _BROKERS = ((4, 1), (2, 8), (1, 0), (0, 10, 2), (0, 8, 2))
 _SECONDS = 2.0  # an input, and as much again for each MiB
@@ -45,7 +43,7 @@ pytestmark = pytest.mark.fuzz
 
 def asked(path: str, number: int) -> Iterator[object]:
     """Ask everything of one file or directory."""
-    rng = random.Random(f"{_SEED}/{number}/asked")
+    rng = random.Random(f"{SEED}/{number}/asked")
     broker = rng.choice(_BROKERS)
     deep = rng.random() < 0.5
     options = VerifyOptions(
@@ -81,10 +79,10 @@ def asked(path: str, number: int) -> Iterator[object]:
 
 
 def test_no_input_breaks_the_engine(tmp_path: Path) -> None:
-    seeds = all_seeds(with_corpora=_LONG)
+    seeds = all_seeds(with_corpora=LONG)
     failures: list[str] = []
     for number in range(min(_COUNT, 100) if _PURE else _COUNT):
-        case = cases.make(seeds, _SEED, number)
+        case = cases.make(seeds, SEED, number)
         if _PURE and case.size_bytes > 64 << 10:
             continue
         root = tmp_path / str(number)
@@ -98,9 +96,9 @@ def test_no_input_breaks_the_engine(tmp_path: Path) -> None:
             for _ in asked(str(root / case.target), number):
                 pass
         except Exception:
-            failures.append(f"input {number} of seed {_SEED}:\n{traceback.format_exc()}")
+            failures.append(f"input {number} of seed {SEED}:\n{traceback.format_exc()}")
         spent = time.process_time() - start
         if not _PURE and spent > _SECONDS * (1 + case.size_bytes / (1 << 20)):
-            failures.append(f"input {number} of seed {_SEED}: {spent:.1f} s")
+            failures.append(f"input {number} of seed {SEED}: {spent:.1f} s")
         shutil.rmtree(root)
     assert not failures, f"{len(failures)} failures, first:\n" + "\n".join(failures[:3])

@@ -22,14 +22,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from directories import DataDirectory, batches, write_segment
+from long_runs import SEED, how_many
 from terminals import obeyed
 
 from kdump import kernels
 from kdump.cli import cli, results
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT") or (1500 if _LONG else 25))
-_SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+_COUNT = how_many(25, 1500)
 _COMMANDS_EACH = 8
 #: Of CPU, and of pauses that a command asks for.
 _SECONDS = 5.0 if kernels.NAME == "compiled" else 30.0
@@ -213,7 +212,7 @@ def test_hostile_names(
 ) -> None:
     failures = []
     for number in range(_COUNT):
-        rng = random.Random(f"{_SEED}/{number}/{terminal}")
+        rng = random.Random(f"{SEED}/{number}/{terminal}")
         parent = tmp_path / str(number)
         parent.mkdir()
         root = make(rng, parent)
@@ -225,8 +224,8 @@ def test_hostile_names(
                 monkeypatch.setattr(results, "is_terminal", lambda file: file is not None)
             wrong = run(command, root, copy, pauses, terminal=terminal)
             if wrong is not None:
-                failures.append(f"{_SEED}/{number} {command}: {wrong}")
+                failures.append(f"{SEED}/{number} {command}: {wrong}")
         if shape(root) != before:
-            failures.append(f"{_SEED}/{number}: something was changed")
+            failures.append(f"{SEED}/{number}: something was changed")
         shutil.rmtree(parent)
     assert not failures, "\n".join(failures[:10])

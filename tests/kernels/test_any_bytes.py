@@ -9,8 +9,9 @@ import builders
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from long_runs import LONG
 from random_logs import TEXTS, log_file
-from twins import LONG, all_forms, both, compare_records
+from twins import all_forms, both, compare_records
 
 from kdump.kernels import _pure
 from kdump.kernels.columns import Columns

@@ -8,7 +8,6 @@ KDUMP_FUZZ_SEED set the number of rounds and where they start. A round that fail
 from __future__ import annotations
 
 import inspect
-import os
 import random
 from array import array
 from collections import Counter
@@ -16,16 +15,16 @@ from struct import pack
 
 import builders
 import pytest
+from long_runs import SEED, how_many
 from random_logs import inner_set, log_file, number, one_record
-from twins import LONG, _fast, both, compare_records, some_rows
+from twins import _fast, both, compare_records, some_rows
 
 from kdump.kernels import _pure, reasons
 from kdump.kernels import columns as c
 from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.output.text_forms import json_form, kafka_form
 
-SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "0"))
-COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "300000" if LONG else "5000"))
+COUNT = how_many(5000, 300_000)
 FUNCTIONS = _pure.__all__
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import struct
 from array import array
@@ -12,14 +11,13 @@ from types import ModuleType
 import builders
 import producing
 import pytest
+from long_runs import LONG, SEED
 
 from kdump.kernels import _pure
 from kdump.kernels import columns as c
 from kdump.kernels.columns import Columns, DecodedRecords, RecordBatches
 
-LONG = os.environ.get("KDUMP_FUZZ") == "long"
 ROUNDS = 20_000 if LONG else 400
-SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "0"))
 
 
 def walked(kernel: ModuleType, *parts: bytes) -> Columns:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import random
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import Any
 import message_tables
 import pytest
 from internal_topics import as_json
+from long_runs import LONG, SEED
 from message_classes import message_classes, server_jars
 from message_writing import is_default, message_bytes, put_varint
 
@@ -27,10 +27,8 @@ from kdump.messages.table import (
 )
 from kdump.messages.wire import MOST_ELEMENTS, Malformed
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
 #: Of a message in a version, random ones that are written and read.
-_ROUNDS = 10_000 if _LONG else 40
+_ROUNDS = 10_000 if LONG else 40
 _NUMBER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _CLASSES = "4.4.0"
 
@@ -90,7 +88,7 @@ def one(rng: random.Random, field: Field, version: int) -> Any:
 
 
 def drawn(name: str, version: int, rounds: int) -> Iterator[dict[str, Any]]:
-    rng = random.Random(f"{_SEED}/{name}/{version}")
+    rng = random.Random(f"{SEED}/{name}/{version}")
     for _ in range(rounds):
         yield fields(rng, message(name).fields, version)
 
@@ -118,7 +116,7 @@ def test_kafkas_own_classes_write_and_read_the_same(name: str, version: int) -> 
     known = message(name)
     if name == "AccessControlRecord":
         pytest.skip("4.4 has no class for it")
-    for said in drawn(name, version, _ROUNDS if _LONG else 10):
+    for said in drawn(name, version, _ROUNDS if LONG else 10):
         data = message_bytes(known, version, said)
         theirs = classes.read(name, version, data)
         assert theirs.get("error") is None
@@ -320,7 +318,7 @@ def held(value: Any) -> int:
 @each_version
 def test_hostile_bytes_are_malformed_or_small(name: str, version: int) -> None:
     known: Message = message(name)
-    rng = random.Random(f"{_SEED}/{name}/{version}/hostile")
+    rng = random.Random(f"{SEED}/{name}/{version}/hostile")
     members = 1 + sum(1 for _ in json.dumps(tables()[name]))
     for said in drawn(name, version, _ROUNDS):
         data = damaged(rng, message_bytes(known, version, said))
@@ -337,12 +335,12 @@ def test_hostile_bytes_are_malformed_or_small(name: str, version: int) -> None:
 def test_hostile_bytes_are_read_as_kafkas_classes_read_them() -> None:
     """Whatever both read, they read alike; who refuses less is never kdump but for unknown tags."""
     classes = message_classes(_CLASSES)
-    rng = random.Random(f"{_SEED}/hostile")
+    rng = random.Random(f"{SEED}/hostile")
     both = 0
     for name, version in VERSIONS:
         if name == "AccessControlRecord":
             continue
-        for said in drawn(name, version, 300 if _LONG else 5):
+        for said in drawn(name, version, 300 if LONG else 5):
             data = damaged(rng, message_bytes(message(name), version, said))
             try:
                 read = message(name).read(version, data)

@@ -1,7 +1,6 @@
 """What a person sees: columns that line up, four different nothings, nothing hostile."""
 
 import io
-import os
 import random
 from array import array
 from types import ModuleType
@@ -9,6 +8,7 @@ from types import ModuleType
 import builders
 import pytest
 from chunks import PLACE, batch_chunk, one, record_chunk
+from long_runs import LONG
 
 from kdump import kernels
 from kdump.findings.rows import HexText, Place, RecordChunk, Row
@@ -226,9 +226,6 @@ TEXTS = (
     b"\x1b\t\x7f",
     b"plain",
 )
-
-
-LONG = os.environ.get("KDUMP_FUZZ") == "long"
 
 
 def some_chunk(rng: random.Random, place: Place) -> RecordChunk:

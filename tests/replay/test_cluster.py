@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from builders import control_record
 from corpus import corpus, expected, names, shared
 from directories import identifier
 from internal_topics import raw_records
+from long_runs import LONG
 from metadata_log import (
     NO_OP,
     change,
@@ -249,7 +249,7 @@ def known(state: ClusterState) -> dict[Any, Any]:
 def test_replay_to_every_offset_is_replay_from_scratch(name: str) -> None:
     directory = (SAMPLE if name == "sample" else corpus(name) / "d1") / METADATA
     scratch = ClusterState()
-    step = 1 if os.environ.get("KDUMP_FUZZ") == "long" else 41
+    step = 1 if LONG else 41
     for offset, said in every_record(directory):
         scratch.add(said, Moment(offset, 0, 0))
         if offset % step:

@@ -1,6 +1,5 @@
 """The replay of `__transaction_state`: what counts, what ends it, what cannot be read."""
 
-import os
 import random
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 import pytest
 from corpus import corpus, files, shared
+from long_runs import LONG
 from offsets_log import START_MS, Log, chunks, pieces
 from oracle import oracle
 from transaction_log import STATES, transaction
@@ -16,7 +16,6 @@ from kdump.findings.rows import RecordChunk
 from kdump.replay.transactions import Transaction, TransactionsLog, key_of
 
 COPIES = ("newest/data/clean", "newest/data/killed", "modern/data/live", "modern/data/recovered")
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
 
 
 def everything(name: str) -> bool:
@@ -159,7 +158,7 @@ def test_replay_to_every_offset_is_that_from_scratch() -> None:
         for number, chunk in enumerate(taken):
             for row, piece in enumerate(pieces(chunk, range(1, chunk.records.count))):
                 one_by_one.take(piece)
-                if _LONG or draw.random() < 0.2:
+                if LONG or draw.random() < 0.2:
                     scratch = replayed([*taken[:number], next(pieces(chunk, [row + 1]))])
                     assert state(one_by_one) == state(scratch)
                     seen += 1
@@ -182,7 +181,7 @@ def test_replay_of_one_id_is_that_of_all() -> None:
 def test_made_records_come_to_what_the_brokers_classes_read(tmp_path: Path) -> None:
     """The last record of each id, as the broker's own decoder has it, unless it is a tombstone."""
     broker, count = oracle(), 0
-    for seed in range(20 if _LONG else 4):
+    for seed in range(20 if LONG else 4):
         directory = broker.make("txn-state", seed, tmp_path / str(seed) / "__transaction_state-0")
         said: dict[str, dict[str, Any]] = {}
         for path in sorted(files(directory, "*.log")):
@@ -216,7 +215,7 @@ def test_key_of_an_id_that_no_record_can_have() -> None:
     assert len(key_of("x" * 70_000)) == 70_004
 
 
-@pytest.mark.parametrize("seed", range(2000 if _LONG else 20))
+@pytest.mark.parametrize("seed", range(2000 if LONG else 20))
 def test_hostile_bytes(seed: int, tmp_path: Path) -> None:
     """Keys and values with bytes changed: nothing is raised."""
     draw = random.Random(seed)

@@ -13,6 +13,7 @@ import pytest
 from bulk import batches, bulk_dumped, left_in, two_partitions
 from corpus import corpus, files, names
 from drivers import Through, after
+from long_runs import LONG
 from oracle import oracle
 
 from kdump.engine.work.pace import Progress
@@ -24,7 +25,6 @@ from kdump.spark.errors import one_line
 from kdump.spark.preflight import NotReady
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
 TASKS = 8
 
 
@@ -58,14 +58,14 @@ CORPORA = [
 ]
 
 
-@pytest.mark.parametrize("name", CORPORA if _LONG else CORPORA[1::11])
+@pytest.mark.parametrize("name", CORPORA if LONG else CORPORA[1::11])
 def test_corpus(spark: Any, name: str, tmp_path: Path) -> None:
     for number, root in enumerate(roots(name)):
-        for split_bytes in (64 << 10, 16 << 20, None) if _LONG else (64 << 10,):
+        for split_bytes in (64 << 10, 16 << 20, None) if LONG else (64 << 10,):
             compare(spark, root, tmp_path / str(number), split_bytes)
 
 
-@pytest.mark.skipif(not _LONG, reason="takes minutes; KDUMP_FUZZ=long asks for it")
+@pytest.mark.skipif(not LONG, reason="takes minutes; KDUMP_FUZZ=long asks for it")
 def test_smallest_directories_cut_at_every_batch(spark: Any, tmp_path: Path) -> None:
     sized = []
     for name in CORPORA:
@@ -82,9 +82,9 @@ def test_directories_made_by_the_brokers_code(spark: Any, tmp_path: Path) -> Non
     root = tmp_path / "data"
     root.mkdir()
     profiles = ("mixed-all", "mixed-v0", "mixed-v1", "mixed-v2", "txn", "compacted", "restarts")
-    for seed in range(100 if _LONG else 2):
+    for seed in range(100 if LONG else 2):
         oracle().make(profiles[seed % len(profiles)], seed + 1, root / f"made-{seed}")
-    for split_bytes in (64 << 10, 16 << 20, None) if _LONG else (1000, None):
+    for split_bytes in (64 << 10, 16 << 20, None) if LONG else (1000, None):
         compare(spark, root, tmp_path, split_bytes)
 
 

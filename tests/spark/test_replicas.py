@@ -1,18 +1,17 @@
 """Two replicas of which one is not like the other: found, placed and explained."""
 
-import os
 from pathlib import Path
 from typing import Any
 
 import builders
 import damage
 import pytest
+from long_runs import LONG
 
 from kdump.spark.replicas import differing_batches, differing_records
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-BATCHES = 10_000 if _LONG else 100
+BATCHES = 10_000 if LONG else 100
 A_BATCH = 100
 
 

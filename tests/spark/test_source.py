@@ -15,6 +15,7 @@ import builders
 import pytest
 from corpus import corpus, files, names
 from dumped import Json, dumped
+from long_runs import LONG
 from message_writing import message_bytes
 from metadata_log import config, log_of, partition, topic
 
@@ -27,7 +28,6 @@ from kdump.messages.table import message
 from kdump.spark.schema import VIEWS, columns_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
 TIME = 1_700_000_000_000
 METADATA = "__cluster_metadata-0"
 
@@ -104,11 +104,11 @@ def by_place(row: Json) -> tuple[str, ...]:
 CORPORA = [name for folder in ("modern/data", "old") for name in names(folder)]
 
 
-@pytest.mark.parametrize("name", CORPORA if _LONG else CORPORA[2::9])
+@pytest.mark.parametrize("name", CORPORA if LONG else CORPORA[2::9])
 def test_records_are_those_of_dump(spark: Any, name: str) -> None:
     path = corpus(name)
     logs = [*files(path, "*.log"), *files(path, "*.kafka")]
-    roots = sorted({log.parent for log in logs})[: None if _LONG else 6]
+    roots = sorted({log.parent for log in logs})[: None if LONG else 6]
     table = read(spark, *roots)
     ours = [as_dumped(row) for row in table.collect()]
     theirs = [row for root in roots for row in expected(root)]

@@ -1,6 +1,5 @@
 """`verify` on Spark says what it says in process, in the same order, however it is cut."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +7,13 @@ import pytest
 import segments
 from corpus import corpus, files, names
 from drivers import after
+from long_runs import LONG
 from oracle import PROFILES, oracle
 from verifying import verified
 
 from kdump.spark.driver import SparkDriver, packed_bytes
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
 TASKS = 8
 WHOLE = 1 << 40
 FOLDERS = (
@@ -22,7 +21,7 @@ FOLDERS = (
     *("modern/recovery/killed-norp", "old"),
 )
 CORPORA = [name for folder in FOLDERS for name in names(folder)]
-CHOSEN = CORPORA if _LONG else ["modern/data/clean", "old/damage-01022.all.before"]
+CHOSEN = CORPORA if LONG else ["modern/data/clean", "old/damage-01022.all.before"]
 
 
 def partitions(name: str) -> list[Path]:
@@ -43,7 +42,7 @@ def same(spark: Any, roots: list[Path], split_bytes: int, **options: Any) -> int
 
 
 @pytest.mark.parametrize("deep", [False, True])
-@pytest.mark.parametrize("split_bytes", [64 << 10, 16 << 20, WHOLE] if _LONG else [64 << 10])
+@pytest.mark.parametrize("split_bytes", [64 << 10, 16 << 20, WHOLE] if LONG else [64 << 10])
 def test_corpora(spark: Any, split_bytes: int, deep: bool) -> None:
     """All in one run: a data directory here, and a job for each size."""
     roots = sorted({path.parent for name in CHOSEN for path in partitions(name)})
@@ -58,12 +57,12 @@ def test_smallest_directories_cut_at_every_batch(spark: Any) -> None:
         for path in partitions(name)
         if len([*files(path, "*.log")]) > 1
     ]
-    smallest = [path for _, _, path in sorted(sized)[: 20 if _LONG else 4]]
+    smallest = [path for _, _, path in sorted(sized)[: 20 if LONG else 4]]
     assert same(spark, smallest, 1) or not smallest
 
 
 @pytest.mark.oracle
-@pytest.mark.skipif(not _LONG, reason="takes minutes; KDUMP_FUZZ=long asks for it")
+@pytest.mark.skipif(not LONG, reason="takes minutes; KDUMP_FUZZ=long asks for it")
 def test_directories_made_by_the_brokers_code(spark: Any, tmp_path: Path) -> None:
     for seed in range(100):
         oracle().make(PROFILES[seed % len(PROFILES)], seed + 1, tmp_path / f"made-{seed}")

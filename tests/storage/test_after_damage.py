@@ -1,6 +1,5 @@
 """The search behind damage loses no sound entry, whatever the damage: held against brute force."""
 
-import os
 import random
 import struct
 import zlib
@@ -10,15 +9,14 @@ from typing import NamedTuple
 
 import builders
 import pytest
+from long_runs import SEED, how_many
 
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap
 from kdump.storage.file_records import FileRecords
 from kdump.storage.source import Source
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "1000" if _LONG else "60"))
-SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "0"))
+COUNT = how_many(60, 1000)
 
 
 class Made(NamedTuple):

@@ -10,6 +10,7 @@ from pathlib import Path
 import builders
 import damage
 import pytest
+from long_runs import SEED, how_many
 
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
@@ -24,9 +25,7 @@ from kdump.storage.file_records import (
 )
 from kdump.storage.source import Source
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "300000" if _LONG else "5000")) // 10
-SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "0"))
+COUNT = how_many(5000, 300_000) // 10
 
 Part = tuple[str, int, int]  # a run's entry, an oversize entry or a gap's reason; start; size
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from directories import batches
+from long_runs import LONG, SEED
 
 from kdump.cli import cli
 from kdump.record.frames import Gap, Oversize, Run
@@ -19,8 +20,7 @@ from kdump.storage import source as source_module
 from kdump.storage.file_records import FileRecords
 from kdump.storage.source import Source
 
-_COUNT = 2000 if os.environ.get("KDUMP_FUZZ") == "long" else 60
-_SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+_COUNT = 2000 if LONG else 60
 TIB = 1 << 40
 NAME = f"{0:020}.log"
 IO = Path("/proc/self/io")
@@ -70,7 +70,7 @@ def test_a_tebibyte_of_holes_is_not_read(tmp_path: Path, command: str, family: s
         pytest.skip("the file system does not tell where its holes are")
     if not IO.exists():
         pytest.skip("the system does not count what a process reads")
-    rng = random.Random(_SEED)
+    rng = random.Random(SEED)
     first, last = batches(0, 50), batches(1000, 5)
     pieces = {
         "hole": [],
@@ -113,7 +113,7 @@ def test_holes_are_read_as_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         pytest.skip("the file system does not tell where its holes are")
     gaps = 0
     for number in range(_COUNT):
-        rng = random.Random(f"{_SEED}/{number}")
+        rng = random.Random(f"{SEED}/{number}")
         pieces, position, base = [], 0, 0
         for _ in range(rng.randrange(1, 6)):
             log = batches(base, rng.randrange(1, 40))
@@ -133,7 +133,7 @@ def test_holes_are_read_as_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         with monkeypatch.context() as patched:
             patched.setattr(Source, "next_data", lambda self, position: position)
             expected = told(path)
-        assert told(path) == expected, f"{_SEED}/{number}"
+        assert told(path) == expected, f"{SEED}/{number}"
         gaps += len(expected) > 1
     assert gaps > _COUNT // 4
 

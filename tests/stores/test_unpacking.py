@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from long_runs import SEED, how_many
 
 from kdump.errors import PathError
 from kdump.stores.unpacking import Unpacked, Unpacker, kind_of
 from kdump.stores.view_store import Member, MemberFile
 from kdump.stores.xz import XzFile
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "20000" if _LONG else "600"))
+COUNT = how_many(600, 20_000)
 LIMIT = 4 << 20
 
 
@@ -66,7 +66,7 @@ def damaged(rng: random.Random, data: bytes) -> bytes:
 @pytest.mark.fuzz
 @pytest.mark.parametrize("form", sorted(seeds()))
 def test_random_damage(tmp_path: Path, form: str) -> None:
-    rng = random.Random(f"{form} {os.environ.get('KDUMP_FUZZ_SEED', '1')}")
+    rng = random.Random(f"{form} {SEED}")
     data = seeds()[form]
     path, room = tmp_path / "archive", tmp_path / "room"
     for _ in range(COUNT // 4):

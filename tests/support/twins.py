@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 from array import array
@@ -20,8 +19,6 @@ from kdump.kernels.text_form import TABLE, Cell, TextForm
 from kdump.output.text_forms import csv_form, json_form, kafka_form
 
 _fast = pytest.importorskip("kdump.kernels._fast", reason="the compiled kernel is not built")
-
-LONG = os.environ.get("KDUMP_FUZZ") == "long"
 
 
 def plain(result: object) -> object:

@@ -3,7 +3,6 @@
 KDUMP_FUZZ=long takes more seeds of the oracle's directories, from KDUMP_FUZZ_SEED on.
 """
 
-import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -13,16 +12,15 @@ import pytest
 import transactional
 from corpus import corpus, shared
 from corpus import names as archives
+from long_runs import LONG, SEED
 from oracle import oracle
 from producing import checked
 
 from kdump.findings.finding import Finding, Severity
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
-SEEDS = range(_FIRST, _FIRST + (60 if _LONG else 1))
-HISTORIES = range(_FIRST, _FIRST + (1500 if _LONG else 8))
-FLIPS = 20_000 if _LONG else 150
+SEEDS = range(SEED, SEED + (60 if LONG else 1))
+HISTORIES = range(SEED, SEED + (1500 if LONG else 8))
+FLIPS = 20_000 if LONG else 150
 
 SOUND = (
     *(f"modern/data/{state}" for state in ("clean", "killed", "live", "recovered")),
@@ -150,9 +148,9 @@ def test_random_histories_have_no_finding(tmp_path: Path) -> None:
 @pytest.mark.oracle
 def test_flipped_bits_of_transaction_indexes_are_found(tmp_path: Path) -> None:
     """In logs without holes each is one finding, but for bits that no broker looks at."""
-    rng = random.Random(_FIRST)
+    rng = random.Random(SEED)
     directory = tmp_path / "orders-0"
-    oracle().make("txn", _FIRST, directory, segmentBytes=60_000)
+    oracle().make("txn", SEED, directory, segmentBytes=60_000)
     assert serious(checked(directory)) == []
     indexes = sorted(directory.glob("*.txnindex"))
     for _ in range(FLIPS):

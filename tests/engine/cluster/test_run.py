@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import random
 import re
 import shutil
@@ -20,6 +19,7 @@ import metadata_log
 import pytest
 from corpus import corpus, expected
 from internal_topics import raw_records
+from long_runs import LONG
 from message_writing import message_bytes
 
 from kdump.engine.cluster import run as cluster_run
@@ -448,7 +448,7 @@ def test_hostile_bytes_of_every_record(tmp_path: Path) -> None:
     written: list[bytes] = []
     drawn: list[bytes] = []
     lines = JsonLines(lambda data: written.append(bytes(data)), BYTES_MODES.index("auto"))
-    times = 200 if os.environ.get("KDUMP_FUZZ") == "long" else 6
+    times = 200 if LONG else 6
     for number in range(times):
         values = []
         for value in kinds.values():

@@ -1,6 +1,5 @@
 """compare on real logs: copies of a broker's, one that was cleaned, a million records."""
 
-import os
 import resource
 import sys
 import time
@@ -12,10 +11,8 @@ import damage
 import pytest
 from comparing import Compared, compared
 from corpus import corpus
+from long_runs import LONG
 from oracle import oracle
-
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-
 
 # Real brokers ------------------------------------------------------------------------------------
 
@@ -103,7 +100,7 @@ def test_broker_code_compacts_one_side(tmp_path: Path) -> None:
 
 # A million records -------------------------------------------------------------------------------
 
-RECORDS = 1_000_000 if _LONG else 20_000
+RECORDS = 1_000_000 if LONG else 20_000
 
 
 @pytest.fixture(scope="module")

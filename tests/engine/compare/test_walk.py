@@ -1,6 +1,5 @@
 """compare after random changes, against a comparison of plain lists; and on real logs."""
 
-import os
 import random
 from pathlib import Path
 
@@ -8,14 +7,11 @@ import comparing
 import damage
 import pytest
 from comparing import NEVER_CLEANED, Batch, Item, changed, compared, replica
-
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_FIRST_SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
-
+from long_runs import LONG, SEED
 
 # Random changes against a comparison of plain lists ----------------------------------------------
 
-SEEDS = range(_FIRST_SEED, _FIRST_SEED + (3000 if _LONG else 150))
+SEEDS = range(SEED, SEED + (3000 if LONG else 150))
 LACKING = ("damaged", "missing", "behind", "truncated", "start-differs")
 
 
@@ -252,7 +248,7 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
     )()
 
 
-@pytest.mark.parametrize("seed", range(_FIRST_SEED, _FIRST_SEED + (2000 if _LONG else 100)))
+@pytest.mark.parametrize("seed", range(SEED, SEED + (2000 if LONG else 100)))
 def test_real_logs_with_bytes_changed_at_random(seed: int, tmp_path: Path) -> None:
     """All formats and codecs; whatever is changed, no comparison fails and each change is told."""
     rng = random.Random(seed)

@@ -1,7 +1,6 @@
 """pre08: rows and findings of `.kafka` files."""
 
 import io
-import os
 import random
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 from builders import SNAPPY, gzip_bytes, pre08_message, pre08_wrapper
 from damage import flip_bit, put
+from long_runs import LONG
 
 from kdump import kernels
 from kdump.engine.dump import pre08
@@ -267,7 +267,7 @@ SINKS = {
 }
 
 
-@pytest.mark.parametrize("seed", range(400 if os.environ.get("KDUMP_FUZZ") == "long" else 12))
+@pytest.mark.parametrize("seed", range(400 if LONG else 12))
 def test_chunks_say_what_rows_say(
     dump: Dump, seed: int, kernel: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from keyed_clients import JAVA, KEYS, LIBRDKAFKA, TIME, Clients, Sent
+from long_runs import LONG, SEED
 
 from kdump.engine.dump.run import dump
 from kdump.engine.duplicates.entries import DuplicateOptions
@@ -28,7 +29,6 @@ from kdump.findings.rows import RecordChunk, Row
 from kdump.storage.targets import Selection
 
 pytestmark = [pytest.mark.broker, pytest.mark.fuzz]
-LONG = os.environ.get("KDUMP_FUZZ") == "long"
 TOPICS = 300 if LONG else 15
 COUNTS = range(2, 7)
 NAMES = (JAVA, *LIBRDKAFKA)
@@ -60,7 +60,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def _filled(clients: Clients, directory: Path) -> World:
-    draw = random.Random(int(os.environ.get("KDUMP_SEED", "1")))
+    draw = random.Random(SEED)
     references = {f"ref-{name}-{n}": n for name in ("java", *LIBRDKAFKA) for n in COUNTS}
     topics = {f"topic-{number}": draw.randint(1, 6) for number in range(TOPICS)}
     clients.create(references | topics)

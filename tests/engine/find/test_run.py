@@ -1,6 +1,5 @@
 """Lookups over many partitions: one row for each, in order, by any number of workers."""
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 from corpus import corpus, names
 from drivers import after
+from long_runs import LONG
 from lookup_rows import SIZE, TIME, batches, split, write_segment
 
 from kdump.engine.find.options import FindOptions
@@ -89,7 +89,6 @@ def test_a_file_of_no_partition_is_an_error(tmp_path: Path) -> None:
 
 
 SAMPLES = Path(__file__).parents[3] / "sample-data"
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
 CORPORA = [name for folder in ("modern/data", "old") for name in names(folder)]
 
 
@@ -122,7 +121,7 @@ def test_any_number_of_workers_gives_the_same_rows_in_the_same_order() -> None:
     assert sum(isinstance(one, Row) for one in alone[0]) > 40
 
 
-@pytest.mark.parametrize("name", CORPORA if _LONG else CORPORA[::4])
+@pytest.mark.parametrize("name", CORPORA if LONG else CORPORA[::4])
 def test_any_number_of_workers_on_corpora(name: str) -> None:
     paths = directories(corpus(name))
     assert told(paths, driver=Workers(3)) == told(paths)

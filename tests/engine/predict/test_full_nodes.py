@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from full_nodes import TABLE
+from long_runs import LONG, SEED
 from node_starts import NODES, said_equal, unpacked
 
 from kdump.broker.node_directories import OFFLINE, User
@@ -19,8 +20,7 @@ from kdump.broker.node_settings import REFUSES
 from kdump.broker.versions import read_version
 from kdump.engine.predict.node import node_start
 
-_SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
-_OF = 1 if os.environ.get("KDUMP_FUZZ") == "long" else 6
+_OF = 1 if LONG else 6
 _LINES = [json.loads(line) for line in (NODES / "full_starts.jsonl").read_text().splitlines()]
 RECORDED = {
     (line["node"], version): said for line in _LINES for version, said in line["said"].items()
@@ -32,7 +32,7 @@ _CHANGES = {broken.name: broken for broken in TABLE}
     ("name", "version"),
     [
         pytest.param(*each, id=f"{_CHANGES[each[0]].file_name}-{each[1]}")
-        for each in list(RECORDED)[_SEED % _OF :: _OF]
+        for each in list(RECORDED)[SEED % _OF :: _OF]
     ],
 )
 def test_a_full_node_does_what_a_real_broker_did(name: str, version: str, tmp_path: Path) -> None:

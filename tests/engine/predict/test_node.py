@@ -18,6 +18,7 @@ from typing import Any
 import odd_nodes
 import pytest
 from broken_nodes import TABLE, Broken
+from long_runs import LONG, SEED
 from node_starts import NODES, said_equal, unpacked
 
 from kdump.broker.node_directories import User
@@ -25,8 +26,7 @@ from kdump.broker.node_settings import REFUSES, STARTS, UNKNOWN
 from kdump.broker.versions import read_version
 from kdump.engine.predict.node import finding_of, node_start, user_of
 
-_SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
-_OF = 1 if os.environ.get("KDUMP_FUZZ") == "long" else 3
+_OF = 1 if LONG else 3
 _ALL = [(broken, version) for broken in (*TABLE, *odd_nodes.TABLE) for version in broken.versions]
 #: ZooKeeper's own cluster id decides; it is said that this is not known.
 _IN_ZOOKEEPER = {("meta other cluster", "2.8.2"), ("meta cluster empty", "2.8.2")}
@@ -42,7 +42,7 @@ def recorded() -> dict[tuple[str, str], tuple[str, str | None]]:
     ("broken", "version"),
     [
         pytest.param(broken, version, id=f"{broken.file_name}-{version}")
-        for broken, version in _ALL[_SEED % _OF :: _OF]
+        for broken, version in _ALL[SEED % _OF :: _OF]
     ],
 )
 def test_a_node_does_what_a_real_broker_did(broken: Broken, version: str, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_the_only_controller_without_its_log_forgets_all(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("version", ["4.4.0", "2.8.2", "0.10.2.2"])
 def test_random_bytes_in_any_file_are_only_facts(version: str, tmp_path: Path) -> None:
-    rng = random.Random(f"{_SEED} {version}")
+    rng = random.Random(f"{SEED} {version}")
     node = unpacked(version, 1, tmp_path / "node")
     files = [path for path in sorted(node.first.rglob("*")) if path.is_file()]
     small = [path for path in files if path.stat().st_size < 20_000]

@@ -4,7 +4,6 @@ The inputs are those of the fuzz tests of `dump`. KDUMP_FUZZ=long takes 3,000 of
 KDUMP_FUZZ_COUNT any number, KDUMP_FUZZ_SEED others.
 """
 
-import os
 import random
 import shutil
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from fuzz import cases
 from fuzz.seeds import all_seeds
+from long_runs import SEED, how_many
 from reindexing import items_of
 
 from kdump.engine.reindex.options import DEFAULT_ONLY
@@ -21,10 +21,7 @@ from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.storage.names import Kind
 
-_COUNT = int(
-    os.environ.get("KDUMP_FUZZ_COUNT", "3000" if os.environ.get("KDUMP_FUZZ") == "long" else "120")
-)
-_SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+_COUNT = how_many(120, 3000)
 SECONDS_A_MIB = 20  # far above what is taken, far below what a quadratic loop takes
 
 
@@ -41,8 +38,8 @@ def test_broken_files(tmp_path: Path) -> None:
     seeds = all_seeds(with_corpora=False)
     written = 0
     for number in range(_COUNT):
-        case = cases.make(seeds, _SEED, number)
-        rng = random.Random(f"reindex {_SEED}/{number}")
+        case = cases.make(seeds, SEED, number)
+        rng = random.Random(f"reindex {SEED}/{number}")
         directory = tmp_path / str(number)
         directory.mkdir()
         for name, data in case.files.items():

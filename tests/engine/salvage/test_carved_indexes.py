@@ -1,6 +1,5 @@
 """Pieces of logs that nothing but pages of their indexes tells apart, at places the test knows."""
 
-import os
 import random
 from itertools import pairwise
 from pathlib import Path
@@ -8,14 +7,13 @@ from struct import pack
 
 import builders
 import pytest
+from long_runs import LONG, SEED, how_many
 
 from kdump.engine.salvage.carved_joins import BYTES, INDEX, Joins
 from kdump.engine.salvage.carving import SECTOR, Extent, Piece, SeenSource, carve
 from kdump.storage.file_records import DEFAULT_LIMIT
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_RUNS = int(os.environ.get("KDUMP_FUZZ_COUNT", "2000")) if _LONG else 5
-_FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+_RUNS = how_many(5, 2000) if LONG else 5
 BLOCK = 4096
 
 
@@ -65,7 +63,7 @@ def grouped(image: Path, logs: list[list[bytes]]) -> tuple[Joins, list[set[int]]
     return joins, [{of(extent) for extent in group.extents} for group in joins.groups()]
 
 
-@pytest.mark.parametrize("seed", [*range(_FIRST, _FIRST + _RUNS), 123])
+@pytest.mark.parametrize("seed", [*range(SEED, SEED + _RUNS), 123])
 def test_pieces_are_joined_by_pages(seed: int, tmp_path: Path) -> None:
     """Of sizes that differ all are joined whose index lies there, over what is lost, too."""
     rng = random.Random(f"pages {seed}")

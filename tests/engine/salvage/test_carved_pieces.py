@@ -1,20 +1,18 @@
 """Batches that lie in an image in several pieces, at places that the test knows."""
 
-import os
 import random
 from pathlib import Path
 from typing import NamedTuple
 
 import builders
 import pytest
+from long_runs import LONG, SEED, how_many
 
 from kdump.engine.salvage.carved_joins import Joins
 from kdump.engine.salvage.carving import Carved, carve
 from kdump.storage.file_records import DEFAULT_LIMIT
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_RUNS = int(os.environ.get("KDUMP_FUZZ_COUNT", "2000")) if _LONG else 12
-_FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+_RUNS = how_many(12, 2000) if LONG else 12
 BLOCK = 4096
 HEADER = 66  # the largest there is, and the size of the first record behind it
 
@@ -84,7 +82,7 @@ def carved(image: Path) -> tuple[Carved, Joins, dict[bytes, int]]:
     return found, joins, apart
 
 
-@pytest.mark.parametrize("seed", range(_FIRST, _FIRST + _RUNS))
+@pytest.mark.parametrize("seed", range(SEED, SEED + _RUNS))
 def test_pieces_are_put_together(seed: int, tmp_path: Path) -> None:
     """In three pieces, and in four where the batch is small; but for the last one of the log."""
     rng = random.Random(f"pieces {seed}")

@@ -5,7 +5,6 @@ by the broker's own classes. KDUMP_FUZZ=long takes 20 topics and hundreds of dam
 GiB each of noise and text.
 """
 
-import os
 import random
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +14,7 @@ from typing import NamedTuple
 import imaging
 import pytest
 from comparing import batches, changed, replica
+from long_runs import LONG, SEED, how_many
 from oracle import oracle
 from salvaging import data_of, items_of, made
 
@@ -27,10 +27,8 @@ from kdump.storage.source import Source
 
 pytestmark = [pytest.mark.oracle, pytest.mark.fuzz]
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_TOPICS = 20 if _LONG else 7
-_DAMAGED = int(os.environ.get("KDUMP_FUZZ_COUNT", "300")) if _LONG else 6
-_FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+_TOPICS = 20 if LONG else 7
+_DAMAGED = how_many(6, 300) if LONG else 6
 MIB = 1 << 20
 
 
@@ -185,7 +183,7 @@ def test_batches_in_pieces_are_found(topics: Topics, tmp_path: Path) -> None:
     assert sum(row["batches"] for row in rows[1:]) == len(batches)
 
 
-@pytest.mark.parametrize("seed", range(_FIRST, _FIRST + _DAMAGED))
+@pytest.mark.parametrize("seed", range(SEED, SEED + _DAMAGED))
 def test_what_damage_leaves_is_found(topics: Topics, tmp_path: Path, seed: int) -> None:
     """Sectors that are lost, or in use again, some by other logs."""
     rng = random.Random(f"damage {seed}")
@@ -220,7 +218,7 @@ def test_nothing_is_found_where_nothing_is(kind: str, tmp_path: Path) -> None:
     words = [f"{rng.choice('abcdefg') * rng.randrange(1, 9)}{n}" for n in range(999)]
     path = tmp_path / kind
     with path.open("wb") as file:
-        for _ in range(1024 if _LONG else 24):
+        for _ in range(1024 if LONG else 24):
             if kind == "noise":
                 file.write(rng.randbytes(MIB))
             else:

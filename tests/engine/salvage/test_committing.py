@@ -4,13 +4,13 @@ A cluster that is none: it loses questions and answers, and its consumers begin 
 the offset that was translated for them. Whoever commits may never send one of them back.
 """
 
-import os
 import random
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from long_runs import LONG
 
 from kdump.client.group_offsets import COMMITTED, HAS_MEMBERS, UNCLEAR, GroupOffsets, Place
 from kdump.engine.salvage import committing
@@ -19,7 +19,7 @@ from kdump.engine.salvage.state import State
 from kdump.errors import KdumpError, Refused
 from kdump.findings.rows import Row
 
-RUNS = 5000 if os.environ.get("KDUMP_FUZZ") == "long" else 40
+RUNS = 5000 if LONG else 40
 
 
 class Killed(Exception):

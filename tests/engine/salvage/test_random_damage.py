@@ -7,7 +7,6 @@ by kdump. KDUMP_FUZZ=long takes 2,000 cases; KDUMP_FUZZ_COUNT any number, KDUMP_
 
 import base64
 import itertools
-import os
 import random
 import shutil
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 import damage
 import pytest
 from directories import findings
+from long_runs import LONG, SEED, how_many
 from oracle import Oracle, oracle
 from salvaging import Entry, made
 
@@ -28,11 +28,9 @@ from kdump.findings.rows import Row
 
 pytestmark = pytest.mark.oracle
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "2000" if _LONG else "15"))
-_FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+_COUNT = how_many(15, 2000)
 SEEDS = (
-    *range(_FIRST, _FIRST + _COUNT),
+    *range(SEED, SEED + _COUNT),
     *(20797, 40632, 41200, 41310, 41777, 90552, 91016),
 )  # these broke it
 NOW = 1_700_000_000_000
@@ -225,7 +223,7 @@ HARMLESS = ("cut", "cut", "cut", "drop", "retire", "retire_directory", "drop_oth
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("seed", [*range(_FIRST, _FIRST + (_COUNT if _LONG else 3)), 81208])
+@pytest.mark.parametrize("seed", [*range(SEED, SEED + (_COUNT if LONG else 3)), 81208])
 def test_parts_of_torn_batches_are_what_was_written(seed: int, tmp_path: Path) -> None:
     asked, rng = oracle(), random.Random(f"split {seed}")
     kinds = HARMLESS if seed % 2 else (*KINDS, "cut", "flip")

@@ -4,17 +4,15 @@ Leaders follow each other; each copy has a part of what they wrote, one goes on 
 the next leader never saw. Batches are broken at random. KDUMP_FUZZ=long takes 2,000 cases.
 """
 
-import os
 import random
 from pathlib import Path
 
 import pytest
 from comparing import Batch, Item, batches, replica
+from long_runs import SEED, how_many
 from salvaging import broken, built, data_of, epochs_file
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "2000" if _LONG else "40"))
-_FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+_COUNT = how_many(40, 2000)
 
 
 def written(rng: random.Random) -> list[Batch]:
@@ -42,7 +40,7 @@ def unseen(log: list[Batch], rng: random.Random) -> tuple[list[Batch], list[Batc
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("seed", range(_FIRST, _FIRST + _COUNT))
+@pytest.mark.parametrize("seed", range(SEED, SEED + _COUNT))
 def test_the_newest_history_is_served_whole(seed: int, tmp_path: Path) -> None:
     rng = random.Random(f"histories {seed}")
     log = written(rng)

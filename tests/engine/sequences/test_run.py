@@ -1,6 +1,5 @@
 """Gaps and repeats of sequence numbers: none in sound logs, made ones found to the number."""
 
-import os
 import random
 import struct
 from pathlib import Path
@@ -10,6 +9,7 @@ import builders
 import damage
 import pytest
 from corpus import corpus, names
+from long_runs import LONG, SEED
 from oracle import PROFILES, oracle
 from producing import ABORT, NONE, TIME, checked, data, marker, write_log
 
@@ -20,10 +20,8 @@ from kdump.findings.rows import Row
 
 LARGEST = 2**31 - 1
 DAY_MS = 86_400_000
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
-ORACLE_SEEDS = range(_FIRST, _FIRST + (300 if _LONG else 20))
-ROUNDS = range(_FIRST, _FIRST + (3000 if _LONG else 150))
+ORACLE_SEEDS = range(SEED, SEED + (300 if LONG else 20))
+ROUNDS = range(SEED, SEED + (3000 if LONG else 150))
 
 
 def followed(

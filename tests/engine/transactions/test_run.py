@@ -1,12 +1,12 @@
 """`transactions` over made partitions: rows, ages, replicas, damage, what is read at all."""
 
-import os
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 from holding import holding
+from long_runs import LONG
 from offsets_log import START_MS, Log
 from producing import data, write_log
 from transaction_log import transaction
@@ -312,9 +312,6 @@ def test_workers_change_nothing(tmp_path: Path) -> None:
         states(tmp_path, transaction(f"a{number}", "Ongoing", ["orders-7"]), partition=number)
     opened(tmp_path)
     assert told(tmp_path, driver=Workers(3)) == told(tmp_path)
-
-
-LONG = os.environ.get("KDUMP_FUZZ") == "long"
 
 
 @pytest.mark.parametrize("seed", range(1500 if LONG else 15))

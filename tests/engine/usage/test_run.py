@@ -1,6 +1,5 @@
 """What takes up bytes: against the rows of dump, however the work is cut and whoever does it."""
 
-import os
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 from bulk import two_partitions
 from corpus import corpus, names
 from dumped import dumped
+from long_runs import LONG
 
 from kdump.engine.usage.run import usage
 from kdump.engine.usage.step import LONGEST_KEY, UsageOptions
@@ -19,7 +19,6 @@ from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 
 Group = tuple[Any, ...]
-LONG = os.environ.get("KDUMP_FUZZ") == "long"
 CORPORA = [
     "modern/data/clean", "modern/data/killed", "old/mixed-282.clean", "old/v0-0822.clean",
     "old/v1-01022.clean", "old/v07-072.clean", "old/damage-01022.all.before",

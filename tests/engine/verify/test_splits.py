@@ -14,6 +14,7 @@ import pytest
 import segments
 from corpus import corpus, files, names
 from drivers import Through, after
+from long_runs import LONG
 from oracle import PROFILES, oracle
 from producing import TIME
 from verifying import verified
@@ -33,7 +34,6 @@ from kdump.storage.file_records import BLOCK_BYTES, FileRecords
 from kdump.storage.source import Source
 from kdump.storage.targets import Selection
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
 SIZES = (64 << 10, 16 << 20, 1 << 40)
 FOLDERS = (
     *("modern/data", "modern/extras", "modern/recovery/clean", "modern/recovery/killed"),
@@ -135,7 +135,7 @@ def log_of_all_kinds(seed: int) -> bytes:
     return b"".join(parts)
 
 
-@pytest.mark.parametrize("seed", range(20 if _LONG else 2))
+@pytest.mark.parametrize("seed", range(20 if LONG else 2))
 def test_runs_are_those_of_a_walk_over_the_whole(tmp_path: Path, seed: int) -> None:
     """A check may look at a run at a time, so that it must not matter who read it."""
     path = tmp_path / segments.name(0, "log")
@@ -507,13 +507,13 @@ def roots(name: str) -> list[Path]:
 CORPORA = [name for folder in FOLDERS for name in names(folder)]
 
 
-@pytest.mark.parametrize("name", CORPORA if _LONG else CORPORA[::9])
+@pytest.mark.parametrize("name", CORPORA if LONG else CORPORA[::9])
 def test_corpus(name: str) -> None:
     for number, root in enumerate(roots(name)):
         for split_bytes in (4000, *SIZES):
             same(root, split_bytes)
-        if _LONG or not number:
-            same(root, 64 << 10 if _LONG else 4000, driver=Workers(2))
+        if LONG or not number:
+            same(root, 64 << 10 if LONG else 4000, driver=Workers(2))
 
 
 @pytest.mark.parametrize("deep", [False, True])
@@ -523,18 +523,18 @@ def test_logs_of_a_corpus_are_replayed(deep: bool) -> None:
 
 
 def test_smallest_directories_cut_at_every_batch() -> None:
-    every = [root for name in (CORPORA if _LONG else CORPORA[::9]) for root in roots(name)]
+    every = [root for name in (CORPORA if LONG else CORPORA[::9]) for root in roots(name)]
     sized = [
         (sum(log.stat().st_size for log in files(root, "*.log")), str(root), root)
         for root in every
         if len([*files(root, "*.log")]) > 1
     ]
-    replays = [same(root, 1) for _, _, root in sorted(sized)[: 20 if _LONG else 6]]
+    replays = [same(root, 1) for _, _, root in sorted(sized)[: 20 if LONG else 6]]
     assert sum(replays) or not sized
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("seed", range(1, 101 if _LONG else 3))
+@pytest.mark.parametrize("seed", range(1, 101 if LONG else 3))
 def test_directories_made_by_the_brokers_code(tmp_path: Path, seed: int) -> None:
     path = oracle().make(PROFILES[seed % len(PROFILES)], seed, tmp_path / "orders-0")
     rng = random.Random(seed)
@@ -565,7 +565,7 @@ def harmed(data: bytes, rng: random.Random) -> bytes:
     return changed[rng.choice([*changed])]
 
 
-@pytest.mark.parametrize("part", range(20 if _LONG else 1))
+@pytest.mark.parametrize("part", range(20 if LONG else 1))
 def test_random_damage(tmp_path: Path, part: int) -> None:
     replays = 0
     for seed in range(25 * part, 25 * (part + 1)):

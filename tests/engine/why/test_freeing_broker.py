@@ -1,7 +1,6 @@
 """Plans of `why --free`, carried out by a real broker: what was promised is what is freed."""
 
 import json
-import os
 import random
 import re
 import shlex
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 from broker_box import Broker
+from long_runs import LONG
 
 from kdump.engine.why.options import WhyOptions
 from kdump.engine.why.run import why
@@ -22,7 +22,6 @@ from kdump.storage.targets import Selection
 
 pytestmark = pytest.mark.broker
 
-LONG = os.environ.get("KDUMP_FUZZ") == "long"
 VERSIONS = ("4.1.1", "4.4.0") if LONG else ("4.1.1",)
 CASES = 10 if LONG else 1
 DAY_MS = 86_400_000

@@ -1,6 +1,5 @@
 """However a directory is cut into splits, what they read together is what one reader reads."""
 
-import os
 import pickle
 import random
 import struct
@@ -12,6 +11,7 @@ import damage
 import pytest
 from corpus import corpus, files, names
 from dumped import dumped
+from long_runs import LONG
 from oracle import oracle
 from splitting import read_split, read_splits, split_up
 
@@ -19,7 +19,6 @@ from kdump.engine.reading.options import DumpOptions
 from kdump.engine.reading.split_edges import SplitEdges, edges_meet
 from kdump.engine.work.splits import plan
 
-_LONG = os.environ.get("KDUMP_FUZZ") == "long"
 SIZES = (1, 64 << 10, 16 << 20, None)
 
 
@@ -255,21 +254,21 @@ FOLDERS = ("modern/data", "modern/recovery/clean", "modern/recovery/killed", "ol
 
 def directories() -> Iterator[str]:
     found = [name for folder in FOLDERS for name in names(folder)]
-    yield from found if _LONG else found[::9]
+    yield from found if LONG else found[::9]
 
 
 @pytest.mark.parametrize("name", [*directories()])
 def test_corpus(name: str) -> None:
     path = corpus(name)
     logs = [*files(path, "*.log"), *files(path, "*.kafka")]
-    small = sum(log.stat().st_size for log in logs) < (1 << 22 if _LONG else 1 << 18)
+    small = sum(log.stat().st_size for log in logs) < (1 << 22 if LONG else 1 << 18)
     for root in sorted({log.parent for log in logs}):
         for split_bytes in SIZES if small else SIZES[1:]:
             same(root, split_bytes)
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("seed", range(1, 101 if _LONG else 3))
+@pytest.mark.parametrize("seed", range(1, 101 if LONG else 3))
 def test_directories_made_by_the_brokers_code(tmp_path: Path, seed: int) -> None:
     profiles = ("mixed-all", "mixed-v0", "mixed-v2", "txn", "compacted", "restarts")
     path = oracle().make(profiles[seed % len(profiles)], seed, tmp_path / "orders-0")
