@@ -266,9 +266,9 @@ _WITHOUT = {
     names.RECOVERY_POINT_CHECKPOINT: "Without a clean stop all logs are read through, which takes "
     "time.",
     names.LOG_START_CHECKPOINT: "Records that were deleted by kafka-delete-records can be served "
-    "again, up to the begin of their segment.",
+    "again, up to the start of their segment.",
     names.REPLICATION_CHECKPOINT: "High watermarks begin at 0 and rise again with the replicas.",
-    names.CLEANER_CHECKPOINT: "Compacted topics are cleaned from their begin once more.",
+    names.CLEANER_CHECKPOINT: "Compacted topics are cleaned from their start again.",
 }
 
 

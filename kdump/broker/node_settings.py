@@ -142,7 +142,7 @@ def settings_refused(node: NodeSettings, broker: Version) -> Iterator[Fact]:
 def _by_code(values: Mapping[str, str], broker: Version, *, kraft: bool) -> Iterator[Refusal]:
     """What else is refused once all that was looked at before is sound."""
     for message in rules_refused(values, broker, kraft=kraft):
-        yield "settings", message, "Set what the sentence names as it says."
+        yield "settings", message, "Change the setting that the message names."
     for name in ("inter.broker.protocol.version", "log.message.format.version"):
         said = values.get(name)
         if said is None or has(broker, v.KRAFT_ONLY):

@@ -44,7 +44,7 @@ def relations_refused(
 
 def _settings(messages: Iterator[str]) -> Iterator[Refusal]:
     for message in messages:
-        yield "settings", message, "Set what the sentence names as it says."
+        yield "settings", message, "Change the setting that the message names."
 
 
 def _number(values: Mapping[str, str], name: str, default: int) -> int:

@@ -111,7 +111,7 @@ PROTOCOL_VALIDATED = Change((2, 1), "N2", "A setting's version is checked as the
 EPOCHS_ANSWERED = Change((2, 1), "KIP-320 L17", "ListOffsets answers with a leader epoch.")
 WARM_SECTION_SEARCH = Change((2, 1), "I4 KAFKA-6432", "An index is searched at its end first.")
 INDEXES_OPENED_LATE = Change(
-    (2, 3), "N12 KAFKA-7283", "Indexes of older segments are opened when they are first asked."
+    (2, 3), "N12 KAFKA-7283", "Indexes of older segments are opened on first use."
 )
 META_OPENED_AS_PATH = Change(
     (2, 3), "N4", "A meta.properties that cannot be opened is an error; before, it is missing."
@@ -147,13 +147,13 @@ SMALL_FILES_FAIL_DIRECTORY = Change(
     "A small file of a partition that is malformed fails its directory; before, it ends the start.",
 )
 ROLES_CHECKED = Change(
-    (3, 0), "N1", "Voters and controller.listener.names are held against process.roles."
+    (3, 0), "N1", "Voters and controller.listener.names are checked against process.roles."
 )
 DELETE_HORIZON = Change(
     (3, 1), "KIP-534 K6", "Tombstones and markers go by their batch's horizon; before, by files."
 )
 CONTROLLER_LISTENERS_CHECKED = Change(
-    (3, 1), "N1", "Listeners of controllers are held against roles, and have a default protocol."
+    (3, 1), "N1", "Controller listeners are checked against roles, and have a default protocol."
 )
 ONE_NODE_ID = Change(
     (3, 3), "N1", "node.id and broker.id must be the same, also of ZooKeeper's brokers."
@@ -162,7 +162,7 @@ VERSIONS_UNQUOTED = Change((3, 3), "N2", "A version that there is not is refused
 CHECKPOINT_IN_JAVA = Change((3, 3), "N12", "A checkpoint is refused in other words.")
 BOOTSTRAP_CHECKPOINT = Change((3, 3), "N10", "bootstrap.checkpoint says with what a log begins.")
 METADATA_LEVELS_NAMED = Change(
-    (3, 4), "N11", "A metadata.version without a name is refused in other words."
+    (3, 4), "N11", "A metadata.version without a name has its own error message."
 )
 METADATA_RECORDS_END = Change(
     (3, 4), "N11", "A record of the metadata log that cannot be loaded ends the start."
@@ -178,13 +178,15 @@ METADATA_SNAPSHOTS_END = Change(
     (3, 6), "N9", "A metadata snapshot that cannot be loaded ends the start."
 )
 TOPIC_TWICE_ENDS = Change(
-    (3, 6), "N11", "A topic made twice in the metadata log ends the start; before, it is replaced."
+    (3, 6),
+    "N11",
+    "A topic created twice in the metadata log ends the start; before, it is replaced.",
 )
 METADATA_DIR_NEEDED = Change(
     (3, 7), "N14 KIP-858", "A node ends when the directory of its metadata log fails."
 )
 IDENTITY_OF_ANY_VERSION = Change(
-    (3, 7), "N12", "The version of a partition.metadata is passed over; before, it must be 0."
+    (3, 7), "N12", "The version of a partition.metadata is ignored; before, it must be 0."
 )
 META_ENSEMBLE = Change(
     (3, 7), "KIP-858 N3", "All meta.properties are read, then verified together, by path."
@@ -193,7 +195,7 @@ STRAYS_SET_ASIDE = Change(
     (3, 7), "R11", "A partition that the cluster does not have here is set aside."
 )
 QUORUM_VERSION_CHECKED = Change(
-    (3, 7), "N8", "A quorum-state of another version ends the start; before, it is passed over."
+    (3, 7), "N8", "A quorum-state of another version ends the start; before, it is ignored."
 )
 QUORUM_STATE_MATTERS = Change(
     (3, 8), "N8", "A quorum-state that cannot be read ends the start; before, it is cleared."

@@ -210,7 +210,7 @@ _PATH_OPTIONS = (
     _PATHS(
         "--unpack-limit",
         type=SIZE,
-        help="Unpack no more than this from archives and compressed files. Default: 1,000 times "
+        help="Unpack at most this much from archives and compressed files. Default: 1,000 times "
         "the size of each, 4GiB at least.",
     ),
     _ENGINE(
@@ -262,7 +262,7 @@ def _output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) -
             type=FILE_PATH,
             help="Write the results to FILE, which appears when it is whole." + binary,
         ),
-        _OUTPUT("--force", help="Let --output and other files replace a file that exists."),
+        _OUTPUT("--force", help="Replace existing files that --output and other options write."),
         *([_BYTES_OPTION] if has_bytes else []),
         *([_WIDE_OPTION] if is_wide else []),
         _OUTPUT(

@@ -292,15 +292,15 @@ def _produced(options: SalvageOptions) -> list[str]:
 #: Why an offset of a group was not committed, in words.
 _NOT_APPLIED = {
     "planned": "only written to the file: --apply-groups commits them",
-    "has-members": "the group has members at work",
+    "has-members": "the group has active members",
     "moved": "another offset was committed since",
     "failed": "a broker refused",
-    "ended": "removed before, as by expiry or by hand: --groups-at gives those of a time",
+    "ended": "removed before, by expiry or by hand: --groups-at uses those of another time",
     "gone": "removed with the topic, and no longer in the log",
     "committed-since": "committed after the deletion",
     "pending": "in a transaction that did not end",
     "share-group": "of a share group",
-    "not-produced": "their partition was not produced whole",
+    "not-produced": "their partition was not produced completely",
 }
 
 
@@ -413,7 +413,7 @@ class GroupsReport(Report):
         """Say what to type next, or that there was nothing."""
         if self._is_silent and not (self.quiet or self.messages.statuses):
             what = "change of an offset" if self._options.history else "group"
-            self.messages.line(f"kdump: no {what} matches what was asked for")
+            self.messages.line(f"kdump: no {what} matches the selection")
         elif self._is_plan and not self._has_lines:
             self.messages.line("kdump: the plan is empty: no offset was committed until then")
         if self._pending:
@@ -458,7 +458,7 @@ class TransactionsReport(Report):
     def status(self, reached: int) -> int:
         """Say what to type next, or that there was nothing."""
         if self._is_silent and not (self.quiet or self.messages.statuses):
-            self.messages.line("kdump: no transaction matches what was asked for")
+            self.messages.line("kdump: no transaction matches the selection")
         if is_terminal(sys.stderr) and not self.quiet:
             for command in self._commands:
                 self.messages.line(f"To end it, on a running cluster: {command}")

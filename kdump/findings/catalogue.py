@@ -111,7 +111,7 @@ CATALOGUE: dict[str, Code] = {
     "magic-unknown": _damage(
         "The magic byte names no known format.",
         "Look at the bytes with dump --hex; salvage --mend-headers keeps a batch whose checksum is "
-        "right but for that.",
+        "otherwise right.",
         "Readers fail at this batch.",
         stops_consumers=True,
         gap="magic-unknown",
@@ -190,8 +190,8 @@ CATALOGUE: dict[str, Code] = {
         "The checksum is right but the records inside cannot be decoded to the end.",
         "The batch was written so; consumers stop here, and go on where a broker serves them "
         "again, which the finding says.",
-        "Consumers fail inside this batch, but for releases that the finding names; brokers serve "
-        "it as it is.",
+        "Consumers fail inside this batch, except in releases that the finding names; brokers "
+        "serve it as it is.",
         hides=Hides.RECORDS,
         stops_consumers=True,
     ),
@@ -272,8 +272,8 @@ CATALOGUE: dict[str, Code] = {
         "kdump failed on this partition or directory.",
         "Report it with the traceback that KDUMP_TRACEBACK=1 prints; meanwhile use another command "
         "or a replica.",
-        "Findings reported before it stand; the rest of it was not checked. Other partitions were. "
-        "Damaged files are the most frequent cause.",
+        "Findings reported before it are valid; the rest of it was not checked. Other partitions "
+        "were. Damaged files are the most frequent cause.",
         show=Show.NOTHING,
     ),
     "file-vanished": _note(
@@ -698,7 +698,7 @@ CATALOGUE: dict[str, Code] = {
     "partition-twice": _rebuild(
         "Two data directories of one broker hold the same partition.",
         "Compare them, and move the one that is behind out of the data directory.",
-        "Brokers refuse to start over it.",
+        "Brokers refuse to start because of it.",
     ),
     "partition-missing": _damage(
         "The cluster metadata log places a partition here, and no data directory has it.",
@@ -713,8 +713,8 @@ CATALOGUE: dict[str, Code] = {
     ),
     "topic-id-differs": _damage(
         "A partition names another topic id than the rest of its topic, or than the cluster.",
-        "Before the next start find out which is right. Of a deleted topic of that name: copy the "
-        "directory away. A wrong file: write the id of the cluster into partition.metadata.",
+        "Before the next start find out which is right. If the topic was deleted, copy the "
+        "directory away. If the file is wrong, write the cluster's id into partition.metadata.",
         "A start of 3.7 or later renames the directory to -stray and starts over with an empty "
         "one; before, the broker does not serve the partition.",
         show=Show.NOTHING,
@@ -732,25 +732,25 @@ CATALOGUE: dict[str, Code] = {
     "meta-properties-differ": _rebuild(
         "Data directories of one broker do not agree in meta.properties.",
         "Find out which directory does not belong here; restore its meta.properties if it does.",
-        "Brokers refuse to start over it.",
+        "Brokers refuse to start because of it.",
     ),
     "meta-properties-missing": _damage(
         "A data directory of a KRaft broker has no meta.properties.",
         "If the volume was not mounted whole, mount it. Else write the file again before the next "
         "start, with the version, node.id and cluster.id of the other directories or nodes.",
-        "KRaft nodes refuse to start over it.",
+        "KRaft nodes refuse to start because of it.",
     ),
     "meta-properties-malformed": _damage(
         "A meta.properties is not in the form a broker reads, or names no node.",
         "Write the file again before the next start, with the version, node.id and cluster.id of "
         "the other directories or nodes.",
-        "Brokers refuse to start over it, or start without the directory.",
+        "Brokers refuse to start because of it, or start without the directory.",
         show=Show.ENTRIES,
     ),
     "meta-properties-foreign": _damage(
         "A meta.properties names another node or cluster than its data directory is of.",
-        "Find out whose the volume is, and mount it there. If only the file is wrong, restore it.",
-        "Brokers refuse to start over it.",
+        "Find the owner of the volume, and mount it there. If only the file is wrong, restore it.",
+        "Brokers refuse to start because of it.",
     ),
     "metadata-snapshot-missing": _damage(
         "The cluster metadata log starts above 0 and no snapshot reaches its start.",
@@ -823,13 +823,13 @@ CATALOGUE: dict[str, Code] = {
         "Brokers serve it; a leader would refuse to take it again.",
     ),
     "compression-type-differs": _note(
-        "Batches are compressed in another way than compression.type asks for.",
-        "Nothing if the setting was changed; else find out who writes past the leader.",
+        "Batches are not compressed as compression.type requires.",
+        "Nothing if the setting was changed; else find out what writes past the leader.",
         "None for readers.",
     ),
     "timestamp-type-differs": _note(
-        "Batches have another timestamp type than message.timestamp.type asks for.",
-        "Nothing if the setting was changed; else find out who writes past the leader.",
+        "Batches have another timestamp type than message.timestamp.type requires.",
+        "Nothing if the setting was changed; else find out what writes past the leader.",
         "Retention and lookups by time use the times as they are stored.",
     ),
     "segment-over-limit": _note(

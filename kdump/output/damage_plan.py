@@ -74,7 +74,7 @@ def plan_words(ways: WaysPast) -> str:
     words = (
         "One reset file moves a group, while it has no member, past the first damage of "
         f"{counted(len(ways.places), 'partition')}. Leave out the partitions where the group "
-        "does not stand at that damage: there, records would be skipped or read again."
+        "does not stop at that damage: there, records would be skipped or read again."
     )
     if many:
         words += (

@@ -78,10 +78,10 @@ class ResetCsv(Sink):
             self._keep(place, _Line(offset, to))
         elif to == SKIP:
             self._skipped.add(place)
-            tell(f"kdump: left out: {topic}-{partition}: the answer is none")
+            tell(f"kdump: left out: {topic}-{partition}: no answer")
         else:
             self._left_out.add(place)
-            tell(f"kdump: left out: {topic}-{partition}: {error or 'the answer is none'}")
+            tell(f"kdump: left out: {topic}-{partition}: {error or 'no answer'}")
 
     def _keep(self, place: str, line: _Line) -> None:
         old = self._lines.setdefault(place, line)

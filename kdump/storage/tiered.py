@@ -69,7 +69,9 @@ def tiered_members(path: str) -> tuple[dict[str, Member], list[str], list[str]] 
                 problems.append(f"{os.path.relpath(at, root)} is left out: {error.strerror}")
                 continue
             if not stat.S_ISREG(status.st_mode):
-                problems.append(f"{os.path.relpath(at, root)} is left out: it is no regular file")
+                problems.append(
+                    f"{os.path.relpath(at, root)} is left out: it is not a regular file"
+                )
                 continue
             member = Member(at, 0, status.st_size, status.st_mtime_ns)
             inside = f"{place}/{found['base']}.{found['what']}"

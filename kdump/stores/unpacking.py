@@ -153,11 +153,11 @@ class Unpacker:
             try:
                 self._copy(file, out, path)
             except TooMuch as error:
-                problems.append(f"{error}: what lies before that is read")
+                problems.append(f"{error}: what precedes it is read")
             except Exception as error:
                 if not _is_of_a_library(error):
                     raise
-                words = f"ends early or is damaged ({error}): what lies before that is read"
+                words = f"ends early or is damaged ({error}): what precedes it is read"
                 problems.append(words)
             return Member(blob, 0, out.tell())
 
@@ -183,7 +183,7 @@ class Unpacker:
                 else:
                     members[name] = self._of_tar_member(path, file, entry, size, problems)
         except (TarDamage, TooMuch) as error:
-            problems.append(f"{error}: what lies before that is read")
+            problems.append(f"{error}: what precedes it is read")
         return _noted(members, left_out, notes)
 
     def _of_tar_member(

@@ -36,7 +36,7 @@ def split(uri: str) -> tuple[str, str]:
         return f"{scheme}://{place}", path.strip("/")
     if "?" in rest:
         reason = "options of a store are told by its environment, as in AWS_ENDPOINT_URL"
-        raise PathError(uri.partition("?")[0], f"{reason}, and not behind a question mark")
+        raise PathError(uri.partition("?")[0], f"{reason}, and not after a question mark")
     place, _, path = rest.partition("/")
     path = posixpath.normpath("/" + path).strip("/")
     return f"{scheme}://{place}", path

@@ -193,7 +193,7 @@ def test_reset_csv_goes_to_an_end_of_the_log_where_no_record_is_later(
 def test_reset_csv_leaves_out_what_has_no_answer(partition: Path) -> None:
     result = run("find-time", partition, TIME + 100, "--format", "reset-csv", "--none", "skip")
     assert (result.exit_code, result.stdout) == (4, "")
-    assert "left out: orders-7: the answer is none" in result.stderr
+    assert "left out: orders-7: no answer" in result.stderr
     assert "1 partition: 0 at the record found, 1 left out" in result.stderr
 
 

@@ -104,7 +104,7 @@ def test_history_is_no_plan() -> None:
 def test_nothing_found_is_said() -> None:
     result = run("--group", "nobody", SAMPLE)
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "kdump: no group matches what was asked for\n"
+    assert result.stderr == "kdump: no group matches the selection\n"
     assert run("-q", "--group", "nobody", SAMPLE).stderr == ""
 
 
@@ -203,7 +203,7 @@ def test_history_of_a_time(tmp_path: Path) -> None:
     assert offsets("--from", "2000", "--to", "4000", path) == [(9, 2), (2, 7)]
     assert offsets("--to", "1000", path) == [(None, 5)]
     result = run("--history", "--from", "9000", path)
-    assert result.stderr == "kdump: no change of an offset matches what was asked for\n"
+    assert result.stderr == "kdump: no change of an offset matches the selection\n"
 
 
 def test_options_of_history_go_with_it(tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def test_bad_header_of_a_tar_is_named_and_what_precedes_it_is_read(
         assert list(found.members) == ["d/orders-0/first.log"]
         (problem,) = found.problems
         assert problem.startswith(f"the entry at byte 512 {reason}")
-        assert problem.endswith(": what lies before that is read")
+        assert problem.endswith(": what precedes it is read")
 
 
 def test_pax_headers_are_bounded(tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_members_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     infos = [tarfile.TarInfo(f"d/{number}") for number in range(5)]
     found = opened(tmp_path, tar_of(*infos))
     assert list(found.members) == ["d/0", "d/1", "d/2"]
-    assert found.problems == ["has more than 3 entries: what lies before that is read"]
+    assert found.problems == ["has more than 3 entries: what precedes it is read"]
 
 
 def test_characters_of_paths_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,9 +279,7 @@ def test_characters_of_paths_are_bounded(tmp_path: Path, monkeypatch: pytest.Mon
     infos = [tarfile.TarInfo("/".join([f"{number}" + "d" * 90, "e" * 10])) for number in range(20)]
     found = opened(tmp_path, tar_of(*infos))
     assert len(found.members) == 9
-    assert found.problems == [
-        "has too many long paths (at entry 10): what lies before that is read"
-    ]
+    assert found.problems == ["has too many long paths (at entry 10): what precedes it is read"]
 
 
 def test_problems_of_an_archive_are_bounded(

@@ -139,7 +139,7 @@ def _foreign(member: Member, known: Member, state: ClusterState) -> str:
             return ""
         what = "Its partitions are" if placed else "Its directory.id is"
         return (
-            f"It names the cluster {cluster}. {what} of the cluster whose metadata log lies in "
+            f"It names the cluster {cluster}. {what} of the cluster whose metadata log is in "
             f"{known.path}, which is {expected} there."
         )
     if own is None or not own.isdecimal() or int(own) in owners:

@@ -182,7 +182,7 @@ class Records(Check):
                 return  # then its last message is another, or they do not rise
             else:
                 message = (
-                    f"Record offset {offset:,} lies outside its batch, {range_text(base, last)}."
+                    f"Record offset {offset:,} is outside its batch, {range_text(base, last)}."
                 )
             yield _resting(
                 batch.finding(

@@ -114,5 +114,5 @@ class OffsetRange(Check):
             actual=segment.last_offset,
             message=f"{words} offsets more than {RELATIVE_MAX:,} above the base of segment "
             f"{segment.base_offset}, up to {segment.last_offset:,}. Brokers since 2.0 split such a "
-            "segment when they recover or clean it; cleaners from 0.10.2 to 1.1 end on it.",
+            "segment when they recover or clean it; cleaners from 0.10.2 to 1.1 fail on it.",
         )

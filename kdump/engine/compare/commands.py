@@ -61,10 +61,11 @@ def _of_partition(
     crash = " as after a crash," if best["in_sync"] else ""
     if alone:
         first = f"Start {node} first, and {_list(others)} once it leads"
-        return f"{why}{first}; where it does not by itself,{crash} have it elected.", [asked]
+        otherwise = f"if it does not become the leader by itself,{crash} elect it"
+        return f"{why}{first}; {otherwise}.", [asked]
     first = f"{node} goes furthest; the summary has one start order for all partitions"
     first = first if best["node_id"] is None else first.capitalize()
-    return f"{why}{first}. Where this one has no leader then,{crash} have it elected.", [asked]
+    return f"{why}{first}. If this partition has no leader then,{crash} elect it.", [asked]
 
 
 def _of_quorum(

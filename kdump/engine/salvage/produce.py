@@ -244,7 +244,7 @@ def _unfinished(state: State) -> Iterator[KdumpError]:
         planned = state.planned[name].records_count
         yield KdumpError(
             f"{name}: {count:,} of {planned:,} records have not arrived. Copies of them were in "
-            f"{paths}: name a path that still has them beside --resume {state.path}"
+            f"{paths}: name a path that still has them in addition to --resume {state.path}"
         )
 
 
@@ -424,7 +424,7 @@ class _Production:
         if not low <= behind <= high:
             raise self._refused(
                 f"it goes from offset {low} to {high}, and the state says that records up to "
-                f"{behind} arrived: it was made anew, or records were deleted"
+                f"{behind} arrived: it was created again, or records were deleted"
             )
         if known.is_done:
             return iter(())
@@ -536,7 +536,8 @@ class _Production:
     def _changed(self) -> KdumpError:
         assert self._means is not None
         return Refused(
-            self._path, f"is not as it was when {self._means.state.path} was written: begin anew"
+            self._path,
+            f"changed since {self._means.state.path} was written: start with a new state file",
         )
 
     def _refused(self, why: str) -> Refused:

@@ -154,7 +154,7 @@ def _cleaned(
             f"{cleaning.bad_checksums:,} batches there have a wrong checksum, which no cleaner "
             f"looks at: {sealed:,} of them would get a right one around what is damaged"
         )
-    ends = "cleaners from 0.10.2 to 1.1 end on it"
+    ends = "cleaners from 0.10.2 to 1.1 fail on it"
     if has(broker, v.OVERFLOW_SPLIT):
         ends = f"the cleaner splits it first ({ends})"
     words += (

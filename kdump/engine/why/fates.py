@@ -153,7 +153,7 @@ class Fates:
     def _never(self) -> tuple[str, str]:
         """Say what keeps a segment that no rule deletes, in a few words and in a sentence."""
         if self.policy.by_snapshots:
-            words = "kept until a snapshot stands for it: the metadata log goes by its snapshots"
+            words = "kept until a snapshot covers it: the metadata log is retained by its snapshots"
             return "metadata snapshots", words
         if not self.policy.compacts:
             return "cleanup.policy", "never deleted: cleanup.policy has no delete"

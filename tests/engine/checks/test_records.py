@@ -63,7 +63,7 @@ class TestV2:
         records = [builders.record(0), builders.record(1), builders.record(9)]
         found = deep(tmp_path, self.one(compress, records, last_offset_delta=2))
         assert (found.code, found.offset) == ("record-offset", 15)
-        assert found.message == "Record offset 15 lies outside its batch, 6-8."
+        assert found.message == "Record offset 15 is outside its batch, 6-8."
 
     def test_damage_that_a_cleaning_may_have_sealed(self, tmp_path: Path, compress: object) -> None:
         """Where a batch has fewer records than offsets, and a cleaner came by."""
