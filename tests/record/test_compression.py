@@ -13,6 +13,7 @@ import pytest
 import snappy
 import zstandard
 from damage import flip_bit, put
+from producer_codecs import lz4_frame, xerial_blocks
 
 from kdump.kernels import reasons
 from kdump.record import compression
@@ -25,20 +26,9 @@ TEXT = b"".join(b"record %d of many; " % number for number in range(500))
 NOISE = random.Random(3).randbytes(70_000)
 
 
-def xerial(*blocks: bytes) -> bytes:
-    """Write blocks as the streams of Java clients do."""
-    stream = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
-    for block in blocks:
-        packed = snappy.compress(block)
-        stream += struct.pack(">i", len(packed)) + packed
-    return stream
-
-
 def lz4_stream(plain: bytes, **options: object) -> bytes:
-    """Write an LZ4 frame with independent blocks, as Kafka asks for."""
-    settings: dict[str, object] = {"block_linked": False, "block_size": 4, **options}
-    packed: bytes = lz4.frame.compress(plain, **settings)
-    return packed
+    """Write an LZ4 frame with blocks of 64 KiB, as Java clients do."""
+    return lz4_frame(plain, **{"block_size": lz4.frame.BLOCKSIZE_MAX64KB, **options})
 
 
 def with_broken_header(frame: bytes) -> bytes:
@@ -52,7 +42,7 @@ def unpacked(codec: int, packed: bytes, limit: int = LIMIT) -> Plain:
 
 STREAMS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     "gzip": (GZIP, lambda plain: gzip.compress(plain, mtime=0)),
-    "xerial": (SNAPPY, lambda plain: xerial(plain[:1000], plain[1000:])),
+    "xerial": (SNAPPY, lambda plain: xerial_blocks(plain[:1000], plain[1000:])),
     "raw snappy": (SNAPPY, snappy.compress),
     "lz4": (LZ4, lz4_stream),
     "lz4 with sums": (LZ4, lambda plain: lz4_stream(plain, block_checksum=True)),
@@ -96,7 +86,7 @@ def test_cut_at_every_byte(name: str) -> None:
     packed = pack(TEXT[:3000])
     # A xerial stream has no end of its own: cut between blocks it is a whole one, also with up to
     # three bytes of the next block's size, which the library behind brokers ignores.
-    ends = (16, len(xerial(TEXT[:1000]))) if name == "xerial" else ()
+    ends = (16, len(xerial_blocks(TEXT[:1000]))) if name == "xerial" else ()
     whole = {end + more for end in ends for more in range(4)}
     for size in range(len(packed)):
         plain = unpacked(codec, packed[:size])
@@ -155,7 +145,7 @@ def test_a_broken_bomb_is_over_the_limit_too(name: str) -> None:
 
 def test_a_snappy_block_that_claims_too_much_is_not_opened() -> None:
     claim = b"\xff\xff\xff\xff\x0f" + b"junk"
-    for packed in (claim, xerial()[:16] + struct.pack(">i", len(claim)) + claim):
+    for packed in (claim, xerial_blocks()[:16] + struct.pack(">i", len(claim)) + claim):
         assert unpacked(SNAPPY, packed) == Plain(None, reasons.OVER_LIMIT)
 
 
@@ -231,7 +221,7 @@ def test_isal_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_text_in_small_pieces_is_joined_in_order(size: int) -> None:
     blocks = [bytes([number % 256]) * (number % 3) for number in range(size)]
     blocks[size // 2 : size // 2] = [NOISE, b""]
-    assert unpacked(SNAPPY, xerial(*blocks)) == Plain(b"".join(blocks))
+    assert unpacked(SNAPPY, xerial_blocks(*blocks)) == Plain(b"".join(blocks))
 
 
 def test_a_gzip_stream_with_a_wrong_sum_gives_all_its_text() -> None:
@@ -266,13 +256,13 @@ def test_a_zstd_frame_ends_where_its_blocks_end() -> None:
 
 
 def test_xerial_streams_one_after_the_other() -> None:
-    packed = xerial(b"one ") + xerial(b"two ", b"three")
+    packed = xerial_blocks(b"one ") + xerial_blocks(b"two ", b"three")
     assert unpacked(SNAPPY, packed) == Plain(b"one two three")
 
 
 def test_xerial_blocks_before_a_broken_one_are_kept() -> None:
-    packed = xerial(TEXT, TEXT)
-    broken = put(packed, len(xerial(TEXT)), struct.pack(">i", 1 << 30))
+    packed = xerial_blocks(TEXT, TEXT)
+    broken = put(packed, len(xerial_blocks(TEXT)), struct.pack(">i", 1 << 30))
     assert unpacked(SNAPPY, broken) == Plain(
         TEXT, reasons.CODEC_FAILED, "a snappy block is cut short"
     )

@@ -10,11 +10,18 @@ readers have to find (counts, checksums of all keys and of all values) goes to `
 import argparse
 import json
 import random
-import struct
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+
+import lz4.frame
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/support"))
+import builders
+from producer_codecs import lz4_frame, xerial, zstd
 
 FORMAT = 3  # of the data; raise it when the bytes change
 SEGMENT = f"{0:020d}.log"
@@ -22,9 +29,7 @@ BATCH_SIZE = 16 * 1024
 TEMPLATES = 256
 START_MS = 1_700_000_000_000
 
-HEADER_V2 = struct.Struct(">qiibIhiqqqhii")
-AFTER_CRC_V2 = struct.Struct(">hiqqqhii")
-MESSAGE_V1 = struct.Struct(">qiIbbq")
+HEAD_BYTES = 61  # of a batch of magic 2
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 WORDS = (
     *("account", "address", "amount", "basket", "carrier", "confirmed", "country", "credit"),
@@ -60,30 +65,6 @@ class Template:
     values: bytes
 
 
-def varint(value: int) -> bytes:
-    """Encode as Kafka does: zigzag, then 7 bits a byte."""
-    value = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def one_record(
-    delta: int, key: bytes | None, value: bytes, headers: list[tuple[bytes, bytes]]
-) -> bytes:
-    """Encode a record of magic 2."""
-    parts = [b"\x00", varint(delta), varint(delta)]
-    parts += [varint(-1)] if key is None else [varint(len(key)), key]
-    parts += [varint(len(value)), value, varint(len(headers))]
-    for name, content in headers:
-        parts += [varint(len(name)), name, varint(len(content)), content]
-    body = b"".join(parts)
-    return varint(len(body)) + body
-
-
 def one_value(rng: random.Random) -> bytes:
     """Make up a JSON document of about 195 bytes; one in 16 has letters beyond ASCII."""
     words = " ".join(rng.choices(WORDS, k=rng.randrange(7, 12)))
@@ -104,12 +85,12 @@ def templates(pack: Callable[[bytes], bytes]) -> list[Template]:
     for _ in range(TEMPLATES):
         records: list[tuple[bytes, bytes]] = []
         parts: list[bytes] = []
-        size = HEADER_V2.size
+        size = HEAD_BYTES
         while True:
             key = b"%012d" % rng.randrange(10**12)
             value = one_value(rng)
             headers = [(b"trace", b"%08x" % rng.getrandbits(32))] if len(records) % 4 == 0 else []
-            record = one_record(len(records), key, value, headers)
+            record = builders.record(len(records), len(records), key, value, headers)
             if size + len(record) > BATCH_SIZE:
                 break
             size += len(record)
@@ -122,14 +103,12 @@ def templates(pack: Callable[[bytes], bytes]) -> list[Template]:
 
 def batch_v2(payload: bytes, codec: int, offset: int, count: int) -> bytes:
     """Put a header of magic 2 in front of a payload."""
-    from crc32c import crc32c
-
     first_ms = START_MS + offset
-    fields = AFTER_CRC_V2.pack(
-        codec, count - 1, first_ms, first_ms + count - 1, 1000, 0, offset & 0x7FFFFFFF, count
-    )
-    crc = crc32c(payload, crc32c(fields))
-    return struct.pack(">qiibI", offset, 49 + len(payload), 3, 2, crc) + fields + payload
+    return builders.batch(
+        base_offset=offset, leader_epoch=3, attributes=codec, base_timestamp=first_ms,
+        max_timestamp=first_ms + count - 1, producer_id=1000, producer_epoch=0,
+        base_sequence=offset & 0x7FFFFFFF, records_count=count, payload=payload,
+    )  # fmt: skip
 
 
 def gzip(plain: bytes) -> bytes:
@@ -138,37 +117,13 @@ def gzip(plain: bytes) -> bytes:
     return packer.compress(plain) + packer.flush()
 
 
-def snappy(plain: bytes) -> bytes:
-    """Frame as xerial's SnappyOutputStream does, in blocks of 32 KiB."""
-    from snappy import compress
-
-    parts = [b"\x82SNAPPY\x00", struct.pack(">ii", 1, 1)]
-    for start in range(0, len(plain), 32 * 1024):
-        block = bytes(compress(plain[start : start + 32 * 1024]))
-        parts += [struct.pack(">i", len(block)), block]
-    return b"".join(parts)
-
-
-def lz4(plain: bytes) -> bytes:
-    """Frame as the Java client does: independent blocks of 64 KiB, no content size."""
-    from lz4 import frame
-
-    packed: bytes = frame.compress(
-        plain, block_size=frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
-    )
-    return packed
-
-
-def zstd(plain: bytes) -> bytes:
-    """Compress without a content size, as the Java client's stream does."""
-    from zstandard import ZstdCompressor
-
-    return ZstdCompressor(level=3, write_content_size=False).compress(plain)
-
-
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
-    "none": lambda plain: plain, "gzip": gzip, "snappy": snappy, "lz4": lz4, "zstd": zstd
-}  # fmt: skip
+    "none": lambda plain: plain,
+    "gzip": gzip,
+    "snappy": xerial,
+    "lz4": partial(lz4_frame, block_size=lz4.frame.BLOCKSIZE_MAX64KB, store_size=False),
+    "zstd": partial(zstd, level=3),
+}
 
 
 class Tally:
@@ -201,7 +156,7 @@ def batches_tiny(limit: int, tally: Tally) -> Iterator[bytes]:
     """One record of 100 bytes in each batch, no key."""
     rng = random.Random(7)
     values = [one_value(rng)[:100] for _ in range(TEMPLATES)]
-    payloads = [one_record(0, None, value, []) for value in values]
+    payloads = [builders.record(0, 0, None, value) for value in values]
     while tally.plain < limit:
         which = tally.batches % TEMPLATES
         entry = batch_v2(payloads[which], 0, tally.records, 1)
@@ -211,15 +166,10 @@ def batches_tiny(limit: int, tally: Tally) -> Iterator[bytes]:
 
 def messages_v1(limit: int, tally: Tally) -> Iterator[bytes]:
     """Plain messages of magic 1, with the keys and values of the batches."""
-    bodies = [
-        (struct.pack(">i", len(key)) + key + struct.pack(">i", len(value)) + value, key, value)
-        for template in templates(PACKERS["none"])
-        for key, value in template.records
-    ]
+    made = [record for template in templates(PACKERS["none"]) for record in template.records]
     while tally.plain < limit:
-        body, key, value = bodies[tally.records % len(bodies)]
-        covered = struct.pack(">bbq", 1, 0, START_MS + tally.records) + body
-        entry = struct.pack(">qiI", tally.records, 4 + len(covered), zlib.crc32(covered)) + covered
+        key, value = made[tally.records % len(made)]
+        entry = builders.message(tally.records, key, value, timestamp=START_MS + tally.records)
         tally.add(entry, len(entry), key, value, 1)
         yield entry
 

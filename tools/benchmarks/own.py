@@ -24,7 +24,7 @@ if __name__ == "__main__":
     sys.path.append(str(here.parent.parent))  # the checkout serves where kdump is not installed
 
 from check import Found
-from generate import CODECS, HEADER_V2, Case, load
+from generate import CODECS, HEAD_BYTES, Case, load
 from measure import figure, ratio, table
 
 from kdump.kernels.columns import Columns, RecordBatches
@@ -119,7 +119,7 @@ def payloads(view: memoryview, base: int, batches: RecordBatches) -> Iterator[tu
     attributes = batches.column(columns.B_ATTRIBUTES)
     for index in range(batches.count):
         start = positions[index] - base
-        packed = view[start + HEADER_V2.size : start + sizes[index]]
+        packed = view[start + HEAD_BYTES : start + sizes[index]]
         plain = decompress(attributes[index] & 7, packed, DECOMPRESS_LIMIT).data
         if plain is None:
             raise Wrong(f"batch {index} does not decompress")

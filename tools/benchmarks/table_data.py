@@ -13,19 +13,18 @@ import random
 import shutil
 import struct
 import sys
-import zlib
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/support"))
+import builders
 from generate import (
     BATCH_SIZE,
-    CODECS,
     PACKERS,
     SEGMENT,
     START_MS,
     batch_v2,
-    one_record,
     templates,
 )
 
@@ -74,7 +73,7 @@ def small(directory: Path) -> None:
     ends: list[str] = []
     for number in range(SMALL_PARTITIONS):
         count = rng.randrange(2, 12)
-        records = [one_record(each, b"%08d" % each, b"v" * 80, []) for each in range(count)]
+        records = [builders.record(each, each, b"%08d" % each, b"v" * 80) for each in range(count)]
         entry = batch_v2(b"".join(records), 0, 0, count)
         _partition(directory / f"small-{number}", [entry], count - 1)
         ends.append(f"small {number} {count}")
@@ -120,7 +119,7 @@ def keys(directory: Path) -> None:
         offset = 0
         while offset < MANY_KEYS:
             records = [
-                one_record(each, b"%012d" % ((offset + each) * 7919 % 10**12), b"v" * 20, [])
+                builders.record(each, each, b"%012d" % ((offset + each) * 7919 % 10**12), b"v" * 20)
                 for each in range(250)
             ]
             yield batch_v2(b"".join(records), 0, offset, len(records))
@@ -185,12 +184,6 @@ def medium(directory: Path) -> None:
     _write(directory / "medium-0", _entries(4 * MIB))
 
 
-def _message(magic: int, codec: int, offset: int, value: bytes) -> bytes:
-    """Write a message of magic 1 without a key, or a wrapper."""
-    covered = struct.pack(">bbqii", magic, codec, START_MS + offset, -1, len(value)) + value
-    return struct.pack(">qiI", offset, 4 + len(covered), zlib.crc32(covered)) + covered
-
-
 def _values(size: int) -> Iterator[bytes]:
     """Yield values until they come to a size."""
     made = [value for template in templates(PACKERS["none"]) for _, value in template.records]
@@ -201,39 +194,41 @@ def _values(size: int) -> Iterator[bytes]:
         done, number = done + len(value), number + 1
 
 
+def _message(offset: int, value: bytes) -> bytes:
+    return builders.message(offset, None, value, timestamp=START_MS + offset)
+
+
 def wrappers(directory: Path) -> None:
     """64 MiB of messages of magic 1 in gzip wrappers of 64."""
 
     def entries() -> Iterator[bytes]:
         values, offset = _values(64 * MIB), 0
         while held := list(islice(values, 64)):
-            inner = [_message(1, 0, number, value) for number, value in enumerate(held)]
+            inner = [_message(number, value) for number, value in enumerate(held)]
             offset += len(held)
-            yield _message(1, CODECS["gzip"], offset - 1, PACKERS["gzip"](b"".join(inner)))
+            timestamp = START_MS + offset - 1
+            yield builders.wrapper(inner, offset - 1, timestamp=timestamp, compress=PACKERS["gzip"])
 
     _write(directory / "wrappers-0", entries())
 
 
 def markers(directory: Path) -> None:
     """A million records in 100,000 transactions, with a marker behind each, and without."""
-    records = [one_record(each, b"%08d" % each, b"v" * 80, []) for each in range(10)]
+    records = [builders.record(each, each, b"%08d" % each, b"v" * 80) for each in range(10)]
     payload = b"".join(records)
-    marker = one_record(0, struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 3), [])
+    marker = builders.control_record(1, struct.pack(">hi", 0, 3))
 
     def entries(*, marked: bool) -> Iterator[bytes]:
         offset = 0
         for _ in range(100_000):
-            yield batch_v2(payload, _TRANSACTIONAL, offset, 10)
+            yield batch_v2(payload, builders.TRANSACTIONAL, offset, 10)
             offset += 10
             if marked:
-                yield batch_v2(marker, _TRANSACTIONAL | _CONTROL, offset, 1)
+                yield batch_v2(marker, builders.TRANSACTIONAL | builders.CONTROL, offset, 1)
                 offset += 1
 
     _write(directory / "with-0", entries(marked=True))
     _write(directory / "without-0", entries(marked=False))
-
-
-_TRANSACTIONAL, _CONTROL = 0x10, 0x20
 
 
 def pre08(directory: Path) -> None:
@@ -242,8 +237,8 @@ def pre08(directory: Path) -> None:
     old.parent.mkdir()
     with old.open("wb", buffering=MIB) as file:
         for value in _values(64 * MIB):
-            file.write(struct.pack(">ibbI", 6 + len(value), 1, 0, zlib.crc32(value)) + value)
-    entries = (_message(1, 0, number, value) for number, value in enumerate(_values(64 * MIB)))
+            file.write(builders.pre08_message(value))
+    entries = (_message(number, value) for number, value in enumerate(_values(64 * MIB)))
     _write(directory / "v1-0", entries)
 
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import builders
-from fuzz.seeds import CODECS, unpacked
+from fuzz.seeds import LIMIT
+from producer_codecs import CODECS, unpacked
 
 LARGEST = 96 << 10
 
@@ -304,7 +305,7 @@ def inside(rng: random.Random, path: str, data: bytes, other: bytes) -> bytes:
         return flip_bit(rng, path, data, other)
     entry = rng.choice(found)
     codec, head, packed = _payload(data, entry)
-    plain = unpacked(codec, packed) if codec else packed
+    plain = unpacked(codec, packed, LIMIT) if codec else packed
     if plain is None:
         plain = packed
     for _ in range(rng.choice((1, 1, 2, 4))):

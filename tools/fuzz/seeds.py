@@ -7,23 +7,25 @@ order everywhere, so that a seed number means the same bytes on every machine th
 
 from __future__ import annotations
 
-import gzip
-import io
 import os
 import random
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import builders
 import corpus
-import lz4.block
-import lz4.frame
-import snappy
-import zstandard
 from message_writing import message_bytes
+from producer_codecs import (
+    CODECS,
+    lz4_big_blocks,
+    lz4_broken,
+    lz4_frame,
+    raw_snappy,
+    xerial,
+)
 
 from kdump.messages.records import TOPICS
 from kdump.messages.table import message, tables
@@ -35,8 +37,6 @@ LARGEST_DIRECTORY = 160 << 10
 #: What the command is given as --decompress-limit; bombs are measured by it.
 LIMIT = int(os.environ.get("KDUMP_FUZZ_LIMIT_MIB", "4")) << 20
 
-Codec = Callable[[bytes], bytes]
-
 
 class Seed(NamedTuple):
     """Files of one directory by relative path. `target` is what the command is given."""
@@ -46,107 +46,10 @@ class Seed(NamedTuple):
     target: str
 
 
-# Codecs ------------------------------------------------------------------------------------------
-
-
-def xerial(data: bytes, block: int = 32 << 10) -> bytes:
-    """Write the snappy stream of Java clients."""
-    out = io.BytesIO()
-    out.write(b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1))
-    for at in range(0, len(data), block):
-        piece = snappy.compress(data[at : at + block])
-        out.write(struct.pack(">i", len(piece)) + piece)
-    return out.getvalue()
-
-
-def raw_snappy(data: bytes) -> bytes:
-    """Write one raw snappy block, as clients other than Java's do."""
-    return bytes(snappy.compress(data))
-
-
-def lz4_frame(data: bytes) -> bytes:
-    """Write an LZ4 frame of independent blocks, as brokers ask for."""
-    return bytes(lz4.frame.compress(data, block_linked=False))
-
-
-def lz4_big_blocks(data: bytes) -> bytes:
-    """Write an LZ4 frame with blocks of 4 MiB."""
-    return bytes(
-        lz4.frame.compress(data, block_size=lz4.frame.BLOCKSIZE_MAX4MB, block_linked=False)
-    )
-
-
-def lz4_broken(data: bytes) -> bytes:
-    """Write an LZ4 frame with the wrong header checksum of magic 0."""
-    frame = bytearray(lz4_frame(data))
-    at = 6 + (8 if frame[4] & 0x08 else 0)
-    frame[at] ^= 0x5A
-    return bytes(frame)
-
-
-def zstd(data: bytes) -> bytes:
-    """Write a zstd frame without its content's size, as Java's streams do."""
-    return zstandard.ZstdCompressor(level=1, write_content_size=False).compress(data)
-
-
-def zstd_wide(data: bytes) -> bytes:
-    """Write a zstd frame whose header asks for a window of 128 MiB."""
-    parameters = zstandard.ZstdCompressionParameters.from_level(1, window_log=27)
-    compressor = zstandard.ZstdCompressor(
-        compression_params=parameters,
-    )
-    stream = compressor.compressobj()
-    return stream.compress(data) + stream.flush()
-
-
-CODECS: dict[int, tuple[Codec, ...]] = {
-    builders.GZIP: (builders.gzip_bytes, lambda data: gzip.compress(data, 1, mtime=0)),
-    builders.SNAPPY: (xerial, raw_snappy),
-    builders.LZ4: (lz4_frame, lz4_big_blocks, lz4_broken),
-    builders.ZSTD: (zstd, zstd_wide),
-}
-
-
-def unpacked(codec: int, packed: bytes) -> bytes | None:
-    """Undo a codec of a sound seed; None where that fails."""
-    try:
-        if codec == builders.GZIP:
-            return gzip.decompress(packed)
-        if codec == builders.SNAPPY:
-            return _unsnapped(packed)
-        if codec == builders.LZ4:
-            return bytes(lz4.frame.decompress(packed))
-        if codec == builders.ZSTD:
-            with zstandard.ZstdDecompressor().stream_reader(packed) as stream:
-                return stream.read(LIMIT)
-    except Exception:
-        return None
-    return None
-
-
-def _unsnapped(packed: bytes) -> bytes:
-    if not packed.startswith(b"\x82SNAPPY\x00"):
-        return bytes(snappy.uncompress(packed))
-    plain, at = b"", 16
-    while at < len(packed):
-        size = int.from_bytes(packed[at : at + 4], "big")
-        plain += snappy.uncompress(packed[at + 4 : at + 4 + size])
-        at += 4 + size
-    return plain
-
-
 # By hand -----------------------------------------------------------------------------------------
 
 LOG = "00000000000000000000.log"
 PRE08 = "00000000000000000000.kafka"
-
-
-def pre08(payload: bytes, *, codec: int = 0, magic: int = 1, crc: int | None = None) -> bytes:
-    """Write one 0.6 (magic 0) or 0.7 (magic 1) entry."""
-    head = bytes([magic]) + (bytes([codec]) if magic else b"")
-    crc = builders.crc32(payload) if crc is None else crc
-    body = head + struct.pack(">I", crc) + payload
-    return struct.pack(">i", len(body)) + body
 
 
 def records(rng: random.Random, count: int) -> list[bytes]:
@@ -262,13 +165,13 @@ def _nested() -> bytes:
 
 def pre08_by_hand() -> Iterator[tuple[str, bytes]]:
     """Write `.kafka` files: plain, compressed, nested."""
-    plain = [pre08(bytes([at]) * at, magic=at % 2) for at in range(24)]
+    plain = [builders.pre08_message(bytes([at]) * at, magic=at % 2) for at in range(24)]
     yield "pre08-plain", b"".join(plain)
     for codec, compress in ((1, builders.gzip_bytes), (2, xerial), (2, raw_snappy)):
-        once = pre08(compress(b"".join(plain)), codec=codec)
+        once = builders.pre08_wrapper(plain, codec=codec, compress=compress)
         yield f"pre08-codec-{codec}", once + plain[3] + once
         for _ in range(10):
-            once = pre08(compress(once + plain[2]), codec=codec)
+            once = builders.pre08_wrapper([once, plain[2]], codec=codec, compress=compress)
         yield f"pre08-nested-{codec}", once + plain[5]
 
 
@@ -338,8 +241,9 @@ def bomb(codec: int, version: int, kind: str, size: int, twice: int = 1) -> byte
             for at in range(twice)
         )
     if version == 7:
-        inner = pre08(b"v" * size) if kind != "records" else pre08(b"") * (size // 10)
-        return pre08(compress(inner), codec=codec) * twice
+        value = b"" if kind == "records" else b"v" * size
+        inner = builders.pre08_message(value) * (size // 10 if kind == "records" else 1)
+        return builders.pre08_wrapper([inner], codec=codec, compress=compress) * twice
     value = b'"\xff' * (size // 2) if kind in ("binary", "quotes") else b"v" * size
     one = builders.message(0, None, None, magic=version)
     inner = (

@@ -11,7 +11,8 @@ import struct
 from collections.abc import Callable
 
 import builders
-from fuzz import seeds
+from builders import pre08_message
+from producer_codecs import CODECS, lz4_broken, raw_snappy, zstd
 
 Trap = Callable[[random.Random, int], bytes]
 
@@ -78,7 +79,7 @@ def _only(make: Callable[[int, random.Random], bytes]) -> Trap:
 
 
 def _tiny_packed(codec: int) -> Callable[[int, random.Random], bytes]:
-    packed = seeds.CODECS[codec][0](builders.record())
+    packed = CODECS[codec][0](builders.record())
 
     def make(offset: int, rng: random.Random) -> bytes:
         return builders.batch(base_offset=offset, attributes=codec, payload=packed, records_count=1)
@@ -162,7 +163,7 @@ def _xerial_empty(size: int) -> bytes:
 
 
 def _xerial_small(size: int) -> bytes:
-    one = seeds.raw_snappy(b"x")
+    one = raw_snappy(b"x")
     block = struct.pack(">i", len(one)) + one
     return b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1) + block * (size // len(block))
 
@@ -173,14 +174,14 @@ def _xerial_none(size: int) -> bytes:
 
 def _lz4_small(size: int) -> bytes:
     return (
-        seeds.lz4_broken(b"")[:-4]
+        lz4_broken(b"")[:-4]
         + struct.pack("<I", 1 << 31 | 1)
         + (b"x" + struct.pack("<I", 1 << 31 | 1)) * (size // 5)
     )
 
 
 def _zstd_frames(size: int) -> bytes:
-    one = seeds.zstd(b"")
+    one = zstd(b"")
     return one * (size // len(one))
 
 
@@ -284,24 +285,20 @@ LOG_TRAPS: dict[str, Trap] = {
 }
 
 
-def _pre08_only(make: Callable[[int, random.Random], bytes]) -> Trap:
-    return _only(make)
-
-
 def _pre08_nested(rng: random.Random, size: int) -> bytes:
     """Wrappers full of empty wrappers: each few bytes cost a codec run."""
-    one = seeds.pre08(builders.gzip_bytes(b""), codec=1)
-    return seeds.pre08(builders.gzip_bytes(one * (size // len(one))), codec=1)
+    one = pre08_message(builders.gzip_bytes(b""), attributes=1)
+    return pre08_message(builders.gzip_bytes(one * (size // len(one))), attributes=1)
 
 
 PRE08_TRAPS: dict[str, Trap] = {
-    "empty": _only(lambda offset, rng: seeds.pre08(b"", magic=rng.randrange(2))),
+    "empty": _only(lambda offset, rng: pre08_message(b"", magic=rng.randrange(2))),
     "bad-sum": _only(
-        lambda offset, rng: seeds.pre08(b"word", crc=offset % 2 * builders.crc32(b"word"))
+        lambda offset, rng: pre08_message(b"word", crc=offset % 2 * builders.crc32(b"word"))
     ),
     "claims": _only(
         lambda offset, rng: (
-            seeds.pre08(b"good")
+            pre08_message(b"good")
             + struct.pack(">iBBI", rng.choice((500, 20_000, 200_000, 1 << 30)), 1, 0, 9)
         )
     ),
@@ -314,8 +311,8 @@ PRE08_TRAPS: dict[str, Trap] = {
     "low-noise": lambda rng, size: bytes(rng.choices((0, 0, 0, 1, 5, 9), k=size)),
     "noise": lambda rng, size: rng.randbytes(size),
     "nested": _pre08_nested,
-    "tiny-gzip": _only(lambda offset, rng: seeds.pre08(builders.gzip_bytes(b""), codec=1)),
-    "magic": _only(lambda offset, rng: seeds.pre08(b"word", magic=rng.choice((1, 7, 200)))),
+    "tiny-gzip": _only(lambda offset, rng: pre08_message(builders.gzip_bytes(b""), attributes=1)),
+    "magic": _only(lambda offset, rng: pre08_message(b"word", magic=rng.choice((1, 7, 200)))),
 }
 
 
