@@ -28,7 +28,7 @@ def read_size(text: str) -> int:
     match = re.fullmatch(r"\s*(\d+)(?:\.(\d+))?\s*([a-zA-Z]*)\s*", text)
     unit = _UNITS.get(match[3].lower()) if match else None
     if match is None or unit is None:
-        raise ValueError("is no size: give bytes, or a unit as in 64MiB")
+        raise ValueError("is not a size: give bytes, or a unit as in 64MiB")
     part = match[2] or "0"
     size: int = int(match[1]) * unit + int(part) * unit // 10 ** len(part)
     if size >= 1 << 63:
@@ -40,7 +40,7 @@ def read_positive_size(text: str) -> int:
     """Read a number of bytes that is not zero."""
     size = read_size(text)
     if size == 0:
-        raise ValueError("is no size: give at least one byte")
+        raise ValueError("is not a size: give at least one byte")
     return size
 
 
@@ -57,7 +57,7 @@ def read_int64(text: str) -> int:
     try:
         number = int(text)
     except ValueError:
-        raise ValueError("is no whole number") from None
+        raise ValueError("is not a whole number") from None
     if not -(1 << 63) <= number < 1 << 63:
         raise ValueError("does not fit in 64 bits")
     return number
@@ -83,7 +83,7 @@ def read_time(text: str) -> int:
         time_ms = read_int64(text)
         if time_ms in MEANT_AS_SECONDS:
             raise ValueError(
-                f"lies in 1970 as milliseconds; if these are seconds, type {time_ms * 1000} or "
+                f"is in 1970 as milliseconds; if these are seconds, type {time_ms * 1000} or "
                 f"@{time_ms}, else {_in_1970(time_ms)}"
             )
         return time_ms
@@ -120,7 +120,7 @@ def _in_1970(time_ms: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-_NO_TIME = "is no time: give epoch milliseconds, 2026-11-19T10:00:00Z, 14:05, now or now-30m"
+_NO_TIME = "is not a time: give epoch milliseconds, 2026-11-19T10:00:00Z, 14:05, now or now-30m"
 
 
 def _read_now(back: str) -> int:
@@ -142,7 +142,7 @@ def read_duration(text: str) -> float:
     text = text.strip()
     if re.fullmatch(r"\d{1,12}", text):
         return float(text)
-    why = "is no length of time: give seconds, or units as in 1h30m"
+    why = "is not a duration: give seconds, or units as in 1h30m"
     return _read_parts(text, why, r"\d{1,12}") / 1000
 
 
@@ -153,7 +153,7 @@ def read_utc_offset(text: str) -> int:
         return 0
     minutes = int(match[2]) * 60 + int(match[3] or 0) if match else _MOST_MINUTES + 1
     if match is None or minutes > _MOST_MINUTES:
-        raise ValueError("is no offset from UTC: give one as in +02:00")
+        raise ValueError("is not an offset from UTC: give one as in +02:00")
     return -minutes if match[1] == "-" else minutes
 
 
@@ -172,7 +172,7 @@ def read_slice(text: str) -> tuple[int, int]:
     """Read N/T, the Nth of T slices."""
     match = re.fullmatch(r"\s*(\d{1,9})/(\d{1,9})\s*", text)
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
-        raise ValueError("is no slice: give N/T, as in 1/7, with N from 1 to T")
+        raise ValueError("is not a slice: give N/T, as in 1/7, with N from 1 to T")
     return int(match[1]), int(match[2])
 
 
@@ -181,7 +181,7 @@ def read_pattern(text: str) -> re.Pattern[bytes]:
     try:
         return re.compile(os.fsencode(text))
     except re.error as error:
-        raise ValueError(f"is no regular expression: {error}") from None
+        raise ValueError(f"is not a regular expression: {error}") from None
 
 
 def read_choice(text: str, known: Sequence[str]) -> str:

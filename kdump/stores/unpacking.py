@@ -215,14 +215,14 @@ class Unpacker:
         try:
             archive = zipfile.ZipFile(file)
         except (zipfile.BadZipFile, ValueError, OverflowError, NotImplementedError) as error:
-            raise PathError(path, f"is no whole zip file: {error}") from None
+            raise PathError(path, f"is not a complete zip file: {error}") from None
         with archive:
             every = archive.infolist()
             _bound(len(every), sum(_characters(one.filename) for one in every), problems)
             self._admit(sum(one.file_size for one in every if one.compress_type))
             for info in every:
                 if len(problems) > _MOST_PROBLEMS:
-                    problems.append(f"what lies before {info.filename} is read")
+                    problems.append(f"what precedes {info.filename} is read")
                     break
                 name = _inside(info.filename)
                 if name is None or info.is_dir() or stat.S_ISLNK(info.external_attr >> 16):
@@ -233,7 +233,7 @@ class Unpacker:
                 try:
                     members[name] = self._of_zip_member(path, archive, info)
                 except TooMuch as error:
-                    problems.append(f"{error}: what lies before {name} is read")
+                    problems.append(f"{error}: what precedes {name} is read")
                     break
                 except Exception as error:
                     if not _is_of_a_library(error):
@@ -367,7 +367,7 @@ def _noted(members: dict[str, Member], left_out: int, notes: list[str]) -> dict[
         del members[path]
         left_out += 1
     if left_out:
-        notes.append(f"{left_out} links, devices and odd names in it are left out")
+        notes.append(f"{left_out} links, devices, and unusable names in it are left out")
     return members
 
 

@@ -40,8 +40,8 @@ def test_a_moment_is_an_offset_or_a_time(moment: str, offset: int) -> None:
         (["--diff", "1", "2", "--at", "3"], "--diff FROM TO says itself"),
         (["--history", "--view", "zookeeper"], "exclude each other"),
         (["--what", "topics,nodes"], "'nodes', which is none of"),
-        (["--at", "yesterday"], "is no time"),
-        (["--diff", "1"], "is no time"),
+        (["--at", "yesterday"], "is not a time"),
+        (["--diff", "1"], "is not a time"),
     ],
 )
 def test_what_cannot_be_asked(arguments: list[str], said: str) -> None:

@@ -283,7 +283,7 @@ def test_no_name_leads_out_of_an_archive(tmp_path: Path, name: str, kind: bytes,
     (tmp_path / "h.tar").write_bytes(hostile(name, kind, link))
     status, out, error = kdump("dump", str(tmp_path / "h.tar"), "--format", "jsonl")
     assert (status, out.count('"row":"record"')) == (0, 5)
-    assert "1 links, devices and odd names in it are left out" in error
+    assert "1 links, devices, and unusable names in it are left out" in error
     assert [entry.name for entry in tmp_path.iterdir()] == ["h.tar"]
 
 

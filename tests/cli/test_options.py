@@ -39,7 +39,7 @@ def test_size(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "MiB", "-1", "1XB", "1 2", "0x10"])
 def test_no_size(text: str) -> None:
-    with pytest.raises(ValueError, match="is no size"):
+    with pytest.raises(ValueError, match="is not a size"):
         read_size(text)
 
 
@@ -98,7 +98,7 @@ def test_utc_offset(text: str, minutes: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "2", "CET", "+25:00", "+1:99", "+"])
 def test_no_utc_offset(text: str) -> None:
-    with pytest.raises(ValueError, match="is no offset"):
+    with pytest.raises(ValueError, match="is not an offset"):
         read_utc_offset(text)
 
 
@@ -106,7 +106,7 @@ def test_no_utc_offset(text: str) -> None:
     "text", ["", "yesterday", "now-", "now-5", "now-5y", "now+5m", "24:05", "14:05h"]
 )
 def test_no_time(text: str) -> None:
-    with pytest.raises(ValueError, match="is no time"):
+    with pytest.raises(ValueError, match="is not a time"):
         read_time(text)
 
 
@@ -118,7 +118,7 @@ def test_no_int64(text: str) -> None:
 
 def test_pattern_is_over_bytes() -> None:
     assert read_pattern(r"\x00k").search(b"a\x00k")
-    with pytest.raises(ValueError, match="is no regular expression"):
+    with pytest.raises(ValueError, match="is not a regular expression"):
         read_pattern("(")
     assert isinstance(read_pattern("a"), re.Pattern)
 
@@ -132,7 +132,7 @@ def test_durations(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "soon", "-5", "1.5h", "h", "5 m x"])
 def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(ValueError, match="no length of time"):
+    with pytest.raises(ValueError, match="not a duration"):
         read_duration(text)
 
 
@@ -149,7 +149,7 @@ def test_no_rate_is_zero() -> None:
 def test_slices() -> None:
     assert read_slice("3/7") == (3, 7)
     for text in ("0/7", "8/7", "7", "a/b", "1/0"):
-        with pytest.raises(ValueError, match="no slice"):
+        with pytest.raises(ValueError, match="not a slice"):
             read_slice(text)
 
 

@@ -79,7 +79,7 @@ def test_metrics_are_not_written_over_what_is_read(data: Path) -> None:
 
 
 def test_space_to_free_in_one_directory(data: Path) -> None:
-    for text, told in (("=1MiB", "does not name"), ("data=7m5", "is no size"), ("d9=1", "'d9'")):
+    for text, told in (("=1MiB", "does not name"), ("data=7m5", "is not a size"), ("d9=1", "'d9'")):
         result = kdump("--free", text, data)
         assert (result.exit_code, told in result.stderr) == (2, True), text
     rows = [json.loads(line) for line in kdump("--free", "data=1", data).stdout.splitlines()]

@@ -78,7 +78,7 @@ def _of_quorum(
     elif best["electable"]:
         return _start_first(fields, best)
     elif not best["voter"]:
-        sure = f"{node} goes furthest, and is no voter: its log has to be given to the voters. "
+        sure = f"{node} goes furthest, and is not a voter: its log has to be given to the voters. "
     else:
         are = "is" if here == 1 else "are"
         sure = f"Of {voters} voters {here} {are} here, too few to elect a leader. "

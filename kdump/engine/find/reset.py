@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 #: Where a reset goes: to the answer itself, or to an end of the log where there is none.
 ANSWER, LATEST, EARLIEST, SKIP = "answer", "latest", "earliest", "skip"
-NONE_WORDS = (LATEST, EARLIEST, SKIP)
 
 
 def reset_fields(
