@@ -215,6 +215,8 @@ def _create_text(one: Missing, former: FormerTopic, later: dict[str, str | None]
             f"ZooKeeper among the paths have them. It had {one.needed} or more partitions. "
             "Create it"
         )
+    if former.settings is None:
+        text += "; with retention.ms=-1 it keeps all records until you set another value"
     if later:
         text += f"; {', '.join(sorted(later))} would lose records or their times, and "
         text += "come last: the command is printed when all has arrived"

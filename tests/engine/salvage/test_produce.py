@@ -341,6 +341,9 @@ def test_what_nothing_tells_of_a_topic_is_said(bench: Bench, tmp_path: Path) -> 
     assert outcome.steps["create-topic"].endswith("--partitions 1 --config retention.ms=-1")
     text = outcome.fields("salvage-step")[1]["text"]
     assert "Its settings and replication factor are not known" in text
+    assert text.endswith(
+        "Create it; with retention.ms=-1 it keeps all records until you set another value:"
+    )
 
 
 def test_settings_out_of_files_of_zookeeper(bench: Bench, tmp_path: Path) -> None:
