@@ -2,6 +2,7 @@
 
 import importlib
 import os
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -26,6 +27,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("broker"):
                 item.add_marker(pytest.mark.skip(reason="brokers are not asked of both kernels"))
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Path:
+    """Lie so deep that the data directories of other tests are beside none of this one's.
+
+    kdump looks beside a data directory for others of its node (`metadata_log_for`).
+    """
+    deep = tmp_path / "in" / "its" / "own"
+    deep.mkdir(parents=True)
+    return deep
 
 
 @pytest.fixture(params=["pure", "compiled"])
