@@ -24,7 +24,7 @@ from kdump.kernels import columns as c
 from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.output.text_forms import json_form, kafka_form
 
-COUNT = how_many(5000, 300_000)
+COUNT = how_many(1500, 300_000)
 FUNCTIONS = _pure.__all__
 
 

@@ -34,6 +34,12 @@ COMMANDS = [
     "sequences",
     "reindex",
 ]
+# Every command over a file that has data behind a hole; the others go by the same walk.
+FAMILIES = [
+    *(("middle", command) for command in COMMANDS),
+    *((family, command) for family in ("hole", "tail", "old") for command in (COMMANDS[0], "reindex")),
+    ("noise", "dump"),
+]
 
 
 def write_sparse(path: Path, pieces: list[tuple[int, bytes]], size: int) -> None:
@@ -63,9 +69,8 @@ def has_holes(path: Path) -> bool:
         return source.next_data(0) == source.size
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("family", ["hole", "tail", "middle", "noise", "old"])
-def test_a_tebibyte_of_holes_is_not_read(tmp_path: Path, command: str, family: str) -> None:
+@pytest.mark.parametrize(("family", "command"), FAMILIES)
+def test_a_tebibyte_of_holes_is_not_read(tmp_path: Path, family: str, command: str) -> None:
     if not has_holes(tmp_path / "probe"):
         pytest.skip("the file system does not tell where its holes are")
     if not IO.exists():
@@ -77,7 +82,7 @@ def test_a_tebibyte_of_holes_is_not_read(tmp_path: Path, command: str, family: s
         "old": [],
         "tail": [(0, first)],
         "middle": [(0, first), (TIB - 9000, last)],
-        "noise": [(0, first + rng.randbytes(9000)), (TIB // 2, rng.randbytes(5000))],
+        "noise": [(0, first + rng.randbytes(1000)), (TIB // 2, rng.randbytes(500))],
     }[family]
     path = (tmp_path / "orders-0" / NAME).with_suffix(".kafka" if family == "old" else ".log")
     write_sparse(path, pieces, TIB)

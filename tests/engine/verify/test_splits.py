@@ -76,7 +76,7 @@ def starts(path: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("split_bytes", [1, 1000, 5000, 20_000, 60_000])
+@pytest.mark.parametrize("split_bytes", [1, 5000, 60_000])
 def test_closed_logs_are_cut_packed_and_replayed(
     directory: Path, split_bytes: int, jobs: int
 ) -> None:
@@ -188,13 +188,13 @@ def test_small_batches_are_not_worth_it(tmp_path: Path) -> None:
             base_timestamp=rng.getrandbits(40), max_timestamp=rng.getrandbits(40),
             producer_id=rng.getrandbits(40), base_sequence=rng.getrandbits(30),
         )
-        for n in range(60_000)
+        for n in range(15_000)
     ]  # fmt: skip
     path = segments.write_partition(
-        tmp_path, {0: batches, 60_000: segments.batches(60_000, 60_003)}
+        tmp_path, {0: batches, 15_000: segments.batches(15_000, 15_003)}
     )
     whole, _ = verified(path)
-    told, replays = verified(path, split_bytes=2 << 20)
+    told, replays = verified(path, split_bytes=1 << 19)
     assert (told, replays) == (whole, 0)
 
 
@@ -333,7 +333,7 @@ HARMS: list[Callable[[bytes], bytes]] = [
 
 
 @pytest.mark.parametrize("harm", HARMS)
-@pytest.mark.parametrize("split_bytes", [1, 4096, 9001])
+@pytest.mark.parametrize("split_bytes", [1, 4096, 9001] if LONG else [4096])
 def test_damaged_log_is_read_as_one(
     directory: Path, harm: Callable[[bytes], bytes], split_bytes: int
 ) -> None:
@@ -565,10 +565,10 @@ def harmed(data: bytes, rng: random.Random) -> bytes:
     return changed[rng.choice([*changed])]
 
 
-@pytest.mark.parametrize("part", range(20 if LONG else 1))
+@pytest.mark.parametrize("part", range(50 if LONG else 1))
 def test_random_damage(tmp_path: Path, part: int) -> None:
     replays = 0
-    for seed in range(25 * part, 25 * (part + 1)):
+    for seed in range(10 * part, 10 * (part + 1)):
         rng = random.Random(seed)
         path = partition(tmp_path / str(seed))
         for _ in range(rng.choice((1, 1, 2, 4))):
@@ -577,4 +577,4 @@ def test_random_damage(tmp_path: Path, part: int) -> None:
             if data := segments.read(path, base, kind):
                 segments.write(path, base, kind, harmed(data, rng))
         replays += same(path, rng.choice((1, 700, 4096, 9001, 20_000)))
-    assert replays > 25
+    assert replays > 10
