@@ -2,6 +2,8 @@
 
 import importlib
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -38,6 +40,14 @@ def tmp_path(tmp_path: Path) -> Path:
     deep = tmp_path / "in" / "its" / "own"
     deep.mkdir(parents=True)
     return deep
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_stores() -> Iterator[None]:
+    """Leave no store open for the tests of another module: workers would not be forked there."""
+    yield
+    if (opening := sys.modules.get("kdump.stores.opening")) is not None:
+        opening._open.clear()
 
 
 @pytest.fixture(params=["pure", "compiled"])

@@ -20,7 +20,7 @@ from long_runs import LONG, SEED, how_many
 from kdump import kernels
 
 _PURE = kernels.NAME == "pure"
-_COUNT = how_many(150 if _PURE else 500, 100_000)
+_COUNT = how_many(100 if _PURE else 250, 100_000)
 _JOBS = int(os.environ.get("KDUMP_FUZZ_JOBS", "2"))
 
 pytestmark = [
@@ -54,7 +54,7 @@ def test_inputs_that_once_broke_us() -> None:
 @_COMPILED_ONLY
 def test_traps_that_cost_more_than_their_bytes() -> None:
     """Files made so that a reader that is quadratic anywhere does not come to an end."""
-    run("traps", range(len(cases.TRAPS)), 1 << 20 if LONG else 1 << 16)
+    run("traps", range(len(cases.TRAPS)), 1 << 20 if LONG else 1 << 14)
 
 
 @_COMPILED_ONLY

@@ -204,8 +204,8 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_bytes_cost_no_more_than_seconds(path: Path, name: str) -> None:
     start = time.process_time()
-    told = seen(path, HOSTILE[name])
-    assert time.process_time() - start < 10  # 2 s on an idle machine
+    told = seen(path, HOSTILE[name][: MIB // 4])
+    assert time.process_time() - start < 3  # half a second on an idle machine
     assert told
 
 

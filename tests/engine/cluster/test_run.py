@@ -413,7 +413,7 @@ def test_memory_is_bounded_by_the_state(tmp_path: Path) -> None:
     begin = [metadata_log.topic("a", 1), *(metadata_log.partition(n, 1) for n in range(10))]
     change = [metadata_log.change(n, 1, (2, metadata_log.ids(1))) for n in range(10)]
     peaks = []
-    for number, times in enumerate((300, 3000)):
+    for number, times in enumerate((100, 1000)):
         directory = tmp_path / str(number) / METADATA
         directory.mkdir(parents=True)
         with (directory / f"{0:020}.log").open("wb") as log:
