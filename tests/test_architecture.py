@@ -7,6 +7,7 @@ import ast
 import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -113,17 +114,26 @@ FILE_NAMES = set(
 
 ARROW_COMPARES = set("equal not_equal less less_equal greater greater_equal".split())
 
-MODULES = {
-    str(path.relative_to(PACKAGE)): ast.parse(path.read_text("utf-8"))
-    for path in sorted(PACKAGE.rglob("*.py"))
-}
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Parse the package; not on import, which every process of a run of tests does."""
+    return {
+        str(path.relative_to(PACKAGE)): ast.parse(path.read_text("utf-8"))
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
+
+
+@cache
+def walk(tree: ast.AST) -> list[ast.AST]:
+    return list(ast.walk(tree))
 
 
 def each_module(rule: Callable[[str], None]) -> Callable[[], None]:
     """Make one test of a rule for every module; what the rule asserts names the module."""
 
     def test() -> None:
-        for name in MODULES:
+        for name in modules():
             rule(name)
 
     test.__name__, test.__doc__ = rule.__name__, rule.__doc__
@@ -135,7 +145,7 @@ def layer_of(name: str) -> str:
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -164,7 +174,7 @@ def imports_at_start(tree: ast.Module) -> Iterator[ast.stmt]:
 def test_imports_follow_the_table(name: str) -> None:
     layer = layer_of(name)
     layers, packages = (set(text.split()) for text in LAYERS[layer])
-    for module, line in imports(MODULES[name]):
+    for module, line in imports(modules()[name]):
         top, _, rest = module.partition(".")
         if top == "kdump":
             target = rest.split(".")[0]
@@ -180,7 +190,7 @@ def test_rooms_of_the_engine_follow_the_table(name: str) -> None:
     if parts[0] != "engine" or len(parts) < 3:
         return
     allowed = {parts[1], *ROOMS[parts[1]].split()}
-    for module, line in imports(MODULES[name]):
+    for module, line in imports(modules()[name]):
         target = module.split(".")
         if target[:2] == ["kdump", "engine"] and len(target) > 2:
             assert target[2] in allowed, f"kdump/{name}:{line}: {parts[1]} may not import {module}"
@@ -188,9 +198,9 @@ def test_rooms_of_the_engine_follow_the_table(name: str) -> None:
 
 def test_no_imports_go_in_a_circle() -> None:
     """Those inside functions and under TYPE_CHECKING count too."""
-    names = {module_of(name): name for name in MODULES}
+    names = {module_of(name): name for name in modules()}
     waiting = {
-        module: {target for target in targets(MODULES[name], names) if target != module}
+        module: {target for target in targets(modules()[name], names) if target != module}
         for module, name in names.items()
     }
     while free := {module for module, needs in waiting.items() if not needs}:
@@ -204,7 +214,7 @@ def module_of(name: str) -> str:
 
 def targets(tree: ast.AST, known: dict[str, str]) -> Iterator[str]:
     """Name the modules that a module imports; `from package import module` is one of them."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
@@ -218,7 +228,7 @@ def test_columns_are_named(name: str) -> None:
     """Outside the kernels and record/ no column is told by its number."""
     if layer_of(name) in ("kernels", "record") or name == "engine/reading/header_columns.py":
         return
-    for node in ast.walk(MODULES[name]):
+    for node in walk(modules()[name]):
         word = getattr(node, "attr", getattr(node, "id", ""))
         assert not re.fullmatch("[BR]_[A-Z_]+", str(word)), f"kdump/{name}:{node.lineno}: {word}"
 
@@ -230,7 +240,7 @@ def formats_compared(tree: ast.AST) -> Iterator[int]:
     its own name, so that `batches.layout(row)`, `rows.layouts[0]` and `one.magic` count. A bare
     truth test of a layout is a comparison with 0.
     """
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             if any(map(is_a_format, sides)) and any(map(is_a_number, sides)):
@@ -275,7 +285,7 @@ def is_a_number(node: ast.AST) -> bool:
 def test_formats_are_asked_not_compared(name: str) -> None:
     """Outside the kernels and record/ what a format has is read from the table of formats."""
     if layer_of(name) not in ("kernels", "record"):
-        lines = list(formats_compared(MODULES[name]))
+        lines = list(formats_compared(modules()[name]))
         assert not lines, f"kdump/{name}:{lines}: ask kernels/layout.py what the format has"
 
 
@@ -301,12 +311,12 @@ def test_a_compared_format_is_seen(text: str) -> None:
 def version_comparisons(tree: ast.Module) -> Iterator[int]:
     """Give the lines that order versions: tuples of numbers, their names, and what holds one."""
     known = {"NEWEST", "broker", "broker_version", "message_format"}
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Assign) and is_version(node.value):
             known.update(target.id for target in node.targets if isinstance(target, ast.Name))
         elif isinstance(node, ast.arg | ast.AnnAssign) and names_version(node.annotation):
             known.add(node.arg if isinstance(node, ast.arg) else ast.unparse(node.target))
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Compare) and any(
             isinstance(operator, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for operator in node.ops
         ):
@@ -319,7 +329,7 @@ def version_comparisons(tree: ast.Module) -> Iterator[int]:
 
 
 def names_version(annotation: ast.expr | None) -> bool:
-    parts = () if annotation is None else ast.walk(annotation)
+    parts = () if annotation is None else walk(annotation)
     return any(getattr(part, "id", "") == "Version" for part in parts)
 
 
@@ -335,7 +345,7 @@ def is_version(node: ast.expr) -> bool:
 @each_module
 def test_versions_are_compared_in_one_place(name: str) -> None:
     if name != "broker/versions.py":
-        assert list(version_comparisons(MODULES[name])) == [], f"kdump/{name}"
+        assert list(version_comparisons(modules()[name])) == [], f"kdump/{name}"
 
 
 @pytest.mark.parametrize(
@@ -360,7 +370,7 @@ def test_a_comparison_of_versions_is_seen(code: str, found: bool) -> None:
 @each_module
 def test_costly_packages_are_imported_late(name: str) -> None:
     late = LATE - ({"pyspark"} if name == "spark/source.py" else set())
-    for statement in imports_at_start(MODULES[name]):
+    for statement in imports_at_start(modules()[name]):
         for module, line in imports(statement):
             assert module.split(".")[0] not in late, f"kdump/{name}:{line}: {module} at start"
 
@@ -369,9 +379,9 @@ def test_costly_packages_are_imported_late(name: str) -> None:
 def test_only_three_modules_write(name: str) -> None:
     if layer_of(name) not in READ_ONLY or name in (*WRITERS, *SCRATCH):
         return
-    written = [line for module, line in imports(MODULES[name]) if module == "kdump.writing"]
+    written = [line for module, line in imports(modules()[name]) if module == "kdump.writing"]
     assert not written, f"kdump/{name}:{written}: only {WRITERS} may write"
-    for node in ast.walk(MODULES[name]):
+    for node in walk(modules()[name]):
         where = f"kdump/{name}:{getattr(node, 'lineno', 0)}"
         if isinstance(node, ast.Attribute):
             assert node.attr not in WRITE_FLAGS, f"{where}: {node.attr}"
@@ -395,7 +405,7 @@ def test_only_three_modules_write(name: str) -> None:
 def test_file_names_are_spelled_in_one_place(name: str) -> None:
     if name == "storage/names.py":
         return
-    for node in ast.walk(MODULES[name]):
+    for node in walk(modules()[name]):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             assert node.value not in FILE_NAMES, f"kdump/{name}:{node.lineno}: {node.value!r}"
 
@@ -409,7 +419,7 @@ COMMAND = re.compile(
 
 def commands_built(tree: ast.Module) -> Iterator[int]:
     """Give the lines where a value, here `\\0`, is put into the text of a command."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         text = ""
         if isinstance(node, ast.JoinedStr):
             for part in node.values:
@@ -431,8 +441,8 @@ def commands_built(tree: ast.Module) -> Iterator[int]:
 def test_commands_are_formatted_in_one_place(name: str) -> None:
     """Only `format_command` puts what stands on a disk into a line for a shell."""
     if name != "findings/shell.py":
-        assert list(commands_built(MODULES[name])) == [], f"kdump/{name}"
-        assert "shlex" not in {module for module, _ in imports(MODULES[name])}, f"kdump/{name}"
+        assert list(commands_built(modules()[name])) == [], f"kdump/{name}"
+        assert "shlex" not in {module for module, _ in imports(modules()[name])}, f"kdump/{name}"
 
 
 @pytest.mark.parametrize(
@@ -459,8 +469,8 @@ def test_what_a_finding_code_means_stands_in_the_catalogue(name: str) -> None:
     """
     if layer_of(name) in ("findings", "kernels", "record"):
         return
-    words = dict(named_texts(MODULES[name]))
-    for node in ast.walk(MODULES[name]):
+    words = dict(named_texts(modules()[name]))
+    for node in walk(modules()[name]):
         for listed in lists_of_texts(node, words):
             codes = sorted(CATALOGUE.keys() & set(listed))
             assert len(codes) < 3, f"kdump/{name}:{node.lineno}: {codes}"  # type: ignore[attr-defined]
