@@ -92,7 +92,7 @@ def test_a_tebibyte_of_holes_is_not_read(tmp_path: Path, family: str, command: s
     write_sparse(path, pieces, TIB)
     before = bytes_read()
     result = CliRunner().invoke(cli, [*command.split(), str(path.parent)])
-    # Noise claims entries of up to 2 GiB, which are read to sum them, twice here and by each pass.
+    # Noise claims entries of up to 2 GiB, which are read to sum them, by each pass.
     assert bytes_read() - before < (TIB // 64 if family == "noise" else 64 << 20)
     assert result.exception is None or isinstance(result.exception, SystemExit)
     if family == "middle" and command.startswith("dump"):
