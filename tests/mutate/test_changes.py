@@ -63,6 +63,9 @@ def test_changes_of_statements() -> None:
         "@dataclass(frozen=True)\nclass A: ...",
         "a = 'words for people to read'",
         "raise NotImplementedError(1)",
+        "def f(a):\n    del a",
+        "def f():\n    return ''",
+        "_BLOCK_BYTES = 1 << 20",
         "def f(a: 'B') -> 'C': ...",
     ],
 )

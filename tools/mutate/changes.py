@@ -60,6 +60,9 @@ UNSEEN = {
     "cache": "of functools: what a function gives is the same without it",
     "overload": "is for mypy",
     "NotImplementedError, AssertionError": "are raised by what never runs",
+    "del name": "frees memory, or says that a parameter is not used",
+    "a size in bits, set at import": "of a buffer, or a bound of memory: another does as well",
+    "return False": "means no more than None does; it is changed to True instead",
 }
 
 
@@ -128,14 +131,15 @@ class Module:
 
     def function_at(self, line: int) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
         """Give the innermost function whose body a line lies in; None: it runs at import."""
-        found = None
-        for node in ast.walk(self.tree):
+        return self._functions.get(line)
+
+    @cached_property
+    def _functions(self) -> dict[int, ast.FunctionDef | ast.AsyncFunctionDef]:
+        found: dict[int, ast.FunctionDef | ast.AsyncFunctionDef] = {}
+        for node in ast.walk(self.tree):  # the innermost comes last
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                end = node.end_lineno or node.lineno
-                if node.body[0].lineno <= line <= end and (
-                    found is None or node.lineno > found.lineno
-                ):
-                    found = node
+                last = node.end_lineno or node.lineno
+                found |= dict.fromkeys(range(node.body[0].lineno, last + 1), node)
         return found
 
     def lines_of(self, change: Change) -> set[int]:
@@ -266,13 +270,13 @@ class Module:
             # A name that is missing when the module is imported fails every test.
             if node.value is not None and self.function_at(node.lineno) is not None:
                 yield self._replaced(node, "statement left out", "pass")
-        elif isinstance(node, (ast.AugAssign, ast.Raise, ast.Delete)):
+        elif isinstance(node, (ast.AugAssign, ast.Raise)) or _deletes(node):
             yield self._replaced(node, "statement left out", "pass")
         elif isinstance(node, ast.Expr):
             if not isinstance(node.value, (ast.Constant, ast.Yield)):
                 yield self._replaced(node, "statement left out", "pass")
         elif isinstance(node, ast.Return) and node.value is not None:
-            if not (isinstance(node.value, ast.Constant) and node.value.value is None):
+            if not (isinstance(node.value, ast.Constant) and not node.value.value):
                 yield self._replaced(node, "return left out", "return None")
         elif isinstance(node, ast.Continue):
             yield self._replaced(node, "loop", "break")
@@ -307,6 +311,18 @@ def _is_text(node: ast.expr) -> bool:
     )
 
 
+def _deletes(node: ast.AST) -> bool:
+    """Say whether a statement takes something out of what others see."""
+    return isinstance(node, ast.Delete) and not all(
+        isinstance(target, ast.Name) for target in node.targets
+    )
+
+
+def _is_size(value: ast.expr) -> bool:
+    """Say whether a value is a number shifted by bits, as sizes are written."""
+    return isinstance(value, ast.BinOp) and isinstance(value.op, ast.LShift)
+
+
 def _named(node: ast.AST) -> str:
     """Name what is called or applied, without what it lies in."""
     if isinstance(node, ast.Call):
@@ -331,7 +347,9 @@ def _unseen(parent: ast.AST, node: ast.AST) -> bool:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         if {_named(target) for target in targets} & {"__all__", "__slots__"}:
             return True
-        return node.value is not None and _is_type(node.value)
+        if isinstance(parent, (ast.Module, ast.ClassDef)) and node.value is not None:
+            return _is_type(node.value) or _is_size(node.value)
+        return False
     if isinstance(parent, ast.Call) and _named(parent) == "cast":
         return bool(parent.args) and node is parent.args[0]
     if isinstance(parent, (ast.FunctionDef, ast.ClassDef)) and node in parent.decorator_list:

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 if TYPE_CHECKING:
     from mutate.changes import Change, Module
@@ -199,10 +199,7 @@ class Reach:
             pure, COVERAGE_PROCESS_START=str(rc), MUTATE_TIMES=str(times)
         )
         with (data / "log").open("wb") as log:
-            process = subprocess.Popen(
-                copy.pytest(*files), cwd=copy.path, env=environment, stdin=subprocess.DEVNULL,
-                stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
+            process = started(copy, environment, log, *files)
             try:
                 process.wait(SHARE_SECONDS)
             except subprocess.TimeoutExpired:
@@ -297,6 +294,21 @@ def tail(path: Path, count: int = 3000) -> str:
     return path.read_text("utf-8", "replace")[-count:]
 
 
+_RUNNING: dict[int, subprocess.Popen[bytes]] = {}
+
+
+def started(
+    copy: Copy, environment: dict[str, str], log: BinaryIO, *arguments: str
+) -> subprocess.Popen[bytes]:
+    """Start tests in a copy, in a session of their own."""
+    process = subprocess.Popen(
+        copy.pytest(*arguments), cwd=copy.path, env=environment, stdin=subprocess.DEVNULL,
+        stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    _RUNNING[process.pid] = process
+    return process
+
+
 def end_session(process: subprocess.Popen[bytes]) -> None:
     """End what is left of a process and of those it started."""
     try:
@@ -304,6 +316,13 @@ def end_session(process: subprocess.Popen[bytes]) -> None:
     except ProcessLookupError:
         pass
     process.wait()
+    _RUNNING.pop(process.pid, None)
+
+
+def end_all() -> None:
+    """End whatever runs."""
+    for process in [*_RUNNING.values()]:
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 # What runs when a module is imported -------------------------------------------------------------

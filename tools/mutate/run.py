@@ -17,10 +17,12 @@ what no test noticed. Each such change is printed on one line; the figures of ea
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -127,11 +129,7 @@ class Trial:
             one.pure, MUTATE_TESTS=str(chosen), PYTHONDONTWRITEBYTECODE="1"
         )
         with log.open("wb") as out:
-            process = subprocess.Popen(
-                self._copy.pytest("-x", *one.files), cwd=self._copy.path, env=environment,
-                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )  # fmt: skip
+            process = reach.started(self._copy, environment, out, "-x", *one.files)
             took = _waited(process)
         if took is None:
             return "it waits for ever", 0.0
@@ -187,7 +185,7 @@ class Campaign:
         data: Path = given.data.resolve()
         data.mkdir(parents=True, exist_ok=True)
         self._copies = [Copy(PROJECT, data / f"copy-{job}") for job in range(given.jobs)]
-        self.modules = modules(PROJECT)
+        self.modules = modules(self._copies[0].path)
         self.reach = Reach(data / "reach.sqlite")
         for pure in (False, True):
             self.reach.measure(self._copies, pure)
@@ -199,11 +197,13 @@ class Campaign:
             if not given.modules or any(Path(path).is_relative_to(one) for one in given.modules)
         }
         self.changes = drawn(wanted, given.count, given.seed)
-        digest = reach.digest_of(PROJECT / path for path in self.modules)
+        sources = b"".join(module.source for module in self.modules.values())
+        digest = hashlib.sha256(sources).hexdigest()
         only = "".join(f"-{Path(one).stem}" for one in given.modules)
         self._file = data / f"tried-{given.seed}-{given.count}{only}-{digest[:12]}.jsonl"
         self._uses = Uses(self.modules)
         self.tried: dict[str, Outcome] = {}
+        self._is_over = False
         if self._file.exists():
             for line in self._file.read_text("utf-8").splitlines():
                 key, *rest = json.loads(line)
@@ -226,6 +226,8 @@ class Campaign:
                 outcome = self._attempt(trial, change)
             finally:
                 free.append(trial)
+            if self._is_over:
+                return
             self.tried[change.key] = outcome
             with self._file.open("a", encoding="utf-8") as out:
                 out.write(json.dumps([change.key, *outcome]) + "\n")
@@ -242,6 +244,8 @@ class Campaign:
                 for _ in pool.map(attempt, waiting):
                     pass
             except KeyboardInterrupt:
+                self._is_over = True
+                reach.end_all()
                 pool.shutdown(cancel_futures=True)
 
     def _show(self, change: Change, outcome: Outcome) -> None:
@@ -311,6 +315,7 @@ def main() -> None:
     add("--list", action="store_true", help="only print what was found so far")
     add("modules", nargs="*", help="files or packages")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     began = time.monotonic()
     campaign = Campaign(given)
     if given.list:
