@@ -1,6 +1,5 @@
 """The command line as a whole: what starting costs, help, version, completion."""
 
-import json
 import os
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
+from commands import modules_after
 
 from kdump import __version__, kernels
 from kdump.cli import LazyGroup, cli
@@ -17,21 +17,6 @@ HEAVY = {
     *("rich", "pyarrow", "lz4", "zstandard", "snappy", "isal", "crcmod", "crc32c"),
     *("asyncio", "concurrent", "importlib.metadata", "logging", "multiprocessing"),
 }
-
-
-def modules_after(*args: str) -> set[str]:
-    """Return the modules imported by a run of the command line in a fresh interpreter."""
-    code = (
-        "import json, sys\n"
-        "from kdump.cli import main\n"
-        "try: main(sys.argv[1:])\n"
-        "except SystemExit: pass\n"
-        "print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *args], capture_output=True, text=True, check=True
-    )
-    return set(json.loads(done.stderr.splitlines()[-1]))
 
 
 def heavy_of(modules: set[str]) -> set[str]:

@@ -1,6 +1,9 @@
 """Commands on sample data, and what comes of them wherever it lies."""
 
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -53,3 +56,18 @@ def answer_in_a_store(command: str, root: str) -> tuple[int, str, str]:
     rows = re.sub(r"(?<=\) or )rm (ROOT/\S+ \(which recovers [a-z ]+\))", r"\1", rows)
     rows = "".join(line for line in rows.splitlines(True) if '"row":"node-start"' not in line)
     return status, rows, error
+
+
+def modules_after(*args: str) -> set[str]:
+    """Return the modules imported by a run of the command line in a fresh interpreter."""
+    code = (
+        "import json, sys\n"
+        "from kdump.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *args], capture_output=True, text=True, check=True
+    )
+    return set(json.loads(done.stderr.splitlines()[-1]))

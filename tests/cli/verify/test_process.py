@@ -1,6 +1,5 @@
 """The process: signals, workers, and what is imported."""
 
-import json
 import shutil
 import signal
 import subprocess
@@ -9,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from commands import modules_after
 
 
 def started(*args: object) -> "subprocess.Popen[str]":
@@ -71,18 +71,5 @@ def test_sigusr1_says_how_far_it_has_come(data: Path) -> None:
 
 
 def test_a_pipe_pays_for_no_table_and_no_workers(data: Path) -> None:
-    code = (
-        "import json, sys\n"
-        "from kdump.cli import main\n"
-        "try: main(sys.argv[1:])\n"
-        "except SystemExit: pass\n"
-        "print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "verify", str(data)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    loaded = set(json.loads(done.stderr.splitlines()[-1]))
+    loaded = modules_after("verify", str(data))
     assert not loaded & {"rich", "multiprocessing", "crcmod", "pyarrow", "hashlib", "lz4"}

@@ -8,6 +8,7 @@ from pathlib import Path
 import builders
 import damage
 import pytest
+from verify_command import TIME, log
 
 from kdump import __version__
 from kdump.engine.verify.options import VerifyOptions
@@ -16,21 +17,8 @@ from kdump.engine.verify.state import VerifyState
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 
-TIME = 1_700_000_000_000
 NOW = 1_800_000_000
 BASES = (0, 10, 20, 30)
-
-
-def log(base: int) -> bytes:
-    return b"".join(
-        builders.batch(
-            [builders.record(n, 0, b"k", b"v" * 20) for n in range(2)],
-            base_offset=base + more,
-            base_timestamp=TIME,
-            max_timestamp=TIME,
-        )
-        for more in range(0, 10, 2)
-    )
 
 
 @pytest.fixture
