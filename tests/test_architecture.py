@@ -21,6 +21,7 @@ LAYERS: dict[str, tuple[str, str]] = {
     "errors": ("", ""),
     "option_values": ("", ""),
     "tuples": ("", ""),
+    "rows": ("", ""),
     "kernels": ("", "crcmod crc32c"),
     "messages": ("", ""),
     "record": ("errors kernels messages", "lz4 snappy zstandard isal pyarrow"),
@@ -178,7 +179,7 @@ def test_imports_follow_the_table(name: str) -> None:
         top, _, rest = module.partition(".")
         if top == "kdump":
             target = rest.split(".")[0]
-            allowed = layers | {layer, "__version__", "tuples"}
+            allowed = layers | {layer, "__version__", "rows", "tuples"}
         else:
             target, allowed = top, packages | sys.stdlib_module_names
         assert target in allowed, f"kdump/{name}:{line}: {layer} may not import {module}"

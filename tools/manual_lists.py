@@ -65,10 +65,24 @@ def _members() -> list[str]:
     return lines
 
 
+def _of_kinds(module: str) -> list[str]:
+    """Give the rows of a command: what each is, and what its members are."""
+    from kdump.rows.declared import kinds_of, members
+
+    lines: list[str] = []
+    for kind in kinds_of(module):
+        lines += [".TP", f".B {escaped(kind.row)}", escaped(str(kind.__doc__)), ".RS", ".PD 0"]
+        for field in members(kind):
+            lines += [".TP 19", f".I {escaped(field.name)}", escaped(field.doc)]
+        lines += [".PD", ".RE"]
+    return lines
+
+
 LISTS = {
     "findings": ("kdump.1", _findings),
     "versions": ("kdump.1", _versions),
     "members": ("kdump-dump.1", _members),
+    "rows": ("kdump-groups.1", lambda: _of_kinds("groups")),
 }
 
 

@@ -16,6 +16,8 @@ from kdump.kernels.members import codec_name, members_of, sequence_at, timestamp
 from kdump.record import control as control_records
 from kdump.record.default import headers_of
 from kdump.record.layout import TRANSACTIONAL_BIT, message_format
+from kdump.rows.row import LooseRow as LooseRow
+from kdump.rows.row import Row as Row
 from kdump.tuples import NamedTuple
 
 Buffer = bytes | bytearray | memoryview
@@ -96,13 +98,6 @@ class BatchRow(NamedTuple):
     transactional: bool = False
     control: bool = False
     delete_horizon_ms: int | None = None
-
-
-class Row(NamedTuple):
-    """A row of another kind: its name and its members in order."""
-
-    row: str
-    fields: dict[str, object]
 
 
 class HexText(NamedTuple):

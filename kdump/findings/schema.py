@@ -10,22 +10,7 @@ one in the text of each kernel.
 
 from __future__ import annotations
 
-from kdump.tuples import NamedTuple
-
-
-class Field(NamedTuple):
-    """One member of a row. `since`: the record format (magic) below which it is null.
-
-    `column`: where it is a column of the kernels as it stands, that column's name in `BatchHeader`;
-    with `record.` before it, in `DecodedRecords`.
-    """
-
-    name: str
-    type: str  # a word of Arrow's, or: dictionary (a string of few values), headers
-    doc: str
-    since: int = 0
-    column: str = ""
-
+from kdump.rows.field import Field
 
 _PLACE = (
     Field("topic", "dictionary", "the topic, as the directory is named"),
@@ -83,8 +68,3 @@ BATCH = (
     Field("control", "bool", "whether it is a control batch"),
     Field("delete_horizon_ms", "int64", "when its tombstones and markers may go", 2),
 )
-
-
-def types_of(fields: tuple[Field, ...]) -> dict[str, str]:
-    """Return the types of a row's members by their names, in order."""
-    return {field.name: field.type for field in fields}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kdump import kernels
 from kdump.errors import PathError
-from kdump.findings.schema import RECORD, Field
+from kdump.findings.schema import RECORD
 from kdump.kernels import columns as c
 from kdump.kernels import gathered as g
 from kdump.kernels.columns import BatchHeader, RecordBatches
@@ -23,6 +23,7 @@ from kdump.kernels.gathered import Copy, Gathered
 from kdump.kernels.layout import FORMATS
 from kdump.output.arrow_schema import arrow_type
 from kdump.output.escape import name_text
+from kdump.rows.field import Field
 
 if TYPE_CHECKING:
     from kdump.findings.rows import Place, RecordChunk

@@ -59,13 +59,15 @@ def _fit(word: str, value: object, *, is_name: bool) -> object:
     """Return a value in the form its column takes."""
     if is_name and isinstance(value, str):
         return name_text(value)
+    if word == "list<string>" and isinstance(value, Sequence):
+        return [_fit("string", each, is_name=is_name) for each in value]
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
     if word == "headers" and isinstance(value, Sequence):
         return [{"key": header_name(key).decode(), "value": data} for key, data in value]
     if isinstance(value, int) and word == "int64" and not -(1 << 63) <= value < 1 << 63:
         return None  # no field of a file is larger; sums of hostile ones can be
-    if word == "string" and value is not None and not isinstance(value, str):
+    if word in ("string", "json") and value is not None and not isinstance(value, str):
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else json_text(value)
     return value
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kdump.findings.schema import BATCH, PRE08, RECORD, SAID, types_of
+from kdump.findings.schema import BATCH, PRE08, RECORD, SAID
+from kdump.rows.field import types_of
+from kdump.rows.row import LooseRow
 
 if TYPE_CHECKING:
-    from kdump.findings.rows import Row
+    from kdump.rows.row import Row
 
 RECORD_TYPES = types_of((*RECORD, *PRE08))
 #: Where keys and values of internal topics are said and not given as bytes.
@@ -37,6 +39,10 @@ def arrow_type(word: str) -> Any:
         return pa.list_(pa.field("element", pa.struct(pair), nullable=False))
     if word == "bool":
         return pa.bool_()
+    if word == "json":
+        return pa.string()
+    if word.startswith("list<"):
+        return pa.list_(arrow_type(word[5:-1]))
     if word == "milliseconds":
         return pa.timestamp("ms", tz="UTC")
     return getattr(pa, word)()
@@ -50,7 +56,11 @@ def schema_of(types: dict[str, str]) -> Any:
 
 
 def entry_types(row: Row) -> dict[str, str]:
-    """Return the types of an entry row's members, going by their names and values."""
+    """Return the types of a row's members: as its kind declares them, else by names and values."""
+    if not isinstance(row, LooseRow):
+        from kdump.rows.declared import members
+
+        return types_of(members(type(row)))
     types = {}
     for name, value in row.fields.items():
         if name in _OF_ALL:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kdump.output.amounts import counted, time_cell
-from kdump.output.column_widths import Column, folded, number, short
+from kdump.output.column_widths import Column, Columns, folded, number, short
 from kdump.output.escape import visible
 from kdump.output.jsonl import json_text
 
@@ -32,15 +32,15 @@ def _member(member: str) -> Callable[[Fields], str]:
     return lambda fields: _text(fields.get(member))
 
 
-def _words(name: str, member: str | None = None, least: int = 8, rank: int = 0) -> Column:
+def _words(name: str, member: str | None = None, least: int = 8, rank: int = 0) -> Column[Any]:
     return folded(name, _member(member or name), least, rank)
 
 
-def _short(name: str, member: str | None = None, rank: int = 0) -> Column:
+def _short(name: str, member: str | None = None, rank: int = 0) -> Column[Any]:
     return short(name, _member(member or name), rank)
 
 
-def _time(name: str, member: str, rank: int = 0) -> Column:
+def _time(name: str, member: str, rank: int = 0) -> Column[Any]:
     def cell(fields: Fields) -> str:
         text = time_cell(fields.get(member))
         return f"{text[:-5]}Z" if text.endswith("Z") else text
@@ -103,7 +103,7 @@ def _change(fields: Fields) -> str:
     return what.replace("-", " ")
 
 
-COLUMNS: dict[str, tuple[Column, ...]] = {
+COLUMNS: dict[str, Columns] = {
     "broker": (
         number("broker", "broker_id"),
         Column("state", _broker_state),

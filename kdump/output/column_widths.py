@@ -7,13 +7,15 @@ may be wider than its column; the column then grows, and only a column that may 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from kdump.output.amounts import number_cell
 from kdump.output.cell_text import pieces_of, width_of
 from kdump.output.escape import visible
+from kdump.rows.row import LooseRow, Row
 
-Cell = Callable[[dict[str, Any]], str]
+#: A kind of row; one that has no class yet is given as its members.
+R = TypeVar("R")
 
 _LONG_NAME = 10
 #: A longer piece of a cell may be broken.
@@ -22,12 +24,12 @@ _LONGEST_PIECE = 24
 _BLANK = ("", "-")
 
 
-def _nothing(fields: dict[str, Any]) -> str:
+def _nothing(row: object) -> str:
     """Write no cell: those of an endless stream are written a row at a time."""
     return ""
 
 
-class Column(NamedTuple):
+class Column(NamedTuple, Generic[R]):
     """One column of a table; `cell` writes what of a row's members stands in it.
 
     `least` is the width below which a column that may be cut (`cuts`) is of no use; what `folds`
@@ -36,7 +38,7 @@ class Column(NamedTuple):
     """
 
     name: str
-    cell: Cell = _nothing
+    cell: Callable[[R], str] = _nothing
     right: bool = False
     cuts: bool = False
     folds: bool = False
@@ -52,42 +54,54 @@ class Column(NamedTuple):
         return min(splits, key=lambda lines: max(map(len, lines)))
 
 
-def number(name: str, member: str | None = None, *, absent: str = "-", rank: int = 0) -> Column:
+#: The columns of a table.
+Columns = tuple[Column[Any], ...]
+
+
+def number(
+    name: str, member: str | None = None, *, absent: str = "-", rank: int = 0
+) -> Column[Any]:
     """Make the column of a number, which may be null."""
     member = member or name
-    return amount(name, lambda fields: number_cell(fields[member], absent), rank)
+    return amount(name, lambda row: number_cell(member_of(row, member), absent), rank)
 
 
-def amount(name: str, cell: Cell, rank: int = 0) -> Column:
+def member_of(row: Row | dict[str, Any], name: str) -> Any:
+    """Return a member of a row."""
+    return row[name] if isinstance(row, dict) else getattr(row, name)
+
+
+def amount(name: str, cell: Callable[[R], str], rank: int = 0) -> Column[R]:
     """Make a column whose cells end where those above and below do."""
     return Column(name, cell, right=True, rank=rank)
 
 
-def folded(name: str, text: Cell, least: int, rank: int = 0) -> Column:
+def folded(name: str, text: Callable[[R], str], least: int, rank: int = 0) -> Column[R]:
     """Make the column of a text of any length, which goes on below."""
     whole = short(name, text, rank)
     return whole._replace(cuts=True, folds=True, least=least)
 
 
-def short(name: str, text: Cell, rank: int = 0) -> Column:
+def short(name: str, text: Callable[[R], str], rank: int = 0) -> Column[R]:
     """Make the column of a short text, which may hold anything."""
     return Column(name, lambda fields: visible(text(fields)), rank=rank)
 
 
-def partly(member: str, bytes_cell: Callable[[bytes | None], str]) -> Cell:
+def partly(member: str, bytes_cell: Callable[[bytes | None], str]) -> Callable[[Any], str]:
     """Make the cell of a key or value, of which a row may have no more than the start."""
 
-    def cell(fields: dict[str, Any]) -> str:
-        start, size = fields[member], fields[f"{member}_size_bytes"]
+    def cell(row: Any) -> str:
+        start, size = member_of(row, member), member_of(row, f"{member}_size_bytes")
         is_cut = start is not None and size is not None and size > len(start)
         return bytes_cell(start) + (f"… ({size:,} bytes)" if is_cut else "")
 
     return cell
 
 
-def cells_of(columns: Sequence[Column], fields: dict[str, Any]) -> tuple[str, ...]:
+def cells_of(columns: Sequence[Column[Any]], row: Row | dict[str, Any]) -> tuple[str, ...]:
     """Return the cells of a row."""
-    return tuple(column.cell(fields) for column in columns)
+    given = row.fields if isinstance(row, LooseRow) else row
+    return tuple(column.cell(given) for column in columns)
 
 
 class Layout(NamedTuple):
@@ -97,11 +111,11 @@ class Layout(NamedTuple):
     widths: list[int]
     gap: str
 
-    def without(self, columns: Sequence[Column]) -> list[str]:
+    def without(self, columns: Sequence[Column[Any]]) -> list[str]:
         """Name the columns that have no room."""
         return [column.name for at, column in enumerate(columns) if at not in self.shown]
 
-    def holds(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> bool:
+    def holds(self, columns: Sequence[Column[Any]], rows: Sequence[Sequence[str]]) -> bool:
         """Say whether rows fit in without a column growing."""
         return all(
             width_of(row[index]) <= width
@@ -112,7 +126,7 @@ class Layout(NamedTuple):
 
 
 def fit(
-    columns: Sequence[Column],
+    columns: Sequence[Column[Any]],
     rows: Sequence[Sequence[str]],
     width: int | None,
     *,
@@ -152,7 +166,7 @@ def fit(
         shown.remove(last)
 
 
-def _by_pieces(column: Column, cells: Iterable[str]) -> Column:
+def _by_pieces(column: Column[R], cells: Iterable[str]) -> Column[R]:
     """Make a column that goes on below so wide that no piece of its cells has to be broken."""
     if not column.folds:
         return column
@@ -161,7 +175,7 @@ def _by_pieces(column: Column, cells: Iterable[str]) -> Column:
     return column._replace(least=max(column.least, min(longest, _LONGEST_PIECE)))
 
 
-def _share(columns: list[Column], natural: list[int], room: int) -> list[int]:
+def _share(columns: list[Column[Any]], natural: list[int], room: int) -> list[int]:
     """Give fixed columns what they need, and what is left to those that may be cut."""
     widths = list(natural)
     cutting = [i for i, column in enumerate(columns) if column.cuts]

@@ -14,7 +14,7 @@ from kdump.findings.rows import Row
 from kdump.findings.shell import format_command
 from kdump.output.amounts import counted, seconds_text, size_text
 from kdump.output.cell_text import wrap
-from kdump.output.column_widths import Column, amount, cells_of, folded, number
+from kdump.output.column_widths import Column, Columns, amount, cells_of, folded, number
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of
@@ -32,13 +32,13 @@ def partition_name(fields: dict[str, Any]) -> str:
     return str(fields["replicas"][0]["path"]) if fields["topic"] is None else name_of(fields)
 
 
-_EQUAL = (
+_EQUAL: Columns = (
     Column("verdict", lambda fields: fields["verdict"]),
     folded("partition", partition_name, 24),
     amount("records", lambda fields: f"{max(r['records_count'] for r in fields['replicas']):,}"),
     amount("replicas", lambda fields: str(len(fields["replicas"]))),
 )
-_REPLICAS = (
+_REPLICAS: Columns = (
     folded("path", lambda replica: replica["path"], 24),
     amount("broker", lambda replica: visible(replica["node_id"] or "")),
     number("log start", "log_start"),

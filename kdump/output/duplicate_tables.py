@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kdump.output.amounts import counted, number_text, time_cell
-from kdump.output.column_widths import Column, amount, folded, number, partly
+from kdump.output.column_widths import Column, Columns, amount, folded, number, partly
 
 Fields = dict[str, Any]
 Cell = Callable[[Fields], str]
@@ -15,7 +15,7 @@ _PARTS = ("key", "value", "header")
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"))
 
 
-def columns(fields: Fields, bytes_cell: Callable[[bytes | None], str]) -> tuple[Column, ...]:
+def columns(fields: Fields, bytes_cell: Callable[[bytes | None], str]) -> Columns:
     """Return the columns of a copy: what its group is stands at the first copy alone."""
     return (
         amount("group", _once(lambda row: number_text(row["group"]))),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kdump.findings.rows import Row
 from kdump.findings.shell import BOOTSTRAP, format_command
 from kdump.output.amounts import counted, seconds_text
-from kdump.output.column_widths import Column, amount, folded, number
+from kdump.output.column_widths import Column, Columns, amount, folded, number
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of
@@ -36,7 +36,7 @@ def _role(choice: dict[str, Any]) -> str:
     return {True: "in sync", False: "not in sync", None: ""}[choice["in_sync"]]
 
 
-_CHOICES = (
+_CHOICES: Columns = (
     folded("if it leads", lambda choice: choice["path"], 20),
     amount("node", lambda choice: "" if choice["node_id"] is None else str(choice["node_id"])),
     Column("role", _role),

@@ -16,7 +16,7 @@ def as_given(item: Any) -> Any:
         return item
     if isinstance(item, Row):
         if isinstance(path := item.fields.get("path"), str):
-            item.fields["path"] = given_path(path)
+            item = item.replaced(path=given_path(path))
     elif isinstance(item, PathError):
         item = type(item)(given_path(item.path), item.reason)
     elif isinstance(item, Finding) or hasattr(item, "heading"):  # of kafka-dump-log: "Dumping PATH"

@@ -21,7 +21,7 @@ MARKS = {"∅": "dim", "''": "dim", "-": "dim", "?": "dim", "✗": "bold red"}
 
 
 def table_lines(
-    columns: Sequence[Column],
+    columns: Sequence[Column[Any]],
     rows: Sequence[dict[str, Any]],
     width: int,
     *,
@@ -44,7 +44,7 @@ def table_lines(
 
 def grid(
     console: Console,
-    columns: Sequence[Column],
+    columns: Sequence[Column[Any]],
     rows: Sequence[Sequence[str]],
     layout: Layout,
     marks: Mapping[str, str] = MARKS,

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from kdump.output.amounts import counted, number_cell, second_cell, time_cell
-from kdump.output.column_widths import Column, amount, folded, number, short
-
-Fields = dict[str, Any]
-Cell = Callable[[Fields], str]
+from kdump.output.column_widths import Column, Columns, amount, folded, number, short
+from kdump.rows.groups import CommittedOffset, Group, Member, OffsetCommit
 
 
-def _group(fields: Fields) -> str:
-    return str(fields["group"])
+def _text(value: str | None) -> str:
+    return value or "-"
 
 
-def _text(name: str) -> Cell:
-    return lambda fields: "-" if fields[name] in (None, "") else str(fields[name])
-
-
-def _protocol(fields: Fields) -> str:
-    return str(fields["protocol"] or fields["protocol_type"] or "-")
-
-
-def _partition(fields: Fields) -> str:
-    return f"{fields['topic']}-{fields['partition']}"
+def _partition(row: CommittedOffset | OffsetCommit) -> str:
+    return f"{row.topic}-{row.partition}"
 
 
 def _numbers(partitions: list[int]) -> str:
@@ -39,94 +26,88 @@ def _numbers(partitions: list[int]) -> str:
     return ",".join("\N{EN DASH}".join(map(str, run)) for run in runs)
 
 
-def _assignment(fields: Fields) -> str:
-    assigned = fields["assignment"].items()
-    what = "task " if fields["tasks"] is not None else ""
+def _assignment(row: Member) -> str:
+    assigned = row.assignment.items()
+    what = "task " if row.tasks is not None else ""
     return "; ".join(f"{what}{topic}: {_numbers(numbers)}" for topic, numbers in assigned) or "-"
 
 
-def _wanted(fields: Fields) -> str:
-    wanted = list(fields["subscription"] or ())
-    if fields["subscription_regex"]:
-        wanted.append(f"/{fields['subscription_regex']}/")
+def _wanted(row: Member) -> str:
+    wanted = list(row.subscription or ())
+    if row.subscription_regex:
+        wanted.append(f"/{row.subscription_regex}/")
     return ", ".join(wanted) or "-"
 
 
-def _where(fields: Fields) -> str:
-    """Write where a client runs: brokers put a slash before the address."""
-    return str(fields["client_host"]).removeprefix("/") or "-"
+def _offset(row: CommittedOffset) -> str:
+    text = number_cell(row.offset, "none")
+    return f"pending {text}" if row.pending else text
 
 
-def _offset(fields: Fields) -> str:
-    text = number_cell(fields["offset"], "none")
-    return f"pending {text}" if fields["pending"] else text
-
-
-def _offset_note(fields: Fields) -> str:
+def _offset_note(row: CommittedOffset) -> str:
     notes = []
-    if fields["pending"]:
-        notes.append(f"open transaction of producer {fields['producer_id']}")
-    start, offset = fields["log_start"], fields["offset"]
-    if start is not None and offset is not None and offset < start:
-        notes.append(f"below the log's start, {start}")
-    if fields["metadata"]:
-        notes.append(str(fields["metadata"]))
+    if row.pending:
+        notes.append(f"open transaction of producer {row.producer_id}")
+    if row.log_start is not None and row.offset is not None and row.offset < row.log_start:
+        notes.append(f"below the log's start, {row.log_start}")
+    if row.metadata:
+        notes.append(row.metadata)
     return "; ".join(notes)
 
 
-def _by_whom(fields: Fields) -> str:
+def _by_whom(row: OffsetCommit) -> str:
     """Say who may have moved an offset: a member, or somebody outside of the group."""
-    members = fields["members_count"]
-    if fields["kind"] == "tombstone":
+    if row.kind == "tombstone":
         return "removed"
-    who = "members not known" if members is None else counted(members, "member")
-    if members == 0:
+    who = "members not known"
+    if row.members_count == 0:
         who = "no member (admin client?)"
-    if fields["producer_id"] is not None:
-        who = f"producer {fields['producer_id']}, {who}"
-    return who
+    elif row.members_count is not None:
+        who = counted(row.members_count, "member")
+    return who if row.producer_id is None else f"producer {row.producer_id}, {who}"
 
 
-_GROUPS = (
-    folded("group", _group, 12),
-    Column("type", _text("type")),
-    Column("state", _text("state")),
+_GROUPS: tuple[Column[Group], ...] = (
+    folded("group", lambda row: row.group, 12),
+    Column("type", lambda row: _text(row.type)),
+    Column("state", lambda row: _text(row.state)),
     number("members", "members_count"),
     number("epoch", rank=2),
-    short("protocol", _protocol, 1),
-    amount("kept in", lambda row: f"partition {row['offsets_partition']}", 4),
-    Column("changed", lambda row: second_cell(row["changed_ms"]), rank=3),
+    short("protocol", lambda row: _text(row.protocol or row.protocol_type), 1),
+    amount("kept in", lambda row: f"partition {row.offsets_partition}", 4),
+    Column("changed", lambda row: second_cell(row.changed_ms), rank=3),
 )
-_MEMBERS = (
-    folded("group", _group, 10),
-    folded("member", _text("member_id"), 12),
-    short("instance", _text("instance_id"), 2),
-    short("client", _text("client_id"), 3),
-    short("host", _where, 1),
+_MEMBERS: tuple[Column[Member], ...] = (
+    folded("group", lambda row: row.group, 10),
+    folded("member", lambda row: _text(row.member_id), 12),
+    short("instance", lambda row: _text(row.instance_id), 2),
+    short("client", lambda row: _text(row.client_id), 3),
+    # Brokers put a slash before the address.
+    short("host", lambda row: _text(row.client_host.removeprefix("/")), 1),
     folded("wants", _wanted, 8, rank=4),
     folded("has", _assignment, 12),
     number("epoch", rank=5),
 )
-_OFFSETS = (
-    folded("group", _group, 10),
+_OFFSETS: tuple[Column[CommittedOffset], ...] = (
+    folded("group", lambda row: row.group, 10),
     folded("partition", _partition, 12),
     amount("offset", _offset),
     number("lag"),
     number("log end", "log_end", rank=3),
-    Column("committed", lambda row: second_cell(row["commit_ms"]), rank=1),
-    Column("expires", lambda row: second_cell(row["expire_ms"]), rank=4),
+    Column("committed", lambda row: second_cell(row.commit_ms), rank=1),
+    Column("expires", lambda row: second_cell(row.expire_ms), rank=4),
     folded("note", _offset_note, 16, rank=2),
 )
-_HISTORY = (
-    Column("time", lambda row: time_cell(row["at_ms"])),
-    folded("group", _group, 8),
+_HISTORY: tuple[Column[OffsetCommit], ...] = (
+    Column("time", lambda row: time_cell(row.at_ms)),
+    folded("group", lambda row: row.group, 8),
     folded("partition", _partition, 10),
     number("from", "previous_offset"),
     number("to", "offset", absent="none"),
     folded("by", _by_whom, 20),
 )
 #: Kind of row -> the columns of its table.
-COLUMNS: dict[str, tuple[Column, ...]] = {
+COLUMNS: dict[str, Columns] = {
     "group": _GROUPS,
     "member": _MEMBERS,
     "committed-offset": _OFFSETS,

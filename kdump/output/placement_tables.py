@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kdump.output.amounts import counted, number_text, second_cell, time_text
-from kdump.output.column_widths import Column, amount, folded, number, partly
+from kdump.output.column_widths import Column, Columns, amount, folded, number, partly
 from kdump.output.escape import visible
 
 Fields = dict[str, Any]
@@ -24,7 +24,7 @@ def _whose(fields: Fields) -> str:
     return "-" if fields["producer_id"] is None else str(fields["producer_id"])
 
 
-MISPLACED = (
+MISPLACED: Columns = (
     folded("partition", lambda row: f"{row['topic'] or '?'}-{row['partition']}", 12),
     amount("producer", _whose),
     amount("misplaced", lambda row: number_text(row["misplaced_count"])),
@@ -38,7 +38,7 @@ MISPLACED = (
 )
 
 
-def moved(bytes_cell: Callable[[bytes | None], str]) -> tuple[Column, ...]:
+def moved(bytes_cell: Callable[[bytes | None], str]) -> Columns:
     """Return the columns of a key that lies on several partitions."""
     return (
         folded("topic", lambda row: str(row["topic"] or "-"), 10),

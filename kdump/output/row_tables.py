@@ -15,7 +15,7 @@ from kdump.output import (
     transaction_tables,
 )
 from kdump.output.amounts import counted, number_text, second_cell, size_text, time_cell
-from kdump.output.column_widths import Column, amount, folded, number, partly
+from kdump.output.column_widths import Column, Columns, amount, folded, number, partly
 
 Fields = dict[str, Any]
 
@@ -52,7 +52,7 @@ def _lookup_note(fields: Fields) -> str:
     return "; ".join(notes)
 
 
-_LOOKUP = (
+_LOOKUP: Columns = (
     folded("partition", name_of, 14),
     number("offset", absent="none"),
     Column("time", lambda fields: time_cell(fields["timestamp_ms"])),
@@ -60,12 +60,16 @@ _LOOKUP = (
     number("position", rank=1),
 )
 _LOOKUP_NOTE = folded("note", _lookup_note, 20)
-_OFFSET_LOOKUP = (
+_OFFSET_LOOKUP: Columns = (
     *_LOOKUP,
     amount("batch", lambda row: span_text(row.get("base_offset"), row.get("last_offset")), 2),
     _LOOKUP_NOTE,
 )
-_TIME_LOOKUP = (*_LOOKUP, number("epoch", "leader_epoch", rank=2), _LOOKUP_NOTE)
+_TIME_LOOKUP: Columns = (
+    *_LOOKUP,
+    number("epoch", "leader_epoch", rank=2),
+    _LOOKUP_NOTE,
+)
 
 
 def _to_read(fields: Fields) -> str:
@@ -101,7 +105,7 @@ def _time_of_batch(fields: Fields) -> str:
     return time_cell(None if time_ms < 0 else time_ms)
 
 
-_REINDEX = (
+_REINDEX: Columns = (
     number("segment"),
     Column("file", lambda row: str(row["kind"])),
     number("entries", "entries_before"),
@@ -174,14 +178,14 @@ def _produced_notes(produced: Fields | None) -> list[str]:
     return notes
 
 
-_SALVAGED = (
+_SALVAGED: Columns = (
     folded("partition", name_of, 16),
     amount("offsets", lambda row: span_text(row["first_offset"], row["last_offset"])),
     amount("records", lambda row: number_text(row["records_count"])),
     amount("batches", lambda row: number_text(row["batches"]), 1),
     folded("details", _salvaged_note, 24),
 )
-_CARVED = (
+_CARVED: Columns = (
     folded("image", lambda row: str(row["path"]), 24),
     amount("size", lambda row: size_text(row["size_bytes"])),
     amount("batches", lambda row: number_text(row["batches"])),
@@ -190,7 +194,7 @@ _CARVED = (
     amount("in pieces", lambda row: number_text(row["in_two_pieces"] + row["in_more_pieces"])),
     amount("torn", lambda row: number_text(row["torn"])),
 )
-_GROUP_OFFSET = (
+_GROUP_OFFSET: Columns = (
     folded("group", lambda row: str(row["group"]), 16),
     folded("partition", name_of, 16),
     number("offset in the copies", "old_offset"),
@@ -198,12 +202,12 @@ _GROUP_OFFSET = (
     number("it had", "previous_offset"),
     Column("outcome", lambda row: str(row["outcome"])),
 )
-_SALVAGE_CHECK = (
+_SALVAGE_CHECK: Columns = (
     Column("outcome", lambda row: str(row["outcome"])),
     folded("file", lambda row: str(row["path"]), 24),
 )
 
-_SEQUENCES = (
+_SEQUENCES: Columns = (
     folded("partition", name_of, 16),
     amount("producer", lambda row: f"{row['producer_id']}/{row['producer_epoch']}"),
     Column("what", lambda row: str(row["kind"])),
@@ -253,7 +257,7 @@ def _sequence_summary(fields: Fields) -> list[str]:
     return lines
 
 
-def _usage(fields: Fields, bytes_cell: Callable[[bytes | None], str]) -> tuple[Column, ...]:
+def _usage(fields: Fields, bytes_cell: Callable[[bytes | None], str]) -> Columns:
     """Return the columns of a row: what its group is made of, then what it comes to."""
 
     def name(member: str) -> Callable[[Fields], str]:
@@ -354,7 +358,7 @@ TOTALS_FIRST = frozenset(("duplicates-summary", "key-placement"))
 NAMED = frozenset(_COLUMNS) - {"reindex"} | {"usage", "duplicate", "moved-key"}
 
 
-def own_columns(row: Row, bytes_cell: Callable[[bytes | None], str]) -> tuple[Column, ...] | None:
+def own_columns(row: Row, bytes_cell: Callable[[bytes | None], str]) -> Columns | None:
     """Return the columns of a row that has some of its own; `bytes_cell` writes a key."""
     if row.row == "usage":
         return _usage(row.fields, bytes_cell)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kdump.findings.rows import BatchChunk, RecordChunk, Row
+from kdump.findings.rows import BatchChunk, LooseRow, RecordChunk
 
 if TYPE_CHECKING:
     from kdump.findings.finding import Finding
@@ -20,7 +20,7 @@ class Sink:
 
     def finding(self, finding: Finding) -> None:
         """Take a finding that is a result: a row like any other."""
-        self.write(Row("finding", finding.fields()))
+        self.write(LooseRow("finding", finding.fields()))
 
     def settle(self) -> None:
         """Write what was held back only for looks: a line on standard error is to follow."""

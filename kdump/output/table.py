@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from itertools import chain, islice
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from kdump import kernels
 from kdump.findings.rows import (
@@ -29,7 +29,7 @@ from kdump.kernels.text_form import MOST_SHOWN, TABLE, Cell, TextForm
 from kdump.output import table_columns as columns_of
 from kdump.output.amounts import times_are_utc
 from kdump.output.cell_text import cut, fitted, pad, width_of, wrap
-from kdump.output.column_widths import Column, Layout, cells_of, fit
+from kdump.output.column_widths import Column, Columns, Layout, cells_of, fit
 from kdump.output.escape import visible
 from kdump.output.grid import grid
 from kdump.output.row_tables import SUMMARIES, TOTALS_FIRST
@@ -92,7 +92,7 @@ class Table(Sink):
             name: style.without_color if console.no_color else style
             for name, style in parsed.items()
         }
-        self._columns: tuple[Column, ...] = ()
+        self._columns: Columns = ()
         self._layout = Layout((), [], "")
         self._place: Place | None = None
         self._held: list[Row] = []
@@ -122,7 +122,7 @@ class Table(Sink):
             return
         value = _WIDEST if self._wide else columns_of.VALUE_WIDTH
         columns = columns_of.row_columns(held[0], self._mode, value)
-        cells = [cells_of(columns, row.fields) for row in held]
+        cells = [cells_of(columns, row) for row in held]
         place = columns_of.place_of_row(held[0])
         if held[0].row in _STREAMED:
             self._draw(place, columns, iter(cells), held[0].row)
@@ -244,7 +244,7 @@ class Table(Sink):
     def _draw(
         self,
         place: Place | None,
-        columns: tuple[Column, ...],
+        columns: Columns,
         rows: Iterator[tuple[str, ...]],
         kind: str = "",
     ) -> None:
@@ -265,7 +265,7 @@ class Table(Sink):
                 self._lay_out(columns, (before, cells))
             self._line(self._row(cells))
 
-    def _lay_out(self, columns: tuple[Column, ...], sample: Sequence[Sequence[str]]) -> None:
+    def _lay_out(self, columns: Columns, sample: Sequence[Sequence[str]]) -> None:
         """Find the widths of a stream, and draw the names; what has no room is said at the end."""
         self._columns = columns
         self._layout = fit(columns, sample, None if self._wide else self._width, more=True)
@@ -337,7 +337,7 @@ class Table(Sink):
             texts.append(text)
         return gap.join(texts).rstrip()
 
-    def _marked(self, text: str, width: int, column: Column, note: str) -> str:
+    def _marked(self, text: str, width: int, column: Column[Any], note: str) -> str:
         """Fit and style a cell that stands for nothing, for something bad, or for a marker."""
         text = cut(text, width)
         padded = pad(text, width, right=column.right)

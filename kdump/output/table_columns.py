@@ -10,7 +10,7 @@ from typing import Any
 
 from kdump.findings.rows import BatchRow, Place, RecordRow, Row
 from kdump.output.amounts import time_cell
-from kdump.output.column_widths import Column
+from kdump.output.column_widths import Column, Columns, member_of
 from kdump.output.escape import visible, visible_bytes
 from kdump.output.row_tables import NAMED, own_columns, span_text
 from kdump.output.values import AUTO, Said, bytes_text
@@ -19,14 +19,14 @@ from kdump.output.values import AUTO, Said, bytes_text
 VALUE_WIDTH = 256
 NULL, EMPTY, ABSENT, UNREADABLE = "∅", "''", "-", "?"
 
-RECORD_COLUMNS = (
+RECORD_COLUMNS: Columns = (
     Column("offset", right=True),
     Column("time"),
     Column("note", rank=1),
     Column("key", cuts=True, least=8),
     Column("value", cuts=True, least=16),
 )
-BATCH_COLUMNS = (
+BATCH_COLUMNS: Columns = (
     Column("offsets", right=True),
     Column("position", right=True),
     Column("size", right=True),
@@ -132,7 +132,7 @@ def place_of_row(row: Row) -> Place | None:
     return Place(topic, partition, segment, "") if "topic" in fields else None
 
 
-def row_columns(row: Row, mode: int, width: int = VALUE_WIDTH) -> tuple[Column, ...]:
+def row_columns(row: Row, mode: int, width: int = VALUE_WIDTH) -> Columns:
     """Return the columns of an entry row: its own members, numbers to the right.
 
     What is cut is cut later; `width` says how much of a value can be seen at all.
@@ -148,12 +148,12 @@ def row_columns(row: Row, mode: int, width: int = VALUE_WIDTH) -> tuple[Column, 
     )
 
 
-def _member_column(name: str, value: object, mode: int, width: int) -> Column:
+def _member_column(name: str, value: object, mode: int, width: int) -> Column[Any]:
     is_time = name.endswith("_ms")
     is_text = value is not None and not isinstance(value, int)
 
-    def cell(fields: dict[str, Any]) -> str:
-        value = fields[name]
+    def cell(row: Any) -> str:
+        value = member_of(row, name)
         if is_time and (value is None or isinstance(value, int)):
             return time_cell(value)
         return _value_cell(value, mode, width)

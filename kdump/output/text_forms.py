@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from kdump.findings.schema import BATCH, RECORD, Field
+from kdump.findings.schema import BATCH, RECORD
 from kdump.kernels.text_form import CSV, JSON, KAFKA, Cell, TextForm
+from kdump.rows.field import Field
 
 Cells = tuple[Cell, ...]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kdump.findings.moments import span_text
 from kdump.output.amounts import counted, second_cell
-from kdump.output.column_widths import Column, amount, folded
+from kdump.output.column_widths import Column, Columns, amount, folded
 
 if TYPE_CHECKING:
     Fields = dict[str, Any]
@@ -34,7 +34,7 @@ def _place(one: Fields) -> str:
     return ", ".join(parts)
 
 
-COLUMNS: dict[str, tuple[Column, ...]] = {
+COLUMNS: dict[str, Columns] = {
     "transaction": (
         folded("id", _name, 8),
         amount("producer", _producer),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kdump.output.amounts import number_text, size_text
-from kdump.output.column_widths import Column, amount, folded
+from kdump.output.column_widths import Column, Columns, amount, folded
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 
@@ -30,11 +30,11 @@ def _codes(fields: dict[str, Any]) -> str:
     return ", ".join(code if count == 1 else f"{count:,} {code}" for code, count in codes)
 
 
-def _found(word: str) -> Column:
+def _found(word: str) -> Column[Any]:
     return amount(word, lambda fields: number_text(fields["findings"][word] or None, "-"))
 
 
-_COLUMNS = (
+_COLUMNS: Columns = (
     Column("broker", _broker, cuts=True, folds=True, least=_TAIL + 3),
     folded("topic", lambda fields: "-" if fields["topic"] is None else fields["topic"], 12),
     amount("partitions", lambda fields: number_text(fields["partitions"]), 1),

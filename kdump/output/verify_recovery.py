@@ -9,7 +9,7 @@ from typing import Any
 from kdump.findings.rows import Row
 from kdump.output.amounts import counted, number_text, seconds_text, size_text
 from kdump.output.cell_text import wrap
-from kdump.output.column_widths import Column, folded
+from kdump.output.column_widths import Column, Columns, folded
 from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of
 
@@ -124,7 +124,7 @@ def _unserved(fields: dict[str, Any]) -> str:
     return f"consumers still stop at offset {first['offset']} {again}{more}"
 
 
-_COLUMNS = (
+_COLUMNS: Columns = (
     folded("partition", _name, 16),
     Column("outcome", lambda fields: fields["outcome"]),
     folded("why, and what it costs", _why_and_cost, 16),

@@ -11,7 +11,7 @@ from kdump.broker.segment_facts import FROM_FILE
 from kdump.findings.rows import Row
 from kdump.output.amounts import counted, second_cell, size_text
 from kdump.output.cell_text import wrap
-from kdump.output.column_widths import Column, amount, folded, short
+from kdump.output.column_widths import Column, Columns, amount, folded, short
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of
@@ -159,7 +159,7 @@ class WhyTable(TextReport):
             left = sum(topic.size_bytes for topic in topics[_TOPICS:])
             yield f"and {counted(len(topics) - _TOPICS, 'topic')} more, {size_text(left)}"
 
-    def _draw(self, columns: Sequence[Column], rows: Sequence[Fields]) -> Iterator[str]:
+    def _draw(self, columns: Sequence[Column[Any]], rows: Sequence[Fields]) -> Iterator[str]:
         yield from table_lines(columns, rows, self._width, colour=self._colour)
 
     def _shown_segments(self) -> list[Fields]:
@@ -280,7 +280,7 @@ def _line(label: str, size_bytes: int, words: str) -> str:
     return f"  {label:{_LABEL}} {size_text(size_bytes):>10}  {words}"
 
 
-def _of(name: str, verdict: str, rank: int = 0) -> tuple[Column, str]:
+def _of(name: str, verdict: str, rank: int = 0) -> tuple[Column[Any], str]:
     def cell(row: Fields) -> str:
         size = row["topic"].by_verdict[verdict]
         return size_text(size) if size else "-"
@@ -335,7 +335,7 @@ def _next_cleaning(fields: Fields) -> str:
     return _WAITS_FOR.get(fields["blocked_by"], str(fields["blocked_by"]))
 
 
-_COLUMNS = (
+_COLUMNS: tuple[tuple[Column[Any], str], ...] = (
     (folded("topic", lambda row: row["topic"].name, 14), ""),
     (amount("size", lambda row: size_text(row["topic"].size_bytes)), ""),
     (amount("share", lambda row: f"{row['topic'].size_bytes / max(row['total'], 1):.1%}", 1), ""),
@@ -346,7 +346,7 @@ _COLUMNS = (
     _of("active", "active", rank=2),
 )
 #: Columns, each with the member that has to be there.
-_SEGMENT: tuple[tuple[Column, str], ...] = (
+_SEGMENT: tuple[tuple[Column[Any], str], ...] = (
     (amount("segment", lambda row: str(row["segment"])), ""),
     (amount("size", lambda row: size_text(row["size_bytes"] - row["reserved_index_bytes"])), ""),
     (short("ended by", lambda row: row["rolled_by"] or "-"), "rolled_by"),
@@ -355,7 +355,7 @@ _SEGMENT: tuple[tuple[Column, str], ...] = (
     (short("tombstones", _tombstones, 2), "tombstones"),
     (folded("next pass removes", _removes, 10, 1), "dead_records"),
 )
-_COMPACTION = (
+_COMPACTION: Columns = (
     folded("compacted", name_of, 12),
     amount("dirty_ratio", lambda row: f"{row['dirty_ratio']:.2f}"),
     amount("dirty_bytes", lambda row: _size_or_dash(row, "dirty_bytes"), 3),
@@ -363,7 +363,7 @@ _COMPACTION = (
     folded("next pass removes", _removes, 10, 1),
     folded("next cleaning", _next_cleaning, 12),
 )
-_DIRECTORIES = (
+_DIRECTORIES: Columns = (
     folded("data_directory", lambda row: row["path"], 14),
     amount("Kafka_files", lambda row: _size_or_dash(row, "apparent_bytes"), 1),
     amount("disk_size", lambda row: _size_or_dash(row, "size_bytes")),

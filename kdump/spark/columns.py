@@ -76,8 +76,7 @@ def of_items(
                 raise item
             if isinstance(item, Finding) or isinstance(item, (BatchChunk, BatchRow)) is not headers:
                 continue
-            chunk = isinstance(item, (BatchChunk, RecordChunk))
-            paths.append((path, len(item) if chunk else 1))
+            paths.append((path, len(item) if isinstance(item, (BatchChunk, RecordChunk)) else 1))
             sink.write(item)
             for batch in sink.take():
                 yield _as_spark(batch, schema, paths)

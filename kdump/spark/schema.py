@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kdump.findings.schema import BATCH, PRE08, RECORD, SAID, types_of
+from kdump.findings.schema import BATCH, PRE08, RECORD, SAID
+from kdump.rows import groups
+from kdump.rows.declared import members
+from kdump.rows.field import types_of
+from kdump.rows.row import Row
 
 #: Types of rows -> types of Spark's SQL.
 _SQL = {
@@ -19,6 +23,11 @@ _SQL = {
     "int64": "bigint",
     "uint32": "bigint",
     "bool": "boolean",
+    "float64": "double",
+    "json": "string",
+    "list<string>": "array<string>",
+    "list<int32>": "array<int>",
+    "list<int64>": "array<bigint>",
     "headers": "array<struct<key:string,value:binary>>",
 }
 _AS_KAFKA = tuple("key value topic partition offset timestamp timestampType headers".split())
@@ -37,21 +46,6 @@ _INDEX_ENTRIES = """
 #: Findings are rows here too: what is missing in a replay is said beside what it came to.
 _TOLD = "row string, cluster_id string"
 _FINDING = "code string, severity string, message string, path string"
-_GROUPS = f"""
-    {_TOLD}, group string, type string, state string, protocol_type string, protocol string,
-    epoch int, assignment_epoch int, leader string, members_count int, offsets_partition int,
-    changed_ms bigint, member_id string, instance_id string, client_id string, client_host string,
-    rack string, subscription array<string>, subscription_regex string, assignment string,
-    tasks string, session_timeout_ms int, topic string, partition int, offset bigint,
-    leader_epoch int, metadata string, commit_ms bigint, expire_ms bigint, pending boolean,
-    producer_id bigint, log_start bigint, log_end bigint, high_watermark bigint, lag bigint,
-    {_FINDING}
-"""
-_COMMITS = f"""
-    {_TOLD}, at_ms bigint, group string, topic string, partition int, previous_offset bigint,
-    offset bigint, kind string, producer_id bigint, members_count int, offsets_partition int,
-    source_offset bigint, {_FINDING}
-"""
 _TRANSACTIONS = f"""
     {_TOLD}, transactional_id string, producer_id bigint, producer_epoch int,
     previous_producer_id bigint, next_producer_id bigint, timeout_ms int, state string,
@@ -96,14 +90,26 @@ def _batches() -> str:
     return ", ".join(f"{field.name} {_sql(field.type)}" for field in BATCH)
 
 
+def _of_kinds(*kinds: type[Row]) -> str:
+    """Return the columns of a view with rows of some kinds, and findings."""
+    types = {
+        field.name: _sql(field.type)
+        for kind in kinds
+        for field in members(kind)
+        if not field.omitted
+    }
+    columns = ", ".join(f"{name} {kind}" for name, kind in types.items())
+    return f"{_TOLD}, {columns}, {_FINDING}"
+
+
 #: View -> DDL.
 VIEWS = {
     "records": f"{_records()}, path string",
     "batches": f"{_batches()}, path string",
     "findings": " ".join(_FINDINGS.split()),
     "index-entries": " ".join(_INDEX_ENTRIES.split()),
-    "groups": " ".join(_GROUPS.split()),
-    "commits": " ".join(_COMMITS.split()),
+    "groups": _of_kinds(groups.Group, groups.Member, groups.CommittedOffset),
+    "commits": _of_kinds(groups.OffsetCommit),
     "metadata": " ".join(_METADATA.split()),
     "transactions": " ".join(_TRANSACTIONS.split()),
 }
@@ -142,6 +148,8 @@ def arrow_schema(schema: Any) -> Any:
         "timestamp": pa.timestamp("us", tz="UTC"),
         "array<string>": pa.list_(pa.string()),
         "array<int>": pa.list_(pa.int32()),
+        "array<bigint>": pa.list_(pa.int64()),
+        "double": pa.float64(),
         _SQL["headers"]: pa.list_(header),
     }
     return pa.schema([(field.name, types[field.dataType.simpleString()]) for field in schema])

@@ -10,7 +10,7 @@ import pytest
 from kdump.cli import results
 from kdump.cli.run_context import Writing
 from kdump.engine.work.pace import Progress
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.output import messages
 from kdump.output.progress import PlannedTally
 
@@ -34,7 +34,7 @@ class Screen(io.RawIOBase):
 def entries(count: int) -> Iterator[Row]:
     for slot in range(count):
         fields = {"file": "0.index", "slot": slot, "offset": slot, "position": slot * 100}
-        yield Row("offset-index-entry", fields)
+        yield LooseRow("offset-index-entry", fields)
 
 
 def test_bar_makes_room_for_rows(monkeypatch: pytest.MonkeyPatch) -> None:

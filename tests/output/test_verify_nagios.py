@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kdump.findings.finding import CATALOGUE, Finding, Severity, finding
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.output.verify_nagios import PluginText, plugin_line, plugin_status, plugin_text
 
 WORST = finding(
@@ -30,7 +30,7 @@ def summary(damage: int = 0, rebuild: int = 0, **not_checked: int) -> Row:
         "not_checked": not_checked,
         "seconds": 1875.0,
     }
-    return Row("summary", fields)
+    return LooseRow("summary", fields)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.output.verify_recovery import recovery_lines, totals_lines
 
 
@@ -24,10 +24,10 @@ def row(partition: int, outcome: str, **fields: Any) -> Row:
         "indexes_rebuilt": [],
         "reason": None,
     }
-    return Row("recovery", given | fields)
+    return LooseRow("recovery", given | fields)
 
 
-WHOLE = Row(
+WHOLE = LooseRow(
     "recovery",
     {
         "topic": None,

@@ -8,7 +8,7 @@ import pytest
 from kdump.cli.verify_report import VerifyReport
 from kdump.findings.commands import abort_command
 from kdump.findings.finding import Finding, finding
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.findings.shell import format_command
 from kdump.output.text_report import Page
 from kdump.output.verify_table import VerifyTable
@@ -25,7 +25,7 @@ def found(code: str, partition: int = 7, **members: Any) -> Finding:
 
 
 def summary(**fields: Any) -> Row:
-    return Row(
+    return LooseRow(
         "summary",
         {
             "paths": 3,
@@ -238,8 +238,8 @@ def test_partition_that_is_set_aside_is_written_with_quiet() -> None:
     fields = {"topic": "orders", "partition": 7, "outcome": "stray", "reason": "another topic id"}
     numbers = ("log_end_before", "log_end_after", "first_lost_offset", "records_lost")
     lists = ("segments_read", "segments_deleted", "indexes_rebuilt")
-    row = Row("recovery", fields | dict.fromkeys(numbers, 0) | {name: [] for name in lists})
+    row = LooseRow("recovery", fields | dict.fromkeys(numbers, 0) | {name: [] for name in lists})
     report = VerifyReport.__new__(VerifyReport)
     report.quiet = True
     assert report.takes(row)
-    assert not report.takes(Row("recovery", row.fields | {"outcome": "clean"}))
+    assert not report.takes(LooseRow("recovery", row.fields | {"outcome": "clean"}))

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow
 from kdump.output.why_textfile import Gauges
 
 PLACE = {"topic": 'a"b', "partition": 3}
@@ -27,7 +27,7 @@ def values(gauges: Gauges, before: str = "", *, succeeded: bool = True) -> dict[
 def gauges(*rows: tuple[str, dict[str, Any]]) -> Gauges:
     found = Gauges()
     for kind, fields in (*rows, ("why-summary", SUMMARY)):
-        found.add(Row(kind, PLACE | fields))
+        found.add(LooseRow(kind, PLACE | fields))
     return found
 
 

@@ -6,7 +6,7 @@ from base64 import b64encode
 from math import isfinite
 from typing import Any
 
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.messages.secrets import MASK, is_sensitive
 from kdump.replay import cluster_facts as c
 
@@ -18,7 +18,7 @@ _SECRETS = ("salt", "stored_key", "server_key")
 
 def row_of(fact: c.Fact, *, secrets: bool = False, **more: Any) -> Row:
     """Make the row of a fact; `secrets`: show what is masked otherwise."""
-    return Row(c.kind_of(fact), shown(fact, fact._asdict(), secrets=secrets) | more)
+    return LooseRow(c.kind_of(fact), shown(fact, fact._asdict(), secrets=secrets) | more)
 
 
 def shown(fact: c.Fact, members: c.Fields, *, secrets: bool) -> c.Fields:
@@ -64,7 +64,7 @@ def change_row(change: c.Change, *, secrets: bool) -> Row:
     else:
         differing = [name for name in after if before.get(name) != after[name]]
         before, after = ({name: one.get(name) for name in differing} for one in (before, after))
-    return Row(
+    return LooseRow(
         "change",
         {
             "at_ms": change.at.time_ms,

@@ -20,7 +20,7 @@ from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError
 from kdump.findings.finding import Finding
-from kdump.findings.rows import Place, Row
+from kdump.findings.rows import LooseRow, Place, Row
 from kdump.replay import cluster_facts as c
 from kdump.replay.cluster import ClusterReplay, Hole, read_replay, replay_snapshot
 from kdump.replay.cluster_state import ClusterState, facts
@@ -93,7 +93,7 @@ def cluster(
         yield from best.rows
         others = [one.summary["path"] for one in copies if one is not best]
         more = {"other_copies": others, "paths_unfinished": unfinished}
-        yield Row("cluster-summary", best.summary | more)
+        yield LooseRow("cluster-summary", best.summary | more)
 
 
 def plan(paths: Iterable[str], options: ClusterOptions) -> Iterator[Item | KdumpError]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from kdump.engine.cluster.asked import ClusterOptions, holds
 from kdump.engine.cluster.rows import shown
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.replay.cluster_facts import Broker, Fact, Fields, Partition
 from kdump.replay.cluster_state import ClusterState
 
@@ -35,7 +35,7 @@ def zookeeper_rows(
         nodes[path] = value
     for path in sorted(nodes, key=_order):
         name = "/" + "/".join(path)
-        yield Row("znode", {"path": name, "depth": len(path), "value": nodes[path]})
+        yield LooseRow("znode", {"path": name, "depth": len(path), "value": nodes[path]})
 
 
 def _order(path: tuple[str, ...]) -> tuple[tuple[int, str], ...]:

@@ -42,9 +42,9 @@ class Difference:
 
     def row(self, topic: str | None, partition: int | None) -> Row:
         """Make the row of it."""
-        from kdump.findings.rows import Row
+        from kdump.findings.rows import LooseRow
 
-        return Row(
+        return LooseRow(
             "replica-difference",
             {
                 "topic": topic,

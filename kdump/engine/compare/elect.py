@@ -29,7 +29,7 @@ from kdump.engine.predict.recovery import loaded as loaded_log
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError, attempted
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.kernels import NAME as KERNEL
 from kdump.replay.cluster import read_cluster
 from kdump.replay.cluster_state import ClusterState
@@ -108,7 +108,7 @@ def elect(
         losing += bool(result.fields["at_stake"])
         order.add(result.fields)
         yield result
-    yield Row(
+    yield LooseRow(
         "summary",
         {
             "partitions": len(items),
@@ -192,7 +192,7 @@ def elect_item(
         "at_stake": any(choice["records_lost"] for choice in choices),
         "choices": choices,
     }
-    return Row("replica-election", fields | commands_of(fields, known, alone=alone))
+    return LooseRow("replica-election", fields | commands_of(fields, known, alone=alone))
 
 
 def _rule(item: Item, known: Registered) -> str:

@@ -14,7 +14,7 @@ from kdump.engine.compare.verdict import compare_partition
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.kernels import NAME as KERNEL
 from kdump.storage.local_log import LocalLog
 from kdump.storage.targets import Target
@@ -62,13 +62,13 @@ def compare(
         for row in result.rows:
             if row.row == "replica-comparison":
                 verdicts[str(row.fields["verdict"])] += 1
-                for each in row.fields["replicas"]:  # type: ignore[attr-defined]
+                for each in row.fields["replicas"]:
                     batches += each["batches"]
                     records += each["records_count"]
                     size_bytes += each["bytes"]
             yield row
     found_once = planned.found_once
-    yield Row(
+    yield LooseRow(
         "summary",
         {
             "partitions": len(items),

@@ -16,7 +16,7 @@ from kdump.engine.compare.listen import Listener
 from kdump.engine.compare.replica import Replica
 from kdump.engine.compare.walk import walk
 from kdump.findings.code import Severity
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 
 if TYPE_CHECKING:
     from kdump.engine.compare.plan import CompareOptions
@@ -83,7 +83,7 @@ def compare_partition(
         "differences_shown": len(collected.shown()),
     }
     fields["explanation"] = explained(fields, collected.records, old=old)
-    yield Row("replica-comparison", fields)
+    yield LooseRow("replica-comparison", fields)
 
 
 def _clean(listener: Listener, replicas: Sequence[Replica]) -> None:

@@ -29,7 +29,7 @@ from kdump.engine.work.spool import (
 from kdump.engine.work.whole_logs import of_whole_logs
 from kdump.errors import KdumpError
 from kdump.findings.finding import CATALOGUE, Finding
-from kdump.findings.rows import Place, RecordChunk, RecordRow, Row
+from kdump.findings.rows import LooseRow, Place, RecordChunk, RecordRow, Row
 from kdump.findings.secret_values import blotter
 
 _SPLIT_BYTES = 256 << 20
@@ -90,11 +90,11 @@ def duplicates(
                 continue
             found = found.plus(done.counts)
             grouped += done.runs
-        yield Row("duplicates-summary", _summary(options, counts, found, unfinished))
+        yield LooseRow("duplicates-summary", _summary(options, counts, found, unfinished))
         group = 0
         for head, number, copy in read_groups(grouped):
             group += number == 1
-            yield Row("duplicate", _row(options, topics, group, head, number, copy))
+            yield LooseRow("duplicate", _row(options, topics, group, head, number, copy))
 
 
 def spool_split(

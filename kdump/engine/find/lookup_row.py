@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kdump.broker.settings import Settings, SettingsOnDemand, index_settings
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 
 if TYPE_CHECKING:
     from kdump.broker.list_offsets import TimeAnswer
@@ -68,4 +68,4 @@ def finished(
     row["error"] = error
     if options.explain:
         row["steps"] = [step.fields() for step in steps]
-    return Row(kind, row)
+    return LooseRow(kind, row)

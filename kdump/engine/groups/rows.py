@@ -7,24 +7,13 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.offset_expiry import Kept, expiry_ms, retention_ms
 from kdump.broker.versions import Version
-from kdump.findings.rows import Row
 from kdump.replay.groups import CLASSIC, CONSUMER, SHARE, Change
+from kdump.rows import groups as rows
 
 if TYPE_CHECKING:
     from kdump.engine.coordinators.marks import Mark, Marks
     from kdump.replay.group_state import Assigned, Commit, Group, Member
     from kdump.replay.share_state import SharePartition
-
-#: Members of a committed offset that its row has, in their order.
-_OF_COMMITS = (
-    "group topic partition offset leader_epoch metadata commit_ms expire_ms pending producer_id"
-).split()
-_NO_MARK: dict[str, int | None] = {
-    "log_start": None,
-    "log_end": None,
-    "high_watermark": None,
-    "lag": None,
-}
 
 
 class TopicNames:
@@ -39,39 +28,30 @@ class TopicNames:
         return self._told.get(topic_id) or self._marks.topic_name(topic_id) or topic_id
 
 
-def group_row(group: Group, partition: int) -> Row:
+def group_row(group: Group, partition: int) -> rows.Group:
     """Make the row of a group."""
-    return Row(
-        "group",
-        {
-            "group": group.name,
-            "type": group.type,
-            "state": group.state,
-            "protocol_type": group.protocol_type,
-            "protocol": group.protocol,
-            "epoch": group.epoch,
-            "assignment_epoch": group.assignment_epoch,
-            "leader": group.leader,
-            "members_count": len(group.members),
-            "offsets_partition": partition,
-            "changed_ms": None if group.changed_ms < 0 else group.changed_ms,
-        },
+    return rows.Group(
+        group.name,
+        group.type,
+        group.state,
+        group.protocol_type,
+        group.protocol,
+        group.epoch,
+        group.assignment_epoch,
+        group.leader,
+        len(group.members),
+        partition,
+        None if group.changed_ms < 0 else group.changed_ms,
     )
 
 
-def member_row(group: Group, member: Member, names: TopicNames) -> Row:
+def member_row(group: Group, member: Member, names: TopicNames) -> rows.Member:
     """Make the row of a member."""
     assigned: Assigned = member.assignment
     if group.type in (CONSUMER, SHARE):
         assigned = {names.of(topic): partitions for topic, partitions in assigned.items()}
-    return Row(
-        "member",
-        {
-            "group": group.name,
-            **member._asdict(),
-            "assignment": dict(sorted(assigned.items())),
-        },
-    )
+    member = member._replace(assignment=dict(sorted(assigned.items())))
+    return rows.Member(group.name, *member)
 
 
 def commit_row(
@@ -82,7 +62,8 @@ def commit_row(
     stays: bool,
     keep_ms: int | None,
     broker: Version,
-) -> Row:
+    with_topic_id: bool,
+) -> rows.CommittedOffset:
     """Make the row of a committed offset.
 
     `keep_ms` is as the broker's settings state it; with `stays` it does not expire as things are.
@@ -90,10 +71,19 @@ def commit_row(
     expire = None
     if not (commit.pending or stays) and group is not None:
         expire = expiry_ms(_kept(commit, group), retention_ms(keep_ms, broker), broker)
-    members: dict[str, object] = {name: getattr(commit, name) for name in _OF_COMMITS}
-    return Row(
-        "committed-offset",
-        {**members, "expire_ms": expire, **_marked(mark, commit.offset)},
+    return rows.CommittedOffset(
+        commit.group,
+        commit.topic,
+        commit.partition,
+        commit.offset,
+        commit.leader_epoch,
+        commit.metadata,
+        commit.commit_ms,
+        expire,
+        commit.pending,
+        commit.producer_id,
+        *_marked(mark, commit.offset),
+        topic_id=commit.topic_id if with_topic_id else None,
     )
 
 
@@ -111,30 +101,31 @@ def _kept(commit: Commit, group: Group) -> Kept:
 
 def share_row(
     group: str, topic: str, partition: int, share: SharePartition, mark: Mark | None
-) -> Row:
+) -> rows.CommittedOffset:
     """Make the row of where a share group stands in a partition."""
-    return Row(
-        "committed-offset",
-        {
-            **dict.fromkeys(_OF_COMMITS),
-            "group": group,
-            "topic": topic,
-            "partition": partition,
-            "offset": share.start_offset,
-            "leader_epoch": share.leader_epoch,
-            "commit_ms": share.write_ms,
-            "pending": False,
-            **_marked(mark, share.start_offset),
-        },
+    return rows.CommittedOffset(
+        group,
+        topic,
+        partition,
+        share.start_offset,
+        share.leader_epoch,
+        None,
+        share.write_ms,
+        None,
+        False,
+        None,
+        *_marked(mark, share.start_offset),
     )
 
 
-def _marked(mark: Mark | None, offset: int | None) -> dict[str, int | None]:
+def _marked(
+    mark: Mark | None, offset: int | None
+) -> tuple[int | None, int | None, int | None, int | None]:
+    """Return log start, log end, high watermark and lag."""
     if mark is None:
-        return _NO_MARK
+        return None, None, None, None
     end = mark.high_watermark
-    lag = None if offset is None or end is None else end - offset
-    return {**mark._asdict(), "lag": lag}
+    return *mark, None if offset is None or end is None else end - offset
 
 
 def history_row(
@@ -145,23 +136,17 @@ def history_row(
     now: int | None,
     members: int | None,
     partition: int,
-) -> Row:
+) -> rows.OffsetCommit:
     """Make the row of a change of a committed offset."""
     kind = "commit" if change.producer_id < 0 else "transaction"
-    group, topic, number = names
-    return Row(
-        "offset-commit",
-        {
-            "at_ms": change.at_ms,
-            "group": group,
-            "topic": topic,
-            "partition": number,
-            "previous_offset": before,
-            "offset": now,
-            "kind": "tombstone" if change.now is None else kind,
-            "producer_id": None if change.producer_id < 0 else change.producer_id,
-            "members_count": members,
-            "offsets_partition": partition,
-            "source_offset": change.source_offset,
-        },
+    return rows.OffsetCommit(
+        change.at_ms,
+        *names,
+        before,
+        now,
+        "tombstone" if change.now is None else kind,
+        None if change.producer_id < 0 else change.producer_id,
+        members,
+        partition,
+        change.source_offset,
     )

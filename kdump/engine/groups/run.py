@@ -33,6 +33,7 @@ from kdump.replay import share_state
 from kdump.replay.group_state import Commit, EndedCommit, Group, GroupsRead, read_groups
 from kdump.replay.groups import SHARE, OffsetsLog
 from kdump.replay.share_state import ShareLog, SharePartition
+from kdump.rows.groups import CommittedOffset, EndedOffset
 from kdump.storage.targets import Selection, Target, resolve
 
 
@@ -112,8 +113,8 @@ def _rows(
         yield from _shared(targets, options, work, shared)
     offsets = _offset_rows(commits, {group.name: group for group, _ in found}, marks, options)
     rows = [*offsets, *_share_rows(shared, shares, topic_names, marks, options)]
-    rows.sort(key=lambda row: str(row.fields["group"]))
-    with_rows = {row.fields["group"] for row in rows}
+    rows.sort(key=lambda row: row.group)
+    with_rows = {row.group for row in rows}
     if options.selection.is_narrowed:  # then not for groups without an offset
         found = [pair for pair in found if pair[0].name in with_rows]
     for group, partition in found:
@@ -124,27 +125,25 @@ def _rows(
     yield from rows
     for one in ended:
         if options.selection.admits(one.topic, one.partition):
-            yield Row("ended-offset", one._asdict())
+            yield EndedOffset(*one)
 
 
 def _offset_rows(
     commits: list[Commit], by_name: dict[str, Group], marks: Marks, options: GroupOptions
-) -> Iterator[Row]:
+) -> Iterator[CommittedOffset]:
     keep_ms = read_settings(options.server_properties).offsets_retention_ms
     waiting = {(one.group, one.topic, one.partition) for one in commits if one.pending}
     for commit in commits:
         if options.selection.admits(commit.topic, commit.partition):
-            row = commit_row(
+            yield commit_row(
                 commit,
                 by_name.get(commit.group),
                 marks.of(commit.topic, commit.partition),
                 stays=(commit.group, commit.topic, commit.partition) in waiting,
                 keep_ms=keep_ms,
                 broker=options.broker_version,
+                with_topic_id=options.ended,
             )
-            if options.ended:
-                row.fields["topic_id"] = commit.topic_id
-            yield row
 
 
 def _shared(
@@ -171,7 +170,7 @@ def _share_rows(
     topic_names: TopicNames,
     marks: Marks,
     options: GroupOptions,
-) -> Iterator[Row]:
+) -> Iterator[CommittedOffset]:
     named = [
         (group, topic_names.of(topic_id), partition, share)
         for (group, topic_id, partition), share in shared.items()

@@ -12,7 +12,7 @@ from kdump.broker.versions import BOTH_VERSION_BYTES, has
 from kdump.engine.kafka_text.frames import framed
 from kdump.engine.kafka_text.pairs import Pairs, Room
 from kdump.errors import PathError
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record import layout
@@ -185,7 +185,7 @@ def offset_index(
 
 
 def _index_row(slot: int, entry: tuple[int, int]) -> Row:
-    return Row("offset-index-entry", {"slot": slot, "offset": entry[0], "position": entry[1]})
+    return LooseRow("offset-index-entry", {"slot": slot, "offset": entry[0], "position": entry[1]})
 
 
 def time_index(
@@ -232,7 +232,9 @@ def _check_time(
 
 
 def _time_row(slot: int, entry: tuple[int, int]) -> Row:
-    return Row("time-index-entry", {"slot": slot, "timestamp_ms": entry[0], "offset": entry[1]})
+    return LooseRow(
+        "time-index-entry", {"slot": slot, "timestamp_ms": entry[0], "offset": entry[1]}
+    )
 
 
 def transaction_index(path: str, name: FileName) -> Iterator[IndexItem]:
@@ -247,7 +249,7 @@ def transaction_index(path: str, name: FileName) -> Iterator[IndexItem]:
                     path, f"slot {slot}: unexpected aborted transaction version {version}"
                 )
                 continue
-            yield Row("aborted-transaction", transaction._asdict())
+            yield LooseRow("aborted-transaction", transaction._asdict())
 
 
 def producer_snapshot(path: str) -> Iterator[IndexItem]:
@@ -259,7 +261,7 @@ def producer_snapshot(path: str) -> Iterator[IndexItem]:
         yield ToolComplaint(complaint)
         return
     for state in snapshot:
-        yield Row("producer-state", state._asdict())
+        yield LooseRow("producer-state", state._asdict())
 
 
 def _complaint(snapshot: ProducerSnapshot) -> str | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.versions import REMOTE_INDEX_CACHE, Version, has
 from kdump.engine.predict.recovery import FIELDS
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.storage import names, places
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def predict_directory(
     if not reasons:
         return None
     fields: dict[str, object] = dict.fromkeys(FIELDS)
-    return Row(
+    return LooseRow(
         "recovery",
         fields
         | {

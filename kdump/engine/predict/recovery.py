@@ -17,7 +17,7 @@ from kdump.engine.predict.losses import Losses, believed_end, last_header, losse
 from kdump.engine.predict.pre08 import start as start_pre08
 from kdump.engine.predict.strays import set_aside
 from kdump.errors import PathError
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.storage import names
 from kdump.storage.names import Retirement
 from kdump.storage.segment_range import RELATIVE_MAX, end_of
@@ -73,7 +73,7 @@ def predict_partition(
         fields = unknown(target, doubt)
     except PathError as error:
         fields = unknown(target, str(error))
-    return Row("recovery", fields)
+    return LooseRow("recovery", fields)
 
 
 def unknown(target: Target, reason: str) -> dict[str, object]:

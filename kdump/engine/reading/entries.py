@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.findings.finding import CATALOGUE, Finding
-from kdump.findings.rows import Place, Row
+from kdump.findings.rows import LooseRow, Place, Row
 from kdump.storage import checkpoints, places, producer_snapshot, properties
 from kdump.storage.names import FileName, Kind, parse, parse_directory
 from kdump.storage.offset_index import OffsetIndex
@@ -42,7 +42,7 @@ class _File(NamedTuple):
         return self.name.base_offset
 
     def row(self, row: str, **fields: object) -> Row:
-        return Row(row, {"topic": self.topic, "partition": self.partition, **fields})
+        return LooseRow(row, {"topic": self.topic, "partition": self.partition, **fields})
 
     def slot(self, row: str, slot: int, **fields: object) -> Row:
         return self.row(row, segment=self.base_offset, slot=slot, **fields)
@@ -199,7 +199,7 @@ def _offset_rows(
     yield from _version(file, found.version, len(found.entries))
     for topic, partition, offset in found.entries:
         members = {"file": file.path, "topic": topic, "partition": partition, "offset": offset}
-        yield Row("checkpoint-offset", members)
+        yield LooseRow("checkpoint-offset", members)
     yield from file.report(found.problems)
 
 
@@ -210,7 +210,7 @@ def _version(file: _File, version: int | None, entries: int) -> Iterator[Item]:
 
 
 def _property(file: _File, name: str, value: str | None) -> Row:
-    return Row("property", {"file": file.path, "name": name, "value": value})
+    return LooseRow("property", {"file": file.path, "name": name, "value": value})
 
 
 def _properties(parse_data: Callable[[bytes], properties.Properties]) -> _Reader:

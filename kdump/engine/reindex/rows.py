@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from kdump.broker.settings import Settings, index_settings
-from kdump.findings.rows import Place, Row
+from kdump.findings.rows import LooseRow, Place, Row
 from kdump.storage.layout import ABORTED_TRANSACTION, OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kdump.storage.names import Kind
 
@@ -102,7 +102,7 @@ def reindex_row(
 
     `settings` are those of its topic, of which the row has what the index hangs on.
     """
-    return Row(
+    return LooseRow(
         "reindex",
         {
             "path": place.path,

@@ -32,7 +32,7 @@ from kdump.engine.salvage.carved_records import internal_topic, sampled_keys
 from kdump.engine.salvage.carving import Carved, Extent, Piece, carve
 from kdump.engine.salvage.copies import Batch, Copy, Found, Groups
 from kdump.errors import PathError
-from kdump.findings.rows import Place, Row
+from kdump.findings.rows import LooseRow, Place, Row
 from kdump.kernels.members import codec_name
 from kdump.record.frames import Gap
 from kdump.record.layout import CODEC_MASK, MAX_INT64
@@ -197,7 +197,7 @@ class Carving:
         for image in self._images:
             here = [extent for extent in joins.extents if extent.path == image.path]
             apart = [len(extent.pieces) for extent in here if len(extent.pieces) > 1]
-            yield Row(
+            yield LooseRow(
                 "carved",
                 {
                     "path": image.path,

@@ -17,7 +17,7 @@ from kdump.client.group_offsets import COMMITTED, HAS_MEMBERS, UNCLEAR, GroupOff
 from kdump.engine.salvage.state import Committing, State
 from kdump.errors import KdumpError, Refused
 from kdump.findings.commands import reset_command
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.findings.shell import format_command, topic_word
 from kdump.storage import names
 
@@ -33,7 +33,7 @@ def left_out_row(place: Place, old: int | None, why: str) -> Row:
     """Say of an offset why it is not committed."""
     members: dict[str, object] = dict(place._asdict())
     members |= {"old_offset": old, "offset": None, "previous_offset": None, "outcome": why}
-    return Row("group-offset", members)
+    return LooseRow("group-offset", members)
 
 
 class Translated(NamedTuple):
@@ -156,7 +156,7 @@ class _Chunk:
         """Say what came of an offset."""
         came = self._came[one.place]
         words = (COMMITTED, _DONE_BEFORE, HAS_MEMBERS, _MOVED)
-        return Row(
+        return LooseRow(
             "group-offset",
             {
                 **one.place._asdict(),

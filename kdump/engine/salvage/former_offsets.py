@@ -17,7 +17,7 @@ from kdump.engine.groups.options import GroupOptions
 from kdump.engine.groups.run import groups
 from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.finding import Finding
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.storage import places
 from kdump.storage.names import Retirement
 
@@ -214,7 +214,7 @@ def summary_row(
     """Say how many offsets were committed and how many not, and why."""
     counts = Counter(outcomes)
     as_of = "time" if at_ms is not None else "now" if former.deleted_ms is None else "deletion"
-    return Row(
+    return LooseRow(
         "group-offsets",
         {
             "applied_count": sum(counts[word] for word in applied),

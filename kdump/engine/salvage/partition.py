@@ -15,7 +15,7 @@ from kdump.engine.salvage.merge import Merge, Ranges, Taken, add_range
 from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.work.pace import Pace, Progress
 from kdump.errors import PathError, Refused
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 
 if TYPE_CHECKING:
     from kdump.engine.salvage.split import Split
@@ -177,7 +177,7 @@ def row_of(opened: Opened, merged: Merge, found: Sums) -> Row:
         lost[-1][1] = None
     doubtful = any(one.doubtful for one in found.reencoded)
     undecided = any(conflict.chosen is None for conflict in merged.conflicts)
-    return Row(
+    return LooseRow(
         "salvaged",
         {
             "topic": opened.topic,

@@ -36,7 +36,7 @@ from kdump.engine.work.pace import Progress, Throttle
 from kdump.errors import KdumpError, PathError, Refused, unforeseen
 from kdump.findings.code import Severity
 from kdump.findings.finding import Finding, finding
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.storage import names, places
 from kdump.storage.about import facts_of
 
@@ -585,4 +585,4 @@ def _told(one: _Prepared, production: _Production) -> Row:
         "control_count": visible.control_count,
         "keeps_times": production.keeps_times,
     }
-    return Row(one.row.row, fields)
+    return LooseRow(one.row.row, fields)

@@ -142,7 +142,8 @@ def _carve(images: list[str], carved: Carving, progress: Progress) -> Iterator[R
 
 
 def _conflicts(row: Row) -> list[dict[str, object]]:
-    return row.fields["conflicts"]  # type: ignore[return-value]
+    found: list[dict[str, object]] = row.fields["conflicts"]
+    return found
 
 
 def _name(row: Row) -> tuple[str, int]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.settings import Settings
 from kdump.engine.salvage.targets import Missing, settings_command
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.findings.shell import Word, format_command, join_commands, path_word, topic_word
 from kdump.replay.former_topics import METADATA_LOG, FormerTopic, former_topic
 from kdump.replay.topic_settings import topic_settings
@@ -43,7 +43,7 @@ def _step(step: str, command: str, text: str, before_ms: int | None = None) -> R
         "text": text,
         "before_ms": before_ms,
     }
-    return Row("salvage-step", fields)
+    return LooseRow("salvage-step", fields)
 
 
 # Directories that a broker deletes soon.

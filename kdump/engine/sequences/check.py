@@ -17,7 +17,7 @@ from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 from kdump.engine.reading.scan import scan
 from kdump.engine.reading.sequence_rules import DUPLICATE, GAP
 from kdump.findings.finding import CATALOGUE, Finding
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.kernels.members import sequence_at
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def _row(segment: SegmentScan, batches: RecordBatches, event: Unjoined, kind: st
         count = rules.repeated(event, batches)
     elif kind != rules.RESTARTED and not rules.is_behind(event):
         count = rules.ahead(event)
-    return Row(
+    return LooseRow(
         name,
         {
             "topic": place.topic,

@@ -36,7 +36,7 @@ from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.commands import abort_command
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.findings.shell import format_command, join_commands
 from kdump.replay.transactions import TOPIC, Partition, Transaction
 from kdump.storage import lock, places
@@ -194,7 +194,7 @@ def _row(
     commands = [
         format_command(abort_command(*one.partition, one.said.first_offset)) for one in verdict.hung
     ]
-    return Row(
+    return LooseRow(
         "transaction",
         {
             "transactional_id": None if transaction is None else transaction.transactional_id,

@@ -22,7 +22,7 @@ from kdump.engine.work.spool import SortedRun, buckets_for, scratch_directory, t
 from kdump.engine.work.whole_logs import of_whole_logs
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
 
 _SPLIT_BYTES = 256 << 20
@@ -130,7 +130,7 @@ def _rows(
     total = totals[best]
     keys, keys_moved, moves = moved or (0, 0, [])
     tells = count > 1 or total.misplaced > 0
-    yield Row(
+    yield LooseRow(
         "key-placement",
         {
             "topic": topic or None,
@@ -155,7 +155,7 @@ def _rows(
         if names_places and name == best and one.misplaced:
             assert one.first is not None
             assert one.last is not None
-            yield Row(
+            yield LooseRow(
                 "misplaced-keys",
                 {
                     "topic": topic or None,
@@ -174,7 +174,7 @@ def _rows(
                 },
             )
     for move in moves:
-        yield Row(
+        yield LooseRow(
             "moved-key",
             {
                 "topic": topic or None,

@@ -8,7 +8,7 @@ from itertools import chain
 
 from kdump.engine.usage.step import Counted, LongKey, UsageOptions
 from kdump.engine.usage.totals import Totals
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.kernels import columns as c
 
 Tables = Mapping[tuple[object, ...], Totals]
@@ -40,8 +40,10 @@ def usage_rows(tables: Tables, options: UsageOptions, sums: Sums) -> Iterator[Ro
     listed = _largest(tables, options.top)
     total = sums.totals[c.T_BYTES]
     for place, group, numbers in listed:
-        yield Row("usage", {**_names(place, group, options), **_numbers(numbers, total, options)})
-    yield Row("usage-summary", _summary(tables, listed, options, sums))
+        yield LooseRow(
+            "usage", {**_names(place, group, options), **_numbers(numbers, total, options)}
+        )
+    yield LooseRow("usage-summary", _summary(tables, listed, options, sums))
 
 
 def _largest(tables: Tables, top: int) -> list[Entry]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kdump.engine.verify.results import Counts, FindingCounts, Result
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.storage import places
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Groups:
             if "broker" in names:
                 broker = names.pop("broker")
                 names = {"broker": broker, "node_id": self._nodes.get(str(broker)), **names}
-            yield Row(
+            yield LooseRow(
                 "summary-by",
                 {
                     "by": ",".join(self._by),

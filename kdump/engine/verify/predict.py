@@ -19,7 +19,7 @@ from kdump.engine.predict.verdict import DEFAULT_RATE, Totals, default_threads, 
 from kdump.engine.verify import recheck
 from kdump.errors import PathError
 from kdump.findings.finding import Finding
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.replay.cluster_state import ClusterState
 from kdump.storage import lock, names, places
 from kdump.storage.about import DirectoryFacts, facts_of
@@ -66,7 +66,7 @@ class Predictor(NamedTuple):
             if verdict(row) is None or _place(row) == before:
                 return row
         doubt = "the broker wrote to it during each of several looks"
-        return Row("recovery", unknown(target, doubt))
+        return LooseRow("recovery", unknown(target, doubt))
 
     def remedies(self, target: Target) -> list[dict[str, object]]:
         """Forecast the start after each change that is cheap to make."""

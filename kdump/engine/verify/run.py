@@ -29,7 +29,7 @@ from kdump.errors import (
     guarded,
 )
 from kdump.findings.finding import Finding, Severity, internal_error
-from kdump.findings.rows import Place, Row
+from kdump.findings.rows import LooseRow, Place, Row
 from kdump.kernels import NAME as KERNEL
 from kdump.replay.topic_settings import TopicSettings, topic_settings
 from kdump.storage import places
@@ -323,7 +323,7 @@ class _Sums:
     def row(self, options: VerifyOptions, seconds: float) -> Row:
         """Make the summary row."""
         read = self._counts.members()
-        return Row(
+        return LooseRow(
             "summary",
             {
                 "paths": self._paths,

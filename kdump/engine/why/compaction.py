@@ -17,7 +17,7 @@ from kdump.broker.partition import PartitionView
 from kdump.broker.versions import Version, has
 from kdump.engine.why.fates import length_text, minute_text
 from kdump.findings.finding import Finding, finding
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.storage.segment_range import RELATIVE_MAX
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _judged(
         "fails_at": None if failure is None else failure._asdict(),
         "text": "; ".join([text, *words]),
     }
-    return Compaction((Row("compaction", fields),), tuple(findings), segments)
+    return Compaction((LooseRow("compaction", fields),), tuple(findings), segments)
 
 
 def _cleaned(

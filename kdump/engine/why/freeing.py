@@ -25,7 +25,7 @@ from kdump.broker.retention import retention_pass
 from kdump.engine.why.fates import length_text, minute_text
 from kdump.engine.why.freeable import Freeable, Going, Lost, Retired, behind_pins, lost_of
 from kdump.engine.why.lowering import Lowered, Wanted, lowered
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.findings.shell import BOOTSTRAP, Unusable, Word, format_command, path_word, refused_topic
 
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ class Plan:
             "partitions": None,
             "directory": next(iter(sizes)) if len(sizes) == 1 else None,
         }
-        return Row("plan-step", fields)
+        return LooseRow("plan-step", fields)
 
 
 def _acts_within(logs: Sequence[Freeable]) -> int:

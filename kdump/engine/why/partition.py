@@ -16,7 +16,7 @@ from kdump.engine.why.rolls import Rolls
 from kdump.engine.why.space import Space, reserved_bytes, space_of
 from kdump.errors import PathError, path_errors
 from kdump.findings.finding import Finding
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.storage import lock, names, places
 from kdump.storage.local_log import LocalLog, LogSegment
 from kdump.storage.targets import Target
@@ -177,7 +177,7 @@ def _fate_row(
         "text": fate.text,
         "kept_by": fate.kept_by,
     }
-    return Row("segment-fate", fields)
+    return LooseRow("segment-fate", fields)
 
 
 def _space_row(item: Item, space: Space, deletable: int = 0, reserved: int = 0) -> Row:
@@ -197,4 +197,4 @@ def _space_row(item: Item, space: Space, deletable: int = 0, reserved: int = 0) 
         "retired": None if retirement is None else retirement.value,
         "path": item.path,
     }
-    return Row("partition-space", fields)
+    return LooseRow("partition-space", fields)

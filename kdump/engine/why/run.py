@@ -18,7 +18,7 @@ from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError, attempted
 from kdump.findings.finding import Finding
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.replay.topic_settings import topic_settings
 from kdump.storage import places
 from kdump.storage.data_directories import spread
@@ -101,7 +101,7 @@ def why(
             "planned_bytes": sum(freeing.planned.values()),
             "plans": freeing.plans,
         }
-    yield Row("why-summary", sums.fields() | more)
+    yield LooseRow("why-summary", sums.fields() | more)
 
 
 class _Sums:

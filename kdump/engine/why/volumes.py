@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kdump.errors import UsageError
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.storage import places
 
 
@@ -42,7 +42,7 @@ class Volume(NamedTuple):
             "asked_bytes": asked_bytes,
             "planned_bytes": planned_bytes,
         }
-        return Row("data-directory", fields)
+        return LooseRow("data-directory", fields)
 
 
 class Goal(NamedTuple):

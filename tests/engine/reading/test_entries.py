@@ -11,7 +11,7 @@ from kdump.engine.reading import entries as entries_module
 from kdump.engine.reading.entries import entries, has_entries
 from kdump.errors import PathError
 from kdump.findings.finding import Finding
-from kdump.findings.rows import Row
+from kdump.findings.rows import LooseRow, Row
 from kdump.storage import properties
 from kdump.storage.source import Source
 
@@ -51,8 +51,8 @@ class TestRows:
         )
         place = {"topic": "orders", "partition": 7, "segment": 100}
         assert list(entries(path)) == [
-            Row("offset-index-entry", {**place, "slot": 0, "offset": 129, "position": 4216}),
-            Row("offset-index-entry", {**place, "slot": 1, "offset": 141, "position": 8400}),
+            LooseRow("offset-index-entry", {**place, "slot": 0, "offset": 129, "position": 4216}),
+            LooseRow("offset-index-entry", {**place, "slot": 1, "offset": 141, "position": 8400}),
         ]
 
     def test_member_order(self, orders: Path) -> None:
@@ -67,7 +67,7 @@ class TestRows:
         data = struct.pack(">hqqqq", 0, 1026, 15, 22, 10)
         path = write(orders, "00000000000000000000.txnindex.deleted", data)
         assert list(entries(path)) == [
-            Row(
+            LooseRow(
                 "aborted-transaction",
                 {
                     "topic": "orders",
@@ -89,7 +89,7 @@ class TestRows:
         data = struct.pack(">hI", 1, crc32c.crc32c(body)) + body
         rows, found = split(write(orders, "00000000000000000216.snapshot", data))
         assert found == []
-        assert rows[0] == Row(
+        assert rows[0] == LooseRow(
             "producer-state",
             {
                 "topic": "orders",
@@ -109,19 +109,19 @@ class TestRows:
     def test_leader_epochs(self, orders: Path) -> None:
         path = write(orders, "leader-epoch-checkpoint", b"0\n1\n2 467\n")
         members = {"topic": "orders", "partition": 7, "epoch": 2, "start_offset": 467}
-        assert list(entries(path)) == [Row("leader-epoch", members)]
+        assert list(entries(path)) == [LooseRow("leader-epoch", members)]
 
     def test_offset_checkpoint(self, tmp_path: Path) -> None:
         path = write(tmp_path, "replication-offset-checkpoint", b"0\n1\norders 7 48230114\n")
         members = {"file": str(path), "topic": "orders", "partition": 7, "offset": 48230114}
-        assert list(entries(path)) == [Row("checkpoint-offset", members)]
+        assert list(entries(path)) == [LooseRow("checkpoint-offset", members)]
 
     def test_unknown_checkpoint(self, tmp_path: Path) -> None:
         path = write(tmp_path, "new-checkpoint", b"0\n1\norders 7 5\n")
         assert [row.row for row in split(path)[0]] == ["checkpoint-offset"]
         path = write(tmp_path, "new-checkpoint", b"0\n1\norders 7\n")
         assert list(entries(path)) == [
-            Row("property", {"file": str(path), "name": "orders", "value": "7"})
+            LooseRow("property", {"file": str(path), "name": "orders", "value": "7"})
         ]
 
     @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ class TestRows:
     ) -> None:
         path = write(tmp_path, name, data)
         assert list(entries(path)) == [
-            Row("property", {"file": str(path), "name": key, "value": value})
+            LooseRow("property", {"file": str(path), "name": key, "value": value})
             for key, value in pairs
         ]
 
@@ -328,4 +328,4 @@ def test_file_without_entries_shows_its_version(orders: Path, name: str, data: b
     path = write(orders, name, data)
     version = "1" if name.endswith("snapshot") else "0"
     rows, _ = split(path)
-    assert rows == [Row("property", {"file": str(path), "name": "version", "value": version})]
+    assert rows == [LooseRow("property", {"file": str(path), "name": "version", "value": version})]

@@ -1,0 +1,101 @@
+"""Rows, which commands answer with: a class for each kind, with its members declared once.
+
+    class Group(Row, kind="group"):
+        group: Annotated[str, "its id"]
+        epoch: Annotated[Int32 | None, "generation or epoch of the group"]
+
+A row is a tuple of its members in the order in which they are written. JSON, CSV, tables, Arrow,
+Spark's DDL, the manual and `kdump schema` follow from the class: what the annotations say is read
+by `declared.py`, and only there, so that a class costs little where nobody asks.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import TYPE_CHECKING, Any, dataclass_transform
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import ClassVar, Self
+
+
+@dataclass_transform(frozen_default=True)
+class _Kind(type):
+    """Makes a named tuple of what a class declares, behind what its bases declare."""
+
+    def __new__(
+        cls,
+        name: str,
+        bases: tuple[type, ...],
+        members: dict[str, Any],
+        *,
+        kind: str = "",
+        omits: tuple[str, ...] = (),
+    ) -> _Kind:
+        members["__slots__"] = ()
+        if not bases:
+            return super().__new__(cls, name, bases, members)
+        own = members.get("__annotations__", {})
+        names, defaults = [*getattr(bases[0], "_fields", ())], dict[str, Any]()
+        defaults |= getattr(bases[0], "_field_defaults", {})
+        names += [each for each in own if each not in names]
+        defaults |= {each: members.pop(each) for each in own if each in members}
+        given = [defaults[each] for each in names if each in defaults]
+        module = members["__module__"]
+        made = namedtuple(name, names, defaults=given, module=module)  # type: ignore[misc]
+        if kind:
+            members["row"] = kind
+        if omits:
+            members["omits"] = omits
+        return super().__new__(cls, name, (made, *bases), members)
+
+    def __init__(
+        cls, name: str, bases: tuple[type, ...], members: dict[str, Any], **_: object
+    ) -> None:
+        super().__init__(name, bases, members)
+
+
+class Row(metaclass=_Kind):
+    """A row of any kind."""
+
+    if TYPE_CHECKING:
+        #: Members that are not written where they are None; all others are then null.
+        omits: ClassVar[tuple[str, ...]]
+        _fields: ClassVar[tuple[str, ...]]
+
+        def __init_subclass__(cls, *, kind: str = "", omits: tuple[str, ...] = ()) -> None: ...
+
+        def __iter__(self) -> Iterator[Any]: ...
+
+        def _replace(self, **changes: Any) -> Self: ...
+
+        @property
+        def row(self) -> str:
+            """The name of its kind."""
+            ...
+    else:
+        omits = ()
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Its members by name, in the order in which they are written."""
+        members = dict(zip(self._fields, self, strict=True))
+        for name in self.omits:
+            if members[name] is None:
+                del members[name]
+        return members
+
+    def replaced(self, **changes: Any) -> Self:
+        """Return the row with other values of some members."""
+        return self._replace(**changes)
+
+
+class LooseRow(Row):
+    """A row of a kind that has no class yet: its name and its members in order."""
+
+    row: str
+    fields: dict[str, Any]
+
+    def replaced(self, **changes: Any) -> LooseRow:
+        """Return the row with other values of some members."""
+        return LooseRow(self.row, self.fields | changes)

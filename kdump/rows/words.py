@@ -1,0 +1,41 @@
+"""The types that members of rows are declared with, beside Python's own.
+
+A plain `int` has 64 bits; `str`, `bytes`, `bool`, `float` are what they are; a list or a mapping is
+JSON in a cell of CSV, and in Arrow a list where it holds texts or numbers, else JSON text.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from kdump.tuples import NamedTuple
+
+
+class Stored(NamedTuple):
+    """How a member is stored in columns: a word of Arrow's or `dictionary`; its unit and its role.
+
+    Roles: `time` (milliseconds since 1970 in UTC), `severity`.
+    """
+
+    type: str
+    unit: str = ""
+    role: str = ""
+
+
+#: A text out of few.
+Word = Annotated[str, Stored("dictionary")]
+Int8 = Annotated[int, Stored("int8")]
+Int16 = Annotated[int, Stored("int16")]
+Int32 = Annotated[int, Stored("int32")]
+#: A time, in milliseconds since 1970 in UTC.
+Time = Annotated[int, Stored("int64", "ms", "time")]
+#: A length of time.
+Duration = Annotated[int, Stored("int64", "ms")]
+DurationInt = Annotated[int, Stored("int32", "ms")]
+Bytes = Annotated[int, Stored("int64", "bytes")]
+#: How severe: note, rebuild, damage.
+Severe = Annotated[str, Stored("dictionary", "", "severity")]
+Texts = list[str]
+Numbers = Annotated[list[int], Stored("list<int32>")]
+#: What JSON can hold.
+Json = Any

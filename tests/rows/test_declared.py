@@ -1,0 +1,59 @@
+"""What rows declare: each member has a type and a meaning, and real rows are as declared."""
+
+import inspect
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from declared_rows import wrong
+
+from kdump import rows
+from kdump.cli import cli
+from kdump.rows.declared import MODULES, kinds, kinds_of, members
+from kdump.rows.words import Stored
+
+SAMPLES = Path(__file__).parents[2] / "sample-data"
+#: The words of a command, and sample data that it has rows of.
+RUNS = (
+    ("groups", "clean/4.4.0"),
+    ("groups --history", "clean/4.4.0"),
+)
+
+
+def test_every_module_is_listed() -> None:
+    found = {path.stem for path in Path(rows.__path__[0]).glob("*.py")}
+    assert found - {"__init__", "declared", "field", "row", "words"} == set(MODULES)
+
+
+def test_no_two_kinds_have_one_name() -> None:
+    assert len(kinds()) == sum(len(kinds_of(module)) for module in MODULES)
+
+
+@pytest.mark.parametrize("name", kinds())
+def test_a_kind_says_what_it_and_its_members_are(name: str) -> None:
+    kind = kinds()[name]
+    assert inspect.cleandoc(kind.__doc__ or "").endswith(".")
+    for field in members(kind):
+        assert field.doc, field.name
+        assert field.unit == "ms" or not field.name.endswith("_ms"), field.name
+        assert field.omitted is (field.name in kind.omits)
+
+
+def test_types_come_from_annotations() -> None:
+    fields = {field.name: field for field in members(kinds()["committed-offset"])}
+    assert fields["commit_ms"][1:2] == ("int64",)
+    assert (fields["commit_ms"].role, fields["commit_ms"].null) == ("time", False)
+    assert (fields["partition"].type, fields["lag"].type) == ("int32", "int64")
+    assert (fields["lag"].null, fields["topic_id"].omitted) == (True, True)
+    member = {field.name: field.type for field in members(kinds()["member"])}
+    assert (member["subscription"], member["assignment"]) == ("list<string>", "json")
+    assert Stored("int32") == Stored("int32", "", "")
+
+
+@pytest.mark.parametrize(("words", "sample"), RUNS)
+def test_rows_are_as_declared(words: str, sample: str) -> None:
+    text = CliRunner().invoke(cli, [*words.split(), str(SAMPLES / sample)]).stdout
+    found = [json.loads(line) for line in text.splitlines()]
+    assert any(row["row"] in kinds() for row in found)
+    assert not list(wrong(found))

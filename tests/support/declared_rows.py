@@ -1,0 +1,42 @@
+"""Hold rows of JSON Lines to what their kinds declare."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from kdump.rows.declared import kinds, members
+from kdump.rows.field import Field
+
+_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64, "uint32": 33}
+
+
+def wrong(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Name each member that is not as declared. Kinds without a declaration are passed over."""
+    for row in rows:
+        kind = kinds().get(row["row"])
+        if kind is None:
+            continue
+        declared = members(kind)
+        names = [field.name for field in declared if field.name in row or not field.omitted]
+        if list(row)[1:] != names:
+            yield f"{row['row']}: members {list(row)[1:]}, declared {names}"
+        yield from (
+            f"{row['row']}.{field.name}: {row[field.name]!r} is no {field.type}"
+            for field in declared
+            if field.name in row and not _is(field, row[field.name])
+        )
+
+
+def _is(field: Field, value: Any) -> bool:
+    if value is None:
+        return field.null
+    if field.type in _BITS:
+        bits = 1 << (_BITS[field.type] - 1)
+        return type(value) is int and -bits <= value < bits
+    if field.type.startswith("list<"):
+        inner = field._replace(type=field.type[5:-1])
+        return isinstance(value, list) and all(_is(inner, each) for each in value)
+    if field.type in ("string", "dictionary"):
+        return isinstance(value, str)
+    if field.type == "float64":
+        return isinstance(value, (int, float))
+    return field.type != "bool" or isinstance(value, bool)
