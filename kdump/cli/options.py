@@ -27,6 +27,7 @@ from kdump.option_values import (
     read_time,
     read_utc_offset,
 )
+from kdump.output.forms import FORMS, FORMS_OF_DUMP
 from kdump.output.values import BYTES_MODES
 
 if TYPE_CHECKING:
@@ -117,9 +118,9 @@ POSITIVE_SIZE = Read("size", read_positive_size)
 ISOLATION = click.Choice(ISOLATION_LEVELS, case_sensitive=False)
 FROM_0, FROM_1 = Count(min=0), Count(min=1)
 FILE_PATH = FilePath()
-FORMATS = ("table", "jsonl", "csv", "kafka", "parquet", "arrow")
-LOOKUP_FORMATS = ("table", "jsonl", "csv", "reset-csv")
-PLAIN_FORMATS = ("table", "jsonl", "csv")
+PLAIN_FORMATS = tuple(FORMS)
+FORMATS = tuple(FORMS_OF_DUMP)
+LOOKUP_FORMATS = (*FORMS, "reset-csv")
 
 _PATHS = under("Paths")
 _ENGINE = under("Engine")
@@ -248,7 +249,6 @@ _WIDE_OPTION = _OUTPUT("--wide", help="In a table: cut nothing and leave no colu
 
 def _output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) -> Decorator:
     """Say where results go, in which form, and what counts as failure."""
-    binary = " parquet and arrow need it." if "parquet" in forms else ""
     return together(
         _OUTPUT(
             "--format",
@@ -260,8 +260,10 @@ def _output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) -
             "-o",
             "--output",
             type=FILE_PATH,
-            help="Write the results to FILE, which appears when it is whole." + binary,
+            help="Write the results to FILE, which appears when it is whole; to DIR/ a file for "
+            "each kind of row. parquet and arrow need it.",
         ),
+        _OUTPUT("--rows", metavar="KIND", help="Only rows of this kind."),
         _OUTPUT("--force", help="Replace existing files that --output and other options write."),
         *([_BYTES_OPTION] if has_bytes else []),
         *([_WIDE_OPTION] if is_wide else []),

@@ -10,27 +10,26 @@ from kdump.cli import status
 from kdump.cli.run_context import Engine, Writing, wrong_usage
 from kdump.engine.work.pace import Progress
 from kdump.errors import KdumpError, PathError, UsageError
-from kdump.findings.rows import BatchChunk, Row
+from kdump.findings.rows import BatchChunk
 from kdump.output.amounts import counted
 from kdump.output.decoding import Decoding
 from kdump.output.escape import TerminalDoor
+from kdump.output.forms import FORMS, FORMS_OF_DUMP, Place, form_of_name, make_sink
+from kdump.output.kind_directory import ByKind, KindDirectory, is_directory, kind_of
 from kdump.output.messages import Messages
 from kdump.output.process_tuning import KERNEL, prepare_for_bulk
 from kdump.output.progress import Bar, PlannedTally, Tally, answering_progress_signal
 from kdump.output.report import Report, pour
 from kdump.output.sink import Counted, Sink, Without
-from kdump.output.stream import standard_output
+from kdump.output.stream import ByteStream, standard_output
+from kdump.output.target import OutputFile, prepare_output
 from kdump.output.terminal import is_terminal, wants_colour
 from kdump.output.text_report import Page
 from kdump.output.values import BYTES_MODES
 
 if TYPE_CHECKING:
     from kdump.output.report import Result
-    from kdump.output.target import OutputFile
 
-_BINARY_FORMS = ("parquet", "arrow")
-#: Forms in which rows of another kind among records would break the reader.
-_ONE_KIND = ("csv", "parquet", "arrow")
 #: Rows that sum others up, and have no place among them in CSV.
 _SUMS = frozenset(
     "summary usage-summary sequence-summary duplicates-summary key-placement cluster-summary"
@@ -38,22 +37,21 @@ _SUMS = frozenset(
 )
 #: To read more than this, the pure kernel takes long enough for a person to ask why.
 _LARGE_BYTES = 64 << 20
-_SUFFIXES = {".parquet": "parquet", ".arrow": "arrow", ".csv": "csv", ".jsonl": "jsonl"}
 
 
 def form_of(writing: Writing) -> str:
     """Return the form of the results: as asked for, else by the file's name, else by who reads."""
     form, output = writing.form, writing.output
     if form is None and output is not None:
-        form = _SUFFIXES.get(output[output.rfind(".") :], "jsonl")
+        form = form_of_name(output) or "jsonl"
     if form is None:
         form = "table" if is_terminal(sys.stdout) else "jsonl"
     if writing.csv_safe and form != "csv":
         raise UsageError("--csv-safe goes with --format csv")
     if form not in writing.forms:
         raise UsageError(f"--output {output}: there is no {form} form of these rows")
-    if form in _BINARY_FORMS and output is None:
-        raise UsageError(f"--format {form} needs --output FILE")
+    if FORMS_OF_DUMP.get(form, FORMS["table"]).binary and output is None:
+        raise UsageError(f"--format {form} needs --output FILE, or DIR/ for a file of each kind")
     return form
 
 
@@ -110,11 +108,14 @@ class Results:
         output, quiet = writing.output, writing.quiet and not self._report.has_summary
         self._records, self._decode, self._secrets = records, decode, secrets
         self._writing = writing
-        self._file: OutputFile | None = None
+        self._file: OutputFile | KindDirectory | None = None
+        settled = FORMS_OF_DUMP.get(form, FORMS["table"])
+        self._stream: ByteStream | KindDirectory
         self._counted: Counted | None = None
-        if output is not None and not quiet:
-            from kdump.output.target import OutputFile, prepare_output
-
+        if output is not None and not quiet and is_directory(output):
+            self._file = KindDirectory(output, settled.suffix, inputs, force=writing.force)
+            self._stream = self._file
+        elif output is not None and not quiet:
             prepare_output(output, inputs, force=writing.force)
             self._file = OutputFile(output)
             self._stream = self._file.stream
@@ -142,15 +143,15 @@ class Results:
         self._report.messages, self._report.quiet = self.messages, writing.quiet
         try:
             self._sink = Sink() if quiet or elsewhere else self._make_sink(form)
-            if form not in _BINARY_FORMS:
+            if not settled.binary:
                 self._sink = Decoding(self._sink, decode=decode, secrets=secrets)
-            if records and (form in _ONE_KIND or not headers):
+            if records and (settled.one_kind or not headers):
                 # A header stands for a batch that cannot be read; a finding says the same.
                 self._sink = Without(self._sink, lambda item: isinstance(item, BatchChunk))
-            elif form == "csv":
-                self._sink = Without(
-                    self._sink, lambda item: isinstance(item, Row) and item.row in _SUMS
-                )
+            if (only := writing.rows) is not None:
+                self._sink = Without(self._sink, lambda item: kind_of(item) != only)
+            elif form == "csv" and not isinstance(self._file, KindDirectory):
+                self._sink = Without(self._sink, lambda item: kind_of(item) in _SUMS)
         except KdumpError:
             if self._file is not None:
                 self._file.drop()
@@ -159,44 +160,44 @@ class Results:
             self._sink = self._counted = Counted(self._sink)
 
     def _make_sink(self, form: str) -> Sink:
-        """Import and make the sink of a form; each is paid for only where it is used."""
-        write, mode = self._stream.write, BYTES_MODES.index(self._writing.bytes_mode)
+        """Make the sink of a form; of a directory one that makes one for each kind of row."""
+        directory = self._file
+        if isinstance(directory, KindDirectory):
+            return ByKind(directory, lambda file: self._sink_at(form, file.stream.write, file))
+        assert isinstance(self._stream, ByteStream)
+        write: Callable[[bytes], object] = self._stream.write
         if self._to_person:
             if self._bar is not None:
                 write = self._write_beside_bar
             write = TerminalDoor(write, colour=wants_colour(sys.stdout)).write
-        page = Page.on(sys.stdout, write) if self._to_person else Page(write)
-        if (own := self._report.sink(form, page)) is not None:
-            return own
-        if form == "jsonl":
-            from kdump.output.jsonl import JsonLines
+        return self._sink_at(form, write, directory)
 
-            return JsonLines(write, mode)
-        if form == "csv":
-            from kdump.output.delimited import Delimited
-
-            return Delimited(write, mode, terminal=self._to_person, safe=self._writing.csv_safe)
-        if form in _BINARY_FORMS:
-            from kdump.output.arrow import arrow_sink
-
-            assert self._file is not None
-            sink = arrow_sink(
-                form,
-                self._file.file,
-                self._file.path,
+    def _sink_at(
+        self, form: str, write: Callable[[bytes], object], file: OutputFile | None
+    ) -> Sink:
+        if self._writing.rows is None and not isinstance(self._file, KindDirectory):
+            page = Page.on(sys.stdout, write) if self._to_person else Page(write)
+            if (own := self._report.sink(form, page)) is not None:
+                return own
+        sink: Sink = make_sink(
+            form,
+            Place(
+                write,
+                None if file is None else file.file,
+                "" if file is None else file.path,
+                sys.stdout if self._to_person else None,
+                BYTES_MODES.index(self._writing.bytes_mode),
+                self.messages.line,
+                csv_safe=self._writing.csv_safe,
+                wide=self._writing.wide,
+                records=self._records,
                 decode=self._decode,
                 secrets=self._secrets,
-            )
-            self._file.before_drop = sink.abandon
-            return sink
-        if form == "kafka":
-            from kdump.output.kafka_text import KafkaText
-
-            return KafkaText(write, self.messages.line, terminal=self._to_person)
-        from kdump.output.table import Table
-
-        wide = self._writing.wide
-        return Table(write, sys.stdout, mode, headers_among_records=self._records, wide=wide)
+            ),
+        )
+        if file is not None and FORMS_OF_DUMP[form].binary:
+            file.before_drop = sink.abandon
+        return sink
 
     def take(self, items: Iterable[Result]) -> int:
         """Move all items to where they belong and return the exit status."""
@@ -235,7 +236,7 @@ class Results:
             self._report.end(kept=kept)
         return kept
 
-    def _keep(self, file: OutputFile) -> None:
+    def _keep(self, file: OutputFile | KindDirectory) -> None:
         """Give the file its name, unless it lacks rows that the one in its place may have."""
         if file.has_old and PathError.status in self.messages.statuses:
             file.drop()
@@ -249,6 +250,7 @@ class Results:
     def _write_beside_bar(self, data: bytes | bytearray | memoryview) -> None:
         """Write to the terminal that has the bar, which makes room first."""
         assert self._bar is not None
+        assert isinstance(self._stream, ByteStream)
         self._bar.clear()
         self._stream.write(data)
 

@@ -83,6 +83,8 @@ class Writing(NamedTuple):
     csv_safe: bool = False
     #: Whether `output` may replace a file.
     force: bool = False
+    #: Only rows of this kind.
+    rows: str | None = None
 
     @classmethod
     def taken(cls, asked: dict[str, Any], forms: tuple[str, ...]) -> Writing:

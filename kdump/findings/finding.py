@@ -6,11 +6,12 @@ command only compares it with `--fail-on`. Both sides of a failed comparison sta
 
 from __future__ import annotations
 
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from kdump.errors import InternalError
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.code import Code, Severity
+from kdump.rows.finding import FindingRow
 from kdump.tuples import NamedTuple
 
 
@@ -48,13 +49,17 @@ class Finding(NamedTuple):
         """How soon it is to be reported, in rising order."""
         return self.severity.rank, self.entry.loudest
 
-    def fields(self) -> dict[str, object]:
-        """The members of the JSON row, in order; how many more there are its message says."""
-        members = self._asdict()
+    def as_row(self) -> FindingRow:
+        """Make its row; how many more there are its message says."""
+        members: dict[str, Any] = self._asdict()
         del members["more"]
         members["severity"] = self.severity.value
         members["consequences"] = list(self.consequences)
-        return members
+        return FindingRow(**members)
+
+    def fields(self) -> dict[str, object]:
+        """The members of its row, in order."""
+        return self.as_row().fields
 
 
 class About(TypedDict, total=False):

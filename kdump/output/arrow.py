@@ -17,8 +17,8 @@ from kdump.output.arrow_schema import (
     BATCH_TYPES,
     DECODED_TYPES,
     RECORD_TYPES,
-    entry_types,
     schema_of,
+    types_of_row,
 )
 from kdump.output.decoding import decoding
 from kdump.output.sink import Sink
@@ -115,7 +115,7 @@ class ArrowSink(Sink):
         elif isinstance(item, BatchRow):
             self._row("batch", BATCH_TYPES, item._asdict())
         elif isinstance(item, Row):
-            types = self._types if item.row == self._kind else entry_types(item)
+            types = self._types if item.row == self._kind else types_of_row(item)
             self._row(item.row, types, item.fields)
 
     def finish(self) -> None:
@@ -173,7 +173,7 @@ class ArrowSink(Sink):
         if self._kind and kind != self._kind:
             raise UsageError(
                 f"--format {self._form} holds rows of one kind, not {self._kind} and {kind}: "
-                "name files of one kind"
+                "give --rows KIND, or --output DIR/ for a file of each kind"
             )
         self._kind, self._types = kind, types
 

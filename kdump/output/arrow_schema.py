@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kdump.errors import UsageError
 from kdump.findings.schema import BATCH, PRE08, RECORD, SAID
-from kdump.rows.field import types_of
+from kdump.rows.field import Field, types_of
 from kdump.rows.row import LooseRow
 
 if TYPE_CHECKING:
@@ -23,9 +24,8 @@ BATCH_TYPES = types_of(BATCH)
 AS_KAFKA = {"timestamp": "timestamp_ms", "timestampType": "timestamp_type"}
 AS_KAFKA_TYPES = {"timestamp": "milliseconds", "timestampType": "int32"}
 
-#: Members of entry rows that are text; `property` and checkpoint rows have some. All else is int64.
-_OF_ALL = ("topic", "partition", "segment")
-_TEXT = frozenset(("name", "value", "file", "path", "key", "topic_id", "source"))
+#: Members with one dictionary for all rows of a file.
+_CLOSED = ("topic", "codec", "timestamp_type", "format")
 
 
 def arrow_type(word: str) -> Any:
@@ -55,20 +55,18 @@ def schema_of(types: dict[str, str]) -> Any:
     return pa.schema([pa.field(name, arrow_type(word)) for name, word in types.items()])
 
 
-def entry_types(row: Row) -> dict[str, str]:
-    """Return the types of a row's members: as its kind declares them, else by names and values."""
-    if not isinstance(row, LooseRow):
-        from kdump.rows.declared import members
+def types_of_row(row: Row) -> dict[str, str]:
+    """Return the types of the members of a row's kind.
 
-        return types_of(members(type(row)))
-    types = {}
-    for name, value in row.fields.items():
-        if name in _OF_ALL:
-            types[name] = RECORD_TYPES[name]
-        elif isinstance(value, bool):
-            types[name] = "bool"
-        elif name in _TEXT or isinstance(value, (str, bytes, dict, list, tuple)):
-            types[name] = "string"
-        else:
-            types[name] = "int64"
-    return types
+    Texts out of few are plain texts, but for those whose words are known: an Arrow file has one
+    dictionary for a column, and rows come in batches. Raises UsageError for a kind without a class.
+    """
+    if isinstance(row, LooseRow):
+        raise UsageError(f"rows of kind {row.row} have no columns; use --format jsonl or csv")
+    from kdump.rows.declared import members
+
+    return {field.name: "string" if _is_open(field) else field.type for field in members(type(row))}
+
+
+def _is_open(field: Field) -> bool:
+    return field.type == "dictionary" and field.name not in _CLOSED

@@ -6,11 +6,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.output.escape import name_text
+from kdump.storage.offset_index import OffsetPosition
+from kdump.storage.time_index import TimestampOffset
+from kdump.storage.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
     from kdump.engine.kafka_text.dump import Reports
+    from kdump.engine.kafka_text.indexes import Entry
     from kdump.engine.kafka_text.pairs import Pairs
-    from kdump.findings.rows import BatchRow, Row
+    from kdump.findings.rows import BatchRow
+    from kdump.storage.producer_snapshot import ProducerState
 
 
 def broken_text(batch: BatchRow, key_size: int, value_size: int) -> str:
@@ -23,44 +28,38 @@ def broken_text(batch: BatchRow, key_size: int, value_size: int) -> str:
     )
 
 
-def row_text(row: Row) -> str:
+def entry_text(entry: Entry) -> str:
     """Write the line of one index entry or producer."""
-    fields = row.fields
-    if row.row == "offset-index-entry":
-        return f"offset: {fields['offset']} position: {fields['position']}"
-    if row.row == "time-index-entry":
-        return f"timestamp: {fields['timestamp_ms']} offset: {fields['offset']}"
-    if row.row == "aborted-transaction":
+    if isinstance(entry, OffsetPosition):
+        return f"offset: {entry.offset} position: {entry.position}"
+    if isinstance(entry, TimestampOffset):
+        return f"timestamp: {entry.timestamp_ms} offset: {entry.offset}"
+    if isinstance(entry, AbortedTransaction):
         return (
-            f"version: {fields['version']} producerId: {fields['producer_id']} "
-            f"firstOffset: {fields['first_offset']} lastOffset: {fields['last_offset']} "
-            f"lastStableOffset: {fields['last_stable_offset']}"
+            f"version: {entry.version} producerId: {entry.producer_id} "
+            f"firstOffset: {entry.first_offset} lastOffset: {entry.last_offset} "
+            f"lastStableOffset: {entry.last_stable_offset}"
         )
-    return _producer_text(fields)
+    return _producer_text(entry)
 
 
-def _producer_text(fields: dict[str, object]) -> str:
-    first = fields["current_txn_first_offset"]
-    last_sequence, delta = fields["last_sequence"], fields["offset_delta"]
-    assert isinstance(first, int)
-    assert isinstance(last_sequence, int)
-    assert isinstance(delta, int)
+def _producer_text(state: ProducerState) -> str:
+    first = state.current_txn_first_offset
     line = (
-        f"producerId: {fields['producer_id']} producerEpoch: {fields['producer_epoch']} "
-        f"coordinatorEpoch: {fields['coordinator_epoch']} "
+        f"producerId: {state.producer_id} producerEpoch: {state.producer_epoch} "
+        f"coordinatorEpoch: {state.coordinator_epoch} "
         f"currentTxnFirstOffset: {_optional(None if first < 0 else first)} "
-        f"lastTimestamp: {fields['last_timestamp_ms']} "
+        f"lastTimestamp: {state.last_timestamp_ms} "
     )
-    last_offset = fields["last_offset"]
-    if isinstance(last_offset, int) and last_offset < 0:
+    if state.last_offset < 0:
         return line
-    first_sequence = last_sequence - delta
+    first_sequence = state.last_sequence - state.offset_delta
     if first_sequence < 0:  # sequence numbers wrap at 2^31-1
         first_sequence += 1 << 31
     return (
-        f"{line}firstSequence: {first_sequence} lastSequence: {last_sequence} "
-        f"lastOffset: {last_offset} offsetDelta: {delta} "
-        f"timestamp: {fields['last_timestamp_ms']}"
+        f"{line}firstSequence: {first_sequence} lastSequence: {state.last_sequence} "
+        f"lastOffset: {state.last_offset} offsetDelta: {state.offset_delta} "
+        f"timestamp: {state.last_timestamp_ms}"
     )
 
 

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.engine.kafka_text.dump import FileStart, Reports
-from kdump.engine.kafka_text.indexes import EmptyIndex, ToolComplaint, ToolDeath
+from kdump.engine.kafka_text.indexes import EmptyIndex, Entry, ToolComplaint, ToolDeath
 from kdump.engine.kafka_text.log import BrokenMessage, InvalidTail, ToolChunk
-from kdump.findings.rows import Row
 from kdump.output.escape import name_text
 from kdump.output.java_text import camel_case, jackson
-from kdump.output.kafka_rows import broken_text, report_lines, row_text
+from kdump.output.kafka_rows import broken_text, entry_text, report_lines
 from kdump.output.sink import Sink
 from kdump.output.text_forms import kafka_form
 
@@ -48,8 +47,8 @@ class KafkaText(Sink):
         """Write one item."""
         if isinstance(item, ToolChunk):
             self._chunk(item)
-        elif isinstance(item, Row):
-            self._lines((row_text(item),))
+        elif isinstance(item, Entry):
+            self._lines((entry_text(item),))
         elif isinstance(item, FileStart):
             self._lines((f"Dumping {name_text(item.path)}", *filter(None, (item.heading,))))
         elif isinstance(item, BrokenMessage):

@@ -16,6 +16,7 @@ from kdump.output import (
 )
 from kdump.output.amounts import counted, number_text, second_cell, size_text, time_cell
 from kdump.output.column_widths import Column, Columns, amount, folded, number, partly
+from kdump.rows.finding import FindingRow
 
 Fields = dict[str, Any]
 
@@ -328,8 +329,23 @@ def _bar(share: float) -> str:
     return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).rstrip()
 
 
+def _place(row: FindingRow) -> str:
+    at = [str(row.topic) + f"-{row.partition}"] if row.topic is not None else [row.path]
+    at += [f"segment {row.segment}"] if row.segment is not None else []
+    at += [f"position {row.position}"] if row.position is not None else []
+    return ", ".join(at)
+
+
+_FINDING: tuple[Column[FindingRow], ...] = (
+    Column("severity", lambda row: row.severity),
+    Column("code", lambda row: row.code),
+    folded("where", _place, 16),
+    number("offset", rank=1),
+    folded("message", lambda row: row.message, 24),
+)
 #: Kind of row -> the columns of its table, where it has one of its own.
 _COLUMNS = {
+    "finding": _FINDING,
     "offset-lookup": _OFFSET_LOOKUP,
     "time-lookup": _TIME_LOOKUP,
     "reindex": _REINDEX,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kdump.findings.rows import BatchChunk, LooseRow, RecordChunk
+from kdump.findings.rows import BatchChunk, RecordChunk
 
 if TYPE_CHECKING:
     from kdump.findings.finding import Finding
@@ -20,7 +20,7 @@ class Sink:
 
     def finding(self, finding: Finding) -> None:
         """Take a finding that is a result: a row like any other."""
-        self.write(LooseRow("finding", finding.fields()))
+        self.write(finding.as_row())
 
     def settle(self) -> None:
         """Write what was held back only for looks: a line on standard error is to follow."""
@@ -31,6 +31,9 @@ class Sink:
     def stop(self) -> None:
         """The run was interrupted: write what is of use all the same."""
         self.settle()
+
+    def abandon(self) -> None:
+        """Let go of a file that will be thrown away, before it is closed."""
 
 
 class PassingOn(Sink):
@@ -79,3 +82,8 @@ class Without(PassingOn):
         """Take one item."""
         if not self._is_left_out(item):
             self._sink.write(item)
+
+    def finding(self, finding: Finding) -> None:
+        """Take a finding that is a result."""
+        if not self._is_left_out(finding.as_row()):
+            self._sink.finding(finding)

@@ -302,7 +302,7 @@ class Table(Sink):
             self._line("")
         self._started = True
         self._place = place
-        if place is not None and (title := _title(place, kind)):
+        if place is not None and (title := title_of(place, kind)):
             self._line(self._styled("heading", visible(title)))
 
     def _draw_names(self) -> None:
@@ -368,7 +368,8 @@ def _place_of(row: RecordRow | BatchRow) -> Place:
     return Place(row.topic, row.partition, row.segment, "")
 
 
-def _title(place: Place, kind: str) -> str:
+def title_of(place: Place, kind: str) -> str:
+    """Write the heading of the rows of a place."""
     parts = []
     if place.topic is not None:
         parts.append(f"{place.topic}-{place.partition}")

@@ -12,6 +12,7 @@ from kdump.findings.schema import BATCH, PRE08, RECORD, SAID
 from kdump.rows import groups
 from kdump.rows.declared import members
 from kdump.rows.field import types_of
+from kdump.rows.finding import FindingRow
 from kdump.rows.row import Row
 
 #: Types of rows -> types of Spark's SQL.
@@ -32,13 +33,6 @@ _SQL = {
 }
 _AS_KAFKA = tuple("key value topic partition offset timestamp timestampType headers".split())
 _MADE = {"timestamp": "timestamp", "timestampType": "int"}
-_FINDINGS = """
-    code string, severity string, path string, topic string, partition int, segment bigint,
-    position bigint, size_bytes bigint, offset bigint, expected string, actual string,
-    message string, consequences array<string>, lost_at_least bigint, lost_at_most bigint,
-    next_offset bigint, engine_version string, served_from bigint, skipped_by_seek bigint,
-    served_by string
-"""
 _INDEX_ENTRIES = """
     row string, topic string, partition int, segment bigint, slot bigint, offset bigint,
     position bigint, timestamp_ms bigint, path string
@@ -92,21 +86,26 @@ def _batches() -> str:
 
 def _of_kinds(*kinds: type[Row]) -> str:
     """Return the columns of a view with rows of some kinds, and findings."""
+    return f"{_TOLD}, {_columns(*kinds)}, {_FINDING}"
+
+
+def _columns(*kinds: type[Row]) -> str:
     types = {
         field.name: _sql(field.type)
         for kind in kinds
         for field in members(kind)
         if not field.omitted
     }
-    columns = ", ".join(f"{name} {kind}" for name, kind in types.items())
-    return f"{_TOLD}, {columns}, {_FINDING}"
+    return ", ".join(f"{name} {kind}" for name, kind in types.items())
 
 
 #: View -> DDL.
 VIEWS = {
     "records": f"{_records()}, path string",
     "batches": f"{_batches()}, path string",
-    "findings": " ".join(_FINDINGS.split()),
+    "findings": _columns(FindingRow).replace(
+        "next_offset bigint", "next_offset bigint, engine_version string"
+    ),
     "index-entries": " ".join(_INDEX_ENTRIES.split()),
     "groups": _of_kinds(groups.Group, groups.Member, groups.CommittedOffset),
     "commits": _of_kinds(groups.OffsetCommit),

@@ -102,7 +102,6 @@ def test_negative_offset_is_out_of_range_not_an_option(partition: Path) -> None:
         ("find-offset", ["orders-7", "--nonesuch", "5"]),
         ("find-offset", ["-x", "orders-7", "5"]),
         ("find-offset", ["orders-7", "99999999999999999999"]),
-        ("find-offset", ["orders-7", "5", "--output", "rows.parquet"]),
         ("find-offset", ["orders-7", "5", "--broker-version", "new"]),
         ("find-time", ["orders-7", "tomorrow"]),
         ("find-time", ["orders-7", "1969-12-31T23:59:59.999Z"]),

@@ -11,13 +11,14 @@ from chunks import batch_chunk, one, record_chunk
 
 from kdump import kernels
 from kdump.errors import PathError, UsageError
-from kdump.findings.rows import BatchChunk, LooseRow, Place, RecordChunk, RecordRow
+from kdump.findings.rows import BatchChunk, Place, RecordChunk, RecordRow
 from kdump.kernels.gathered import header_name
 from kdump.output import arrow, arrow_columns
 from kdump.output.arrow import ArrowMissing, arrow_sink
 from kdump.output.arrow_columns import RecordColumns
 from kdump.output.arrow_schema import AS_KAFKA
 from kdump.output.jsonl import json_text
+from kdump.rows.dump import ProducerState, Property
 
 pyarrow = pytest.importorskip("pyarrow")
 
@@ -179,15 +180,15 @@ def test_messages_of_0_7(tmp_path: Path, form: str) -> None:
 
 def test_entries(tmp_path: Path, form: str) -> None:
     rows = [
-        LooseRow("producer-state", {"topic": "t", "offset": 1, "current_txn_first_offset": None}),
-        LooseRow("producer-state", {"topic": "u", "offset": 2, "current_txn_first_offset": 7}),
+        ProducerState("t", 0, 1, 2, 3, 4, 5, 6, 7, current_txn_first_offset=None),
+        ProducerState("u", 0, 2, 2, 3, 4, 5, 6, 7, current_txn_first_offset=7),
     ]
     assert written(tmp_path, form, *rows).to_pylist() == [row.fields for row in rows]
 
 
 def test_one_kind_of_row_a_file(tmp_path: Path, form: str) -> None:
     with pytest.raises(UsageError, match="rows of one kind"):
-        written(tmp_path, form, one(), LooseRow("property", {"name": "a", "value": "b"}))
+        written(tmp_path, form, one(), Property("f", "a", "b"))
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5])

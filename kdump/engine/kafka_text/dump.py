@@ -12,7 +12,7 @@ from kdump.engine.kafka_text.log import BrokenMessage, InvalidTail, ToolChunk, T
 from kdump.engine.kafka_text.pairs import Pairs, Room
 from kdump.errors import KdumpError, PathError, StoreError, UsageError, guarded
 from kdump.findings.finding import Finding
-from kdump.findings.rows import BatchChunk, RecordChunk, Row
+from kdump.findings.rows import BatchChunk, RecordChunk
 from kdump.storage.names import FileName, Kind
 from kdump.storage.source import Source
 from kdump.storage.targets import Target, resolve
@@ -41,17 +41,7 @@ class Reports(NamedTuple):
     gaps: tuple[tuple[str, Pairs], ...]
 
 
-KafkaItem = (
-    FileStart
-    | ToolChunk
-    | InvalidTail
-    | BrokenMessage
-    | Row
-    | indexes.EmptyIndex
-    | indexes.ToolDeath
-    | indexes.ToolComplaint
-    | Reports
-)
+KafkaItem = FileStart | ToolChunk | InvalidTail | BrokenMessage | indexes.IndexItem | Reports
 
 
 Yielded = KafkaItem | Finding | KdumpError
@@ -118,7 +108,7 @@ class KafkaDump:
             if isinstance(item, ToolChunk):
                 item, count = first_of(item, self._left)
                 self._left -= count
-            elif isinstance(item, Row):
+            elif isinstance(item, indexes.Entry):
                 self._left -= 1
             yield item
             if self._left == 0:
@@ -169,7 +159,7 @@ def _heading(name: FileName) -> str:
 
 def _entries(
     path: str, name: FileName, limit: int, mismatches: indexes.Mismatches
-) -> Iterator[Row | indexes.EmptyIndex | indexes.ToolDeath | indexes.ToolComplaint]:
+) -> Iterator[indexes.IndexItem]:
     if name.kind is Kind.OFFSET_INDEX and not name.suffix:
         yield from indexes.offset_index(path, name, limit, mismatches)
     elif name.kind is Kind.TIME_INDEX and not name.suffix:

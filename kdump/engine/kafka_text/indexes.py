@@ -12,7 +12,6 @@ from kdump.broker.versions import BOTH_VERSION_BYTES, has
 from kdump.engine.kafka_text.frames import framed
 from kdump.engine.kafka_text.pairs import Pairs, Room
 from kdump.errors import PathError
-from kdump.findings.rows import LooseRow, Row
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record import layout
@@ -20,11 +19,11 @@ from kdump.record.ahead import Ahead
 from kdump.record.batch import read_batch
 from kdump.record.frames import Run
 from kdump.storage.names import FileName, Kind, file_name
-from kdump.storage.offset_index import OffsetIndex
-from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
+from kdump.storage.offset_index import OffsetIndex, OffsetPosition
+from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot, ProducerState
 from kdump.storage.source import Source
-from kdump.storage.time_index import TimeIndex
-from kdump.storage.transaction_index import VERSION, TransactionIndex
+from kdump.storage.time_index import TimeIndex, TimestampOffset
+from kdump.storage.transaction_index import VERSION, AbortedTransaction, TransactionIndex
 
 _TOOL = (4, 1)  # the release whose text this is
 _NEAR = 1 << 15  # bytes read at once where a batch is looked for that an index names
@@ -62,7 +61,9 @@ class Mismatches:
         self.not_found = Pairs(room)
 
 
-IndexItem = Row | EmptyIndex | ToolDeath | ToolComplaint
+#: What a line is printed of.
+Entry = OffsetPosition | TimestampOffset | AbortedTransaction | ProducerState
+IndexItem = Entry | EmptyIndex | ToolDeath | ToolComplaint
 
 
 class _Log:
@@ -169,7 +170,7 @@ def offset_index(
             log_source = Source(_sibling(path, name, Kind.LOG))
         except PathError as error:
             yield ToolDeath(path, str(error))
-            yield from (_index_row(slot, entry) for slot, entry in index.slots(0, index.tool_end()))
+            yield from (entry for _, entry in index.slots(0, index.tool_end()))
             return
         with log_source:
             log = _Log(log_source, limit)
@@ -181,11 +182,7 @@ def offset_index(
                     continue
                 if last_offset != entry.offset:
                     mismatches.index.append(entry.offset, last_offset)
-                yield _index_row(slot, entry)
-
-
-def _index_row(slot: int, entry: tuple[int, int]) -> Row:
-    return LooseRow("offset-index-entry", {"slot": slot, "offset": entry[0], "position": entry[1]})
+                yield entry
 
 
 def time_index(
@@ -210,11 +207,11 @@ def time_index(
                     except _Death as death:
                         yield ToolDeath(path, f"slot {slot}: {death}")
                         continue
-                    yield _time_row(slot, entry)
+                    yield entry
                     previous = entry[0]
         except PathError as error:
             yield ToolDeath(path, str(error))
-            yield from (_time_row(slot, entry) for slot, entry in slots)
+            yield from (entry for _, entry in slots)
 
 
 def _check_time(
@@ -231,12 +228,6 @@ def _check_time(
         mismatches.order.append(timestamp_ms, previous)
 
 
-def _time_row(slot: int, entry: tuple[int, int]) -> Row:
-    return LooseRow(
-        "time-index-entry", {"slot": slot, "timestamp_ms": entry[0], "offset": entry[1]}
-    )
-
-
 def transaction_index(path: str, name: FileName) -> Iterator[IndexItem]:
     """Yield what is printed of a `.txnindex`."""
     assert name.base_offset is not None
@@ -249,7 +240,7 @@ def transaction_index(path: str, name: FileName) -> Iterator[IndexItem]:
                     path, f"slot {slot}: unexpected aborted transaction version {version}"
                 )
                 continue
-            yield LooseRow("aborted-transaction", transaction._asdict())
+            yield transaction
 
 
 def producer_snapshot(path: str) -> Iterator[IndexItem]:
@@ -260,8 +251,7 @@ def producer_snapshot(path: str) -> Iterator[IndexItem]:
     if complaint is not None:
         yield ToolComplaint(complaint)
         return
-    for state in snapshot:
-        yield LooseRow("producer-state", state._asdict())
+    yield from snapshot
 
 
 def _complaint(snapshot: ProducerSnapshot) -> str | None:

@@ -14,7 +14,16 @@ from typing import NamedTuple
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.findings.finding import CATALOGUE, Finding
-from kdump.findings.rows import LooseRow, Place, Row
+from kdump.findings.rows import Place, Row
+from kdump.rows.dump import (
+    AbortedTransaction,
+    CheckpointOffset,
+    LeaderEpoch,
+    OffsetIndexEntry,
+    ProducerState,
+    Property,
+    TimeIndexEntry,
+)
 from kdump.storage import checkpoints, places, producer_snapshot, properties
 from kdump.storage.names import FileName, Kind, parse, parse_directory
 from kdump.storage.offset_index import OffsetIndex
@@ -41,11 +50,9 @@ class _File(NamedTuple):
         assert self.name.base_offset is not None  # these kinds have it in the name
         return self.name.base_offset
 
-    def row(self, row: str, **fields: object) -> Row:
-        return LooseRow(row, {"topic": self.topic, "partition": self.partition, **fields})
-
-    def slot(self, row: str, slot: int, **fields: object) -> Row:
-        return self.row(row, segment=self.base_offset, slot=slot, **fields)
+    @property
+    def place(self) -> tuple[str | None, int | None]:
+        return self.topic, self.partition
 
     def find(
         self,
@@ -112,9 +119,12 @@ def _time_index(file: _File) -> Iterator[Item]:
 
 
 def _index(file: _File, index: OffsetIndex | TimeIndex, code: str) -> Iterator[Item]:
+    kind = OffsetIndexEntry if isinstance(index, OffsetIndex) else TimeIndexEntry
+    place = (*file.place, file.base_offset)
+
     def rows(start: int, end: int) -> Iterator[Row]:
         for slot, entry in index.slots(start, end):
-            yield file.slot(f"{code}-entry", slot, **entry._asdict())
+            yield kind(*place, slot, *entry)
 
     extent, size = index.extent(), index.layout.size
     yield from rows(0, extent.end)
@@ -143,9 +153,8 @@ def _index(file: _File, index: OffsetIndex | TimeIndex, code: str) -> Iterator[I
 def _transaction_index(file: _File) -> Iterator[Item]:
     index = TransactionIndex(file.source, file.base_offset)
     for slot, transaction in index.slots():
-        members = transaction._asdict()
-        del members["version"]
-        yield file.slot("aborted-transaction", slot, **members)
+        _, *members = transaction
+        yield AbortedTransaction(*file.place, file.base_offset, slot, *members)
     yield from file.report(index.problems())
 
 
@@ -154,16 +163,16 @@ def _producer_snapshot(file: _File) -> Iterator[Item]:
     yield from _version(file, snapshot.version, snapshot.entries)
     for state in snapshot:
         open_since = state.current_txn_first_offset
-        yield file.row(
-            "producer-state",
-            offset=file.base_offset,
-            producer_id=state.producer_id,
-            producer_epoch=state.producer_epoch,
-            coordinator_epoch=state.coordinator_epoch,
-            last_offset=state.last_offset,
-            last_sequence=state.last_sequence,
-            last_timestamp_ms=state.last_timestamp_ms,
-            current_txn_first_offset=open_since if open_since >= 0 else None,
+        yield ProducerState(
+            *file.place,
+            file.base_offset,
+            state.producer_id,
+            state.producer_epoch,
+            state.coordinator_epoch,
+            state.last_offset,
+            state.last_sequence,
+            state.last_timestamp_ms,
+            open_since if open_since >= 0 else None,
         )
     yield from file.report(snapshot.problems())
 
@@ -172,7 +181,7 @@ def _leader_epochs(file: _File) -> Iterator[Item]:
     found = checkpoints.parse_leader_epochs(file.source.whole(checkpoints.SIZE_LIMIT))
     yield from _version(file, found.version, len(found.entries))
     for epoch, start_offset in found.entries:
-        yield file.row("leader-epoch", epoch=epoch, start_offset=start_offset)
+        yield LeaderEpoch(*file.place, epoch, start_offset)
     yield from file.report(found.problems)
 
 
@@ -198,8 +207,7 @@ def _offset_rows(
 ) -> Iterator[Item]:
     yield from _version(file, found.version, len(found.entries))
     for topic, partition, offset in found.entries:
-        members = {"file": file.path, "topic": topic, "partition": partition, "offset": offset}
-        yield LooseRow("checkpoint-offset", members)
+        yield CheckpointOffset(file.path, topic, partition, offset)
     yield from file.report(found.problems)
 
 
@@ -210,7 +218,7 @@ def _version(file: _File, version: int | None, entries: int) -> Iterator[Item]:
 
 
 def _property(file: _File, name: str, value: str | None) -> Row:
-    return LooseRow("property", {"file": file.path, "name": name, "value": value})
+    return Property(file.path, name, value)
 
 
 def _properties(parse_data: Callable[[bytes], properties.Properties]) -> _Reader:

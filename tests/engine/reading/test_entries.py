@@ -11,7 +11,8 @@ from kdump.engine.reading import entries as entries_module
 from kdump.engine.reading.entries import entries, has_entries
 from kdump.errors import PathError
 from kdump.findings.finding import Finding
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
+from kdump.rows import dump as rows
 from kdump.storage import properties
 from kdump.storage.source import Source
 
@@ -28,14 +29,14 @@ def offsets(*slots: tuple[int, int]) -> bytes:
 
 
 def split(path: Path) -> tuple[list[Row], list[Finding]]:
-    rows: list[Row] = []
+    shown: list[Row] = []
     found: list[Finding] = []
     for item in entries(path):
         if isinstance(item, Row):
-            rows.append(item)
+            shown.append(item)
         else:
             found.append(item)
-    return rows, found
+    return shown, found
 
 
 def write(directory: Path, name: str, data: bytes) -> Path:
@@ -49,10 +50,9 @@ class TestRows:
         path = write(
             orders, "00000000000000000100.index", offsets((29, 4216), (41, 8400)) + bytes(800)
         )
-        place = {"topic": "orders", "partition": 7, "segment": 100}
         assert list(entries(path)) == [
-            LooseRow("offset-index-entry", {**place, "slot": 0, "offset": 129, "position": 4216}),
-            LooseRow("offset-index-entry", {**place, "slot": 1, "offset": 141, "position": 8400}),
+            rows.OffsetIndexEntry("orders", 7, 100, slot=0, offset=129, position=4216),
+            rows.OffsetIndexEntry("orders", 7, 100, slot=1, offset=141, position=8400),
         ]
 
     def test_member_order(self, orders: Path) -> None:
@@ -67,18 +67,8 @@ class TestRows:
         data = struct.pack(">hqqqq", 0, 1026, 15, 22, 10)
         path = write(orders, "00000000000000000000.txnindex.deleted", data)
         assert list(entries(path)) == [
-            LooseRow(
-                "aborted-transaction",
-                {
-                    "topic": "orders",
-                    "partition": 7,
-                    "segment": 0,
-                    "slot": 0,
-                    "producer_id": 1026,
-                    "first_offset": 15,
-                    "last_offset": 22,
-                    "last_stable_offset": 10,
-                },
+            rows.AbortedTransaction(
+                "orders", 7, 0, 0, 1026, first_offset=15, last_offset=22, last_stable_offset=10
             )
         ]
 
@@ -87,42 +77,35 @@ class TestRows:
         body += struct.pack(">qhiqiqiq", 21, 1, 48, 210, 3, 1700040361911, -1, -1)
         body += struct.pack(">qhiqiqiq", 22, 1, -1, -1, 0, -1, 4, 17)
         data = struct.pack(">hI", 1, crc32c.crc32c(body)) + body
-        rows, found = split(write(orders, "00000000000000000216.snapshot", data))
+        states, found = split(write(orders, "00000000000000000216.snapshot", data))
         assert found == []
-        assert rows[0] == LooseRow(
-            "producer-state",
-            {
-                "topic": "orders",
-                "partition": 7,
-                "offset": 216,
-                "producer_id": 21,
-                "producer_epoch": 1,
-                "coordinator_epoch": -1,
-                "last_offset": 210,
-                "last_sequence": 48,
-                "last_timestamp_ms": 1700040361911,
-                "current_txn_first_offset": None,
-            },
+        assert states[0] == rows.ProducerState(
+            "orders",
+            7,
+            216,
+            producer_id=21,
+            producer_epoch=1,
+            coordinator_epoch=-1,
+            last_offset=210,
+            last_sequence=48,
+            last_timestamp_ms=1700040361911,
+            current_txn_first_offset=None,
         )
-        assert rows[1].fields["current_txn_first_offset"] == 17
+        assert states[1].fields["current_txn_first_offset"] == 17
 
     def test_leader_epochs(self, orders: Path) -> None:
         path = write(orders, "leader-epoch-checkpoint", b"0\n1\n2 467\n")
-        members = {"topic": "orders", "partition": 7, "epoch": 2, "start_offset": 467}
-        assert list(entries(path)) == [LooseRow("leader-epoch", members)]
+        assert list(entries(path)) == [rows.LeaderEpoch("orders", 7, epoch=2, start_offset=467)]
 
     def test_offset_checkpoint(self, tmp_path: Path) -> None:
         path = write(tmp_path, "replication-offset-checkpoint", b"0\n1\norders 7 48230114\n")
-        members = {"file": str(path), "topic": "orders", "partition": 7, "offset": 48230114}
-        assert list(entries(path)) == [LooseRow("checkpoint-offset", members)]
+        assert list(entries(path)) == [rows.CheckpointOffset(str(path), "orders", 7, 48230114)]
 
     def test_unknown_checkpoint(self, tmp_path: Path) -> None:
         path = write(tmp_path, "new-checkpoint", b"0\n1\norders 7 5\n")
         assert [row.row for row in split(path)[0]] == ["checkpoint-offset"]
         path = write(tmp_path, "new-checkpoint", b"0\n1\norders 7\n")
-        assert list(entries(path)) == [
-            LooseRow("property", {"file": str(path), "name": "orders", "value": "7"})
-        ]
+        assert list(entries(path)) == [rows.Property(str(path), "orders", "7")]
 
     @pytest.mark.parametrize(
         ("name", "data", "pairs"),
@@ -146,10 +129,7 @@ class TestRows:
         self, tmp_path: Path, name: str, data: bytes, pairs: list[tuple[str, str]]
     ) -> None:
         path = write(tmp_path, name, data)
-        assert list(entries(path)) == [
-            LooseRow("property", {"file": str(path), "name": key, "value": value})
-            for key, value in pairs
-        ]
+        assert list(entries(path)) == [rows.Property(str(path), *pair) for pair in pairs]
 
     def test_path_as_given_from_inside_the_directory(
         self, orders: Path, monkeypatch: pytest.MonkeyPatch
@@ -327,5 +307,4 @@ def test_mutated_files(orders: Path) -> None:
 def test_file_without_entries_shows_its_version(orders: Path, name: str, data: bytes) -> None:
     path = write(orders, name, data)
     version = "1" if name.endswith("snapshot") else "0"
-    rows, _ = split(path)
-    assert rows == [LooseRow("property", {"file": str(path), "name": "version", "value": version})]
+    assert split(path)[0] == [rows.Property(str(path), "version", version)]

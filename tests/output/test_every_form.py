@@ -1,0 +1,182 @@
+"""Every command in every form, read back and held to its JSON Lines: values and types."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kdump.cli import cli
+from kdump.rows.declared import kinds, members
+
+SAMPLES = Path(__file__).parents[2] / "sample-data"
+#: What is another each time.
+OF_THE_MOMENT = ("seconds", "used_bytes", "free_bytes", "now_ms")
+#: Words of commands, the sample data, and words behind it.
+RUNS = (
+    ("groups", "clean/4.4.0", ""),
+    ("groups --history", "clean/4.4.0", ""),
+    ("transactions", "clean/4.4.0-transactions", ""),
+    ("cluster", "clean/4.4.0", ""),
+    ("sequences --explained", "clean/4.1.1", ""),
+    ("usage", "clean/4.1.1", ""),
+    ("usage --by key", "clean/4.1.1", ""),
+    ("verify", "damaged/4.1.1-killed", ""),
+    ("verify --predict", "damaged/4.1.1-killed", ""),
+    ("why --rolls", "clean/4.1.1", ""),
+    ("reindex", "damaged/4.1.1-killed", ""),
+    ("find-offset", "clean/4.1.1", "100"),
+    ("find-time", "clean/4.1.1", "1700000000000"),
+    ("salvage", "damaged/4.1.1-killed", ""),
+    ("dump --batches", "clean/4.1.1/d1/orders.lz4-0", ""),
+    ("dump --entries", "clean/4.1.1/d1/orders.lz4-0", ""),
+    ("dump --entries", "clean/4.4.0-transactions", ""),
+)
+
+
+def run(words: str, sample: str, behind: str, *more: str) -> Result:
+    given = [*words.split(), *more, str(SAMPLES / sample), *behind.split()]
+    result = CliRunner().invoke(cli, given)
+    assert not result.exception or isinstance(result.exception, SystemExit), result.exc_info
+    return result
+
+
+def rows_of(words: str, sample: str, behind: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows by kind; those that tell how long it took say it differently each time."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in run(words, sample, behind).stdout.splitlines():
+        row = json.loads(line)
+        for name in OF_THE_MOMENT:
+            row.pop(name, None)
+        found.setdefault(row.pop("row"), []).append(row)
+    return found
+
+
+def plain(value: Any) -> Any:
+    """Write what is nested as JSON text, as columns have it."""
+    if isinstance(value, (dict, list)):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return value
+
+
+def declared(kind: str) -> set[str]:
+    return {field.name for field in members(kinds()[kind])} if kind in kinds() else set()
+
+
+@pytest.mark.parametrize(("words", "sample", "behind"), RUNS)
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_columns_hold_what_json_has(
+    words: str, sample: str, behind: str, form: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyarrow")
+    expected = rows_of(words, sample, behind)
+    if not words.startswith("dump") and expected.keys() <= kinds().keys():
+        run(words, sample, behind, "--format", form, "--output", f"{tmp_path}/out/")
+        assert {path.stem for path in (tmp_path / "out").iterdir()} == expected.keys()
+    for kind, rows in expected.items():
+        if kind not in kinds() and kind != "batch":
+            continue
+        file = tmp_path / f"{kind}.{form}"
+        run(words, sample, behind, "--format", form, "--rows", kind, "--output", str(file))
+        table = _read(file)
+        names = declared(kind)
+        for row, made in zip(rows, table.to_pylist(), strict=True):
+            made = {name: made[name] for name in made if name not in OF_THE_MOMENT}
+            assert {name: plain(made[name]) for name in row} == {
+                name: plain(value) for name, value in row.items()
+            }
+            assert all(made[name] is None for name in made.keys() - row.keys())
+            assert not names or made.keys() <= names
+
+
+def _read(path: Path) -> Any:
+    if path.suffix == ".arrow":
+        from pyarrow import ipc
+
+        return ipc.open_file(path).read_all()
+    from pyarrow import parquet
+
+    return parquet.read_table(path)
+
+
+@pytest.mark.parametrize(("words", "sample", "behind"), RUNS)
+def test_csv_holds_what_json_has(words: str, sample: str, behind: str) -> None:
+    for kind, rows in rows_of(words, sample, behind).items():
+        text = run(words, sample, behind, "--format", "csv", "--rows", kind).stdout
+        names, *lines = csv.reader(io.StringIO(text))
+        for row, line in zip(rows, _as_dicts(names, lines), strict=True):
+            assert line.pop("row") == kind
+            line = {name: line[name] for name in line if name not in OF_THE_MOMENT}
+            assert line == {name: _cell(value) for name, value in row.items()}
+
+
+def _as_dicts(names: list[str], lines: list[list[str]]) -> Iterator[dict[str, str]]:
+    for line in lines:
+        if line[0] == "row":  # of a kind whose rows differ in their members
+            names = line
+        else:
+            yield dict(zip(names, line, strict=True))
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(plain(value))
+
+
+@pytest.mark.parametrize(("words", "sample", "behind"), RUNS)
+def test_markdown_has_a_line_for_each_row(words: str, sample: str, behind: str) -> None:
+    for kind, rows in rows_of(words, sample, behind).items():
+        text = run(words, sample, behind, "--format", "markdown", "--rows", kind).stdout
+        tables = re.findall(r"^\|(?: --[-:] \|)+$", text, re.MULTILINE)
+        lines = [line for line in text.splitlines() if line.startswith("|")]
+        assert not tables or len(lines) - 2 * len(tables) == len(rows)
+        cells = {len(re.findall(r"(?<!\\)\|", line)) for line in lines}
+        assert len(cells) <= len(tables), cells
+        assert tables or text
+
+
+def test_what_markdown_would_interpret_is_escaped() -> None:
+    from kdump.output.markdown import Markdown
+    from kdump.rows.row import LooseRow
+
+    written: list[bytes] = []
+    Markdown(written.append, 0).write(LooseRow("property", {"name": "a|b", "value": "<i>*_`&x"}))
+    assert b"".join(written).decode().splitlines()[-1] == r"| a\|b | \<i\>\*\_\`&amp;x |"
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_one_file_holds_one_kind(form: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    result = run("groups", "clean/4.4.0", "", "--format", form, "-o", f"{tmp_path}/rows.{form}")
+    assert result.exit_code == 2
+    assert "--rows KIND" in result.output
+    assert not list(tmp_path.iterdir())
+    result = run("groups", "clean/4.4.0", "", "--rows", "group", "-o", f"{tmp_path}/rows.{form}")
+    assert result.exit_code == 0
+    assert _read(tmp_path / f"rows.{form}").num_rows == 13
+
+
+def test_a_directory_that_holds_something_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("x")
+    words = ("--format", "csv", "-o", str(tmp_path))
+    assert run("groups", "clean/4.4.0", "", *words).exit_code == 5
+    assert run("groups", "clean/4.4.0", "", *words, "--force").exit_code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "committed-offset.csv",
+        "group.csv",
+        "mine",
+    ]
+
+
+def test_no_file_is_written_among_a_brokers(tmp_path: Path) -> None:
+    (tmp_path / "d" / "orders-0").mkdir(parents=True)
+    (tmp_path / "d" / "orders-0" / f"{0:020}.log").write_bytes(b"")
+    words = ("--format", "csv", "-o", f"{tmp_path}/d/orders-0/out/")
+    assert run("groups", "clean/4.4.0", "", *words).exit_code == 5
+    assert not (tmp_path / "d" / "orders-0" / "out").exists()
