@@ -83,6 +83,8 @@ LISTS = {
     "versions": ("kdump.1", _versions),
     "members": ("kdump-dump.1", _members),
     "rows": ("kdump-groups.1", lambda: _of_kinds("groups")),
+    "rows of schema": ("kdump-schema.1", lambda: _of_kinds("schema")),
+    "rows of dump": ("kdump-dump.1", lambda: _of_kinds("dump")),
 }
 
 

@@ -27,6 +27,7 @@ _COMMANDS = {
         "transactions": "Show transactions: whose they are, which are open, which hang.",
         "cluster": "Show what the metadata of a cluster says, at any offset or time.",
         "usage": "Bytes and records by topic, partition, producer, codec or key; misplaced keys.",
+        "schema": "Show the kinds of rows that commands write: members, types, units, meaning.",
     },
     "Check": {
         "verify": "Check logs, indexes and checkpoints, and say what is wrong and what it means.",

@@ -33,7 +33,7 @@ from kdump.output.values import BYTES_MODES
 if TYPE_CHECKING:
     from click.core import Context, Parameter
 
-    from kdump.cli.run_context import Engine
+    from kdump.cli.run_context import Engine, Writing
 
     ParamType = click.ParamType[object]
 else:  # the class takes no parameters in older releases of click
@@ -247,7 +247,7 @@ _BYTES_OPTION = _OUTPUT(
 _WIDE_OPTION = _OUTPUT("--wide", help="In a table: cut nothing and leave no column out.")
 
 
-def _output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) -> Decorator:
+def output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) -> Decorator:
     """Say where results go, in which form, and what counts as failure."""
     return together(
         _OUTPUT(
@@ -286,6 +286,15 @@ def _output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) -
             help="Exit with 3 when a finding is at least this severe.",
         ),
     )
+
+
+def read_output_options(asked: dict[str, Any], forms: tuple[str, ...]) -> Writing:
+    """Take the options of output out of all, and let them hold for the run."""
+    from kdump.cli.run_context import Writing
+    from kdump.output.amounts import show_times_at
+
+    show_times_at(asked.pop("utc_offset"))
+    return Writing.taken(asked, forms)
 
 
 def _without_password(path: str, engine: Engine) -> str:
@@ -329,25 +338,23 @@ def shared_options(
             help="What runs the work.",
         ),
         *(_SPARK_OPTIONS if on_spark else ()),
-        _output_options(forms, has_bytes=has_bytes, is_wide=is_wide),
+        output_options(forms, has_bytes=has_bytes, is_wide=is_wide),
     )
 
     def decorate(command: Command) -> Command:
         @wraps(command)
         def called(*, paths: tuple[str, ...], **asked: Any) -> object:
             from kdump.cli.inputs import Named, opened
-            from kdump.cli.run_context import Engine, Writing, tell_directories, wrong_usage
-            from kdump.output.amounts import show_times_at
+            from kdump.cli.run_context import Engine, tell_directories, wrong_usage
             from kdump.storage.targets import Selection
 
             asked["selection"] = Selection.taken(asked)
-            engine, writing = Engine.taken(asked), Writing.taken(asked, forms)
+            engine, writing = Engine.taken(asked), read_output_options(asked, forms)
             with wrong_usage():
                 paths = tuple(_without_password(path, engine) for path in paths)
                 if writing.output is not None:
                     writing = writing._replace(output=_without_password(writing.output, engine))
             named = Named.taken(asked)
-            show_times_at(asked.pop("utc_offset"))
             if last is not None:
                 paths, asked["target"] = _split(paths, *last)
             with wrong_usage():

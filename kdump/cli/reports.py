@@ -28,6 +28,8 @@ from kdump.storage import names
 from kdump.storage.names import CLEAN_SHUTDOWN, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kdump.engine.groups.options import GroupOptions
     from kdump.engine.reading.options import DumpOptions
     from kdump.engine.reindex.options import ReindexOptions
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from kdump.output.sink import Sink
     from kdump.output.text_report import Page
     from kdump.output.why_textfile import Gauges
+    from kdump.rows.field import Field
 
 _REFUSALS_SHOWN = 20
 _COMMANDS_SHOWN = 20
@@ -506,3 +509,18 @@ class WhyReport(Report):
             self.messages.error(error)
             return status.first_of(reached, status.NOT_DONE)
         return reached
+
+
+class SchemaReport(Report):
+    """Writes kinds of rows as a JSON Schema."""
+
+    def __init__(self, kinds: Mapping[str, tuple[Field, ...]]) -> None:
+        self._kinds = kinds
+
+    def sink(self, form: str, page: Page) -> Sink | None:
+        """Return the sink of the one form that others do not have."""
+        if form != "json-schema":
+            return None
+        from kdump.output.json_schema import JsonSchema
+
+        return JsonSchema(page.write, self._kinds)

@@ -34,7 +34,7 @@ RECORD = (
     *_PRODUCER,
     Field("sequence", "int32", "its sequence number, -1: none", 2),
     Field("transactional", "bool", "whether the batch belongs to a transaction"),
-    Field("control", "string", "what a control record says"),
+    Field("control", "json", "what a control record says"),
     Field("key", "binary", "the key"),
     Field("value", "binary", "the value"),
     Field("headers", "headers", "the headers, in order", 2),

@@ -17,6 +17,7 @@ from kdump.output import (
 from kdump.output.amounts import counted, number_text, second_cell, size_text, time_cell
 from kdump.output.column_widths import Column, Columns, amount, folded, number, partly
 from kdump.rows.finding import FindingRow
+from kdump.rows.schema import SchemaField
 
 Fields = dict[str, Any]
 
@@ -343,9 +344,17 @@ _FINDING: tuple[Column[FindingRow], ...] = (
     number("offset", rank=1),
     folded("message", lambda row: row.message, 24),
 )
+_SCHEMA: tuple[Column[SchemaField], ...] = (
+    Column("kind", lambda row: row.kind),
+    Column("member", lambda row: row.field),
+    Column("type", lambda row: f"{row.type} {row.unit}".rstrip()),
+    Column("null", lambda row: "may be" if row.null else "", rank=1),
+    folded("meaning", lambda row: row.meaning, 24),
+)
 #: Kind of row -> the columns of its table, where it has one of its own.
-_COLUMNS = {
+_COLUMNS: dict[str, Columns] = {
     "finding": _FINDING,
+    "schema-field": _SCHEMA,
     "offset-lookup": _OFFSET_LOOKUP,
     "time-lookup": _TIME_LOOKUP,
     "reindex": _REINDEX,

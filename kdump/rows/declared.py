@@ -13,7 +13,7 @@ from kdump.rows.row import Row
 from kdump.rows.words import Stored
 
 #: The modules of this package that declare rows, in the order in which they are listed.
-MODULES = ("finding", "dump", "groups")
+MODULES = ("finding", "dump", "groups", "schema")
 _PLAIN = {
     int: "int64",
     str: "string",

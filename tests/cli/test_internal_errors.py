@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from commands import DATA, NAMES
+from commands import DATA, READING
 
 from kdump.cli import cli
 from kdump.errors import TRACEBACK
@@ -82,7 +82,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, target: str, broken: str = BROKEN) 
 
 
 def test_every_command_is_among_them() -> None:
-    assert sorted(COMMANDS) == NAMES
+    assert sorted(COMMANDS) == READING
 
 
 #: What a command reads of a partition when its turn comes: a file's bytes, or the listing.

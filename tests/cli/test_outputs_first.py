@@ -11,7 +11,7 @@ import click
 import pytest
 import segments
 from click.testing import CliRunner, Result
-from commands import NAMES, registered
+from commands import READING, registered
 
 from kdump.cli import cli
 
@@ -56,7 +56,7 @@ def named(command: str) -> str:
 
 
 COMMANDS = [
-    *map(named, NAMES),
+    *map(named, READING),
     "dump -o {} --batches {}",
     "verify --state {} {}",
     "verify --textfile {} {}",

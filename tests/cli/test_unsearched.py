@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from commands import DATA, NAMES
+from commands import DATA, READING
 
 from kdump.cli import cli
 
@@ -34,7 +34,7 @@ def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return parent
 
 
-@pytest.mark.parametrize("command", NAMES)
+@pytest.mark.parametrize("command", READING)
 def test_what_was_not_searched_is_named(command: str, parent: Path) -> None:
     words = [command, str(parent), *ARGUMENTS.get(command, "").split()]
     if command == "compare":

@@ -82,7 +82,8 @@ def test_options_stand_under_the_headings_of_the_help(name: str) -> None:
     assert {heading: {*options} for heading, options in in_page.items()} == {
         heading: {*options} for heading, options in in_help.items()
     }
-    assert [*in_page][-3:] == ["Paths", "Engine", "Output"]
+    reads_nothing = name == "schema"
+    assert [*in_page][-3:] == (["Output"] if reads_nothing else ["Paths", "Engine", "Output"])
 
 
 @pytest.mark.parametrize("name", COMMANDS)

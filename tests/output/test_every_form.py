@@ -9,52 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from every_command import OF_THE_MOMENT, RUNS, rows_of, run
 
-from kdump.cli import cli
 from kdump.rows.declared import kinds, members
-
-SAMPLES = Path(__file__).parents[2] / "sample-data"
-#: What is another each time.
-OF_THE_MOMENT = ("seconds", "used_bytes", "free_bytes", "now_ms")
-#: Words of commands, the sample data, and words behind it.
-RUNS = (
-    ("groups", "clean/4.4.0", ""),
-    ("groups --history", "clean/4.4.0", ""),
-    ("transactions", "clean/4.4.0-transactions", ""),
-    ("cluster", "clean/4.4.0", ""),
-    ("sequences --explained", "clean/4.1.1", ""),
-    ("usage", "clean/4.1.1", ""),
-    ("usage --by key", "clean/4.1.1", ""),
-    ("verify", "damaged/4.1.1-killed", ""),
-    ("verify --predict", "damaged/4.1.1-killed", ""),
-    ("why --rolls", "clean/4.1.1", ""),
-    ("reindex", "damaged/4.1.1-killed", ""),
-    ("find-offset", "clean/4.1.1", "100"),
-    ("find-time", "clean/4.1.1", "1700000000000"),
-    ("salvage", "damaged/4.1.1-killed", ""),
-    ("dump --batches", "clean/4.1.1/d1/orders.lz4-0", ""),
-    ("dump --entries", "clean/4.1.1/d1/orders.lz4-0", ""),
-    ("dump --entries", "clean/4.4.0-transactions", ""),
-)
-
-
-def run(words: str, sample: str, behind: str, *more: str) -> Result:
-    given = [*words.split(), *more, str(SAMPLES / sample), *behind.split()]
-    result = CliRunner().invoke(cli, given)
-    assert not result.exception or isinstance(result.exception, SystemExit), result.exc_info
-    return result
-
-
-def rows_of(words: str, sample: str, behind: str) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows by kind; those that tell how long it took say it differently each time."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for line in run(words, sample, behind).stdout.splitlines():
-        row = json.loads(line)
-        for name in OF_THE_MOMENT:
-            row.pop(name, None)
-        found.setdefault(row.pop("row"), []).append(row)
-    return found
 
 
 def plain(value: Any) -> Any:

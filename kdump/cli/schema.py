@@ -1,0 +1,60 @@
+"""`kdump schema`: the kinds of rows, and what each has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from kdump.cli.headings import Command
+from kdump.cli.options import PLAIN_FORMATS, output_options, read_output_options
+
+_JSON_SCHEMA = "json-schema"
+
+
+@click.command(cls=Command)
+@click.argument("kinds", nargs=-1, metavar="[KIND]...")
+@output_options((*PLAIN_FORMATS, _JSON_SCHEMA), has_bytes=False, is_wide=True)
+def schema(*, kinds: tuple[str, ...], **asked: Any) -> int:
+    """Show the kinds of rows that commands write, or KIND: members, types, units and meaning.
+
+    The members of a kind are what JSON Lines has, in order; types are those of its columns in
+    Parquet and Arrow. --format json-schema writes a JSON Schema.
+
+    \b
+    Examples:
+        kdump schema
+        kdump schema committed-offset
+        kdump schema --format json-schema finding > finding.schema.json
+    """
+    from kdump.cli.reports import SchemaReport
+    from kdump.cli.results import Results
+    from kdump.cli.run_context import wrong_usage
+    from kdump.engine.schema.run import fields_of
+    from kdump.errors import UsageError
+    from kdump.rows.schema import SchemaField
+
+    writing = read_output_options(asked, (*PLAIN_FORMATS, _JSON_SCHEMA))
+    known = fields_of()
+    with wrong_usage():
+        for kind in kinds:
+            if kind not in known:
+                raise UsageError(f"{kind}: there is no such kind of row; kdump schema lists them")
+    wanted = {kind: known[kind] for kind in kinds or known}
+
+    def rows() -> Iterator[SchemaField]:
+        for kind, fields in wanted.items():
+            for one in fields:
+                yield SchemaField(
+                    kind,
+                    one.name,
+                    "string" if one.type == "dictionary" else one.type,
+                    one.unit,
+                    one.role,
+                    one.null,
+                    one.omitted,
+                    one.doc,
+                )
+
+    raise SystemExit(Results(writing, inputs=(), report=SchemaReport(wanted)).take(rows()))

@@ -1,0 +1,1 @@
+"""Every kind of row that commands write, and what it has."""

@@ -1,0 +1,16 @@
+"""Give the members of every kind of row, records and batches too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kdump.findings.schema import BATCH, PRE08, RECORD
+from kdump.rows.declared import kinds, members
+from kdump.rows.field import Field
+
+
+def fields_of() -> Mapping[str, tuple[Field, ...]]:
+    """Return the members of each kind by its name, the bulk of `dump` first."""
+    pre08 = tuple(one._replace(omitted=True) for one in PRE08)
+    bulk = {"record": (*RECORD, *pre08), "batch": BATCH}
+    return bulk | {name: members(kind) for name, kind in kinds().items()}

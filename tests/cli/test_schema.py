@@ -1,0 +1,48 @@
+"""`kdump schema`: what it lists is what rows have."""
+
+import json
+
+import pytest
+from click.testing import CliRunner, Result
+from every_command import RUNS, rows_of
+
+from kdump.cli import cli
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(cli, ["schema", *words])
+
+
+def schemas() -> dict[str, dict[str, dict[str, object]]]:
+    whole = json.loads(run("--format", "json-schema").stdout)
+    return {one["title"]: one for one in whole["oneOf"]}
+
+
+def test_rows_are_listed_by_kind() -> None:
+    lines = [json.loads(line) for line in run("group", "record").stdout.splitlines()]
+    assert list(dict.fromkeys(line["kind"] for line in lines)) == ["group", "record"]
+    epoch = next(line for line in lines if line["field"] == "epoch")
+    assert (epoch["type"], epoch["null"]) == ("int32", True)
+
+
+def test_a_kind_that_there_is_not_is_wrong_usage() -> None:
+    result = run("gruop")
+    assert result.exit_code == 2
+    assert "gruop" in result.output
+
+
+@pytest.mark.parametrize(("words", "sample", "behind"), RUNS)
+def test_the_json_schema_has_what_rows_have(words: str, sample: str, behind: str) -> None:
+    known = schemas()
+    for kind, rows in rows_of(words, sample, behind).items():
+        if kind in known:
+            properties = known[kind]["properties"]
+            for row in rows:
+                assert set(known[kind]["required"]) - {"row"} <= row.keys() <= properties.keys()
+
+
+def test_a_type_is_that_of_json() -> None:
+    properties = json.loads(run("--format", "json-schema", "member").stdout)["properties"]
+    assert properties["subscription"]["type"] == ["array", "null"]
+    assert properties["epoch"]["maximum"] == (1 << 31) - 1
+    assert properties["row"] == {"const": "member"}
