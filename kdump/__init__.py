@@ -2,8 +2,56 @@
 
 Data flows one way: bytes, frames, batches, records (`record`); files, segments, partitions, data
 directories (`storage`); questions asked of them (`engine`); rows and findings made visible
-(`output`); the command line (`cli`). Nothing is imported here, so that each start pays only for
-what it uses.
+(`output`); the command line (`cli`) and the library (`api`, whose names are those below). Nothing
+is imported here before it is asked for, so that each start pays only for what it uses.
 """
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kdump.api.data import Data, Partition, open
+    from kdump.api.schema import schema
+    from kdump.errors import KdumpError
+    from kdump.findings.finding import Finding, Severity
+    from kdump.findings.rows import BatchRow, RecordRow
+    from kdump.rows.field import Field
+    from kdump.rows.row import Row
+
 __version__ = "0.1.0"
+#: Where the names of the library are.
+_MODULES = {
+    "BatchRow": "findings.rows",
+    "Data": "api.data",
+    "Field": "rows.field",
+    "Finding": "findings.finding",
+    "KdumpError": "errors",
+    "Partition": "api.data",
+    "RecordRow": "findings.rows",
+    "Row": "rows.row",
+    "Severity": "findings.finding",
+    "open": "api.data",
+    "schema": "api.schema",
+}
+__all__ = [
+    "BatchRow",
+    "Data",
+    "Field",
+    "Finding",
+    "KdumpError",
+    "Partition",
+    "RecordRow",
+    "Row",
+    "Severity",
+    "__version__",
+    "open",
+    "schema",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = found
+    return found

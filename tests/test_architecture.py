@@ -45,8 +45,9 @@ LAYERS: dict[str, tuple[str, str]] = {
         "pyspark pyarrow",
     ),
     "cli": ("broker errors findings engine option_values output spark storage stores", "click"),
+    "api": ("engine errors findings option_values output storage", "pyarrow"),
     "__main__": ("cli", ""),
-    "__init__": ("", ""),
+    "__init__": ("api errors findings", ""),
 }
 # Rooms of engine: those that each may import besides itself. The rest are commands, which no other
 # room imports but for what stands here.

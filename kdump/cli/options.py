@@ -344,8 +344,14 @@ def shared_options(
     def decorate(command: Command) -> Command:
         @wraps(command)
         def called(*, paths: tuple[str, ...], **asked: Any) -> object:
-            from kdump.cli.inputs import Named, opened
-            from kdump.cli.run_context import Engine, tell_directories, wrong_usage
+            from kdump.cli.run_context import (
+                Engine,
+                show_unpacked,
+                tell,
+                tell_directories,
+                wrong_usage,
+            )
+            from kdump.storage.inputs import Named, opened
             from kdump.storage.targets import Selection
 
             asked["selection"] = Selection.taken(asked)
@@ -361,7 +367,13 @@ def shared_options(
                 if not paths and asked["server_properties"] is None:
                     raise UsageError(missing)
                 if not asked.get("carve"):  # raw images are what they are
-                    paths = opened(paths, named, on_spark=engine.is_spark)
+                    paths = opened(
+                        paths,
+                        named,
+                        on_spark=engine.is_spark,
+                        tell=tell,
+                        progress=show_unpacked(),
+                    )
                 if not writing.quiet:
                     tell_directories(paths)
                 engine.check()

@@ -5,7 +5,8 @@ The decorators of `options` gather these options, so that a command is given one
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,9 @@ from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.work.pipeline import Driver
+
+
+_SHOWN_SECONDS = 0.3
 
 
 class Engine(NamedTuple):
@@ -108,10 +112,33 @@ def wrong_usage() -> Iterator[None]:
 
 def tell_directories(paths: Iterable[str]) -> None:
     """Say which data directories are read in the place of a folder above them."""
-    from kdump.output.escape import visible
     from kdump.storage.data_directories import data_directories_below
 
     for path in paths:
         if below := data_directories_below(path):
-            line = f"kdump: {path} is no data directory; reading {', '.join(below)} below it"
-            click.echo(visible(line), err=True)
+            tell(f"{path} is no data directory; reading {', '.join(below)} below it")
+
+
+def tell(text: str) -> None:
+    """Write a line to standard error."""
+    from kdump.output.escape import visible
+
+    click.echo(visible(f"kdump: {text}"), err=True)
+
+
+def show_unpacked() -> Callable[[int], None]:
+    """Return what shows, where a person waits at a terminal, how much was unpacked."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return lambda total: None
+    from time import monotonic
+
+    from kdump.output.amounts import size_text
+
+    shown = [monotonic()]
+
+    def show(total: int) -> None:
+        if monotonic() - shown[0] > _SHOWN_SECONDS:
+            shown[0] = monotonic()
+            click.echo(f"\r\x1b[Kkdump: unpacked {size_text(total)} \r", err=True, nl=False)
+
+    return show

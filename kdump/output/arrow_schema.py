@@ -56,16 +56,21 @@ def schema_of(types: dict[str, str]) -> Any:
 
 
 def types_of_row(row: Row) -> dict[str, str]:
-    """Return the types of the members of a row's kind.
-
-    Texts out of few are plain texts, but for those whose words are known: an Arrow file has one
-    dictionary for a column, and rows come in batches. Raises UsageError for a kind without a class.
-    """
+    """Return the types of the members of a row. Raises UsageError for a kind without a class."""
     if isinstance(row, LooseRow):
         raise UsageError(f"rows of kind {row.row} have no columns; use --format jsonl or csv")
+    return types_of_kind(type(row))
+
+
+def types_of_kind(kind: type[Row]) -> dict[str, str]:
+    """Return the types of the members of a kind of row.
+
+    Texts out of few are plain texts, but for those whose words are known: an Arrow file has one
+    dictionary for a column, and rows come in batches.
+    """
     from kdump.rows.declared import members
 
-    return {field.name: "string" if _is_open(field) else field.type for field in members(type(row))}
+    return {field.name: "string" if _is_open(field) else field.type for field in members(kind)}
 
 
 def _is_open(field: Field) -> bool:

@@ -12,12 +12,14 @@ from kdump.output.given_paths import as_given
 from kdump.output.progress import Tally, Written
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from kdump.output.items import Item
     from kdump.output.messages import Messages
     from kdump.output.sink import Sink
     from kdump.output.text_report import Page
 
-    Result = Item | Written | Finding | KdumpError
+    Result: TypeAlias = Item | Written | Finding | KdumpError
 
 #: Rows whose severity counts for the status as that of a finding does.
 _JUDGED = frozenset(

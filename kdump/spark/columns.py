@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk
-from kdump.output.arrow import ArrowSink
+from kdump.output.arrow_batches import ArrowBatches
 from kdump.output.arrow_columns import as_kafka
-from kdump.output.arrow_schema import AS_KAFKA, schema_of
+from kdump.output.arrow_schema import AS_KAFKA
 from kdump.output.jsonl import json_text
 
 if TYPE_CHECKING:
@@ -20,38 +20,9 @@ if TYPE_CHECKING:
 #: Rows of a batch that are made one by one.
 _ROWS_A_BATCH = 8192
 
+_ALWAYS = ("offset", "last_offset")
+
 Arrow = Any  # PyArrow has no types of its own
-
-
-class _Batches(ArrowSink):
-    """Keeps record batches instead of writing them; each has memory of its own."""
-
-    def __init__(self, wanted: frozenset[str], *, decode: bool) -> None:
-        super().__init__("arrow", None, "", decode=decode)  # type: ignore[arg-type]
-        self._wanted = wanted | {"offset", "last_offset"}  # so that no batch is without a column
-        self.ready: list[Arrow] = []
-
-    def _open(self) -> None:
-        if self._writer is None:
-            types = {name: word for name, word in self._types.items() if name in self._wanted}
-            self._schema = schema_of(types)
-            self._writer = self
-
-    def _write_batch(self) -> None:
-        super()._write_batch()
-        self._columns = None  # its buffers belong to the batch now
-
-    def write_batch(self, batch: Arrow) -> None:
-        """Keep a batch, as a writer of PyArrow's takes one."""
-        self.ready.append(batch)
-
-    def close(self) -> None:
-        """There is no file."""
-
-    def take(self) -> list[Arrow]:
-        """Hand over what is ready."""
-        ready, self.ready = self.ready, []
-        return ready
 
 
 def of_items(
@@ -67,8 +38,9 @@ def of_items(
     A record batch holds the rows of many small files. `headers`: rows are batch headers, not
     records. `decode`: those of internal topics are said.
     """
-    wanted = frozenset(AS_KAFKA.get(name, name) for name in schema.names)
-    sink = _Batches(wanted, decode=decode)
+    # The offset is there so that no batch is without a column.
+    wanted = frozenset(AS_KAFKA.get(name, name) for name in (*schema.names, *_ALWAYS))
+    sink = ArrowBatches(wanted, decode=decode)
     paths: deque[tuple[str, int]] = deque()  # of the rows that the sink holds, in order
     for path, items in files:
         for item in items:

@@ -13,6 +13,7 @@ import stat
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import IO, Any, NamedTuple
 
 from kdump.errors import PathError
@@ -405,3 +406,20 @@ def _is_of_a_library(error: Exception) -> bool:
     if isinstance(error, OSError):
         return error.errno is None  # gzip's, bz2's; else it is the system's
     return not isinstance(error, (PathError, MemoryError, AssertionError))
+
+
+@cache
+def scratch_directory() -> str:
+    """Make the directory for what is unpacked; it goes when this process ends, also by a signal."""
+    import atexit
+    import shutil
+    import tempfile
+
+    directory, process = tempfile.mkdtemp(prefix="kdump-"), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == process:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    atexit.register(remove)
+    return directory

@@ -40,7 +40,8 @@ from click.testing import CliRunner
 from fuzz.mutations import mutated
 from fuzz.seeds import Seeds, all_seeds
 
-from kdump.cli import cli, inputs
+from kdump.cli import cli
+from kdump.stores import unpacking
 
 CPU_SECONDS, WALL_SECONDS = 10, 120
 MEMORY_KIB = 300 << 10
@@ -213,8 +214,8 @@ def run_batch(
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 os.chdir(room)
                 shutil.rmtree(root, ignore_errors=True)
-            if inputs._directory.cache_info().currsize:
-                shutil.rmtree(inputs._directory(), ignore_errors=True)
+            if unpacking.scratch_directory.cache_info().currsize:
+                shutil.rmtree(unpacking.scratch_directory(), ignore_errors=True)
             print(json.dumps({"end": True}), file=report)
         os._exit(0)
     os.close(write)
@@ -258,7 +259,7 @@ def _load(seeds: Seeds, room: Path) -> None:
         with suppress(Exception):
             CliRunner().invoke(cli, make(seeds, 0, number, root))
         shutil.rmtree(root, ignore_errors=True)
-    inputs._directory.cache_clear()  # each fork makes its own
+    unpacking.scratch_directory.cache_clear()  # each fork makes its own
     gc.collect()
     gc.freeze()
 

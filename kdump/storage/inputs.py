@@ -1,4 +1,4 @@
-"""Take what was named on the command line for what it is: archives, odd names, standard input.
+"""Take what a user named for what it is: archives, odd names, standard input.
 
 A path that is a partition, a data directory or a file of a known name goes through as it is. All
 else becomes a view (`kdump/stores/view_store.py`), which every command reads as it reads a store.
@@ -9,10 +9,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from kdump.errors import PathError, UsageError
 from kdump.storage import names
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from kdump.stores.view_store import Member
 
 _NO_TOPIC = "input"
-_SHOWN_SECONDS = 0.3
 _ID_SIZE, _OFFSET_SIZE = 22, 20  # characters of a topic id, digits of a base offset
 
 
@@ -55,9 +52,19 @@ class Named(NamedTuple):
         return any(one is not None for one in self[:4])
 
 
-def opened(paths: Iterable[str], named: Named, *, on_spark: bool = False) -> tuple[str, ...]:
-    """Return the paths to read, with views in the place of what is no file of a known name."""
-    inputs = _Inputs(named)
+def opened(
+    paths: Iterable[str],
+    named: Named,
+    *,
+    on_spark: bool = False,
+    tell: Callable[[str], object] = lambda text: None,
+    progress: Callable[[int], None] = lambda total: None,
+) -> tuple[str, ...]:
+    """Return the paths to read, with views in the place of what is no file of a known name.
+
+    `tell` is called with what a user should know of an archive, `progress` with the bytes unpacked.
+    """
+    inputs = _Inputs(named, tell, progress)
     found = [inputs.opened(path) for path in paths]
     for path in found if on_spark else ():
         if is_view(path):
@@ -68,14 +75,16 @@ def opened(paths: Iterable[str], named: Named, *, on_spark: bool = False) -> tup
 class _Inputs:
     """The paths of one run; all that is unpacked for them counts against one limit."""
 
-    def __init__(self, named: Named) -> None:
-        self._named = named
+    def __init__(
+        self, named: Named, tell: Callable[[str], object], progress: Callable[[int], None]
+    ) -> None:
+        self._named, self._tell, self._progress = named, tell, progress
 
     @cached_property
     def _unpacker(self) -> Unpacker:
-        from kdump.stores.unpacking import Unpacker
+        from kdump.stores.unpacking import Unpacker, scratch_directory
 
-        return Unpacker(_directory(), self._named.unpack_limit, _progress())
+        return Unpacker(scratch_directory(), self._named.unpack_limit, self._progress)
 
     def opened(self, path: str) -> str:
         """Return what to read in the place of a path, or the path."""
@@ -106,7 +115,7 @@ class _Inputs:
 
     def _unpacked(self, path: str, unpacked: Unpacked) -> str:
         for note in unpacked.notes:
-            _tell(f"{path}: {note}")
+            self._tell(f"{path}: {note}")
         if not unpacked.members:
             raise PathError(path, [*unpacked.problems, "has no files in it"][0])
         inside, member = next(iter(unpacked.members.items()))
@@ -193,7 +202,7 @@ class _Inputs:
         if found is None:
             return None
         for older in found[1]:
-            _tell(f"{older}: is older than another copy of its segment, which is read")
+            self._tell(f"{older}: is older than another copy of its segment, which is read")
         return self._published(path, found[0], "", found[2])
 
 
@@ -212,44 +221,3 @@ def _is_known(path: str) -> bool:
     """Whether a name says what its file holds."""
     kind = names.parse(os.path.basename(path)).kind
     return kind not in (Kind.UNKNOWN, Kind.OTHER_CHECKPOINT)
-
-
-@cache
-def _directory() -> str:
-    """Make the directory for what is unpacked; it goes when this process ends, also by a signal."""
-    import atexit
-    import shutil
-    import tempfile
-
-    directory, process = tempfile.mkdtemp(prefix="kdump-"), os.getpid()
-
-    def remove() -> None:
-        if os.getpid() == process:
-            shutil.rmtree(directory, ignore_errors=True)
-
-    atexit.register(remove)
-    return directory
-
-
-def _progress() -> Callable[[int], None]:
-    """Return what shows, where a person waits at a terminal, how much was unpacked."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        return lambda total: None
-    from time import monotonic
-
-    from kdump.output.amounts import size_text
-
-    shown = [monotonic()]
-
-    def show(total: int) -> None:
-        if monotonic() - shown[0] > _SHOWN_SECONDS:
-            shown[0] = monotonic()
-            click.echo(f"\r\x1b[Kkdump: unpacked {size_text(total)} \r", err=True, nl=False)
-
-    return show
-
-
-def _tell(text: str) -> None:
-    from kdump.output.escape import visible
-
-    click.echo(visible(f"kdump: {text}"), err=True)

@@ -1,0 +1,333 @@
+"""Data directories, partitions, and what every command says of them, from Python.
+
+Rows and findings come from one iterator, in the order in which a command writes them. Damage is
+never raised: it is a `Finding` among the rows. What cannot be read is raised as a `KdumpError`,
+when all else has been given, so that one partition never silences the others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from kdump.engine.registry import COMMANDS
+from kdump.errors import InternalError, KdumpError, UsageError
+from kdump.findings.finding import Finding, internal_error
+from kdump.findings.rows import BatchChunk, BatchRow, DecodedChunk, RecordChunk, RecordRow
+from kdump.option_values import read_time
+from kdump.rows.row import Row
+from kdump.storage.inputs import Named, opened
+from kdump.storage.targets import Selection, Target, resolve
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from kdump.rows import groups as group_rows
+
+#: A time: epoch milliseconds, or a text as the options of commands take it.
+When = int | str
+Path = str | os.PathLike[str]
+
+
+def open(
+    *paths: Path,
+    topic: str | None = None,
+    partition: int | None = None,
+    retired: bool = False,
+    server_properties: Path | None = None,
+    unpack_limit: int | None = None,
+) -> Data:
+    """Open data directories, partitions, files, archives and URIs, as every command takes them.
+
+    `topic` is a name or a pattern. Nothing is read yet but archives, which are unpacked to a
+    temporary directory. Raises KdumpError where that fails.
+    """
+    selection = Selection(topic, partition, retired)
+    named = Named(unpack_limit=unpack_limit)
+    properties = None if server_properties is None else os.fspath(server_properties)
+    return Data(opened([os.fspath(path) for path in paths], named), selection, properties)
+
+
+class Data:
+    """What lies under some paths. Usable as a context manager, from threads, and after a fork."""
+
+    def __init__(
+        self, paths: Sequence[str], selection: Selection, server_properties: str | None = None
+    ) -> None:
+        self.paths = tuple(paths)
+        self._selection = selection
+        self._server_properties = server_properties
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leave; nothing is held open between two calls."""
+
+    def __repr__(self) -> str:
+        return f"kdump.open({', '.join(map(repr, self.paths))})"
+
+    def partitions(self) -> list[Partition]:
+        """List the partitions, in the order of the paths; of several replicas each."""
+        found = resolve(self.paths, self._selection, self._server_properties, listed=False)
+        return [
+            Partition(one.topic, one.partition, one.path, self)
+            for one in _sound(found)
+            if isinstance(one, Target) and one.log is not None
+        ]
+
+    def __getitem__(self, name: tuple[str, int]) -> Partition:
+        """Return a partition by its topic and number, of several replicas the first.
+
+        Raises KeyError where there is none.
+        """
+        topic, number = name
+        for one in self.partitions():
+            if (one.topic, one.partition) == (topic, number):
+                return one
+        raise KeyError(f"{topic}-{number}")
+
+    def rows(self, command: str, *asks: int, **options: Any) -> Iterator[Row | Finding]:
+        """Yield what a command says, by its name; `options` are those of its class of options.
+
+        `asks` is the offset or the time of a lookup. Raises UsageError for a command or an option
+        that there is not, and at the end a KdumpError for what could not be read.
+        """
+        return cast("Iterator[Row | Finding]", _given(self._items(command, *asks, **options)))
+
+    def _items(self, command: str, *asks: int, **options: Any) -> Iterator[Any]:
+        if command not in COMMANDS:
+            raise UsageError(f"{command}: there is no such command")
+        given = {
+            "selection": self._selection,
+            "server_properties": self._server_properties,
+            **options,
+        }
+        try:
+            made = COMMANDS[command].options(**given)
+        except (TypeError, AssertionError) as error:
+            raise UsageError(f"{command}: {error}") from None
+        return COMMANDS[command].run(self.paths, *asks, made)
+
+    def records(
+        self,
+        *,
+        from_offset: int | None = None,
+        to_offset: int | None = None,
+        from_time: When | None = None,
+        to_time: When | None = None,
+        key: bytes | None = None,
+        visible: bool = False,
+        isolation: str = "read_uncommitted",
+        limit: int | None = None,
+        decode: bool = False,
+        show_secrets: bool = False,
+    ) -> Iterator[RecordRow | Finding]:
+        """Yield the records on disk, in the order of the logs, as `kdump dump` shows them.
+
+        `to_offset` and `to_time` are the first that are not given any more. With `decode` keys and
+        values of internal topics are what they say; secrets in them are masked without
+        `show_secrets`.
+        """
+        items = self._items(
+            "dump",
+            from_offset=from_offset,
+            to_offset=to_offset,
+            from_time_ms=_time(from_time),
+            to_time_ms=_time(to_time),
+            key=key,
+            visible=visible or isolation == "read_committed",
+            isolation=isolation,
+            limit=limit,
+        )
+        return _records(_given(items), decode=decode, secrets=show_secrets)
+
+    def batches(
+        self, *, from_offset: int | None = None, to_offset: int | None = None, deep: bool = False
+    ) -> Iterator[BatchRow | Finding]:
+        """Yield the headers of batches; `deep`: wrappers are opened to count what is inside."""
+        items = self._items(
+            "dump", mode="batches", from_offset=from_offset, to_offset=to_offset, deep=deep
+        )
+        return _batches(_given(items))
+
+    def entries(self) -> Iterator[Row | Finding]:
+        """Yield the entries of indexes, snapshots, checkpoints and properties."""
+        return self.rows("dump", mode="entries")
+
+    def find_offset(self, offset: int, **options: Any) -> Iterator[Row | Finding]:
+        """Find an offset in each partition as a broker does."""
+        return self.rows("find-offset", offset, **options)
+
+    def find_time(self, time: When, **options: Any) -> Iterator[Row | Finding]:
+        """Find the first record at or after a time in each partition as a broker does."""
+        return self.rows("find-time", cast("int", _time(time)), **options)
+
+    def verify(self, **options: Any) -> Iterator[Finding]:
+        """Check logs, indexes and checkpoints; yield what is wrong."""
+        items = self._items("verify", **options)
+        return (one for one in _given(items) if isinstance(one, Finding))
+
+    def groups(
+        self, *, group: str | None = None, at: When | None = None
+    ) -> Iterator[group_rows.Group | group_rows.Member | group_rows.CommittedOffset | Finding]:
+        """Yield groups, their members and committed offsets, at the end or at a time."""
+        found: Any = self.rows("groups", group=group, at_ms=_time(at))
+        return cast("Iterator[group_rows.Group]", found)
+
+    def commits(
+        self,
+        *,
+        group: str | None = None,
+        backwards: bool = False,
+        from_time: When | None = None,
+        to_time: When | None = None,
+    ) -> Iterator[group_rows.OffsetCommit | Finding]:
+        """Yield each change of a committed offset, in the order of the logs."""
+        found: Any = self.rows(
+            "groups",
+            group=group,
+            history=True,
+            backwards=backwards,
+            from_ms=_time(from_time),
+            to_ms=_time(to_time),
+        )
+        return cast("Iterator[group_rows.OffsetCommit]", found)
+
+    def transactions(self, *, at: When | None = None, **options: Any) -> Iterator[Row | Finding]:
+        """Yield transactions: whose they are, which are open, which hang."""
+        return self.rows("transactions", at_ms=_time(at), **options)
+
+    def cluster(self, **options: Any) -> Iterator[Row | Finding]:
+        """Yield what the metadata of the cluster says."""
+        return self.rows("cluster", **options)
+
+    def predict(self, **options: Any) -> Iterator[Row | Finding]:
+        """Yield how the next start of the node goes, and what it does to each partition."""
+        found = self.rows("verify", predict=True, **options)
+        return (one for one in found if isinstance(one, Row) and one.row != "summary")
+
+    def why(self, **options: Any) -> Iterator[Row | Finding]:
+        """Yield why disks are full: what keeps each segment, and until when."""
+        return self.rows("why", **options)
+
+    def usage(self, **options: Any) -> Iterator[Row | Finding]:
+        """Yield bytes and records by topic, or by what `by` names."""
+        return self.rows("usage", **options)
+
+    def reader(self, kind: str, *, columns: Iterable[str] | None = None, **options: Any) -> Any:
+        """Return a pyarrow.RecordBatchReader of the rows of a kind, `record` or `records`.
+
+        The schema is that of the kind's declaration. Findings are left out; errors are raised at
+        the end. Raises UsageError for a kind or a column that there is not, and ArrowMissing
+        without PyArrow.
+        """
+        from kdump.api.columns import reader
+
+        return reader(self._items, kind, columns, options)
+
+    def table(self, kind: str, *, columns: Iterable[str] | None = None, **options: Any) -> Any:
+        """Return a pyarrow.Table of the rows of a kind."""
+        return self.reader(kind, columns=columns, **options).read_all()
+
+
+class Partition:
+    """One replica of a partition: its topic and number as the directory is named, and its path."""
+
+    def __init__(self, topic: str | None, partition: int | None, path: str, data: Data) -> None:
+        self.topic, self.partition, self.path = topic, partition, path
+        self._data = Data((path,), Selection(retired=True), data._server_properties)
+
+    def __repr__(self) -> str:
+        return f"<Partition {self.topic}-{self.partition} in {self.path}>"
+
+    def records(self, **options: Any) -> Iterator[RecordRow | Finding]:
+        """Yield its records, as `Data.records` does."""
+        return self._data.records(**options)
+
+    def batches(self, **options: Any) -> Iterator[BatchRow | Finding]:
+        """Yield the headers of its batches, as `Data.batches` does."""
+        return self._data.batches(**options)
+
+    def entries(self) -> Iterator[Row | Finding]:
+        """Yield the entries of its small files."""
+        return self._data.entries()
+
+    def find_offset(self, offset: int, **options: Any) -> Row:
+        """Find an offset as a broker does."""
+        return _answer(self._data.find_offset(offset, **options))
+
+    def find_time(self, time: When, **options: Any) -> Row:
+        """Find the first record at or after a time as a broker does."""
+        return _answer(self._data.find_time(time, **options))
+
+    def verify(self, **options: Any) -> Iterator[Finding]:
+        """Check it; yield what is wrong."""
+        return self._data.verify(**options)
+
+
+def _answer(found: Iterable[Row | Finding]) -> Row:
+    (row,) = (one for one in found if isinstance(one, Row))
+    return row
+
+
+def _time(given: When | None) -> int | None:
+    if not isinstance(given, str):
+        return given
+    try:
+        return read_time(given)
+    except ValueError as error:
+        raise UsageError(f"{given!r} {error}") from None
+
+
+def _given(items: Iterable[Any]) -> Iterator[Any]:
+    """Yield rows and findings; raise the first error at the end, with the others as its notes."""
+    errors: list[KdumpError] = []
+    for item in items:
+        if isinstance(item, InternalError):
+            item = internal_error(item)
+        if isinstance(item, KdumpError):
+            errors.append(item)
+        else:
+            yield item
+    if errors:
+        for more in errors[1:]:
+            errors[0].add_note(str(more))
+        raise errors[0]
+
+
+def _sound(items: Iterable[Target | KdumpError]) -> Iterator[Target]:
+    return cast("Iterator[Target]", _given(items))
+
+
+def _records(items: Iterable[Any], *, decode: bool, secrets: bool) -> Iterator[RecordRow | Finding]:
+    from kdump.output.decoding import decoding
+
+    for item in items:
+        if isinstance(item, Finding):
+            yield item
+            continue
+        shown = decoding(item, decode=decode, secrets=secrets)
+        if decode and isinstance(shown, DecodedChunk):
+            for record, key, value in shown.iter_said():
+                told: Any = {"key": key, "value": value}
+                yield record._replace(**told)
+        elif isinstance(shown, RecordRow):
+            yield shown
+        elif isinstance(shown, RecordChunk):
+            yield from shown.iter_records()
+
+
+def _batches(items: Iterable[Any]) -> Iterator[BatchRow | Finding]:
+    for item in items:
+        if isinstance(item, BatchChunk):
+            yield from item.iter_batches()
+        elif isinstance(item, (Finding, BatchRow)):
+            yield item

@@ -1,0 +1,15 @@
+"""What rows of a kind have."""
+
+from __future__ import annotations
+
+from kdump.engine.schema.run import fields_of
+from kdump.errors import UsageError
+from kdump.rows.field import Field
+
+
+def schema(kind: str) -> tuple[Field, ...]:
+    """Return the members of a kind of row, in order. Raises UsageError for one that is not."""
+    known = fields_of()
+    if kind not in known:
+        raise UsageError(f"{kind}: there is no such kind of row")
+    return known[kind]

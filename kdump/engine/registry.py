@@ -1,0 +1,142 @@
+"""Every command by its name: what runs it, its options, and the kinds of rows that it makes.
+
+The command line, Spark and the library are clients of this table: what a command can do, all can.
+Modules are named, not imported: who asks for a command imports what that one needs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from kdump.tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from kdump.errors import KdumpError
+    from kdump.findings.finding import Finding
+
+    #: Yields rows, findings, and errors of paths that cannot be read.
+    Run = Callable[..., Iterator[Any | Finding | KdumpError]]
+
+
+class Command(NamedTuple):
+    """A command of the engine.
+
+    `kinds`: the kinds of rows that it makes, each with the options without which there are none.
+    `asks`: what it takes behind the paths.
+    """
+
+    function: str
+    options_class: str
+    kinds: Mapping[str, Mapping[str, object]]
+    asks: bool = False
+
+    @property
+    def run(self) -> Run:
+        """The function that runs it: paths, what it asks for, options, `progress` and `driver`."""
+        found: Run = _named(self.function)
+        return found
+
+    def options(self, **given: object) -> Any:
+        """Make its options of what is given; a moment that is not given is now."""
+        made: Callable[..., Any] = _named(self.options_class)
+        if "now_ms" in getattr(made, "_fields", ()) and given.get("now_ms") is None:
+            given["now_ms"] = time.time_ns() // 1_000_000
+        return made(**given)
+
+
+def _named(name: str) -> Any:
+    module, _, member = name.partition(":")
+    return getattr(import_module(f"kdump.engine.{module}"), member)
+
+
+_ALWAYS: Mapping[str, object] = {}
+_ENTRIES = {"mode": "entries"}
+_HISTORY = {"history": True}
+_PREDICT = {"predict": True}
+
+
+def _kinds(names: str, options: Mapping[str, object] = _ALWAYS) -> dict[str, Mapping[str, object]]:
+    return dict.fromkeys(names.split(), options)
+
+
+COMMANDS: Mapping[str, Command] = {
+    "dump": Command(
+        "dump.run:dump",
+        "reading.options:DumpOptions",
+        _kinds("record")
+        | _kinds("batch", {"mode": "batches"})
+        | _kinds(
+            "offset-index-entry time-index-entry aborted-transaction producer-state leader-epoch"
+            " checkpoint-offset property",
+            _ENTRIES,
+        ),
+    ),
+    "groups": Command(
+        "groups.run:groups",
+        "groups.options:GroupOptions",
+        _kinds("group member committed-offset")
+        | _kinds("ended-offset", {"ended": True})
+        | _kinds("offset-commit", _HISTORY),
+    ),
+    "transactions": Command(
+        "transactions.run:transactions",
+        "transactions.options:TransactionOptions",
+        _kinds("transaction"),
+    ),
+    "cluster": Command(
+        "cluster.run:cluster",
+        "cluster.asked:ClusterOptions",
+        _kinds(
+            "cluster-summary broker controller topic partition config feature quota scram-user acl"
+            " delegation-token producer-ids zk-migration leader"
+        )
+        | _kinds("change", _HISTORY)
+        | _kinds("znode", {"view": "zookeeper"}),
+    ),
+    "usage": Command("usage.run:usage", "usage.step:UsageOptions", _kinds("usage usage-summary")),
+    "verify": Command(
+        "verify.run:verify",
+        "verify.options:VerifyOptions",
+        _kinds("finding summary") | _kinds("recovery node-start", _PREDICT),
+    ),
+    "compare": Command(
+        "compare.run:compare",
+        "compare.plan:CompareOptions",
+        _kinds("difference replica-comparison") | _kinds("replica-election", {"elect": True}),
+    ),
+    "sequences": Command(
+        "sequences.run:sequences",
+        "sequences.run:SequenceOptions",
+        _kinds("sequence-gap sequence-duplicate sequence-summary"),
+    ),
+    "find-offset": Command(
+        "find.run:find_offset", "find.options:FindOptions", _kinds("offset-lookup"), asks=True
+    ),
+    "find-time": Command(
+        "find.run:find_time", "find.options:FindOptions", _kinds("time-lookup"), asks=True
+    ),
+    "why": Command(
+        "why.run:why",
+        "why.options:WhyOptions",
+        _kinds("segment-fate partition-space data-directory plan-step why-summary")
+        | _kinds("compaction", {"cleaner": True}),
+    ),
+    "reindex": Command("reindex.run:reindex", "reindex.options:ReindexOptions", _kinds("reindex")),
+    "salvage": Command(
+        "salvage.run:salvage", "salvage.options:SalvageOptions", _kinds("salvaged salvage-check")
+    ),
+}
+
+
+def command_of(kind: str) -> tuple[str, Mapping[str, object]]:
+    """Return the name of the command that makes rows of a kind, and with which options.
+
+    Raises KeyError where there is none.
+    """
+    for name, command in COMMANDS.items():
+        if kind in command.kinds:
+            return name, command.kinds[kind]
+    raise KeyError(kind)
