@@ -28,7 +28,7 @@ from kdump.engine.salvage.carved_names import (
     propose,
     starts_of,
 )
-from kdump.engine.salvage.carved_records import internal_topic, sampled_keys
+from kdump.engine.salvage.carved_records import internal_topic, sampled_keys, topics_by_id
 from kdump.engine.salvage.carving import Carved, Extent, Piece, carve
 from kdump.engine.salvage.copies import Batch, Copy, Found, Groups
 from kdump.errors import PathError
@@ -193,7 +193,9 @@ class Carving:
         joins = Joins(self._images)
         self._known = joins.known
         self._extents = joins.extents
-        self._groups = [one for one in joins.groups() if not one.extents[0].is_snapshot]
+        groups = joins.groups()
+        self._groups = [one for one in groups if not one.extents[0].is_snapshot]
+        topics = self._topics(groups)
         for image in self._images:
             here = [extent for extent in joins.extents if extent.path == image.path]
             apart = [len(extent.pieces) for extent in here if len(extent.pieces) > 1]
@@ -209,11 +211,27 @@ class Carving:
                     "in_more_pieces": len(apart) - apart.count(2),
                     "torn": len(joins.torn[image.path]),
                     "topic_ids": [
-                        {"topic_id": topic_id, "bytes": [piece.position, piece.end - 1]}
+                        {
+                            "topic_id": topic_id,
+                            "topic": topics.get(topic_id),
+                            "bytes": [piece.position, piece.end - 1],
+                        }
                         for topic_id, piece in image.topic_ids
                     ],
                 },
             )
+
+    def _topics(self, groups: list[Group]) -> dict[str, str]:
+        """Names of topics by id, as metadata of a cluster in the images says them."""
+        if not any(image.topic_ids for image in self._images):
+            return {}
+        limit = self._options.decompress_limit
+        found: dict[str, str] = {}
+        for group in groups:
+            is_log = internal_topic(group.extents[0], limit) == (names.CLUSTER_METADATA_TOPIC, 0)
+            if is_log or group.extents[0].is_snapshot:
+                found |= topics_by_id(group.extents, limit)
+        return found
 
     def named(self, copies: Groups, selection: Selection) -> Iterator[CarvedFound]:
         """Yield copies of partitions, in each of which offsets rise; `copies` are those at hand."""

@@ -51,15 +51,27 @@ class _Batch(NamedTuple):
     is_last: bool
 
 
+class LogOfPage(NamedTuple):
+    """A piece of a page, the extents that lie in its log, and the log's base offset.
+
+    That is None where the page may be of entries of first offsets as well as of last ones.
+    """
+
+    page: Piece
+    extents: list[int]
+    base_offset: int | None
+
+
 def logs_of_pages(
     source: Source, pages: Sequence[Piece], extents: dict[int, Extent]
-) -> Iterator[tuple[Piece, list[int]]]:
-    """Yield pieces of pages with the extents, two or more, that lie in the log of each."""
+) -> Iterator[LogOfPage]:
+    """Yield pieces of pages with the extents that lie in the log of each."""
     steps = _steps(source, extents)
     for page in pages:
         for piece, entries in _rising(source, page):
             places = _places(entries, steps)
             fits = {(one.base_offset, one.is_last) for each in places.values() for one in each}
+            bases = {base for base, _ in fits}
             for fit in fits:
                 at = sorted(
                     (place.position, number)
@@ -69,8 +81,8 @@ def logs_of_pages(
                 )
                 found = [number for _, number in at]
                 first = [extents[number].first for number in found]
-                if len(found) > 1 and first == sorted(first):
-                    yield piece, found
+                if found and first == sorted(first):
+                    yield LogOfPage(piece, found, fit[0] if len(bases) == 1 else None)
 
 
 def _steps(source: Source, extents: dict[int, Extent]) -> dict[Entry, list[_Batch]]:

@@ -34,9 +34,15 @@ BYTES, SAME, NEIGHBOURS, INDEX, SEQUENCES, OFFSETS = (
 
 
 class Group:
-    """Extents of one log, what joins them, and the pages of indexes among this."""
+    """Extents of one log, what joins them, and the pages of indexes among this.
 
-    def __init__(self, extents: list[Extent], joined_by: set[str], pages: list[At]) -> None:
+    `bases` are base offsets of its segments that pages of indexes tell.
+    """
+
+    def __init__(
+        self, extents: list[Extent], joined_by: set[str], pages: list[At], bases: set[int]
+    ) -> None:
+        self.bases = frozenset(bases)
         self.extents = sorted(extents, key=lambda one: (one.first, one.last, one.position))
         self.joined_by = sorted(joined_by)
         self.pages = sorted(pages)
@@ -105,6 +111,7 @@ class Joins:
         self.known = self._same_batches()
         self._neighbours({(one.path, one.end) for one in added})
         self._pages: list[tuple[int, At]] = []
+        self._bases: list[tuple[int, int]] = []
         for image in images:
             self._in_one_log(image)
         self._go_on()
@@ -120,7 +127,12 @@ class Joins:
         pages: dict[int, list[At]] = defaultdict(list)
         for number, page in self._pages:
             pages[self._root(number)].append(page)
-        groups = [Group(extents, why[root], pages[root]) for root, extents in members.items()]
+        bases: dict[int, set[int]] = defaultdict(set)
+        for number, base in self._bases:
+            bases[self._root(number)].add(base)
+        groups = [
+            Group(extents, why[root], pages[root], bases[root]) for root, extents in members.items()
+        ]
         return sorted(groups, key=lambda group: group.place)
 
     def _root(self, number: int) -> int:
@@ -182,7 +194,11 @@ class Joins:
         logs: dict[int, set[int]] = {}  # roots, by each of them
         pages: dict[int, set[At]] = defaultdict(set)
         with Source(image.path) as source:
-            for page, numbers in logs_of_pages(source, image.index_pages, whole):
+            for page, numbers, base in logs_of_pages(source, image.index_pages, whole):
+                if base is not None:
+                    self._bases.append((numbers[0], base))
+                if len(numbers) < 2:
+                    continue
                 log = {self._root(number) for number in numbers}
                 pages[min(log)].add((image.path, page))
                 log.update(*(logs[root] for root in log if root in logs))

@@ -68,9 +68,8 @@ def directories_of(blocks: Iterable[DirectoryBlock]) -> list[Directory]:
 
 
 def starts_of(group: Group) -> list[int]:
-    """The first offsets of a group's extents that lie where a file may begin."""
-    found = {one.first for one in group.extents if not one.position % _BLOCK}
-    return sorted(found)
+    """Base offsets of a group's segments: as pages of indexes say, and where a file may begin."""
+    return sorted(group.bases | {one.first for one in group.extents if not one.position % _BLOCK})
 
 
 def propose(groups: Sequence[Group], directories: Sequence[Directory]) -> dict[int, Proposal]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
@@ -41,6 +41,18 @@ def internal_topic(extent: Extent, limit: int) -> tuple[str, int] | None:
         if None not in told and len(told) >= _AGREEING and len(found) == 1:
             return topic, found.pop()
     return None
+
+
+def topics_by_id(extents: Iterable[Extent], limit: int) -> dict[str, str]:
+    """Give the names that records of the metadata of a cluster give to topic ids."""
+    read_value = decoders(names.CLUSTER_METADATA_TOPIC)[1]
+    found: dict[str, str] = {}
+    for extent in extents:
+        for _, value in _pairs(extent, limit):
+            said = None if value is None else read_value(None, value)
+            if said is not None and said.type == "topic_record" and said.data is not None:
+                found[str(said.data["topicId"])] = str(said.data["name"])
+    return found
 
 
 def sampled_keys(extent: Extent, limit: int) -> list[str]:

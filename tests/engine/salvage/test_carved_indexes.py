@@ -1,6 +1,7 @@
 """Pieces of logs that nothing but pages of their indexes tells apart, at places the test knows."""
 
 import random
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from struct import pack
@@ -89,6 +90,7 @@ def test_pieces_are_joined_by_pages(seed: int, tmp_path: Path) -> None:
     write(image, kept)
     joins, groups = grouped(image, logs)
     assert all(len(group) == 1 for group in groups)
+    assert all(group.bases <= {0} for group in joins.groups())
     if not can_tell:
         return
     large = [
@@ -119,9 +121,31 @@ def test_a_page_joins_the_end_of_an_extent(tmp_path: Path) -> None:
     joins, _ = grouped(image, [log])
     (group,) = joins.groups()
     assert group.joined_by == [INDEX]
+    assert group.bases == {0}
     start = -(-cut // BLOCK) * BLOCK + BLOCK + len(data) - cut - 40 * BLOCK
     start = -(-start // BLOCK) * BLOCK
     assert group.pages == [(str(image), Piece(start, start + len(index) - 512))]
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_page_says_where_a_segment_begins_that_is_lost(tmp_path: Path, *, is_last: bool) -> None:
+    rng = random.Random(2)
+    ends, log = [0], []
+    for _ in range(60):
+        records = [
+            builders.record(number, 0, None, rng.randbytes(rng.randint(4100, 5000)))
+            for number in range(rng.randint(1, 5))
+        ]
+        log.append(builders.batch(records, base_offset=700 + ends[-1]))
+        ends.append(ends[-1] + len(records))
+    starts = [sum(map(len, log[:number])) for number in range(60)]
+    offsets = [end - 1 for end in ends[1:]] if is_last else ends[:-1]
+    index = b"".join(map(partial(pack, ">ii"), offsets[1:], starts[1:]))
+    image = tmp_path / "disk.img"
+    write(image, [b"".join(log)[12 * BLOCK :], index])
+    (group,) = Joins([carve(str(image), lambda _: None, DEFAULT_LIMIT)]).groups()
+    assert group.bases == {700}
+    assert group.extents[0].first > 700
 
 
 def test_what_is_put_together_is_not_damage_between_neighbours(tmp_path: Path) -> None:

@@ -277,8 +277,20 @@ def test_what_names_a_log_is_shown(tmp_path: Path) -> None:
     assert group["named_at"] == {"path": str(image), "bytes": [4096, 4095 + len(checkpoint)]}
     start = 12288 + len(log) // 4096 * 4096
     assert seen["topic_ids"] == [
-        {"topic_id": topic_id, "bytes": [start, start + len(metadata) - 1]}
+        {"topic_id": topic_id, "topic": None, "bytes": [start, start + len(metadata) - 1]}
     ]
+
+
+def test_ids_of_topics_are_named_by_the_metadata_of_the_cluster(tmp_path: Path) -> None:
+    image = tmp_path / "disk.img"
+    data = Path(__file__).parents[3] / "sample-data/clean/4.1.1"
+    paths = [data / f"d2/orders.{codec}-0/partition.metadata" for codec in ("plain", "gzip")]
+    paths += sorted(data.glob("d1/__cluster_metadata-0/*.log"))
+    texts = [path.read_bytes() for path in paths]
+    image.write_bytes(b"".join(text + bytes(4096 - len(text) % 4096) for text in texts))
+    seen = items_of(image, carve=True)[0]
+    assert isinstance(seen, Row)
+    assert [one["topic"] for one in seen.fields["topic_ids"]] == ["orders.plain", "orders.gzip"]
 
 
 def test_the_result_is_the_log_there_was(topics: Topics, tmp_path: Path) -> None:
