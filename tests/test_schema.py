@@ -8,8 +8,8 @@ from pathlib import Path
 import builders
 
 from kdump import kernels
-from kdump.findings.rows import RECORD_NAMES, BatchRow, RecordRow
-from kdump.findings.schema import BATCH, PRE08, RECORD, SAID
+from kdump.findings.rows import MARK_NAMES, PRE08_NAMES, RECORD_NAMES, BatchRow, RecordRow
+from kdump.findings.schema import BATCH, MARKS, PRE08, RECORD, SAID
 from kdump.kernels import columns as c
 from kdump.output.text_forms import json_form
 
@@ -22,7 +22,8 @@ def names(fields: object) -> list[str]:
 
 def test_named_tuples_have_the_members_of_the_schema() -> None:
     assert list(RECORD_NAMES) == names(RECORD)
-    assert list(RecordRow._fields) == [*names(RECORD), *names(PRE08)]
+    assert (list(PRE08_NAMES), list(MARK_NAMES)) == (names(PRE08), names(MARKS))
+    assert list(RecordRow._fields) == [*names(RECORD), *names(PRE08), *names(MARKS)]
     assert list(BatchRow._fields) == names(BATCH)
 
 
@@ -43,5 +44,5 @@ def test_the_kernel_writes_the_members_of_the_schema_in_order() -> None:
 
 def test_the_manual_names_every_member() -> None:
     text = re.sub(r"\\f.|\\", "", MAN.read_text("utf-8"))
-    missing = [name for name in names((*RECORD, *PRE08, *SAID, *BATCH)) if name not in text]
+    missing = [name for name in names((*RECORD, *PRE08, *MARKS, *SAID, *BATCH)) if name not in text]
     assert not missing

@@ -36,6 +36,9 @@ class RecordRow(NamedTuple):
     """One record, with the members of the `record` row in order; what some have has a default.
 
     `format` and `next_offset` are those of a message of a `.kafka` file; others are without them.
+    `crc_valid` is False, and `inner_codec` a codec, only where they mark a message inside a wrapper
+    of magic 0 or 1: its own checksum is wrong, or it is compressed again and its value the
+    compressed bytes.
     """
 
     topic: str | None
@@ -58,18 +61,21 @@ class RecordRow(NamedTuple):
     headers: Sequence[tuple[bytes, bytes | None]] = ()
     format: str | None = None
     next_offset: int | None = None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the members that it has."""
-        return RECORD_NAMES if self.format is None else self._fields
+    crc_valid: bool | None = None
+    inner_codec: str | None = None
 
     def members(self) -> Iterator[tuple[str, object]]:
         """Give the members that it has, each with its name."""
-        return zip(self.names, self, strict=False)
+        yield from zip(RECORD_NAMES, self, strict=False)
+        for name in _OPTIONAL:
+            value = getattr(self, name)
+            if value is not None:
+                yield name, value
 
 
-RECORD_NAMES = RecordRow._fields[:-2]
+PRE08_NAMES, MARK_NAMES = RecordRow._fields[-4:-2], RecordRow._fields[-2:]
+_OPTIONAL = PRE08_NAMES + MARK_NAMES
+RECORD_NAMES = RecordRow._fields[: -len(_OPTIONAL)]
 
 
 class BatchRow(NamedTuple):
@@ -140,6 +146,11 @@ class RecordChunk:
         return range(self.records.count) if self.rows is None else self.rows
 
     @property
+    def may_have_marks(self) -> bool:
+        """Whether some record might be marked as a message that is wrong inside its wrapper."""
+        return self.records.flags & c.INNER_MARKS != 0
+
+    @property
     def may_have_controls(self) -> bool:
         """Whether some record might be a control record."""
         markers = (flags & c.MARKER for flags in self.records.row_flags)
@@ -199,6 +210,8 @@ class RecordChunk:
                 headers_of(data, headers, count, start + size) if count else (),
                 self.format,
                 batch.last_offset if self.format else None,
+                False if flags & c.INNER_CRC_BAD else None,
+                codec_name(flags >> c.INNER_CODEC_SHIFT) if flags & c.INNER_CODEC else None,
             )
 
 

@@ -43,6 +43,10 @@ PRE08 = (
     Field("format", "dictionary", "0.6 or 0.7 in .kafka files"),
     Field("next_offset", "int64", "the offset that a consumer of 0.7 reports"),
 )
+MARKS = (
+    Field("crc_valid", "bool", "false: a message inside a wrapper whose own checksum is wrong"),
+    Field("inner_codec", "dictionary", "codec of a message inside a wrapper, compressed again"),
+)
 SAID = (
     Field("key_json", "string", "what the key says, instead of it, on internal topics"),
     Field("value_json", "string", "what the value says, instead of it, on internal topics"),

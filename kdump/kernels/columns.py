@@ -78,7 +78,11 @@ RECORD_COLUMNS = (
 INNER_CRC_BAD = 1
 INNER_MAGIC_OTHER = 2  # the message's magic is not its wrapper's (F15)
 MARKER = 4  # a transaction marker that decode_run found sound
+INNER_CODEC_SHIFT = 4  # three bits: the message's own codec, where `read_past_nested` opened it
+INNER_CODEC = 7 << INNER_CODEC_SHIFT
 INNER_MAGIC_SHIFT = 8  # two bits: the message's own magic; 3 stands for any above 2 and below 0
+#: What a row of the message has a mark for.
+INNER_MARKS = INNER_CRC_BAD | INNER_CODEC
 
 # Numbers that `sum_batches` and `sum_keys` add up. What they do not know stays as it was.
 T_BATCHES = 0
@@ -373,6 +377,11 @@ class DecodedRecords(Columns):
         copy.fill(R_KEY_SIZE, -1)
         copy.fill(R_VALUE_SIZE, -1)
         return copy
+
+    def mark(self, i: int, flags: int) -> None:
+        """Set flags of record `i`; `flags` of all follows."""
+        self.block[R_FLAGS * self.stride + i] |= flags
+        self.flags |= flags
 
     def forget_key(self, i: int) -> None:
         """Make the key of record `i` null."""

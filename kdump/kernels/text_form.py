@@ -25,7 +25,8 @@ class Cell(NamedTuple):
 
     Members are those of the rows' schema and a few more: `said` is what a control record says, in
     KAFKA in place of its key and its value; `message_crc` the checksum of a message of magic 0 or
-    1; `time` and `note` are what a table has of a record.
+    1; `inner_crc_valid` and `inner_codec` the marks of a message inside a wrapper; `time` and
+    `note` are what a table has of a record.
 
     In a table text is filled up with spaces to `width`, and a key or a value cut where it is longer
     than `most`, which is no less (0: never); `after` is what stands in place of all that where one

@@ -38,7 +38,12 @@ _TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 #: Members of a record that are columns of the kernels as they stand.
 _COPIED = tuple(field for field in RECORD if field.column)
 #: Columns of few words. An Arrow file may not change a dictionary, so each is whole from the start.
-WORDS = {"codec": _CODECS, "timestamp_type": _TIMESTAMP_TYPES, "format": ("0.6", "0.7")}
+WORDS = {
+    "codec": _CODECS,
+    "timestamp_type": _TIMESTAMP_TYPES,
+    "format": ("0.6", "0.7"),
+    "inner_codec": _CODECS,
+}
 
 
 def _copy_of(field: Field) -> Copy:

@@ -8,6 +8,8 @@ from kdump.findings.rows import BatchChunk, Place, RecordChunk
 from kdump.findings.schema import BATCH
 from kdump.kernels import columns as c
 from kdump.kernels.gathered import header_name
+from kdump.kernels.layout import CODEC_MASK
+from kdump.kernels.members import codec_name
 from kdump.output import arrow_columns as ac
 from kdump.output.arrow_schema import arrow_type
 from kdump.output.escape import name_text
@@ -79,6 +81,7 @@ class GatheredRecords:
         self._place = ac.PlaceColumns(topics)
         self._columns = columns
         self._controls: list[tuple[int, list[object] | None]] = []
+        self._marks: dict[int, int] = {}  # flags of the few records that have a mark
         columns.clear()
 
     @property
@@ -92,6 +95,11 @@ class GatheredRecords:
         if taken:
             self._place.add(chunk.place, taken)
             self._add_controls(taken, chunk, first)
+            if chunk.may_have_marks:
+                before = self.count - taken
+                for at, number in enumerate(chunk.numbers[first : first + taken], before):
+                    if chunk.records.flags_of(number) & c.INNER_MARKS:
+                        self._marks[at] = chunk.records.flags_of(number)
         return taken
 
     def add_alone(self, chunk: RecordChunk, nth: int) -> int:
@@ -123,7 +131,17 @@ class GatheredRecords:
             markers = arrays["control"].slice(first, count)
             written.append(markers if texts is None else pa.array(texts, pa.string()))
             first += count
-        return arrays | {"control": ac.joined(written, pa.string())}
+        arrays["control"] = ac.joined(written, pa.string())
+        if self._marks:
+            flags = [self._marks.get(at, 0) for at in range(self.count)]
+            arrays["crc_valid"] = pa.array(
+                [False if each & c.INNER_CRC_BAD else None for each in flags], pa.bool_()
+            )
+            codecs = (each >> c.INNER_CODEC_SHIFT & CODEC_MASK for each in flags)
+            arrays["inner_codec"] = ac.words(
+                "inner_codec", [codec_name(codec) if codec else None for codec in codecs]
+            )
+        return arrays
 
 
 def _controls(chunk: RecordChunk) -> list[object] | None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kdump.errors import UsageError
-from kdump.findings.schema import BATCH, PRE08, RECORD, SAID
+from kdump.findings.schema import BATCH, MARKS, PRE08, RECORD, SAID
 from kdump.rows.field import Field, types_of
 from kdump.rows.row import LooseRow
 
 if TYPE_CHECKING:
     from kdump.rows.row import Row
 
-RECORD_TYPES = types_of((*RECORD, *PRE08))
+RECORD_TYPES = types_of((*RECORD, *PRE08, *MARKS))
 #: Where keys and values of internal topics are said and not given as bytes.
 DECODED_TYPES = RECORD_TYPES | types_of(SAID)
 BATCH_TYPES = types_of(BATCH)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.findings.rows import (
+    MARK_NAMES,
+    PRE08_NAMES,
     RECORD_NAMES,
     BatchChunk,
     BatchRow,
@@ -22,6 +24,7 @@ from kdump.findings.rows import (
     RecordRow,
     Row,
 )
+from kdump.kernels import columns as c
 from kdump.kernels.text_form import TextForm
 from kdump.output.escape import visible
 from kdump.output.jsonl import json_text
@@ -45,6 +48,8 @@ class Delimited(Sink):
     """Writes every item as CSV lines to `write`.
 
     Rows of another kind get a header line of their own: the first column, `row`, tells them apart.
+    So do records from the first on that is marked, with columns for the marks: where none is, as
+    nearly everywhere, the header stays as scripts know it.
     On a terminal control characters are spelled out; in a file or pipe they are data. `safe`: text
     that a spreadsheet would take for a formula gets an apostrophe before it; such cells are then
     not what the log holds.
@@ -58,7 +63,8 @@ class Delimited(Sink):
         self._mode = mode
         self._terminal = terminal
         self._header: tuple[str, tuple[str, ...]] = ("", ())
-        self._of: tuple[Place | None, str | None] = None, None
+        self._marks = False
+        self._of: tuple[Place | None, str | None, bool] = None, None, False
         self._form = csv_form(b"", mode, shown=terminal, safe=safe)
 
     def write(self, item: Item) -> None:
@@ -87,7 +93,19 @@ class Delimited(Sink):
                 self._record(record)
 
     def _columns(self, chunk: RecordChunk, rows: array[int] | None) -> None:
-        self._header_of("record", RecordRow._fields if chunk.format else RECORD_NAMES)
+        if chunk.may_have_marks and not self._marks:
+            flags = chunk.records.row_flags
+            numbers = array("q", range(len(flags))) if rows is None else rows
+            for at, number in enumerate(numbers):
+                if flags[number] & c.INNER_MARKS:
+                    if at:
+                        self._written(chunk, numbers[:at])
+                    self._marks, rows = True, numbers[at:]
+                    break
+        self._written(chunk, rows)
+
+    def _written(self, chunk: RecordChunk, rows: array[int] | None) -> None:
+        self._header_of("record", self._names(chunk.format))
         controls = chunk.controls
         said = None if controls is None else [_encoded(self._cell(each)) for each in controls]
         form = self._form_of(chunk.place, chunk.format)
@@ -95,17 +113,31 @@ class Delimited(Sink):
         kernels.format_records(self._write, *columns, rows, form, said)
 
     def _form_of(self, place: Place, of_pre08: str | None = None) -> TextForm:
-        if (place, of_pre08) != self._of:
-            self._of = place, of_pre08
+        if (place, of_pre08, self._marks) != self._of:
+            self._of = place, of_pre08, self._marks
             head = _encoded(",".join(map(self._cell, place[:3])))
-            shown, safe = self._terminal, self._safe
-            self._form = csv_form(head, self._mode, of_pre08, shown=shown, safe=safe)
+            self._form = csv_form(
+                head,
+                self._mode,
+                of_pre08,
+                marks=self._marks,
+                shown=self._terminal,
+                safe=self._safe,
+            )
         return self._form
 
     def _record(self, record: RecordRow) -> None:
-        members = dict(record.members())
+        members = record._asdict()
         members["headers"] = headers_json(record.headers, self._mode) if record.headers else []
-        self._line("record", record.names, members.values())
+        self._marks = self._marks or any(members[name] is not None for name in MARK_NAMES)
+        names = self._names(record.format)
+        self._line("record", names, map(members.__getitem__, names))
+
+    def _names(self, of_pre08: str | None) -> tuple[str, ...]:
+        """Return the columns of records."""
+        return (
+            RECORD_NAMES + (PRE08_NAMES if of_pre08 else ()) + (MARK_NAMES if self._marks else ())
+        )
 
     def _header_of(self, row: str, names: tuple[str, ...]) -> None:
         """Write the header line of a kind of row, where the last one was of another kind."""

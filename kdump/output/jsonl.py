@@ -105,7 +105,7 @@ class JsonLines(Sink):
     def __init__(self, write: Callable[[bytes], object], mode: int) -> None:
         self._write = write
         self._mode = mode
-        self._of: tuple[Place | None, str | None] = None, None
+        self._of: tuple[Place | None, str | None, bool] = None, None, False
         self._form = json_form(b"", mode)
 
     def write(self, item: Item) -> None:
@@ -138,7 +138,7 @@ class JsonLines(Sink):
     def _columns(self, chunk: RecordChunk, rows: array[int] | None) -> None:
         controls = chunk.controls
         said = None if controls is None else [json_text(each).encode() for each in controls]
-        form = self._form_of(chunk.place, chunk.format)
+        form = self._form_of(chunk.place, chunk.format, marks=chunk.may_have_marks)
         columns = chunk.data, chunk.batches, chunk.records
         kernels.format_records(self._write, *columns, rows, form, said)
 
@@ -149,7 +149,8 @@ class JsonLines(Sink):
         if chunk.may_have_controls:
             said = [json_text(chunk.control(number)).encode() for number in range(len(records))]
         lines: list[bytes] = []
-        rest = (chunk.data, chunk.batches, records, chunk.rows, self._form_of(chunk.place), said)
+        form = self._form_of(chunk.place, marks=chunk.may_have_marks)
+        rest = (chunk.data, chunk.batches, records, chunk.rows, form, said)
         kernels.format_records(lines.append, *rest)
         gathered = bytearray()
         for line, (key, value) in zip(
@@ -162,8 +163,10 @@ class JsonLines(Sink):
                 gathered.clear()
         self._write(bytes(gathered))
 
-    def _form_of(self, place: Place, of_pre08: str | None = None) -> TextForm:
-        if (place, of_pre08) != self._of:
-            self._of = place, of_pre08
-            self._form = json_form(head_of(place), self._mode, of_pre08)
+    def _form_of(
+        self, place: Place, of_pre08: str | None = None, *, marks: bool = False
+    ) -> TextForm:
+        if (place, of_pre08, marks) != self._of:
+            self._of = place, of_pre08, marks
+            self._form = json_form(head_of(place), self._mode, of_pre08, marks=marks)
         return self._form

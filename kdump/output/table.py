@@ -341,7 +341,7 @@ class Table(Sink):
         """Fit and style a cell that stands for nothing, for something bad, or for a marker."""
         text = cut(text, width)
         padded = pad(text, width, right=column.right)
-        if text == "✗" or (column.cuts and note == "✗"):
+        if text == "✗" or (note.endswith("✗") and (column.cuts or text == note)):
             return self._within("bad", padded, text)
         if text in _NOTHINGS and not (column.cuts and text == columns_of.ABSENT):
             return self._within("nothing", padded, text)

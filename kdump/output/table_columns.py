@@ -60,6 +60,12 @@ def record_cells(record: RecordRow, mode: int, width: int) -> tuple[str, ...]:
         notes.append("txn")
     if record.headers:
         notes.append(f"{len(record.headers)}h")
+    if record.crc_valid is not None:
+        notes.append("crc")
+    if record.inner_codec is not None:
+        notes.append("nested")
+    if record.crc_valid is not None or record.inner_codec is not None:
+        notes.append("✗")
     control = record.control
     if control is not None:
         notes.append("ctl")

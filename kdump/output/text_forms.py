@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from kdump.findings.schema import BATCH, RECORD
+from kdump.findings.schema import BATCH, MARKS, RECORD
 from kdump.kernels.text_form import CSV, JSON, KAFKA, Cell, TextForm
 from kdump.rows.field import Field
 
@@ -13,24 +13,37 @@ Cells = tuple[Cell, ...]
 _PLACE = 3  # topic, partition and segment, which are the same in all rows of a chunk
 #: Members of a record that the kernels know by another name than the schema.
 _SAID = {"control": "said"}
+_MARKS = {"crc_valid": "inner_crc_valid"}
+
+#: What stands around a value in JSON, by its type.
+_AROUND = {"dictionary": (b'"', b'"'), "headers": (b"[", b"]")}
 
 
-def json_form(head: bytes, mode: int, of_pre08: str | None = None) -> TextForm:
+def json_form(
+    head: bytes, mode: int, of_pre08: str | None = None, *, marks: bool = False
+) -> TextForm:
     """Return the form of JSON Lines; `head` is the text of the members of the place.
 
-    `of_pre08`: the format of messages of a `.kafka` file, which have two members more.
+    `of_pre08`: the format of messages of a `.kafka` file, which have two members more. `marks`:
+    some records have a mark, so that these members are to be looked for.
     """
     start = head + b"," if head else b""
-    record = _started(_json_cells(RECORD, of_pre08), b'{"row":"record",' + start)
+    record = _started(_json_cells(RECORD, of_pre08, marks=marks), b'{"row":"record",' + start)
     batch = _started(_json_cells(BATCH), b'{"row":"batch",' + start)
     return TextForm(JSON, mode, record, record, batch, batch)
 
 
 def csv_form(
-    head: bytes, mode: int, of_pre08: str | None = None, *, shown: bool, safe: bool
+    head: bytes,
+    mode: int,
+    of_pre08: str | None = None,
+    *,
+    marks: bool = False,
+    shown: bool,
+    safe: bool,
 ) -> TextForm:
-    """Return the form of CSV; `head` is the cells of the place."""
-    record = _started(_csv_cells(RECORD, of_pre08), b"record," + head)
+    """Return the form of CSV; `head` is the cells of the place, `marks`: marks have columns."""
+    record = _started(_csv_cells(RECORD, of_pre08, marks=marks), b"record," + head)
     batch = _started(_csv_cells(BATCH), b"batch," + head)
     return TextForm(CSV, mode, record, record, batch, batch, shown=shown, safe=safe)
 
@@ -61,20 +74,28 @@ def _ended(cells: Cells, end: bytes) -> Cells:
 
 
 @cache
-def _json_cells(fields: tuple[Field, ...], of_pre08: str | None = None) -> Cells:
+def _json_cells(
+    fields: tuple[Field, ...], of_pre08: str | None = None, *, marks: bool = False
+) -> Cells:
     cells = []
     for number, field in enumerate(fields[_PLACE:]):
         before = (b"," if number else b"") + f'"{field.name}":'.encode()
-        around = {"dictionary": (b'"', b'"'), "headers": (b"[", b"]")}.get(field.type, (b"", b""))
+        around = _AROUND.get(field.type, (b"", b""))
         without = b"[]" if field.type == "headers" else b"null"
         cells.append(_cell(fields, field, before + around[0], around[1], before + without))
     if of_pre08:
         cells.append(Cell("last_offset", f',"format":"{of_pre08}","next_offset":'.encode()))
+    for field in MARKS if marks else ():  # members that are there only where they are not null
+        opening, closing = _AROUND.get(field.type, (b"", b""))
+        before = f',"{field.name}":'.encode() + opening
+        cells.append(Cell(_MARKS.get(field.name, field.name), before, closing))
     return _ended(tuple(cells), b"}\n")
 
 
 @cache
-def _csv_cells(fields: tuple[Field, ...], of_pre08: str | None = None) -> Cells:
+def _csv_cells(
+    fields: tuple[Field, ...], of_pre08: str | None = None, *, marks: bool = False
+) -> Cells:
     cells = []
     for field in fields[_PLACE:]:
         if field.type == "headers":
@@ -83,6 +104,8 @@ def _csv_cells(fields: tuple[Field, ...], of_pre08: str | None = None) -> Cells:
             cells.append(_cell(fields, field, b",", b"", b","))
     if of_pre08:
         cells.append(Cell("last_offset", f",{of_pre08},".encode()))
+    if marks:
+        cells += [Cell(_MARKS.get(field.name, field.name), b",", b"", b",") for field in MARKS]
     return _ended(tuple(cells), b"\r\n")
 
 

@@ -117,7 +117,7 @@ def read_past_nested(
     """Yield what a wrapper has from the message on that is compressed again and ended a piece.
 
     Each piece begins with such a message: its value is the compressed bytes, as consumers of 0.9
-    were handed it, under its own checksum if that is right.
+    were handed it, under its own checksum if that is right. The flags of its row have its codec.
     """
     from kdump.record.decoded import Decoded
 
@@ -126,21 +126,29 @@ def read_past_nested(
     magic = batches.format(index).magic
     base = kernels.inner_base(inner, 0, size, batches.last_offset(index), magic)[0]
     while reason == reasons.INNER_COMPRESSED:
-        _uncompressed(inner, position)
+        codec = _uncompressed(inner, position)
         reason = reasons.FULL
         while reason == reasons.FULL:
             records, position, reason = kernels.decode_messages(
                 inner, position, size, batches, index, base, max_records
             )
+            if codec and records.count:
+                records.mark(0, codec << c.INNER_CODEC_SHIFT)
+                codec = 0
             yield Decoded(inner, records, reason, position, piece.detail)
 
 
-def _uncompressed(inner: bytearray, position: int) -> None:
-    """Make of a message that is compressed again one that is not; a right checksum stays right."""
+def _uncompressed(inner: bytearray, position: int) -> int:
+    """Make of a message that is compressed again one that is not, and return its codec.
+
+    A right checksum stays right.
+    """
     end = position + LOG_OVERHEAD + int.from_bytes(inner[position + 8 : position + 12], "big")
     crc_at = position + LOG_OVERHEAD
     covered = position + CRC_START_LEGACY
     is_right = int.from_bytes(inner[crc_at:covered], "big") == kernels.crc32(inner, covered, end)
+    codec = inner[covered + 1] & CODEC_MASK
     inner[covered + 1] &= ~CODEC_MASK
     if is_right:
         inner[crc_at:covered] = kernels.crc32(inner, covered, end).to_bytes(4, "big")
+    return codec

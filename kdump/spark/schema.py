@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kdump.findings.schema import BATCH, PRE08, RECORD, SAID
+from kdump.findings.schema import BATCH, MARKS, PRE08, RECORD, SAID
 from kdump.rows import groups
 from kdump.rows.declared import members
 from kdump.rows.field import types_of
@@ -71,7 +71,7 @@ _METADATA = f"""
 
 
 def _records() -> str:
-    kinds = types_of((*RECORD, *PRE08))
+    kinds = types_of((*RECORD, *PRE08, *MARKS))
     names = (*_AS_KAFKA, *(name for name in kinds if name not in _AS_KAFKA))
     return ", ".join(f"{name} {_MADE.get(name) or _sql(kinds[name])}" for name in names)
 

@@ -23,7 +23,7 @@ from builders import (
 from kernel_calls import MANY, decode, lines, walk
 
 from kdump.kernels import columns as c
-from kdump.kernels.text_form import TextForm
+from kdump.kernels.text_form import TABLE, Cell, TextForm
 from kdump.output.text_forms import csv_form, json_form, kafka_form
 
 
@@ -428,3 +428,45 @@ def test_markers_in_csv_and_as_the_dump_tool_has_them(kernel: ModuleType) -> Non
     abort, plain = written(kernel, data, kafka_form(shown=False)).splitlines()
     assert abort.endswith(" headerKeys: [] endTxnMarker: ABORT coordinatorEpoch: 7")
     assert plain.endswith(" headerKeys: [] key: k payload: v")
+
+
+def test_marks_of_messages_inside_a_wrapper(kernel: ModuleType) -> None:
+    """A wrong checksum of its own, another codec inside, both, and neither."""
+    inner = message(0, b"a", b"") + message(1, b"b", b"", crc=7) + message(2, b"c", b"", crc=7)
+    inner += message(3, b"d", b"")
+    batches = walk(kernel, wrapper([], 3))
+    records, _, _ = kernel.decode_messages(inner, 0, len(inner), batches, 0, 0, MANY)
+    records.mark(2, 3 << c.INNER_CODEC_SHIFT)
+    records.mark(3, 1 << c.INNER_CODEC_SHIFT)
+    assert records.flags & c.INNER_MARKS == c.INNER_CRC_BAD | 3 << c.INNER_CODEC_SHIFT
+
+    def ends(form: TextForm) -> list[str]:
+        out: list[bytes] = []
+        assert kernel.format_records(out.append, inner, batches, records, None, form) == 4
+        return [line.partition("[]")[2] for line in b"".join(out).decode().splitlines()]
+
+    crc, codec = ',"crc_valid":false', ',"inner_codec":"%s"'
+    assert ends(json_form(b"", 0, marks=True)) == [
+        "}", crc + "}", crc + codec % "lz4" + "}", codec % "gzip" + "}",
+    ]  # fmt: skip
+    assert ends(json_form(b"", 0, "0.7", marks=True))[1] == (
+        ',"format":"0.7","next_offset":3,"crc_valid":false}'
+    )
+    form = csv_form(b"t,0,0", 0, marks=True, shown=False, safe=False)
+    assert ends(form) == [",,", ",false,", ",false,lz4", ",,gzip"]
+    assert set(ends(json_form(b"", 0))) == {"}"}
+
+
+def test_a_table_leaves_what_is_marked_to_the_caller(kernel: ModuleType) -> None:
+    inner = b"".join(message(n, crc=7 if n == 1 else None) for n in range(4))
+    batches = walk(kernel, wrapper([], 3))
+    records, _, _ = kernel.decode_messages(inner, 0, len(inner), batches, 0, 0, MANY)
+    records.mark(2, 1 << c.INNER_CODEC_SHIFT)
+    cells = (Cell("offset", width=3), Cell("value", b" ", b"''", b" -", width=9, most=9))
+    form = TextForm(TABLE, 0, cells, cells, (), (), shown=True)
+    found = []
+    for row in range(4):
+        out: list[bytes] = []
+        kernel.format_records(out.append, inner, batches, records, array("q", (row,)), form)
+        found.append(b"".join(out))
+    assert found == [b"  0 value\n", b"", b"", b"  3 value\n"]

@@ -72,7 +72,7 @@ def plain(chunk: RecordChunk | BatchChunk) -> list[dict[str, object]]:
         return [row._asdict() for row in chunk.iter_batches()]
     rows = []
     for record in chunk.iter_records():
-        row = record._asdict() | {"format": None, "next_offset": None}
+        row = record._asdict()
         if record.control is not None:
             row["control"] = json_text(record.control)
         row["headers"] = [

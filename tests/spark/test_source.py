@@ -76,6 +76,9 @@ def as_dumped(row: Any) -> Json:
         exact = round(moment.astimezone(UTC).timestamp() * 1000)
         assert exact == members["timestamp_ms"]
     del members["path"], members["format"], members["next_offset"]
+    for name in ("crc_valid", "inner_codec"):  # members of the few rows that are marked
+        if members[name] is None:
+            del members[name]
     for name in ("key", "value"):
         members[name] = None if members[name] is None else bytes(members[name]).hex()
     members["headers"] = [

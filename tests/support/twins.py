@@ -117,10 +117,11 @@ def all_forms(head: bytes) -> list[TextForm]:
     """Every form that rows are written in, under every mode of bytes."""
     flags = (False, True)
     return [
-        *(json_form(head, mode) for mode in range(4)),
+        *(json_form(head, mode, marks=marks) for mode in range(4) for marks in flags),
         *(
-            csv_form(head, mode, shown=shown, safe=safe)
+            csv_form(head, mode, marks=marks, shown=shown, safe=safe)
             for mode in range(4)
+            for marks in flags
             for shown in flags
             for safe in flags
         ),

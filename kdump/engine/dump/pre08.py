@@ -103,6 +103,7 @@ def pre08_rows(found: Found, place: Place, limit: int) -> Iterator[Item]:
             value=item.payload,
             format=_version(item.magic),
             next_offset=item.next_offset,
+            crc_valid=None if item.crc_valid else False,
         )
     if sums_wrong:
         words = f"{sums_wrong:,} of {count:,} messages inside have a wrong checksum."

@@ -85,7 +85,9 @@ cdef enum:
     INNER_CRC_BAD = 1
     INNER_MAGIC_OTHER = 2
     MARKER = 4
+    INNER_CODEC_SHIFT = 4
     INNER_MAGIC_SHIFT = 8
+    INNER_MARKS = 1 | 7 << 4
 
 cdef enum:
     LOG_OVERHEAD = 12

@@ -34,7 +34,8 @@ cdef enum:
     M_PRODUCER_ID, M_PRODUCER_EPOCH, M_BASE_SEQUENCE, M_LAST_SEQUENCE, M_TRANSACTIONAL, M_CONTROL,
     M_DELETE_HORIZON,
     M_OFFSET, M_TIMESTAMP, M_TIME, M_SEQUENCE, M_MESSAGE_CRC, M_MESSAGE_CRC_VALID, M_KEY_SIZE,
-    M_VALUE_SIZE, M_KEY, M_VALUE, M_HEADERS, M_HEADER_NAMES, M_SAID, M_NOTE, M_END
+    M_VALUE_SIZE, M_KEY, M_VALUE, M_HEADERS, M_HEADER_NAMES, M_SAID, M_NOTE,
+    M_INNER_CRC_VALID, M_INNER_CODEC, M_END
 
 cdef tuple MEMBERS = (
     "position", "size_bytes", "magic", "codec", "base_offset", "last_offset", "records_count", "crc",
@@ -43,6 +44,7 @@ cdef tuple MEMBERS = (
     "delete_horizon_ms",
     "offset", "timestamp_ms", "time", "sequence", "message_crc", "message_crc_valid", "key_size",
     "value_size", "key", "value", "headers", "header_names", "said", "note",
+    "inner_crc_valid", "inner_codec",
 )
 cdef dict MEMBER_NUMBERS = {name: number for number, name in enumerate(MEMBERS)}
 
@@ -492,6 +494,17 @@ cdef int put_cell(
             bad = cell(records, R_FLAGS, row) & INNER_CRC_BAD != 0
         put_part(out, &each.before)
         put_word(out, b"false" if bad else b"true")
+    elif each.member == M_INNER_CRC_VALID:
+        if not cell(records, R_FLAGS, row) & INNER_CRC_BAD:
+            return put_part(out, &each.without)
+        put_part(out, &each.before)
+        put_word(out, b"false")
+    elif each.member == M_INNER_CODEC:
+        flags = cell(records, R_FLAGS, row) >> INNER_CODEC_SHIFT & CODEC_BITS
+        if not flags:
+            return put_part(out, &each.without)
+        put_part(out, &each.before)
+        put_word(out, CODECS[flags])
     elif each.member == M_SAID:
         if form.said is NULL:
             if not marker_here(data, length, batches, records, row, &marker):
@@ -533,7 +546,7 @@ cdef int put_records(
         if only >= 0 and batch != only:
             return 0
         if is_table:
-            out.refused = cell(records, R_FLAGS, row) & MARKER != 0
+            out.refused = cell(records, R_FLAGS, row) & (MARKER | INNER_MARKS) != 0
             room(out, form.line)
             start = out.used
         at[0] += 1

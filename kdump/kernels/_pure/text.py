@@ -11,6 +11,7 @@ from kdump.kernels._pure.records import batch_row, marker_of, read_header
 from kdump.kernels._pure.spelling import Out, put_csv, put_java_text, put_json, speller
 from kdump.kernels.columns import BatchHeader, Columns, DecodedRecords, RecordBatches
 from kdump.kernels.layout import (
+    CODEC_MASK,
     CONTROL_BIT,
     LOG_OVERHEAD,
     SMALLEST_MESSAGE,
@@ -19,7 +20,7 @@ from kdump.kernels.layout import (
     int64,
     message_format,
 )
-from kdump.kernels.members import MEMBERS, members_of, sequence_at
+from kdump.kernels.members import MEMBERS, codec_name, members_of, sequence_at
 from kdump.kernels.text_form import CSV, JSON, KAFKA, MOST_SHOWN, TABLE, Cell, TextForm, time_text
 from kdump.kernels.varints import Bad
 
@@ -33,6 +34,7 @@ _NUMBERS = frozenset(("offset", "timestamp_ms", "time", "sequence"))
 _OF_RECORDS = _NUMBERS | {
     *("message_crc", "message_crc_valid", "key_size", "value_size"),
     *("key", "value", "headers", "header_names", "said", "note"),
+    *("inner_crc_valid", "inner_codec"),
 }
 
 
@@ -154,7 +156,7 @@ class _Rows:
     def _line(self, record: Row) -> bytes:
         """Return a line of a table; nothing where a cell is not to be written here."""
         line = b""
-        if record[c.R_FLAGS] & c.MARKER:
+        if record[c.R_FLAGS] & (c.MARKER | c.INNER_MARKS):
             return line
         for text, cell in self._pieces:
             shown = self._shown(cell, record)
@@ -286,6 +288,11 @@ class _Rows:
             if flags & c.WRAPPER:
                 bad = record[c.R_FLAGS] & c.INNER_CRC_BAD
             return b"false" if bad else b"true"
+        if member == "inner_crc_valid":
+            return b"false" if record[c.R_FLAGS] & c.INNER_CRC_BAD else None
+        if member == "inner_codec":
+            codec = record[c.R_FLAGS] >> c.INNER_CODEC_SHIFT & CODEC_MASK
+            return codec_name(codec).encode() if codec else None
         piece = _piece(self._view, record, member)
         return None if piece is None else b"%d" % len(piece)
 
