@@ -7,14 +7,13 @@ import os
 import random
 import re
 import shutil
-import subprocess
-import sys
 import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import builders
+import forked
 import pytest
 import zstandard
 from click.testing import CliRunner
@@ -28,13 +27,7 @@ Pack = Callable[[Path, Path], Path]
 
 
 def kdump(*arguments: str, stdin: bytes = b"", **environment: str) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "kdump", *arguments],
-        input=stdin,
-        capture_output=True,
-        check=False,
-        env=os.environ | environment,
-    )
+    done = forked.run(*arguments, stdin=stdin, env=os.environ | environment)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 

@@ -54,7 +54,7 @@ def test_inputs_that_once_broke_us() -> None:
 @_COMPILED_ONLY
 def test_traps_that_cost_more_than_their_bytes() -> None:
     """Files made so that a reader that is quadratic anywhere does not come to an end."""
-    run("traps", range(len(cases.TRAPS)), 1 << 20 if LONG else 1 << 14)
+    run("traps", range(len(cases.TRAPS)), 1 << 20 if LONG else 1 << 13)
 
 
 @_COMPILED_ONLY

@@ -3,9 +3,9 @@
 import os
 import pty
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
+
+import forked
 
 #: Escape sequences of our own: colours, and what a progress bar moves the cursor with.
 _OURS = re.compile(r"\x1b\[(?:[0-9;]*m|\?25[lh]|[0-9]*[AK])")
@@ -19,13 +19,9 @@ def on_terminal(*words: str | bytes, colour: bool = False) -> tuple[int, bytes]:
     environment = {**os.environ, "COLUMNS": "100", "TERM": "xterm-256color" if colour else "dumb"}
     if not colour:
         environment["NO_COLOR"] = "1"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kdump", *words],
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=theirs,
-        env=environment,
-    )
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    process = forked.start(words, (nothing, theirs, theirs), environment)
+    os.close(nothing)
     os.close(theirs)
     pieces = []
     try:
@@ -34,7 +30,7 @@ def on_terminal(*words: str | bytes, colour: bool = False) -> tuple[int, bytes]:
     except OSError:  # what reading the end of a terminal is
         pass
     os.close(ours)
-    return process.wait(), b"".join(pieces)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), b"".join(pieces)
 
 
 def obeyed(written: bytes, *, colour: bool = False) -> list[str]:
