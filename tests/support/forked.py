@@ -94,6 +94,7 @@ def _become(
         os.environ.update(env)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    sys.argv = ["kdump", *map(os.fsdecode, words)]
     atexit._clear()
     scratch_directory.cache_clear()
     status: object = 0
