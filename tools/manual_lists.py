@@ -5,6 +5,7 @@ Run as a program this file writes them into the pages; a test compares.
 
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 MAN = Path(__file__).parents[1] / "man"
@@ -65,12 +66,14 @@ def _members() -> list[str]:
     return lines
 
 
-def _of_kinds(module: str) -> list[str]:
+def _of_kinds(module: str, page: str) -> list[str]:
     """Give the rows of a command: what each is, and what its members are."""
     from kdump.rows.declared import kinds_of, members
 
     lines: list[str] = []
     for kind in kinds_of(module):
+        if module == "find" and not page.startswith(f"find-{kind.row.partition('-')[0]}"):
+            continue
         lines += [".TP", f".B {escaped(kind.row)}", escaped(str(kind.__doc__)), ".RS", ".PD 0"]
         for field in members(kind):
             lines += [".TP 19", f".I {escaped(field.name)}", escaped(field.doc)]
@@ -78,13 +81,27 @@ def _of_kinds(module: str) -> list[str]:
     return lines
 
 
+#: Page of a command -> the modules that declare its rows.
+_ROWS = {
+    "dump": "dump",
+    "groups": "groups",
+    "schema": "schema",
+    "transactions": "transactions",
+    "sequences": "sequences duplicates",
+    "usage": "usage",
+    "find-offset": "find",
+    "find-time": "find",
+    "reindex": "reindex",
+}
 LISTS = {
     "findings": ("kdump.1", _findings),
     "versions": ("kdump.1", _versions),
     "members": ("kdump-dump.1", _members),
-    "rows": ("kdump-groups.1", lambda: _of_kinds("groups")),
-    "rows of schema": ("kdump-schema.1", lambda: _of_kinds("schema")),
-    "rows of dump": ("kdump-dump.1", lambda: _of_kinds("dump")),
+    **{
+        f"rows of {module} in {page}": (f"kdump-{page}.1", partial(_of_kinds, module, page))
+        for page, modules in _ROWS.items()
+        for module in modules.split()
+    },
 }
 
 

@@ -152,7 +152,7 @@ INDEX_SETTINGS = {
 }
 
 
-def index_settings(settings: Settings) -> list[dict[str, object]]:
+def index_settings(settings: Settings) -> list[dict[str, Any]]:
     """Say by which settings an index is built, and where each came from."""
     return [
         {"name": name, "value": getattr(settings, field), "source": settings.source(field)}

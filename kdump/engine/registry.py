@@ -112,6 +112,16 @@ COMMANDS: Mapping[str, Command] = {
         "sequences.run:SequenceOptions",
         _kinds("sequence-gap sequence-duplicate sequence-summary"),
     ),
+    "duplicates": Command(
+        "duplicates.run:duplicates",
+        "duplicates.entries:DuplicateOptions",
+        _kinds("duplicates-summary duplicate"),
+    ),
+    "placement": Command(
+        "usage.placing:placement",
+        "usage.placement:PlacementOptions",
+        _kinds("key-placement misplaced-keys moved-key"),
+    ),
     "find-offset": Command(
         "find.run:find_offset", "find.options:FindOptions", _kinds("offset-lookup"), asks=True
     ),

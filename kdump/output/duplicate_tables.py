@@ -7,9 +7,10 @@ from typing import Any
 
 from kdump.output.amounts import counted, number_text, time_cell
 from kdump.output.column_widths import Column, Columns, amount, folded, number, partly
+from kdump.rows.duplicates import Duplicate
 
 Fields = dict[str, Any]
-Cell = Callable[[Fields], str]
+Cell = Callable[[Duplicate], str]
 
 _PARTS = ("key", "value", "header")
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"))
@@ -18,17 +19,17 @@ _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"))
 def columns(fields: Fields, bytes_cell: Callable[[bytes | None], str]) -> Columns:
     """Return the columns of a copy: what its group is stands at the first copy alone."""
     return (
-        amount("group", _once(lambda row: number_text(row["group"]))),
-        folded("topic", _once(lambda row: str(row["topic"] or "-")), 10),
+        amount("group", _once(lambda row: number_text(row.group))),
+        folded("topic", _once(lambda row: str(row.topic or "-")), 10),
         *(
             Column(part, _once(partly(part, bytes_cell)), cuts=True, least=10)
             for part in _PARTS
             if part in fields
         ),
-        amount("copies", _once(lambda row: number_text(row["copies"])), 1),
+        amount("copies", _once(lambda row: number_text(row.copies)), 1),
         number("partition"),
         number("offset"),
-        Column("time", lambda row: time_cell(row["timestamp_ms"])),
+        Column("time", lambda row: time_cell(row.timestamp_ms)),
         amount("after", _after, 2),
         amount("producer", _producer),
         number("sequence", rank=3),
@@ -36,17 +37,17 @@ def columns(fields: Fields, bytes_cell: Callable[[bytes | None], str]) -> Column
 
 
 def _once(cell: Cell) -> Cell:
-    return lambda row: cell(row) if row["copy"] == 1 else ""
+    return lambda row: cell(row) if row.copy == 1 else ""
 
 
-def _after(fields: Fields) -> str:
-    after_ms = fields["after_ms"]
-    return "" if after_ms is None or fields["copy"] == 1 else f"+{length_text(after_ms)}"
+def _after(row: Duplicate) -> str:
+    after_ms = row.after_ms
+    return "" if after_ms is None or row.copy == 1 else f"+{length_text(after_ms)}"
 
 
-def _producer(fields: Fields) -> str:
-    whose = fields["producer_id"]
-    return "-" if whose is None else f"{whose}/{fields['producer_epoch']}"
+def _producer(row: Duplicate) -> str:
+    whose = row.producer_id
+    return "-" if whose is None else f"{whose}/{row.producer_epoch}"
 
 
 def length_text(length_ms: int) -> str:

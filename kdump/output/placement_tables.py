@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kdump.output.amounts import counted, number_text, second_cell, time_text
-from kdump.output.column_widths import Column, Columns, amount, folded, number, partly
+from kdump.output.column_widths import Column, amount, folded, number, partly
 from kdump.output.escape import visible
+from kdump.rows.usage import MisplacedKeys, MovedKey
 
 Fields = dict[str, Any]
 
@@ -18,35 +19,35 @@ _SOURCES = {
 }
 
 
-def _whose(fields: Fields) -> str:
-    if fields["other_producers"]:
+def _whose(row: MisplacedKeys) -> str:
+    if row.other_producers:
         return "others"
-    return "-" if fields["producer_id"] is None else str(fields["producer_id"])
+    return "-" if row.producer_id is None else str(row.producer_id)
 
 
-MISPLACED: Columns = (
-    folded("partition", lambda row: f"{row['topic'] or '?'}-{row['partition']}", 12),
+MISPLACED: tuple[Column[MisplacedKeys], ...] = (
+    folded("partition", lambda row: f"{row.topic or '?'}-{row.partition}", 12),
     amount("producer", _whose),
-    amount("misplaced", lambda row: number_text(row["misplaced_count"])),
-    amount("of keyed", lambda row: number_text(row["records_count"])),
-    amount("share", lambda row: f"{row['share']:.1%}"),
+    amount("misplaced", lambda row: number_text(row.misplaced_count)),
+    amount("of keyed", lambda row: number_text(row.records_count)),
+    amount("share", lambda row: f"{row.share:.1%}"),
     number("as if of", "as_if_partitions", rank=1),
     number("first", "first_offset"),
-    Column("since", lambda row: second_cell(row["first_timestamp_ms"])),
+    Column("since", lambda row: second_cell(row.first_timestamp_ms)),
     number("last", "last_offset"),
-    Column("until", lambda row: second_cell(row["last_timestamp_ms"]), rank=2),
+    Column("until", lambda row: second_cell(row.last_timestamp_ms), rank=2),
 )
 
 
-def moved(bytes_cell: Callable[[bytes | None], str]) -> Columns:
+def moved(bytes_cell: Callable[[bytes | None], str]) -> tuple[Column[MovedKey], ...]:
     """Return the columns of a key that lies on several partitions."""
     return (
-        folded("topic", lambda row: str(row["topic"] or "-"), 10),
+        folded("topic", lambda row: str(row.topic or "-"), 10),
         Column("key that moved", partly("key", bytes_cell), cuts=True, least=14),
-        Column("partitions", lambda row: ", ".join(map(str, row["partitions"])), cuts=True),
+        Column("partitions", lambda row: ", ".join(map(str, row.partitions)), cuts=True),
         number("from offset", "offset"),
-        Column("since", lambda row: second_cell(row["timestamp_ms"])),
-        Column("order", lambda row: "mixed" if row["interleaved"] else "kept"),
+        Column("since", lambda row: second_cell(row.timestamp_ms)),
+        Column("order", lambda row: "mixed" if row.interleaved else "kept"),
     )
 
 

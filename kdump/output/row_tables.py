@@ -15,9 +15,13 @@ from kdump.output import (
     transaction_tables,
 )
 from kdump.output.amounts import counted, number_text, second_cell, size_text, time_cell
-from kdump.output.column_widths import Column, Columns, amount, folded, number, partly
+from kdump.output.column_widths import Column, Columns, amount, folded, member_of, number, partly
+from kdump.rows.find import OffsetLookup, TimeLookup
 from kdump.rows.finding import FindingRow
+from kdump.rows.reindex import Reindex
 from kdump.rows.schema import SchemaField
+from kdump.rows.sequences import SequenceDuplicate, SequenceGap
+from kdump.rows.usage import Usage
 
 Fields = dict[str, Any]
 
@@ -26,10 +30,10 @@ _RANGES_SHOWN = 3
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def name_of(fields: Fields) -> str:
+def name_of(row: Row | Fields) -> str:
     """Name the partition of a row."""
-    topic = fields["topic"]
-    return "?" if topic is None else f"{topic}-{fields['partition']}"
+    topic = member_of(row, "topic")
+    return "?" if topic is None else f"{topic}-{member_of(row, 'partition')}"
 
 
 def span_text(first: int | None, last: int | None) -> str:
@@ -39,17 +43,15 @@ def span_text(first: int | None, last: int | None) -> str:
     return range_cell("?" if first is None else first, last)
 
 
-def _lookup_note(fields: Fields) -> str:
-    offset = fields["offset"]
-    notes = [str(fields["error"])] if fields.get("error") else []
-    if "scan_offset" in fields and fields["scan_offset"] != offset:
-        scanned = fields["scan_offset"]
-        notes.append(f"a scan finds {'none' if scanned is None else scanned}")
-    if fields.get("next_offset") is not None:
-        served = fields["served_from"]
+def _lookup_note(row: OffsetLookup | TimeLookup) -> str:
+    notes = [row.error] if row.error else []
+    if "scan_offset" in row.asked_ and row.scan_offset != row.offset:
+        notes.append(f"a scan finds {'none' if row.scan_offset is None else row.scan_offset}")
+    if isinstance(row, OffsetLookup) and row.next_offset is not None:
+        served = row.served_from
         where = "not served behind it" if served is None else f"served again from {served}"
-        notes.append(f"damage: on disk again from {fields['next_offset']}, {where}")
-    if len(offsets := fields.get("offsets") or ()) > 1:
+        notes.append(f"damage: on disk again from {row.next_offset}, {where}")
+    if isinstance(row, TimeLookup) and len(offsets := row.offsets or ()) > 1:
         notes.append("then " + " ".join(map(str, offsets[1:])))
     return "; ".join(notes)
 
@@ -57,14 +59,14 @@ def _lookup_note(fields: Fields) -> str:
 _LOOKUP: Columns = (
     folded("partition", name_of, 14),
     number("offset", absent="none"),
-    Column("time", lambda fields: time_cell(fields["timestamp_ms"])),
+    Column("time", lambda row: time_cell(row.timestamp_ms)),
     number("segment"),
     number("position", rank=1),
 )
 _LOOKUP_NOTE = folded("note", _lookup_note, 20)
 _OFFSET_LOOKUP: Columns = (
     *_LOOKUP,
-    amount("batch", lambda row: span_text(row.get("base_offset"), row.get("last_offset")), 2),
+    amount("batch", lambda row: span_text(row.base_offset, row.last_offset), 2),
     _LOOKUP_NOTE,
 )
 _TIME_LOOKUP: Columns = (
@@ -74,9 +76,8 @@ _TIME_LOOKUP: Columns = (
 )
 
 
-def _to_read(fields: Fields) -> str:
-    size_bytes = fields["bytes_to_read"]
-    return size_text(size_bytes) if size_bytes else ""
+def _to_read(row: Reindex) -> str:
+    return size_text(row.bytes_to_read) if row.bytes_to_read else ""
 
 
 #: Sources of settings that neither an option nor a file of the user's gave.
@@ -84,15 +85,15 @@ _BUILT = ("create", "created", "rebuild", "rebuilt")
 _TOLD = {"topic": "topic", "broker": "broker", "broker-default": "cluster"}
 
 
-def _reindex_why(fields: Fields) -> str:
-    why, difference = str(fields["reason"]), fields["first_difference"]
+def _reindex_why(row: Reindex) -> str:
+    why, difference = row.reason, row.first_difference
     if difference is not None:
         before, after = (_entry(difference[side]) for side in ("before", "after"))
         why = f"{why}; entry {difference['slot']}: {before} for {after}"
-    for setting in fields["settings"] or ():
-        if fields["action"] in _BUILT and setting["source"] in _TOLD:
+    for setting in row.settings or ():
+        if row.action in _BUILT and setting["source"] in _TOLD:
             why += f"; {setting['name']}={setting['value']} of the {_TOLD[setting['source']]}"
-    return why if fields["written"] is None else f"{fields['written']}: {why}"
+    return why if row.written is None else f"{row.written}: {why}"
 
 
 def _entry(entry: Any) -> str:
@@ -102,18 +103,17 @@ def _entry(entry: Any) -> str:
     return f"({', '.join(numbers)})"
 
 
-def _time_of_batch(fields: Fields) -> str:
-    time_ms = fields["timestamp_ms"]
-    return time_cell(None if time_ms < 0 else time_ms)
+def _time_of_batch(row: SequenceGap | SequenceDuplicate) -> str:
+    return time_cell(None if row.timestamp_ms < 0 else row.timestamp_ms)
 
 
-_REINDEX: Columns = (
+_REINDEX: tuple[Column[Reindex], ...] = (
     number("segment"),
-    Column("file", lambda row: str(row["kind"])),
+    Column("file", lambda row: row.kind),
     number("entries", "entries_before"),
     number("rebuilt", "entries_after"),
     amount("to read", _to_read, 1),
-    Column("action", lambda row: str(row["action"])),
+    Column("action", lambda row: row.action),
     folded("why", _reindex_why, 24),
 )
 
@@ -209,17 +209,17 @@ _SALVAGE_CHECK: Columns = (
     folded("file", lambda row: str(row["path"]), 24),
 )
 
-_SEQUENCES: Columns = (
+_SEQUENCES: tuple[Column[SequenceGap | SequenceDuplicate], ...] = (
     folded("partition", name_of, 16),
-    amount("producer", lambda row: f"{row['producer_id']}/{row['producer_epoch']}"),
-    Column("what", lambda row: str(row["kind"])),
-    amount("count", lambda row: number_text(row["sequences_count"], "-")),
+    amount("producer", lambda row: f"{row.producer_id}/{row.producer_epoch}"),
+    Column("what", lambda row: row.kind),
+    amount("count", lambda row: number_text(row.sequences_count, "-")),
     number("expected", "expected_sequence", rank=2),
     number("found", "base_sequence", rank=2),
     number("after", "previous_offset", rank=3),
     number("offset"),
     Column("time", _time_of_batch, rank=4),
-    folded("why", lambda row: str(row["explanation"]), 24, rank=5),
+    folded("why", lambda row: str(row.explanation), 24, rank=5),
 )
 
 
@@ -262,8 +262,12 @@ def _sequence_summary(fields: Fields) -> list[str]:
 def _usage(fields: Fields, bytes_cell: Callable[[bytes | None], str]) -> Columns:
     """Return the columns of a row: what its group is made of, then what it comes to."""
 
-    def name(member: str) -> Callable[[Fields], str]:
-        return lambda row: "-" if row[member] is None else str(row[member])
+    def name(member: str) -> Callable[[Usage], str]:
+        def cell(row: Usage) -> str:
+            value = member_of(row, member)
+            return "-" if value is None else str(value)
+
+        return cell
 
     names = {
         "topic": folded("topic", name("topic"), 12),
@@ -278,14 +282,14 @@ def _usage(fields: Fields, bytes_cell: Callable[[bytes | None], str]) -> Columns
         *(column for member, column in names.items() if member in fields),
         amount(
             "size" if of_batches else "plain size",
-            lambda row: _size_cell(row[size], row[f"{size}_at_most"]),
+            lambda row: _size_cell(member_of(row, size), member_of(row, f"{size}_at_most")),
         ),
-        amount("share", lambda row: f"{row['share']:.1%}"),
-        Column("", lambda row: _bar(row["share"]), rank=1),
-        *([amount("batches", lambda row: number_text(row["batches"]), 2)] if of_batches else []),
-        amount("records", lambda row: number_text(row["records_count"])),
-        Column("first time", lambda row: second_cell(row["first_timestamp_ms"]), rank=4),
-        Column("last time", lambda row: second_cell(row["last_timestamp_ms"]), rank=3),
+        amount("share", lambda row: f"{row.share:.1%}"),
+        Column("", lambda row: _bar(row.share), rank=1),
+        *([amount("batches", lambda row: number_text(row.batches), 2)] if of_batches else []),
+        amount("records", lambda row: number_text(row.records_count)),
+        Column("first time", lambda row: second_cell(row.first_timestamp_ms), rank=4),
+        Column("last time", lambda row: second_cell(row.last_timestamp_ms), rank=3),
     )
 
 

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from kdump.findings.moments import span_text
 from kdump.output.amounts import counted, second_cell
 from kdump.output.column_widths import Column, Columns, amount, folded
-
-if TYPE_CHECKING:
-    Fields = dict[str, Any]
+from kdump.rows.transactions import OpenIn, Transaction
 
 _HANGS = {True: "yes", None: "?", False: ""}
 
 
-def _name(fields: Fields) -> str:
-    return "-" if fields["transactional_id"] is None else str(fields["transactional_id"])
+def _producer(row: Transaction) -> str:
+    return "-" if row.producer_id is None else f"{row.producer_id}/{row.producer_epoch}"
 
 
-def _producer(fields: Fields) -> str:
-    if fields["producer_id"] is None:
-        return "-"
-    return f"{fields['producer_id']}/{fields['producer_epoch']}"
-
-
-def _place(one: Fields) -> str:
+def _place(one: OpenIn) -> str:
     """Write where a transaction is open, and how long and large it is, as far as that is known."""
     parts = [f"{one['topic']}-{one['partition']} from {one['first_offset']}"]
     if one["records_count"] is not None:
@@ -34,14 +24,13 @@ def _place(one: Fields) -> str:
     return ", ".join(parts)
 
 
-COLUMNS: dict[str, Columns] = {
-    "transaction": (
-        folded("id", _name, 8),
-        amount("producer", _producer),
-        folded("state", lambda row: str(row["state"] or "-"), 13),
-        Column("hangs", lambda row: _HANGS[row["hanging"]]),
-        folded("open in", lambda row: "; ".join(map(_place, row["open_in"])) or "-", 14),
-        Column("started", lambda row: second_cell(row["start_ms"]), rank=2),
-        folded("why", lambda row: row["cause"] or "", 16, rank=1),
-    )
-}
+_TRANSACTIONS: tuple[Column[Transaction], ...] = (
+    folded("id", lambda row: "-" if row.transactional_id is None else row.transactional_id, 8),
+    amount("producer", _producer),
+    folded("state", lambda row: row.state or "-", 13),
+    Column("hangs", lambda row: _HANGS[row.hanging]),
+    folded("open in", lambda row: "; ".join(map(_place, row.open_in)) or "-", 14),
+    Column("started", lambda row: second_cell(row.start_ms), rank=2),
+    folded("why", lambda row: row.cause or "", 16, rank=1),
+)
+COLUMNS: dict[str, Columns] = {"transaction": _TRANSACTIONS}

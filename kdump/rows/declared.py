@@ -13,7 +13,18 @@ from kdump.rows.row import Row
 from kdump.rows.words import Stored
 
 #: The modules of this package that declare rows, in the order in which they are listed.
-MODULES = ("finding", "dump", "groups", "schema")
+MODULES = (
+    "finding",
+    "dump",
+    "groups",
+    "transactions",
+    "usage",
+    "sequences",
+    "duplicates",
+    "find",
+    "reindex",
+    "schema",
+)
 _PLAIN = {
     int: "int64",
     str: "string",
@@ -45,7 +56,8 @@ def kinds_of(module: str) -> list[type[Row]]:
 def members(kind: type[Row]) -> tuple[Field, ...]:
     """Return the members that a kind of row has, in order."""
     hints = get_type_hints(kind, include_extras=True)
-    return tuple(_field(name, hints[name], kind) for name in kind._fields)
+    written = (name for name in kind._fields if not name.endswith("_"))
+    return tuple(_field(name, hints[name], kind) for name in written)
 
 
 def _field(name: str, hint: Any, kind: type[Row]) -> Field:

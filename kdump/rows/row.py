@@ -59,7 +59,9 @@ class Row(metaclass=_Kind):
     """A row of any kind."""
 
     if TYPE_CHECKING:
-        #: Members that are not written where they are None; all others are then null.
+        #: Members that are not written where they are None; all others are then null. A class whose
+        #: rows differ in these has a last member `asked_`, which is never written: the names of
+        #: those that a row has even where they are None.
         omits: ClassVar[tuple[str, ...]]
         _fields: ClassVar[tuple[str, ...]]
 
@@ -79,9 +81,10 @@ class Row(metaclass=_Kind):
     @property
     def fields(self) -> dict[str, Any]:
         """Its members by name, in the order in which they are written."""
-        members = dict(zip(self._fields, self, strict=True))
+        members: dict[str, Any] = dict(zip(self._fields, self, strict=True))
+        asked = members.pop("asked_", ())
         for name in self.omits:
-            if members[name] is None:
+            if members[name] is None and name not in asked:
                 del members[name]
         return members
 

@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 from every_command import OF_THE_MOMENT, RUNS, rows_of, run
 
+from kdump.output.values import AUTO, bytes_json
 from kdump.rows.declared import kinds, members
 
 
 def plain(value: Any) -> Any:
-    """Write what is nested as JSON text, as columns have it."""
+    """Write what is nested as JSON text, as columns have it; bytes as they are in JSON."""
+    if isinstance(value, bytes):
+        return plain(bytes_json(value, AUTO))
     if isinstance(value, (dict, list)):
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return value
@@ -81,6 +84,8 @@ def _as_dicts(names: list[str], lines: list[list[str]]) -> Iterator[dict[str, st
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, dict) and value.keys() == {"base64"}:
+        return f"base64:{value['base64']}"
     if isinstance(value, bool):
         return "true" if value else "false"
     return "" if value is None else str(plain(value))

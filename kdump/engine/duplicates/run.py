@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.duplicates.entries import Copy, Counts, DuplicateOptions, Layout
@@ -29,8 +29,9 @@ from kdump.engine.work.spool import (
 from kdump.engine.work.whole_logs import of_whole_logs
 from kdump.errors import KdumpError
 from kdump.findings.finding import CATALOGUE, Finding
-from kdump.findings.rows import LooseRow, Place, RecordChunk, RecordRow, Row
+from kdump.findings.rows import Place, RecordChunk, RecordRow, Row
 from kdump.findings.secret_values import blotter
+from kdump.rows.duplicates import Duplicate, DuplicatesSummary
 
 _SPLIT_BYTES = 256 << 20
 
@@ -90,11 +91,12 @@ def duplicates(
                 continue
             found = found.plus(done.counts)
             grouped += done.runs
-        yield LooseRow("duplicates-summary", _summary(options, counts, found, unfinished))
+        yield DuplicatesSummary(**_summary(options, counts, found, unfinished))
         group = 0
         for head, number, copy in read_groups(grouped):
             group += number == 1
-            yield LooseRow("duplicate", _row(options, topics, group, head, number, copy))
+            fields = _row(options, topics, group, head, number, copy)
+            yield Duplicate(**fields, asked_=tuple(fields))
 
 
 def spool_split(
@@ -157,7 +159,7 @@ def _of_message(layout: Layout, topic: int, row: RecordRow) -> bytes | None:
     return layout.entry(topic, parts, copy)
 
 
-def _within(options: DuplicateOptions) -> dict[str, object]:
+def _within(options: DuplicateOptions) -> dict[str, Any]:
     return {"within_ms": options.within_ms, "within_records": options.within_records}
 
 
@@ -168,7 +170,7 @@ def _by(options: DuplicateOptions) -> str:
 
 def _summary(
     options: DuplicateOptions, counts: Counts, found: GroupCounts, unfinished: int
-) -> dict[str, object]:
+) -> dict[str, Any]:
     return {
         "by": _by(options),
         **_within(options),
@@ -188,8 +190,8 @@ def _summary(
 
 def _row(
     options: DuplicateOptions, topics: list[str], group: int, head: Group, number: int, copy: Copy
-) -> dict[str, object]:
-    said: dict[str, object] = {}
+) -> dict[str, Any]:
+    said: dict[str, Any] = {}
     blot = blotter(Place(topics[head.topic] or None, None, None, ""))
     for part, (start, size) in zip(options.by, head.parts, strict=True):
         if part == "value" and start is not None and blot is not None and not options.show_secrets:

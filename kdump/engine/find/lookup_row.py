@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kdump.broker.settings import Settings, SettingsOnDemand, index_settings
-from kdump.findings.rows import LooseRow, Row
+from kdump.rows.find import OffsetLookup, TimeLookup
+from kdump.rows.row import Row
 
 if TYPE_CHECKING:
     from kdump.broker.list_offsets import TimeAnswer
@@ -23,13 +24,13 @@ _UNKNOWN_YET = (
 )  # fmt: skip
 
 
-def offset_fields(target: Target, offset: int) -> dict[str, object]:
+def offset_fields(target: Target, offset: int) -> dict[str, Any]:
     """The members of an `offset-lookup` row of which nothing is known yet."""
     known = {"topic": target.topic, "partition": target.partition, "target": offset}
     return {**known, **dict.fromkeys(_UNKNOWN_YET), "batches_scanned": 0}
 
 
-def time_fields(target: Target, target_ms: int, answer: TimeAnswer) -> dict[str, object]:
+def time_fields(target: Target, target_ms: int, answer: TimeAnswer) -> dict[str, Any]:
     """The members of a `time-lookup` row."""
     return {
         "topic": target.topic,
@@ -53,7 +54,7 @@ def entry_fields(entry: OffsetPosition | TimestampOffset | None) -> dict[str, in
 
 def finished(
     kind: str,
-    row: dict[str, object],
+    row: dict[str, Any],
     error: str | None,
     steps: Iterable[Step],
     options: FindOptions,
@@ -68,4 +69,5 @@ def finished(
     row["error"] = error
     if options.explain:
         row["steps"] = [step.fields() for step in steps]
-    return LooseRow(kind, row)
+    made: type[OffsetLookup | TimeLookup] = OffsetLookup if kind == "offset-lookup" else TimeLookup
+    return made(**row, asked_=tuple(row))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 from kdump.broker.settings import Settings, index_settings
-from kdump.findings.rows import LooseRow, Place, Row
+from kdump.findings.rows import Place, Row
+from kdump.rows.reindex import Reindex
 from kdump.storage.layout import ABORTED_TRANSACTION, OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kdump.storage.names import Kind
 
@@ -46,7 +48,7 @@ def entries_of(kind: Kind, data: bytes) -> int:
 
 def first_difference(
     kind: Kind, before: bytes | None, after: bytes, base_offset: int
-) -> dict[str, object] | None:
+) -> dict[str, Any] | None:
     """Say which slot is the first that changes, and both its contents; None if none does."""
     if before is None or before == after:
         return None
@@ -71,7 +73,7 @@ def first_difference(
     return {"slot": start // layout.size, "before": entry(before), "after": entry(after)}
 
 
-def _line_difference(before: bytes, after: bytes) -> dict[str, object]:
+def _line_difference(before: bytes, after: bytes) -> dict[str, Any]:
     old = before.decode("utf-8", "replace").splitlines()
     new = after.decode("utf-8", "replace").splitlines()
     number = 0
@@ -92,7 +94,7 @@ def reindex_row(
     *,
     entries_before: int | None = None,
     entries_after: int | None = None,
-    difference: dict[str, object] | None = None,
+    difference: dict[str, Any] | None = None,
     bytes_to_read: int | None = None,
     backup: str | None = None,
     written: str | None = None,
@@ -102,22 +104,19 @@ def reindex_row(
 
     `settings` are those of its topic, of which the row has what the index hangs on.
     """
-    return LooseRow(
-        "reindex",
-        {
-            "path": place.path,
-            "topic": place.topic,
-            "partition": place.partition,
-            "segment": place.segment,
-            "kind": WORDS[kind],
-            "entries_before": entries_before,
-            "entries_after": entries_after,
-            "first_difference": difference,
-            "action": action,
-            "reason": reason,
-            "bytes_to_read": bytes_to_read,
-            "backup": backup,
-            "written": written,
-            "settings": index_settings(settings) if settings and kind in _OF_INDEX else None,
-        },
+    return Reindex(
+        path=place.path,
+        topic=place.topic,
+        partition=place.partition,
+        segment=place.segment,
+        kind=WORDS[kind],
+        entries_before=entries_before,
+        entries_after=entries_after,
+        first_difference=difference,
+        action=action,
+        reason=reason,
+        bytes_to_read=bytes_to_read,
+        backup=backup,
+        written=written,
+        settings=index_settings(settings) if settings and kind in _OF_INDEX else None,
     )

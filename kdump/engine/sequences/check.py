@@ -17,8 +17,9 @@ from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 from kdump.engine.reading.scan import scan
 from kdump.engine.reading.sequence_rules import DUPLICATE, GAP
 from kdump.findings.finding import CATALOGUE, Finding
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
 from kdump.kernels.members import sequence_at
+from kdump.rows.sequences import SequenceDuplicate, SequenceGap
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
@@ -188,36 +189,33 @@ class SequenceCheck(Check):
 def _row(segment: SegmentScan, batches: RecordBatches, event: Unjoined, kind: str) -> Row:
     row, place = event.row, segment.place
     base, last = batches.base_offset(row), batches.last_offset(row)
-    name = f"sequence-{kind}" if kind in (GAP, DUPLICATE) else "sequence-gap"
+    made = SequenceDuplicate if kind == DUPLICATE else SequenceGap
     count: int | None = None
     if kind == DUPLICATE:
         count = rules.repeated(event, batches)
     elif kind != rules.RESTARTED and not rules.is_behind(event):
         count = rules.ahead(event)
-    return LooseRow(
-        name,
-        {
-            "topic": place.topic,
-            "partition": place.partition,
-            "segment": place.segment,
-            "kind": kind,
-            "severity": CATALOGUE[name].severity.value if kind in (GAP, DUPLICATE) else None,
-            "producer_id": event.producer_id,
-            "producer_epoch": event.producer_epoch,
-            "expected_sequence": event.expected,
-            "base_sequence": event.base_sequence,
-            "last_sequence": sequence_at(event.base_sequence, last - base),
-            "sequences_count": count,
-            "previous_offset": _known(event.previous.last_offset),
-            "offset": base,
-            "last_offset": last,
-            "position": batches.position(row),
-            "size_bytes": batches.size_bytes(row),
-            "previous_timestamp_ms": _known(event.previous.last_timestamp_ms),
-            "timestamp_ms": batches.max_timestamp(row),
-            "explanation": _explanation(event, batches, kind),
-            "path": place.path,
-        },
+    return made(
+        topic=place.topic,
+        partition=place.partition,
+        segment=place.segment,
+        kind=kind,
+        severity=CATALOGUE[f"sequence-{kind}"].severity.value if kind in (GAP, DUPLICATE) else None,
+        producer_id=event.producer_id,
+        producer_epoch=event.producer_epoch,
+        expected_sequence=event.expected,
+        base_sequence=event.base_sequence,
+        last_sequence=sequence_at(event.base_sequence, last - base),
+        sequences_count=count,
+        previous_offset=_known(event.previous.last_offset),
+        offset=base,
+        last_offset=last,
+        position=batches.position(row),
+        size_bytes=batches.size_bytes(row),
+        previous_timestamp_ms=_known(event.previous.last_timestamp_ms),
+        timestamp_ms=batches.max_timestamp(row),
+        explanation=_explanation(event, batches, kind),
+        path=place.path,
     )
 
 

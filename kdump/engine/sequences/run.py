@@ -18,7 +18,8 @@ from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, PathError
 from kdump.findings.finding import Finding
-from kdump.findings.rows import LooseRow, Place, Row
+from kdump.findings.rows import Place, Row
+from kdump.rows.sequences import SequenceSummary
 from kdump.storage import names, places
 from kdump.storage.local_log import LocalLog
 from kdump.storage.targets import Selection, Target, resolve
@@ -72,7 +73,10 @@ def sequences(
         sums = sums.plus(result.sums)
         yield from result.reported
         yield from result.rows
-    yield LooseRow("sequence-summary", {**sums._asdict(), "paths_unfinished": unfinished})
+    yield SequenceSummary(
+        **sums._asdict(),
+        paths_unfinished=unfinished,
+    )
 
 
 def plan(paths: Iterable[str], options: SequenceOptions) -> Iterator[Item | KdumpError]:

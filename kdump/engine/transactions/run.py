@@ -36,9 +36,10 @@ from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.commands import abort_command
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
 from kdump.findings.shell import format_command, join_commands
 from kdump.replay.transactions import TOPIC, Partition, Transaction
+from kdump.rows import transactions as rows
 from kdump.storage import lock, places
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
@@ -194,39 +195,36 @@ def _row(
     commands = [
         format_command(abort_command(*one.partition, one.said.first_offset)) for one in verdict.hung
     ]
-    return LooseRow(
-        "transaction",
-        {
-            "transactional_id": None if transaction is None else transaction.transactional_id,
-            "producer_id": known.producer_id if known else first and first.producer_id,
-            "producer_epoch": known.producer_epoch if known else first and first.producer_epoch,
-            "previous_producer_id": known and known.previous_producer_id,
-            "next_producer_id": known and known.next_producer_id,
-            "timeout_ms": known and known.timeout_ms,
-            "state": known and known.state,
-            "start_ms": known and known.start_ms,
-            "last_update_ms": known and known.last_update_ms,
-            "client_transaction_version": known and known.client_version,
-            "state_partition": state_partition,
-            "partitions": [
-                {"topic": topic, "partition": partition}
-                for topic, partition in sorted(known.partitions if known else ())
-            ],
-            "open_in": [
-                {
-                    "topic": one.partition[0],
-                    "partition": one.partition[1],
-                    "first_offset": one.said.first_offset,
-                    "last_stable_offset": one.last_stable_offset,
-                    "records_count": one.said.records_count,
-                    "age_ms": one.age_ms,
-                }
-                for one in opened
-            ],
-            "hanging": verdict.hanging,
-            "cause": verdict.cause,
-            "abort_command": join_commands(commands) or None,
-        },
+    return rows.Transaction(
+        transactional_id=None if transaction is None else transaction.transactional_id,
+        producer_id=known.producer_id if known else first and first.producer_id,
+        producer_epoch=known.producer_epoch if known else first and first.producer_epoch,
+        previous_producer_id=known and known.previous_producer_id,
+        next_producer_id=known and known.next_producer_id,
+        timeout_ms=known and known.timeout_ms,
+        state=known and known.state,
+        start_ms=known and known.start_ms,
+        last_update_ms=known and known.last_update_ms,
+        client_transaction_version=known and known.client_version,
+        state_partition=state_partition,
+        partitions=[
+            {"topic": topic, "partition": partition}
+            for topic, partition in sorted(known.partitions if known else ())
+        ],
+        open_in=[
+            {
+                "topic": one.partition[0],
+                "partition": one.partition[1],
+                "first_offset": one.said.first_offset,
+                "last_stable_offset": one.last_stable_offset,
+                "records_count": one.said.records_count,
+                "age_ms": one.age_ms,
+            }
+            for one in opened
+        ],
+        hanging=verdict.hanging,
+        cause=verdict.cause,
+        abort_command=join_commands(commands) or None,
     )
 
 

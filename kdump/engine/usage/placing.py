@@ -22,7 +22,8 @@ from kdump.engine.work.spool import SortedRun, buckets_for, scratch_directory, t
 from kdump.engine.work.whole_logs import of_whole_logs
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
+from kdump.rows.usage import KeyPlacement, MisplacedKeys, MovedKey
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
 
 _SPLIT_BYTES = 256 << 20
@@ -130,24 +131,21 @@ def _rows(
     total = totals[best]
     keys, keys_moved, moves = moved or (0, 0, [])
     tells = count > 1 or total.misplaced > 0
-    yield LooseRow(
-        "key-placement",
-        {
-            "topic": topic or None,
-            "partitioner": best if tells else None,
-            "fits": _fits(total, count) if tells else None,
-            "is_given": options.partitioner is not None,
-            "partitions_count": count,
-            "partitions_from": source,
-            "records_count": total.records,
-            "misplaced_count": total.misplaced,
-            "share": _share(total),
-            "as_if_partitions": _as_if(total, count),
-            "records_without_key": of_topic.without_key,
-            "keys": keys,
-            "keys_moved": keys_moved,
-            "moved_since_ms": moves[0].timestamp if moves and moves[0].timestamp >= 0 else None,
-        },
+    yield KeyPlacement(
+        topic=topic or None,
+        partitioner=best if tells else None,
+        fits=_fits(total, count) if tells else None,
+        is_given=options.partitioner is not None,
+        partitions_count=count,
+        partitions_from=source,
+        records_count=total.records,
+        misplaced_count=total.misplaced,
+        share=_share(total),
+        as_if_partitions=_as_if(total, count),
+        records_without_key=of_topic.without_key,
+        keys=keys,
+        keys_moved=keys_moved,
+        moved_since_ms=moves[0].timestamp if moves and moves[0].timestamp >= 0 else None,
     )
     # Where no partitioner fits, keys lie elsewhere than one of them says for no reason of theirs.
     names_places = options.partitioner is not None or _fits(total, count)
@@ -155,37 +153,31 @@ def _rows(
         if names_places and name == best and one.misplaced:
             assert one.first is not None
             assert one.last is not None
-            yield LooseRow(
-                "misplaced-keys",
-                {
-                    "topic": topic or None,
-                    "partition": partition,
-                    "partitioner": best,
-                    "producer_id": None if producer_id < 0 else producer_id,
-                    "other_producers": producer_id == OTHERS,
-                    "records_count": one.records,
-                    "misplaced_count": one.misplaced,
-                    "share": _share(one),
-                    "as_if_partitions": _as_if(one, count),
-                    "first_offset": one.first[0],
-                    "first_timestamp_ms": _time(one.first[1]),
-                    "last_offset": one.last[0],
-                    "last_timestamp_ms": _time(one.last[1]),
-                },
+            yield MisplacedKeys(
+                topic=topic or None,
+                partition=partition,
+                partitioner=best,
+                producer_id=None if producer_id < 0 else producer_id,
+                other_producers=producer_id == OTHERS,
+                records_count=one.records,
+                misplaced_count=one.misplaced,
+                share=_share(one),
+                as_if_partitions=_as_if(one, count),
+                first_offset=one.first[0],
+                first_timestamp_ms=_time(one.first[1]),
+                last_offset=one.last[0],
+                last_timestamp_ms=_time(one.last[1]),
             )
     for move in moves:
-        yield LooseRow(
-            "moved-key",
-            {
-                "topic": topic or None,
-                "key": move.key,
-                "key_size_bytes": move.key_size,
-                "partitions": list(move.partitions),
-                "partition": move.partitions[1],
-                "offset": move.offset,
-                "timestamp_ms": _time(move.timestamp),
-                "interleaved": move.interleaved,
-            },
+        yield MovedKey(
+            topic=topic or None,
+            key=move.key,
+            key_size_bytes=move.key_size,
+            partitions=list(move.partitions),
+            partition=move.partitions[1],
+            offset=move.offset,
+            timestamp_ms=_time(move.timestamp),
+            interleaved=move.interleaved,
         )
 
 

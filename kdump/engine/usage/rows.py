@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from heapq import nsmallest
 from itertools import chain
+from typing import Any
 
 from kdump.engine.usage.step import Counted, LongKey, UsageOptions
 from kdump.engine.usage.totals import Totals
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
 from kdump.kernels import columns as c
+from kdump.rows.usage import Usage, UsageSummary
 
 Tables = Mapping[tuple[object, ...], Totals]
 Entry = tuple[tuple[object, ...], Hashable, Sequence[int]]
@@ -40,10 +42,10 @@ def usage_rows(tables: Tables, options: UsageOptions, sums: Sums) -> Iterator[Ro
     listed = _largest(tables, options.top)
     total = sums.totals[c.T_BYTES]
     for place, group, numbers in listed:
-        yield LooseRow(
-            "usage", {**_names(place, group, options), **_numbers(numbers, total, options)}
-        )
-    yield LooseRow("usage-summary", _summary(tables, listed, options, sums))
+        fields = _names(place, group, options) | _numbers(numbers, total, options)
+        yield Usage(**fields, asked_=tuple(fields))
+    summary = _summary(tables, listed, options, sums)
+    yield UsageSummary(**summary, asked_=tuple(summary))
 
 
 def _largest(tables: Tables, top: int) -> list[Entry]:
@@ -96,9 +98,9 @@ def _comparable(value: object) -> tuple[bool, object, object]:
     return value is not None, 0 if value is None else value, b""
 
 
-def _names(place: tuple[object, ...], group: object, options: UsageOptions) -> dict[str, object]:
+def _names(place: tuple[object, ...], group: object, options: UsageOptions) -> dict[str, Any]:
     """Name a group: what it was asked to be made of, in order."""
-    names: dict[str, object] = {"by": ",".join(options.by)}
+    names: dict[str, Any] = {"by": ",".join(options.by)}
     if place:
         names["topic"] = place[0]
     if len(place) > 1:
@@ -118,17 +120,17 @@ def _names(place: tuple[object, ...], group: object, options: UsageOptions) -> d
     return names
 
 
-def _numbers(numbers: Sequence[int], total: int, options: UsageOptions) -> dict[str, object]:
+def _numbers(numbers: Sequence[int], total: int, options: UsageOptions) -> dict[str, Any]:
     size = numbers[c.T_BYTES]
     at_most = size + numbers[c.T_ERROR]
     first, last = numbers[c.T_FIRST], numbers[c.T_LAST]
-    times: dict[str, object] = {
+    times: dict[str, Any] = {
         "share": round(size / total, 6) if total else 0.0,
         "first_timestamp_ms": None if first < 0 else first,
         "last_timestamp_ms": None if last < 0 else last,
     }
     if options.wants_records:
-        counted: dict[str, object] = {
+        counted: dict[str, Any] = {
             "records_count": numbers[c.T_RECORDS],
             "plain_bytes": size,
             "plain_bytes_at_most": at_most,
@@ -149,14 +151,14 @@ def _numbers(numbers: Sequence[int], total: int, options: UsageOptions) -> dict[
 
 def _summary(
     tables: Tables, listed: Sequence[Entry], options: UsageOptions, sums: Sums
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Say what all groups come to, and the most that one that is not listed may come to."""
     totals = sums.totals
     groups = sum(map(len, tables.values()))
     most = _unlisted(tables, listed)
     exact = not any(table.floor for table in tables.values())
     unopened = totals[c.T_UNOPENED]
-    counted: dict[str, object] = {
+    counted: dict[str, Any] = {
         "by": ",".join(options.by),
         "groups": groups if exact else None,
         "listed": len(listed),

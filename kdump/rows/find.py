@@ -1,0 +1,63 @@
+"""The rows of `find-offset` and `find-time`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from kdump.rows.reindex import Setting
+from kdump.rows.row import Row
+from kdump.rows.words import Bytes, Int32, Json, Time, Word
+
+_ASKED = ("offsets", "scan_offset", "reset_offset", "reset_to", "steps")
+_Entry = dict[str, int]
+
+
+class OffsetLookup(Row, kind="offset-lookup", omits=_ASKED[1:]):
+    """What a broker finds for an offset in a partition."""
+
+    topic: Annotated[str | None, "the topic"]
+    partition: Annotated[Int32 | None, "the partition's number"]
+    target: Annotated[int, "the offset asked for"]
+    segment: Annotated[int | None, "base offset of the segment that a fetch reads"] = None
+    index_entry: Annotated[_Entry | None, "the index entry that a scan starts from"] = None
+    position: Annotated[int | None, "where the batch starts in the file"] = None
+    size_bytes: Annotated[Bytes | None, "size of the batch"] = None
+    base_offset: Annotated[int | None, "its first offset"] = None
+    last_offset: Annotated[int | None, "its last offset"] = None
+    offset: Annotated[int | None, "the first record that a consumer is given"] = None
+    timestamp_ms: Annotated[Time | None, "its time; -1: -1 is stored"] = None
+    batches_scanned: Annotated[int, "batches read from the index entry on"] = 0
+    next_offset: Annotated[int | None, "behind damage: the first that can be read"] = None
+    served_from: Annotated[int | None, "behind damage: the first that is served"] = None
+    skipped_by_seek: Annotated[int | None, "sound records that a seek there passes over"] = None
+    scan_offset: Annotated[int | None, "what a scan finds, with --check"] = None
+    reset_offset: Annotated[int | None, "where a reset goes, with --none"] = None
+    reset_to: Annotated[Word | None, "answer, latest, earliest or skip, with --none"] = None
+    settings: Annotated[list[Setting] | None, "settings that an index was rebuilt by"] = None
+    error: Annotated[str | None, "the error that the broker answers with"] = None
+    steps: Annotated[list[dict[str, Json]] | None, "how it was found, with --explain"] = None
+    asked_: tuple[str, ...] = ()
+
+
+class TimeLookup(Row, kind="time-lookup", omits=_ASKED):
+    """What a broker finds for a time in a partition."""
+
+    topic: Annotated[str | None, "the topic"]
+    partition: Annotated[Int32 | None, "the partition's number"]
+    target_ms: Annotated[Time, "the time asked for, or a special one below 0"]
+    segment: Annotated[int | None, "base offset of the segment that is searched"] = None
+    time_index_entry: Annotated[_Entry | None, "the time index entry that is found"] = None
+    index_entry: Annotated[_Entry | None, "the index entry that a scan starts from"] = None
+    position: Annotated[int | None, "where the scan starts in the file"] = None
+    offset: Annotated[int | None, "the answer"] = None
+    timestamp_ms: Annotated[Time | None, "its time"] = None
+    leader_epoch: Annotated[Int32 | None, "its leader epoch, if the release answers one"] = None
+    batches_scanned: Annotated[int, "batches read"] = 0
+    offsets: Annotated[list[int] | None, "all answers of version 0"] = None
+    scan_offset: Annotated[int | None, "what a scan finds, with --check"] = None
+    reset_offset: Annotated[int | None, "where a reset goes, with --none"] = None
+    reset_to: Annotated[Word | None, "answer, latest, earliest or skip, with --none"] = None
+    settings: Annotated[list[Setting] | None, "settings that an index was rebuilt by"] = None
+    error: Annotated[str | None, "the error that the broker answers with"] = None
+    steps: Annotated[list[dict[str, Json]] | None, "how it was found, with --explain"] = None
+    asked_: tuple[str, ...] = ()
