@@ -97,6 +97,33 @@ def test_records_and_headers_are_those_of_dump() -> None:
     assert [one._asdict() for one in batches] == shown
 
 
+ASKED: dict[str, tuple[dict[str, Any], str]] = {
+    "groups": ({"group": "billing"}, "committed-offset"),
+    "commits": ({"group": "billing", "backwards": True}, "offset-commit"),
+    "cluster": ({}, "cluster-summary"),
+    "predict": ({}, "node-start"),
+    "why": ({}, "segment-fate"),
+    "usage": ({}, "usage"),
+    "entries": ({}, "property"),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_question_gives_rows_of_its_kind(name: str) -> None:
+    options, kind = ASKED[name]
+    found = getattr(kdump.open(CLEAN), name)(**options)
+    assert kind in {row.row for row in found if isinstance(row, kdump.Row)}
+
+
+def test_times_are_texts_or_numbers() -> None:
+    data = kdump.open(SAMPLES / "clean/4.4.0-transactions")
+    told = data.transactions(at="2026-11-22T12:21:52Z")
+    same = data.transactions(at=1795350112000)
+    assert [*told] == [*same] != [*data.transactions()]
+    with pytest.raises(kdump.KdumpError, match="yesterday"):
+        data.records(from_time="yesterday")
+
+
 def test_decoded_values_are_what_they_say() -> None:
     part = kdump.open(CLEAN)["__consumer_offsets", 0]
     record = next(part.records(limit=1, decode=True))

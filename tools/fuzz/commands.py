@@ -59,7 +59,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "reindex": ("", "--all", "--only leader-epochs", "--only checkpoints"),
     "salvage": ("", "--split-batches", "--carve", "--out OUT", "--split-batches --out OUT"),
     "transactions": ("", "--at 2024-01-01T00:00:00Z"),
-    "groups": ("", "--history", "--members"),
+    "groups": ("", "--history", "--history --backwards"),
     "cluster": ("", "--history", "--view zookeeper"),
     "compare": ("OTHER", "--elect OTHER"),
 }

@@ -1,0 +1,227 @@
+"""What commands print of sample data, sound and damaged, is what was recorded, to the letter.
+
+`recorded_outputs.txt` has a digest of each run. Where an output is meant to change, look at it
+(a failing test prints it), then record anew: KDUMP_RECORD=1 pytest -n0 THIS_FILE. Times of files
+and of the question are fixed; what a disk or a machine says of itself is left out.
+"""
+
+import os
+import random
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from click.testing import CliRunner
+
+from kdump.cli import cli
+
+SAMPLES = Path(__file__).parents[2] / "sample-data"
+RECORDED = Path(__file__).with_name("recorded_outputs.txt")
+RECORDS = "KDUMP_RECORD" in os.environ
+NOW_S = 1_795_800_000
+WHOLE = (
+    "clean/0.7.2 clean/0.8.2.2 clean/0.10.2.2 clean/2.8.2 clean/4.1.1 clean/4.4.0"
+    " clean/4.4.0-transactions damaged/0.7.2 damaged/0.8.2.2 damaged/0.10.2.2 damaged/4.1.1-killed"
+    " damaged/4.1.1-stopped damaged/4.4.0-three-nodes/n1"
+).split()
+#: None of them prints a table with the whole path of a file, whose length is another each time.
+AGAINST_ORIGINAL = (
+    "compare --format table ORIGINAL DIR",
+    "compare DIR ORIGINAL",
+    "compare --elect DIR ORIGINAL",
+    "salvage ORIGINAL DIR",
+    "salvage --split-batches --format table DIR ORIGINAL",
+)
+COMMANDS = (
+    "verify --format table DIR",
+    "verify --deep --notes --summary-by broker,topic DIR",
+    "verify --predict DIR",
+    "dump --format table --limit 40 DIR",
+    "dump --format kafka --limit 60 DIR",
+    "dump --hex --limit 8 DIR",
+    "dump --batches --format csv DIR",
+    "dump --entries --format table DIR",
+    "dump --visible --isolation read_committed --format csv --limit 30 DIR",
+    "find-offset --explain --check --format table DIR 100",
+    "find-offset --none latest DIR 5000",
+    "find-time --explain --check --format table DIR 1700040100000",
+    "find-time --broker-version 0.10.0 DIR -- -1",
+    "sequences --explained --format table DIR",
+    "sequences --duplicates-by key,value --format table DIR",
+    "usage --by topic,partition,producer,codec --format table DIR",
+    "usage --by key --format markdown DIR",
+    "usage --partitioner any --format table DIR",
+    "why --rolls --cleaner DIR",
+    "why --free 1MiB DIR",
+    "why --broker-version 0.9 --format markdown --rows segment-fate DIR",
+    "reindex --all --format table DIR",
+    "reindex --all --only index,timeindex,txnindex,leader-epochs,checkpoints DIR",
+    "salvage --format table DIR",
+    "salvage --split-batches --mend-headers DIR",
+    "groups --format table DIR",
+    "groups --history --format table DIR",
+    "transactions --format table DIR",
+    "cluster --format table DIR",
+    "cluster --history --format table DIR",
+    "cluster --view zookeeper --format table DIR",
+)
+TOGETHER = (
+    "verify --predict --format table clean/4.1.1",
+    "verify --predict --format table damaged/4.1.1-killed",
+    "why --rolls --cleaner --format table clean/4.4.0/d1",
+    (
+        "compare --format table damaged/4.4.0-three-nodes/n1 damaged/4.4.0-three-nodes/n2"
+        " damaged/4.4.0-three-nodes/n3"
+    ),
+    (
+        "compare --elect --format table damaged/4.4.0-three-nodes/n1 damaged/4.4.0-three-nodes/n2"
+        " damaged/4.4.0-three-nodes/n3"
+    ),
+    "compare clean/4.1.1/d1 damaged/one-bit",
+    "compare --elect clean/4.1.1/d1 damaged/4.1.1-stopped/d1",
+    "cluster --history damaged/4.4.0-three-nodes/n2",
+    "schema --format table",
+    "dump --hex --limit 3 clean/4.1.1/d2/clock.append-0",
+    "dump --hex --limit 3 clean/4.1.1/d1/headers_all-0",
+    "dump --hex --limit 3 clean/4.4.0-transactions/d2/customers-0",
+    "dump --hex --limit 3 clean/0.8.2.2/sn-0",
+    "dump --format table --control --limit 20 clean/4.4.0-transactions",
+    "dump --producer-id 1025 --limit 20 clean/4.1.1",
+    "dump --key k353 --format csv clean/4.1.1",
+    "dump --grep k8[0-9] --from-time 2023-11-15T09:20Z --limit 20 clean/4.1.1",
+    "groups --at 2026-11-22T12:21:30Z --format table clean/4.4.0",
+    "groups --history --backwards --format table clean/4.4.0",
+    "groups --format reset-csv clean/4.4.0",
+    "transactions --at 2026-11-22T12:21:52Z --format table clean/4.4.0-transactions",
+    "cluster --at 300 --format table clean/4.1.1/d1",
+    "cluster --what configs,features --format markdown clean/4.1.1/d1",
+    "find-time --list-offsets-version 0 --max-offsets 4 clean/0.8.2.2 1795000000000",
+    "find-offset --format reset-csv clean/4.1.1 20",
+    "verify --format reset-csv damaged/one-bit",
+    "reindex --broker-version 0.9 --all damaged/4.1.1-stopped",
+    "reindex --up-to-damage --format table damaged/0.10.2.2",
+    "salvage --prefer longest --format table damaged/one-bit clean/4.1.1/d1/orders.zstd-0",
+    "groups --help",
+    "verify --help",
+)
+DAMAGED = 60  # copies, each asked some of the commands
+_OF_THE_MOMENT = re.compile(
+    r'"(?:seconds|kernel|sha256|device|used_bytes|free_bytes|allocated_bytes)":[^,}]*|'
+    r'"size_bytes":\d+(?=,"used)|[\d.,]+ (?:[KMGT]i)?B? ?(?:bytes )?on disk| in [\d.]+ m?s\b'
+)
+#: Words of a disk or a machine in tables: lines with them are left out.
+_LINES = re.compile(r".*(?:on disk|free|data directory|kernel|data-directory).*\n")
+
+
+class Run(NamedTuple):
+    """Words of a command; `damage`: the seed of what is done to a copy before, -1: nothing."""
+
+    words: str
+    damage: int = -1
+
+
+def runs() -> Iterator[Run]:
+    rng = random.Random(7)
+    for command in COMMANDS:
+        for sample in WHOLE:
+            if rng.random() < 0.4:
+                yield Run(command.replace("DIR", sample))
+    yield from map(Run, TOGETHER)
+    for seed in range(DAMAGED):
+        sample = rng.choice(WHOLE)
+        for command in (*rng.sample(COMMANDS, 2), rng.choice(AGAINST_ORIGINAL)):
+            words = command.replace("DIR", f"damaged-{seed}/{sample}")
+            yield Run(words.replace("ORIGINAL", sample), seed)
+
+
+RUNS = [*runs()]
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("recorded") / "in" / "its"
+    shutil.copytree(SAMPLES, root)
+    _settle(root)
+    return root
+
+
+def _settle(root: Path) -> None:
+    """Give all files one time, the same on each machine."""
+    for path in root.rglob("*"):
+        os.utime(path, (NOW_S - 90_000, NOW_S - 90_000))
+
+
+def _damaged(samples: Path, run: Run) -> None:
+    """Copy a sample, and do a few things to it that a seed decides."""
+    rng = random.Random(f"damage {run.damage}")
+    (name,) = (word for word in run.words.split() if word.startswith("damaged-"))
+    copy = samples / name
+    if copy.exists():
+        return
+    shutil.copytree(samples / name.partition("/")[2], copy)
+    files = sorted(path for path in copy.rglob("*") if path.is_file())
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        path = rng.choice(files)
+        data = bytearray(path.read_bytes()) if path.exists() else bytearray()
+        at = rng.randrange(len(data)) if data else 0
+        match rng.randrange(6):
+            case 0 | 1 if data:
+                data[at] ^= 1 << rng.randrange(8)
+            case 2 if data:
+                data[at : at + 40] = rng.randbytes(min(40, len(data) - at))
+            case 3:
+                del data[at:]
+            case 4:
+                data += bytes(rng.choice((7, 100)))
+            case _:
+                path.unlink(missing_ok=True)
+                continue
+        path.write_bytes(data)
+    _settle(copy)
+
+
+def printed(samples: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return what a run prints, and its status, but for what a machine says of itself."""
+    if run.damage >= 0:
+        _damaged(samples, run)
+    monkeypatch.chdir(samples)
+    monkeypatch.setenv("COLUMNS", "110")
+    monkeypatch.setattr(time, "time", lambda: float(NOW_S))
+    monkeypatch.setattr(time, "time_ns", lambda: NOW_S * 10**9)
+    result = CliRunner().invoke(cli, run.words.split())
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
+    text = f"{result.exit_code}\n{result.stdout}\n{result.stderr}".replace(str(samples), "ROOT")
+    return _LINES.sub("", _OF_THE_MOMENT.sub("", text))
+
+
+def digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
+
+
+def name_of(run: Run) -> str:
+    return run.words
+
+
+@pytest.mark.skipif(RECORDS, reason="they are recorded")
+@pytest.mark.parametrize("run", RUNS, ids=name_of)
+def test_outputs_are_those_recorded(
+    samples: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = printed(samples, run, monkeypatch)
+    assert digest(text) == recorded()[run.words], text
+
+
+def recorded() -> dict[str, str]:
+    lines = RECORDED.read_text("utf-8").splitlines()
+    return {words: known for known, _, words in (line.partition(" ") for line in lines)}
+
+
+@pytest.mark.skipif(not RECORDS, reason="KDUMP_RECORD=1 records anew")
+def test_record(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"{digest(printed(samples, run, monkeypatch))} {run.words}\n" for run in RUNS]
+    RECORDED.write_text("".join(lines), "utf-8")
