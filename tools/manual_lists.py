@@ -92,6 +92,8 @@ _ROWS = {
     "find-offset": "find",
     "find-time": "find",
     "reindex": "reindex",
+    "cluster": "cluster",
+    "why": "why",
 }
 LISTS = {
     "findings": ("kdump.1", _findings),

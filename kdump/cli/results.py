@@ -55,6 +55,17 @@ def form_of(writing: Writing) -> str:
     return form
 
 
+def _know_rows(kind: str | None) -> None:
+    """Refuse rows of a kind that there is not."""
+    if kind is not None:
+        from kdump.rows.declared import kinds
+
+        if kind not in kinds() and kind not in ("record", "batch"):
+            raise UsageError(
+                f"--rows {kind}: there is no such kind of row; kdump schema lists them"
+            )
+
+
 def run_plan(
     command: Callable[..., Iterator[Result]],
     paths: tuple[str, ...],
@@ -104,6 +115,7 @@ class Results:
         table as well, which comes late.
         """
         form = form or form_of(writing)
+        _know_rows(writing.rows)
         self._report = report or Report()
         output, quiet = writing.output, writing.quiet and not self._report.has_summary
         self._records, self._decode, self._secrets = records, decode, secrets

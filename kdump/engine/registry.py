@@ -100,12 +100,15 @@ COMMANDS: Mapping[str, Command] = {
     "verify": Command(
         "verify.run:verify",
         "verify.options:VerifyOptions",
-        _kinds("finding summary") | _kinds("recovery node-start", _PREDICT),
+        _kinds("finding summary")
+        | _kinds("summary-by", {"summary_by": ("broker", "topic")})
+        | _kinds("recovery node-start", _PREDICT),
     ),
     "compare": Command(
         "compare.run:compare",
         "compare.plan:CompareOptions",
-        _kinds("difference replica-comparison") | _kinds("replica-election", {"elect": True}),
+        _kinds("replica-difference replica-comparison")
+        | _kinds("replica-election", {"elect": True}),
     ),
     "sequences": Command(
         "sequences.run:sequences",
@@ -136,7 +139,11 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "reindex": Command("reindex.run:reindex", "reindex.options:ReindexOptions", _kinds("reindex")),
     "salvage": Command(
-        "salvage.run:salvage", "salvage.options:SalvageOptions", _kinds("salvaged salvage-check")
+        "salvage.run:salvage",
+        "salvage.options:SalvageOptions",
+        _kinds("salvaged salvage-step salvage-check")
+        | _kinds("carved", {"carve": True})
+        | _kinds("group-offset group-offsets", {"groups": True}),
     ),
 }
 

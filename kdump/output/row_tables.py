@@ -19,6 +19,7 @@ from kdump.output.column_widths import Column, Columns, amount, folded, member_o
 from kdump.rows.find import OffsetLookup, TimeLookup
 from kdump.rows.finding import FindingRow
 from kdump.rows.reindex import Reindex
+from kdump.rows.salvage import Salvaged
 from kdump.rows.schema import SchemaField
 from kdump.rows.sequences import SequenceDuplicate, SequenceGap
 from kdump.rows.usage import Usage
@@ -128,7 +129,7 @@ def _ranges_in_short(ranges: Any) -> str:
     return _ranges(ranges[:_RANGES_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _salvaged_note(fields: Fields) -> str:
+def _salvaged_note(fields: Salvaged) -> str:
     notes = []
     if fields["lost"]:
         notes.append(f"lost: {_ranges(fields['lost'])}")
@@ -148,7 +149,7 @@ def _salvaged_note(fields: Fields) -> str:
         f"from {one['path']}: {_ranges(one['offsets'])}"
         if "bytes" not in one
         else f"from {one['path']}, bytes {_ranges_in_short(one['bytes'])}"
-        for one in fields["from"]
+        for one in fields["from_"]
     ]
     for one in fields["carved"]:
         joined = f", joined by {', '.join(one['joined_by'])}" if one["joined_by"] else ""

@@ -23,6 +23,11 @@ MODULES = (
     "duplicates",
     "find",
     "reindex",
+    "cluster",
+    "verify",
+    "compare",
+    "why",
+    "salvage",
     "schema",
 )
 _PLAIN = {
@@ -56,8 +61,8 @@ def kinds_of(module: str) -> list[type[Row]]:
 def members(kind: type[Row]) -> tuple[Field, ...]:
     """Return the members that a kind of row has, in order."""
     hints = get_type_hints(kind, include_extras=True)
-    written = (name for name in kind._fields if not name.endswith("_"))
-    return tuple(_field(name, hints[name], kind) for name in written)
+    written = (name for name in kind._fields if name != "asked_")
+    return tuple(_field(name.removesuffix("_"), hints[name], kind) for name in written)
 
 
 def _field(name: str, hint: Any, kind: type[Row]) -> Field:

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from typing import ClassVar, Self
 
 
+def _member(self: Any, name: Any) -> Any:
+    """Return a member by its name, or what a tuple has at a place."""
+    return getattr(self, name) if isinstance(name, str) else tuple.__getitem__(self, name)
+
+
 @dataclass_transform(frozen_default=True)
 class _Kind(type):
     """Makes a named tuple of what a class declares, behind what its bases declare."""
@@ -47,6 +52,7 @@ class _Kind(type):
             members["row"] = kind
         if omits:
             members["omits"] = omits
+        members["__getitem__"] = _member
         return super().__new__(cls, name, (made, *bases), members)
 
     def __init__(
@@ -69,6 +75,8 @@ class Row(metaclass=_Kind):
 
         def __iter__(self) -> Iterator[Any]: ...
 
+        def __getitem__(self, name: str) -> Any: ...
+
         def _replace(self, **changes: Any) -> Self: ...
 
         @property
@@ -80,13 +88,22 @@ class Row(metaclass=_Kind):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Its members by name, in the order in which they are written."""
-        members: dict[str, Any] = dict(zip(self._fields, self, strict=True))
-        asked = members.pop("asked_", ())
+        """Its members by name, in the order in which they are written.
+
+        A name that Python has for something else has a `_` at its end in the class (`from_`).
+        """
+        members: dict[str, Any] = {
+            name.removesuffix("_"): value for name, value in zip(self._fields, self, strict=True)
+        }
+        asked = members.pop("asked", ()) if self._fields[-1] == "asked_" else ()
         for name in self.omits:
             if members[name] is None and name not in asked:
                 del members[name]
         return members
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a member by its name, or a default where the row has no such member."""
+        return getattr(self, name, default)
 
     def replaced(self, **changes: Any) -> Self:
         """Return the row with other values of some members."""

@@ -60,21 +60,3 @@ def test_every_way_has_every_form(form: str, way: list[str]) -> None:
     assert "orders.gzip" in done.stdout
     assert ("cluster-summary" in done.stdout) is (form == "jsonl")
     assert ("As of offset" in done.stdout) is (form == "table")
-
-
-def test_the_page_names_every_member_in_order() -> None:
-    output = PAGE[PAGE.index(".SH OUTPUT") : PAGE.index(".PP\nMembers that end")]
-    described = {}
-    for block in output.replace("\\-", "-").split(".TP\n")[1:]:
-        title, *lines = block.splitlines()
-        text = " ".join(line for line in lines if not line.startswith("."))
-        described[title.split()[1]] = text.partition(": ")[2] or text
-    seen = {}
-    for way in ([], ["--history"], ["--view", "zookeeper"]):
-        done = CliRunner().invoke(cli, ["cluster", *way, SAMPLE])
-        for line in done.stdout.splitlines():
-            row = json.loads(line)
-            kind = row.pop("row")
-            seen[kind] = " ".join(row)
-    assert len(seen) == 10
-    assert seen == {name: described[name] for name in seen}

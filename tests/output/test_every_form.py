@@ -142,3 +142,9 @@ def test_no_file_is_written_among_a_brokers(tmp_path: Path) -> None:
     words = ("--format", "csv", "-o", f"{tmp_path}/d/orders-0/out/")
     assert run("groups", "clean/4.4.0", "", *words).exit_code == 5
     assert not (tmp_path / "d" / "orders-0" / "out").exists()
+
+
+def test_a_kind_that_there_is_not_is_wrong_usage() -> None:
+    result = run("groups", "clean/4.4.0", "", "--rows", "gruop")
+    assert result.exit_code == 2
+    assert "gruop" in result.output

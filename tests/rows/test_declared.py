@@ -5,19 +5,25 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from declared_rows import wrong
+from every_command import RUNS, SAMPLES, run
 
 from kdump import rows
-from kdump.cli import cli
 from kdump.rows.declared import MODULES, kinds, kinds_of, members
 from kdump.rows.words import Stored
 
-SAMPLES = Path(__file__).parents[2] / "sample-data"
-#: The words of a command, and sample data that it has rows of.
-RUNS = (
-    ("groups", "clean/4.4.0"),
-    ("groups --history", "clean/4.4.0"),
+#: The words of a command, sample data that it has rows of, and words behind it.
+MORE = (
+    ("groups", "damaged/4.1.1-killed", ""),
+    ("transactions --open", "clean/4.4.0-transactions", ""),
+    ("cluster --history", "clean/4.1.1/d1", ""),
+    ("cluster --view zookeeper", "clean/4.1.1/d1", ""),
+    ("cluster --view zookeeper", "clean/2.8.2", ""),
+    ("verify --quick --summary-by broker,topic", "damaged/4.1.1-stopped", ""),
+    ("why --free 1MiB --cleaner", "clean/4.1.1", ""),
+    ("compare", "damaged/4.4.0-three-nodes/n1", f"{SAMPLES}/damaged/4.4.0-three-nodes/n2"),
+    ("compare --elect", "damaged/4.4.0-three-nodes/n1", f"{SAMPLES}/damaged/4.4.0-three-nodes/n2"),
+    ("salvage --split-batches", "damaged/4.1.1-stopped", ""),
 )
 
 
@@ -51,9 +57,8 @@ def test_types_come_from_annotations() -> None:
     assert Stored("int32") == Stored("int32", "", "")
 
 
-@pytest.mark.parametrize(("words", "sample"), RUNS)
-def test_rows_are_as_declared(words: str, sample: str) -> None:
-    text = CliRunner().invoke(cli, [*words.split(), str(SAMPLES / sample)]).stdout
-    found = [json.loads(line) for line in text.splitlines()]
-    assert any(row["row"] in kinds() for row in found)
+@pytest.mark.parametrize(("words", "sample", "behind"), [*RUNS, *MORE])
+def test_rows_are_as_declared(words: str, sample: str, behind: str) -> None:
+    found = [json.loads(line) for line in run(words, sample, behind).stdout.splitlines()]
+    assert {row["row"] for row in found} <= {*kinds(), "batch"}
     assert not list(wrong(found))

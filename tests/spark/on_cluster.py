@@ -24,13 +24,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 import pyspark
 from bulk import HERE, bulk_dumped
 from clusters import connect_server, packed_environment, python_without, standalone
+from declared_rows import timeless
 from drivers import Through
 
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 from kdump.errors import KdumpError
-from kdump.findings.rows import Row
 from kdump.spark.driver import SparkDriver
 from kdump.spark.session import spark_session
 
@@ -88,12 +88,8 @@ def dumped(data: Path, out: Path, driver: Any, act: Act = nothing, change: Any =
 def verified(data: Path, driver: Any, act: Act = nothing, change: Any = None) -> list[str]:
     """Verify; give what comes of it, without how long it took."""
 
-    told = []
-    for item in verify([str(data)], VerifyOptions(), driver=acted(driver, act, change)):
-        if isinstance(item, Row):
-            item.fields.pop("seconds", None)
-        told.append(repr(item))
-    return told
+    items = verify([str(data)], VerifyOptions(), driver=acted(driver, act, change))
+    return [repr(timeless(item)) for item in items]
 
 
 @contextmanager

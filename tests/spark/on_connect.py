@@ -19,6 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from bulk import bulk_dumped, left_in
+from declared_rows import timeless
 from drivers import Through
 from reusing import PUSHDOWN, VIEWS_OF_LOGS, refusal, uses
 
@@ -30,7 +31,7 @@ from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import Driver
-from kdump.findings.rows import RecordChunk, Row
+from kdump.findings.rows import RecordChunk
 from kdump.spark.driver import SparkDriver, SparkFailed
 from kdump.spark.schema import VIEWS
 from kdump.spark.session import spark_session
@@ -42,11 +43,8 @@ FIND = FindOptions(explain=True, check=True)
 
 def verified(**driver: Any) -> list[Any]:
     """Give what verify yields, without how long it took."""
-    items = list(verify([str(DAMAGED)], VerifyOptions(), progress=Progress(), **driver))
-    for item in items:
-        if isinstance(item, Row):
-            item.fields.pop("seconds", None)
-    return items
+    items = verify([str(DAMAGED)], VerifyOptions(), progress=Progress(), **driver)
+    return [*map(timeless, items)]
 
 
 def found(**driver: Any) -> list[Any]:

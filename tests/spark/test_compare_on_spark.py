@@ -7,11 +7,11 @@ import damage
 import pytest
 from comparing import batches, replica
 from corpus import corpus
+from declared_rows import timeless
 
 from kdump.engine.compare.plan import CompareOptions
 from kdump.engine.compare.run import compare
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
-from kdump.findings.rows import Row
 from kdump.spark.driver import SparkDriver
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
@@ -19,11 +19,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 
 def told(*paths: Path, driver: Driver = ONE_BY_ONE) -> list[Any]:
     """Give what compare yields, without how long it took."""
-    items = list(compare([str(path) for path in paths], CompareOptions(), driver=driver))
-    for item in items:
-        if isinstance(item, Row):
-            item.fields.pop("seconds", None)
-    return [repr(item) if isinstance(item, Exception) else item for item in items]
+    items = compare([str(path) for path in paths], CompareOptions(), driver=driver)
+    return [repr(item) if isinstance(item, Exception) else timeless(item) for item in items]
 
 
 def test_replicas_that_differ_in_every_way(spark: Any, tmp_path: Path) -> None:

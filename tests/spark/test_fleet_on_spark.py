@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from corpus import corpus
+from declared_rows import timeless
 
 from kdump.engine.sequences.run import SequenceOptions, sequences
 from kdump.engine.usage.run import usage
@@ -26,13 +27,7 @@ def directories(name: str) -> list[str]:
 
 def told(items: Any) -> list[Any]:
     """Give what was yielded, without how long it took."""
-    listed = [repr(item) if isinstance(item, Exception) else item for item in items]
-    for item in listed:
-        if isinstance(item, Row):
-            item.fields.pop("seconds", None)
-            item.fields.pop("used_bytes", None)  # of a disk, which others write to
-            item.fields.pop("free_bytes", None)
-    return listed
+    return [repr(item) if isinstance(item, Exception) else timeless(item) for item in items]
 
 
 @pytest.mark.parametrize("name", ["modern/data/killed", "old/damage-01022.all.before"])

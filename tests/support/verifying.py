@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from declared_rows import timeless
 from drivers import Through
 
 from kdump.engine.verify.options import VerifyOptions
@@ -12,7 +13,6 @@ from kdump.engine.verify.run import verify
 from kdump.engine.verify.state import VerifyState
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
-from kdump.findings.rows import Row
 
 
 def verified(
@@ -32,17 +32,13 @@ def verified(
             replayed += result.replayed if isinstance(result, Result) else 0
             yield item, result
 
-    told: list[Any] = []
-    given = [str(path) for path in paths]
-    for item in verify(
-        given,
+    items = verify(
+        [str(path) for path in paths],
         VerifyOptions(**options),
         driver=Through(driver, counting),
         split_bytes=split_bytes,
         progress=progress,
         state=state,
-    ):
-        if isinstance(item, Row) and item.row == "summary":
-            item.fields.pop("seconds")
-        told.append(repr(item) if isinstance(item, Exception) else item)
+    )
+    told = [repr(item) if isinstance(item, Exception) else timeless(item) for item in items]
     return told, replayed

@@ -7,10 +7,12 @@ partitions, their `partition.metadata` and leader epochs are all that is on a br
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from kdump.errors import PathError
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
 from kdump.replay.cluster_facts import Broker, Partition, Topic
+from kdump.rows import cluster as rows
 from kdump.storage import names
 from kdump.storage.about import meta_of
 from kdump.storage.checkpoints import java_int
@@ -46,16 +48,16 @@ def directory_rows(paths: Iterable[str]) -> Iterator[Row]:
             brokers.setdefault(node, []).extend([directory_id] if directory_id else [])
         _add_partitions(LogDir.open(path), partitions)
     for node, directories in sorted(brokers.items()):
-        yield LooseRow("broker", _unknown(Broker) | {"broker_id": node, "directories": directories})
+        yield rows.Broker(**_unknown(Broker) | {"broker_id": node, "directories": directories})
     known = {}
     for topic, found in sorted(partitions.items()):
         here = [at for at in found.values() if at is not None]
         known[topic] = {"topic": topic, "topic_id": read_topic_id(here[0]) if here else None}
-        yield LooseRow("topic", _unknown(Topic) | known[topic] | {"partitions_count": len(found)})
+        yield rows.Topic(**_unknown(Topic) | known[topic] | {"partitions_count": len(found)})
     for topic, names_topic in known.items():
         for number, place in sorted(partitions[topic].items()):
             own = {"partition": number, "leader_epoch": _leader_epoch(place)}
-            yield LooseRow("partition", _unknown(Partition) | names_topic | own)
+            yield rows.Partition(**_unknown(Partition) | names_topic | own)
 
 
 def _add_partitions(directory: LogDir, partitions: dict[str, dict[int, str | None]]) -> None:
@@ -69,7 +71,7 @@ def _add_partitions(directory: LogDir, partitions: dict[str, dict[int, str | Non
                 partitions.setdefault(topic, {}).setdefault(number, None)
 
 
-def _unknown(kind: type[Broker | Topic | Partition]) -> dict[str, object]:
+def _unknown(kind: type[Broker | Topic | Partition]) -> dict[str, Any]:
     return dict.fromkeys(name for name in kind._fields if name != "placed_ms")
 
 

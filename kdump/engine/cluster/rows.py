@@ -6,11 +6,26 @@ from base64 import b64encode
 from math import isfinite
 from typing import Any
 
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
 from kdump.messages.secrets import MASK, is_sensitive
 from kdump.replay import cluster_facts as c
+from kdump.rows import cluster as rows
 
 _RESOURCE_NUMBERS = {word: number for number, word in c.RESOURCES.items()}
+_ROWS: dict[type, Any] = {
+    c.Broker: rows.Broker,
+    c.Controller: rows.Controller,
+    c.Topic: rows.Topic,
+    c.Partition: rows.Partition,
+    c.Config: rows.Config,
+    c.Feature: rows.Feature,
+    c.Quota: rows.Quota,
+    c.ScramUser: rows.ScramUser,
+    c.Acl: rows.Acl,
+    c.DelegationToken: rows.DelegationToken,
+    c.ProducerIds: rows.ProducerIds,
+    c.ZkMigration: rows.ZkMigration,
+}
 #: Members of facts that rows do not have, or only those of the kinds that are named.
 _NOT_SHOWN = ("placed_ms",)
 _SECRETS = ("salt", "stored_key", "server_key")
@@ -18,7 +33,8 @@ _SECRETS = ("salt", "stored_key", "server_key")
 
 def row_of(fact: c.Fact, *, secrets: bool = False, **more: Any) -> Row:
     """Make the row of a fact; `secrets`: show what is masked otherwise."""
-    return LooseRow(c.kind_of(fact), shown(fact, fact._asdict(), secrets=secrets) | more)
+    made: Row = _ROWS[type(fact)](**shown(fact, fact._asdict(), secrets=secrets), **more)
+    return made
 
 
 def shown(fact: c.Fact, members: c.Fields, *, secrets: bool) -> c.Fields:
@@ -64,18 +80,15 @@ def change_row(change: c.Change, *, secrets: bool) -> Row:
     else:
         differing = [name for name in after if before.get(name) != after[name]]
         before, after = ({name: one.get(name) for name in differing} for one in (before, after))
-    return LooseRow(
-        "change",
-        {
-            "at_ms": change.at.time_ms,
-            "metadata_offset": change.at.offset,
-            "epoch": change.at.epoch,
-            "what": f"{c.kind_of(fact)}-{what}",
-            "subject": c.subject_of(fact),
-            "before": before,
-            "after": after,
-            "text": _text(fact, what, before, after),
-        },
+    return rows.Change(
+        change.at.time_ms,
+        change.at.offset,
+        change.at.epoch,
+        f"{c.kind_of(fact)}-{what}",
+        c.subject_of(fact),
+        before,
+        after,
+        _text(fact, what, before, after),
     )
 
 

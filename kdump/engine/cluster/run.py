@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kdump.engine.cluster.asked import WHAT, ClusterOptions, Folds, holds, is_after
 from kdump.engine.cluster.directory import directory_rows, told_by
@@ -20,10 +20,11 @@ from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError
 from kdump.findings.finding import Finding
-from kdump.findings.rows import LooseRow, Place, Row
+from kdump.findings.rows import Place, Row
 from kdump.replay import cluster_facts as c
 from kdump.replay.cluster import ClusterReplay, Hole, read_replay, replay_snapshot
 from kdump.replay.cluster_state import ClusterState, facts
+from kdump.rows.cluster import ClusterSummary
 from kdump.storage import names, places
 from kdump.storage.about import meta_of, owner_of
 from kdump.storage.data_directories import spread_all
@@ -56,7 +57,7 @@ class ClusterRead(NamedTuple):
 
     findings: tuple[Finding, ...]
     rows: tuple[Row, ...]
-    summary: dict[str, object]
+    summary: dict[str, Any]
 
     @property
     def reach(self) -> tuple[bool, int]:
@@ -92,8 +93,8 @@ def cluster(
         yield from best.findings
         yield from best.rows
         others = [one.summary["path"] for one in copies if one is not best]
-        more = {"other_copies": others, "paths_unfinished": unfinished}
-        yield LooseRow("cluster-summary", best.summary | more)
+        more: dict[str, Any] = {"other_copies": others, "paths_unfinished": unfinished}
+        yield ClusterSummary(**best.summary, **more)
 
 
 def plan(paths: Iterable[str], options: ClusterOptions) -> Iterator[Item | KdumpError]:
@@ -244,13 +245,13 @@ def _fact_rows(state: ClusterState, options: ClusterOptions) -> Iterator[Row]:
     for kinds in WHAT.values():
         for kind in kinds:
             for fact in sorted(by_kind.get(kind, ()), key=_order) if kind != "leader" else ():
-                more: dict[str, object] = {}
+                more: dict[str, Any] = {}
                 if isinstance(fact, c.Controller):
                     more = _leads(fact, state)
                 yield row_of(fact, secrets=options.show_secrets, **more)
 
 
-def _leads(controller: c.Controller, state: ClusterState) -> dict[str, object]:
+def _leads(controller: c.Controller, state: ClusterState) -> dict[str, Any]:
     """Say whether a controller is the active one; None where that is not known."""
     leader = state.leader.get("")
     if leader is None:
@@ -301,7 +302,7 @@ def _words(hole: Hole) -> str:
     )
 
 
-def _summary(item: Item, state: ClusterState, replay: ClusterReplay | None) -> dict[str, object]:
+def _summary(item: Item, state: ClusterState, replay: ClusterReplay | None) -> dict[str, Any]:
     leader = state.leader.get("")
     has_records = replay is not None and (replay.has_log or bool(replay.snapshot))
     return {

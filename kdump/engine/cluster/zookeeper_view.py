@@ -10,9 +10,10 @@ from typing import Any
 
 from kdump.engine.cluster.asked import ClusterOptions, holds
 from kdump.engine.cluster.rows import shown
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
 from kdump.replay.cluster_facts import Broker, Fact, Fields, Partition
 from kdump.replay.cluster_state import ClusterState
+from kdump.rows.cluster import Znode
 
 _DEFAULT = "<default>"
 _CONFIGS = {
@@ -35,7 +36,7 @@ def zookeeper_rows(
         nodes[path] = value
     for path in sorted(nodes, key=_order):
         name = "/" + "/".join(path)
-        yield LooseRow("znode", {"path": name, "depth": len(path), "value": nodes[path]})
+        yield Znode(name, len(path), nodes[path])
 
 
 def _order(path: tuple[str, ...]) -> tuple[tuple[int, str], ...]:

@@ -31,9 +31,7 @@ class Registered(NamedTuple):
     cluster_id: str | None = None
 
 
-def commands_of(
-    fields: dict[str, Any], known: Registered, *, alone: bool = True
-) -> dict[str, object]:
+def commands_of(fields: dict[str, Any], known: Registered, *, alone: bool = True) -> dict[str, Any]:
     """Return the members `advice` and `commands` of a `replica-election` row.
 
     `alone`: there are no others, whose nodes could not be started in the order of this one.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kdump.engine.compare import kinds
 from kdump.findings.code import Severity
 from kdump.kernels import columns as c
+from kdump.rows.compare import ReplicaDifference
 
 if TYPE_CHECKING:
     from kdump.engine.compare.cursor import Entry
@@ -42,26 +43,22 @@ class Difference:
 
     def row(self, topic: str | None, partition: int | None) -> Row:
         """Make the row of it."""
-        from kdump.findings.rows import LooseRow
-
-        return LooseRow(
-            "replica-difference",
-            {
-                "topic": topic,
-                "partition": partition,
-                "kind": self.kind,
-                "severity": self.severity.value,
-                "offset": self.first,
-                "last_offset": None if self.last < self.first else self.last,
-                "records_count": self.records_count,
-                "fields": list(self.fields),
-                "key": self.key,
-                "copy_from": self.copy_from,
-                "reason": self.reason,
-                "left": self.left,
-                "right": self.right,
-                "message": kinds.KINDS[self.kind][1],
-            },
+        severity, message = kinds.KINDS[self.kind][:2]
+        return ReplicaDifference(
+            topic,
+            partition,
+            self.kind,
+            severity.value,
+            self.first,
+            None if self.last < self.first else self.last,
+            self.records_count,
+            list(self.fields),
+            self.key,
+            self.copy_from,
+            self.reason,
+            self.left,
+            self.right,
+            message,
         )
 
 

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kdump.broker.elections import Position, cut_point, is_elected, may_lead, raft_position
 from kdump.broker.leader_epochs import Span
@@ -29,11 +29,13 @@ from kdump.engine.predict.recovery import loaded as loaded_log
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError, attempted
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
 from kdump.kernels import NAME as KERNEL
 from kdump.replay.cluster import read_cluster
 from kdump.replay.cluster_state import ClusterState
 from kdump.replay.lost_changes import changes_in
+from kdump.rows.compare import ReplicaElection
+from kdump.rows.verify import Summary
 from kdump.storage import names
 from kdump.storage.about import meta_of, owner_of
 from kdump.storage.checkpoints import loaded
@@ -108,19 +110,17 @@ def elect(
         losing += bool(result.fields["at_stake"])
         order.add(result.fields)
         yield result
-    yield LooseRow(
-        "summary",
-        {
-            "partitions": len(items),
-            "rules": dict(sorted(rules.items())),
-            "at_stake": losing,
-            "start_order": order.fields() if len(items) > 1 else None,
-            "found_once_count": len(planned.found_once),
-            "paths_unfinished": errors,
-            "seconds": round(time.monotonic() - started, 3),
-            "kernel": KERNEL,
-        },
-    )
+    fields: dict[str, Any] = {
+        "partitions": len(items),
+        "rules": dict(sorted(rules.items())),
+        "at_stake": losing,
+        "start_order": order.fields() if len(items) > 1 else None,
+        "found_once_count": len(planned.found_once),
+        "paths_unfinished": errors,
+        "seconds": round(time.monotonic() - started, 3),
+        "kernel": KERNEL,
+    }
+    yield Summary(**fields, asked_=tuple(fields))
 
 
 def _registered(items: Iterable[Item]) -> dict[tuple[str, int], Registered]:
@@ -176,7 +176,7 @@ def elect_item(
     rule = _rule(item, known)
     leader = max(range(len(candidates)), key=lambda at: _merit(candidates[at], known, at))
     choices = [_choice(at, candidates, known, rule) for at in range(len(candidates))]
-    fields: dict[str, object] = {
+    fields: dict[str, Any] = {
         "topic": item.topic,
         "partition": item.partition,
         "rule": rule,
@@ -192,7 +192,7 @@ def elect_item(
         "at_stake": any(choice["records_lost"] for choice in choices),
         "choices": choices,
     }
-    return LooseRow("replica-election", fields | commands_of(fields, known, alone=alone))
+    return ReplicaElection(**fields, **commands_of(fields, known, alone=alone))
 
 
 def _rule(item: Item, known: Registered) -> str:
@@ -322,7 +322,7 @@ def _read(replica: Replica, offset: int) -> list[Span]:
 
 def _choice(
     at: int, candidates: Sequence[Candidate], known: Registered, rule: str
-) -> dict[str, object]:
+) -> dict[str, Any]:
     one = candidates[at]
     lost = _losses(one, [other for other in candidates if other is not one])
     is_raft = rule == _BY_RAFT

@@ -7,15 +7,16 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kdump.engine.compare.plan import CompareOptions, Item, plan
 from kdump.engine.compare.verdict import compare_partition
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
 from kdump.kernels import NAME as KERNEL
+from kdump.rows.verify import Summary
 from kdump.storage.local_log import LocalLog
 from kdump.storage.targets import Target
 
@@ -68,21 +69,19 @@ def compare(
                     size_bytes += each["bytes"]
             yield row
     found_once = planned.found_once
-    yield LooseRow(
-        "summary",
-        {
-            "partitions": len(items),
-            "verdicts": dict(sorted(verdicts.items())),
-            "found_once_count": len(found_once),
-            "found_once": found_once[:_NAMES_KEPT],
-            "batches": batches,
-            "records_count": records,
-            "bytes": size_bytes,
-            "paths_unfinished": errors,
-            "seconds": round(time.monotonic() - started, 3),
-            "kernel": KERNEL,
-        },
-    )
+    fields: dict[str, Any] = {
+        "partitions": len(items),
+        "verdicts": dict(sorted(verdicts.items())),
+        "found_once_count": len(found_once),
+        "found_once": found_once[:_NAMES_KEPT],
+        "batches": batches,
+        "records_count": records,
+        "bytes": size_bytes,
+        "paths_unfinished": errors,
+        "seconds": round(time.monotonic() - started, 3),
+        "kernel": KERNEL,
+    }
+    yield Summary(**fields, asked_=tuple(fields))
 
 
 def compare_item(item: Item, pace: Pace, *, options: CompareOptions) -> Result:

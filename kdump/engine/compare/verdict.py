@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kdump.engine.compare import kinds
 from kdump.engine.compare.cleaning import Lost
@@ -16,7 +16,8 @@ from kdump.engine.compare.listen import Listener
 from kdump.engine.compare.replica import Replica
 from kdump.engine.compare.walk import walk
 from kdump.findings.code import Severity
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
+from kdump.rows.compare import ReplicaComparison
 
 if TYPE_CHECKING:
     from kdump.engine.compare.plan import CompareOptions
@@ -65,7 +66,7 @@ def compare_partition(
         )
         for replica, (epochs, _) in zip(replicas, logs, strict=True)
     ]
-    fields: dict[str, object] = {
+    fields: dict[str, Any] = {
         "topic": topic,
         "partition": partition,
         "verdict": verdict,
@@ -83,7 +84,7 @@ def compare_partition(
         "differences_shown": len(collected.shown()),
     }
     fields["explanation"] = explained(fields, collected.records, old=old)
-    yield LooseRow("replica-comparison", fields)
+    yield ReplicaComparison(**fields)
 
 
 def _clean(listener: Listener, replicas: Sequence[Replica]) -> None:
@@ -119,7 +120,7 @@ def _lacking(kind: str, lost: Lost, replica: Replica, copy_from: str | None) -> 
 
 def _replica(
     replica: Replica, epochs: Sequence[tuple[int, int]], common_end: int, *, sound: bool
-) -> dict[str, object]:
+) -> dict[str, Any]:
     spans = beyond(replica.epochs.spans, common_end)
     return {
         "path": replica.path,

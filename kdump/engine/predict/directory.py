@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.broker.versions import REMOTE_INDEX_CACHE, Version, has
-from kdump.engine.predict.recovery import FIELDS
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
+from kdump.rows.verify import Recovery
 from kdump.storage import names, places
 
 if TYPE_CHECKING:
@@ -28,16 +28,10 @@ def predict_directory(
     reasons += _doubles(directory, others)
     if not reasons:
         return None
-    fields: dict[str, object] = dict.fromkeys(FIELDS)
-    return LooseRow(
-        "recovery",
-        fields
-        | {
-            "outcome": "out-of-memory" if reasons[0][0] == REFUSALS[1] else REFUSALS[0],
-            "reason": "the whole broker would not start: "
-            + "; ".join(reason for _, reason in reasons),
-            "path": directory.path,
-        },
+    return Recovery(
+        outcome="out-of-memory" if reasons[0][0] == REFUSALS[1] else REFUSALS[0],
+        reason="the whole broker would not start: " + "; ".join(reason for _, reason in reasons),
+        path=directory.path,
     )
 
 

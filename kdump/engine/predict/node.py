@@ -22,7 +22,8 @@ from kdump.broker.node_settings import (
 from kdump.broker.versions import NEWEST, Version
 from kdump.engine.predict.node_quorum import LOST, quorum_facts
 from kdump.findings.finding import Finding, finding
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
+from kdump.rows.verify import NodeStart
 from kdump.storage import places
 from kdump.storage.about import meta_of
 
@@ -147,7 +148,7 @@ def _zookeeper(node: NodeSettings) -> Fact:
 
 def row_of(fact: Fact) -> Row:
     """Make the row of a fact."""
-    return LooseRow("node-start", fact._asdict())
+    return NodeStart(*fact)
 
 
 #: What is a finding of its own already, of a directory or partition; or none.

@@ -7,7 +7,7 @@ entries are met. Here the result becomes a row.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kdump.broker.loading import Loading
 from kdump.broker.log_reader import MemoryRefusalError, RefusalError, UnknowableError
@@ -17,7 +17,7 @@ from kdump.engine.predict.losses import Losses, believed_end, last_header, losse
 from kdump.engine.predict.pre08 import start as start_pre08
 from kdump.engine.predict.strays import set_aside
 from kdump.errors import PathError
-from kdump.findings.rows import LooseRow, Row
+from kdump.rows.verify import Recovery
 from kdump.storage import names
 from kdump.storage.names import Retirement
 from kdump.storage.segment_range import RELATIVE_MAX, end_of
@@ -45,7 +45,7 @@ def predict_partition(
     *,
     cluster: ClusterState | None = None,
     stop: Stop | None = None,
-) -> Row:
+) -> Recovery:
     """Predict the start for one partition.
 
     `cluster` is what the metadata log says (see `cluster_of`), None where there is none: then a
@@ -73,10 +73,10 @@ def predict_partition(
         fields = unknown(target, doubt)
     except PathError as error:
         fields = unknown(target, str(error))
-    return LooseRow("recovery", fields)
+    return Recovery(**fields)
 
 
-def unknown(target: Target, reason: str) -> dict[str, object]:
+def unknown(target: Target, reason: str) -> dict[str, Any]:
     """Return the fields of a partition of which nothing can be foretold."""
     return dict.fromkeys(FIELDS) | {
         "topic": target.topic,
@@ -101,7 +101,7 @@ def loaded(log: LocalLog, broker: Version, settings: Settings, stop: Stop) -> Lo
     return loading
 
 
-def _pre08(fields: dict[str, object], log: LocalLog, *, clean: bool) -> None:
+def _pre08(fields: dict[str, Any], log: LocalLog, *, clean: bool) -> None:
     found = start_pre08(log, clean=clean)
     fields["log_end_before"], fields["log_end_after"] = found.end_before, found.end_after
     fields["bytes_read"] = found.bytes_read
@@ -129,7 +129,7 @@ def _high_watermark(log: LocalLog, directory: LogDir | None) -> int:
     return directory.offset(names.REPLICATION_CHECKPOINT, log.topic, log.partition) or 0
 
 
-def _fill(fields: dict[str, object], log: LocalLog, loading: Loading, high_watermark: int) -> None:
+def _fill(fields: dict[str, Any], log: LocalLog, loading: Loading, high_watermark: int) -> None:
     """Say what the start came to."""
     active = loading.segments[max(loading.segments)]
     believed = _believed_end(log, loading, active)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kdump.broker.log_reader import RefusalError
 from kdump.broker.shutdown_state import stop_of
@@ -48,7 +48,7 @@ _EVERYTHING = 1 << 63
 
 def remedies(
     target: Target, broker: Version, settings: Settings, cluster: ClusterState | None
-) -> Iterator[dict[str, object]]:
+) -> Iterator[dict[str, Any]]:
     """Forecast the start after each file is removed whose absence makes it recover the log.
 
     Of a partition whose broker did not stop cleanly there is none: it is recovered anyway.
@@ -63,7 +63,7 @@ def remedies(
     if not stop.clean:
         return
 
-    def forecast(what: str, path: str, row: Row) -> dict[str, object]:
+    def forecast(what: str, path: str, row: Row) -> dict[str, Any]:
         kept = ("outcome", "log_end_after", "records_lost", "first_lost_offset")
         return {"remove": what, "path": path} | {name: row.fields[name] for name in kept}
 
@@ -112,7 +112,7 @@ def _best_words(row: Row, of_directory: Iterable[Row]) -> str | None:
     return f"It loses {count} {rather} {_without(best)}."
 
 
-def _without(best: list[dict[str, object]]) -> str:
+def _without(best: list[dict[str, Any]]) -> str:
     """Say how to start without one of the files; a store has no command that removes one."""
     paths = [str(remedy["path"]) for remedy in best]
     in_store = places.is_uri(paths[0])
@@ -129,13 +129,13 @@ def _loses_by(row: Row, what: str) -> bool:
     )
 
 
-def _remedies(row: Row) -> list[dict[str, object]]:
+def _remedies(row: Row) -> list[dict[str, Any]]:
     found = row.fields["remedies"]
     assert isinstance(found, list)
     return found
 
 
-def _lost(forecast: dict[str, object]) -> int:
+def _lost(forecast: dict[str, Any]) -> int:
     lost = forecast["records_lost"]
     if forecast["outcome"] in _NO_REMEDY or not isinstance(lost, int):
         return _EVERYTHING

@@ -32,10 +32,11 @@ from kdump.engine.salvage.carved_records import internal_topic, sampled_keys, to
 from kdump.engine.salvage.carving import Carved, Extent, Piece, carve
 from kdump.engine.salvage.copies import Batch, Copy, Found, Groups
 from kdump.errors import PathError
-from kdump.findings.rows import LooseRow, Place, Row
+from kdump.findings.rows import Place, Row
 from kdump.kernels.members import codec_name
 from kdump.record.frames import Gap
 from kdump.record.layout import CODEC_MASK, MAX_INT64
+from kdump.rows.salvage import CarvedImage
 from kdump.storage import names
 from kdump.storage.local_log import LogSegment
 from kdump.storage.raw_image import RawImage
@@ -199,26 +200,23 @@ class Carving:
         for image in self._images:
             here = [extent for extent in joins.extents if extent.path == image.path]
             apart = [len(extent.pieces) for extent in here if len(extent.pieces) > 1]
-            yield LooseRow(
-                "carved",
-                {
-                    "path": image.path,
-                    "size_bytes": image.size_bytes,
-                    "batches": sum(extent.batches for extent in here),
-                    "batches_bytes": sum(extent.size_bytes for extent in here),
-                    "extents": len(here),
-                    "in_two_pieces": apart.count(2),
-                    "in_more_pieces": len(apart) - apart.count(2),
-                    "torn": len(joins.torn[image.path]),
-                    "topic_ids": [
-                        {
-                            "topic_id": topic_id,
-                            "topic": topics.get(topic_id),
-                            "bytes": [piece.position, piece.end - 1],
-                        }
-                        for topic_id, piece in image.topic_ids
-                    ],
-                },
+            yield CarvedImage(
+                path=image.path,
+                size_bytes=image.size_bytes,
+                batches=sum(extent.batches for extent in here),
+                batches_bytes=sum(extent.size_bytes for extent in here),
+                extents=len(here),
+                in_two_pieces=apart.count(2),
+                in_more_pieces=len(apart) - apart.count(2),
+                torn=len(joins.torn[image.path]),
+                topic_ids=[
+                    {
+                        "topic_id": topic_id,
+                        "topic": topics.get(topic_id),
+                        "bytes": [piece.position, piece.end - 1],
+                    }
+                    for topic_id, piece in image.topic_ids
+                ],
             )
 
     def _topics(self, groups: list[Group]) -> dict[str, str]:

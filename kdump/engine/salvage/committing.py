@@ -10,15 +10,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kdump.client.cluster import PATIENCE_SECONDS, ClusterError
 from kdump.client.group_offsets import COMMITTED, HAS_MEMBERS, UNCLEAR, GroupOffsets, Place
 from kdump.engine.salvage.state import Committing, State
 from kdump.errors import KdumpError, Refused
 from kdump.findings.commands import reset_command
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
 from kdump.findings.shell import format_command, topic_word
+from kdump.rows.salvage import GroupOffset
 from kdump.storage import names
 
 _AT_ONCE = 100  # groups
@@ -31,9 +32,9 @@ APPLIED, PLANNED = frozenset((COMMITTED, _DONE_BEFORE)), "planned"
 
 def left_out_row(place: Place, old: int | None, why: str) -> Row:
     """Say of an offset why it is not committed."""
-    members: dict[str, object] = dict(place._asdict())
+    members: dict[str, Any] = dict(place._asdict())
     members |= {"old_offset": old, "offset": None, "previous_offset": None, "outcome": why}
-    return LooseRow("group-offset", members)
+    return GroupOffset(**members)
 
 
 class Translated(NamedTuple):
@@ -156,15 +157,12 @@ class _Chunk:
         """Say what came of an offset."""
         came = self._came[one.place]
         words = (COMMITTED, _DONE_BEFORE, HAS_MEMBERS, _MOVED)
-        return LooseRow(
-            "group-offset",
-            {
-                **one.place._asdict(),
-                "old_offset": one.old,
-                "offset": one.new,
-                "previous_offset": self._before[one.place],
-                "outcome": came if came in words else _FAILED,
-            },
+        return GroupOffset(
+            **one.place._asdict(),
+            old_offset=one.old,
+            offset=one.new,
+            previous_offset=self._before[one.place],
+            outcome=came if came in words else _FAILED,
         )
 
     def errors(self, group: Sequence[Translated], brokers: str) -> Iterator[KdumpError]:

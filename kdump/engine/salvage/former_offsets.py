@@ -17,7 +17,8 @@ from kdump.engine.groups.options import GroupOptions
 from kdump.engine.groups.run import groups
 from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.finding import Finding
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
+from kdump.rows.salvage import GroupOffsets
 from kdump.storage import places
 from kdump.storage.names import Retirement
 
@@ -214,15 +215,10 @@ def summary_row(
     """Say how many offsets were committed and how many not, and why."""
     counts = Counter(outcomes)
     as_of = "time" if at_ms is not None else "now" if former.deleted_ms is None else "deletion"
-    return LooseRow(
-        "group-offsets",
-        {
-            "applied_count": sum(counts[word] for word in applied),
-            "not_applied_count": sum(
-                count for word, count in counts.items() if word not in applied
-            ),
-            "outcomes": dict(sorted(counts.items())),
-            "as_of": as_of,
-            "as_of_ms": at_ms if at_ms is not None else former.deleted_ms,
-        },
+    return GroupOffsets(
+        applied_count=sum(counts[word] for word in applied),
+        not_applied_count=sum(count for word, count in counts.items() if word not in applied),
+        outcomes=dict(sorted(counts.items())),
+        as_of=as_of,
+        as_of_ms=at_ms if at_ms is not None else former.deleted_ms,
     )

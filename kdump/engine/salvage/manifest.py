@@ -20,7 +20,8 @@ from kdump.engine.salvage.build import (
 )
 from kdump.errors import KdumpError, PathError
 from kdump.findings.escape import escape_json, name_text
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
+from kdump.rows.salvage import SalvageCheck
 from kdump.storage.source import Source, whole
 
 if TYPE_CHECKING:
@@ -182,15 +183,12 @@ class _File(NamedTuple):
 
 def _checked(path: str, outcome: str, expected: str | None, actual: str | None) -> Row:
     severity = None if outcome == "same" else "damage"
-    return LooseRow(
-        "salvage-check",
-        {
-            "path": path,
-            "outcome": outcome,
-            "severity": severity,
-            "expected": expected,
-            "actual": actual,
-        },
+    return SalvageCheck(
+        path=path,
+        outcome=outcome,
+        severity=severity,
+        expected=expected,
+        actual=actual,
     )
 
 

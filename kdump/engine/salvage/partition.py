@@ -15,7 +15,7 @@ from kdump.engine.salvage.merge import Merge, Ranges, Taken, add_range
 from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.work.pace import Pace, Progress
 from kdump.errors import PathError, Refused
-from kdump.findings.rows import LooseRow, Row
+from kdump.rows.salvage import Salvaged
 
 if TYPE_CHECKING:
     from kdump.engine.salvage.split import Split
@@ -170,54 +170,49 @@ class Sums:
             self.reencoded.append(Reencoded(*place, first, last, count))
 
 
-def row_of(opened: Opened, merged: Merge, found: Sums) -> Row:
+def row_of(opened: Opened, merged: Merge, found: Sums) -> Salvaged:
     """Say what the result of a partition is."""
     lost: list[list[int | None]] = [list(each) for each in merged.lost]
     if merged.open_end and lost:
         lost[-1][1] = None
     doubtful = any(one.doubtful for one in found.reencoded)
     undecided = any(conflict.chosen is None for conflict in merged.conflicts)
-    return LooseRow(
-        "salvaged",
-        {
-            "topic": opened.topic,
-            "partition": opened.item.partition,
-            "severity": "damage" if lost or undecided or doubtful else None,
-            "records_count": found.records_count,
-            "batches": found.batches,
-            "first_offset": found.first,
-            "last_offset": found.last,
-            "from": [
-                {"path": path, "offsets": ranges}
-                | ({"bytes": found.bytes[path]} if path in found.bytes else {})
-                for path, ranges in found.sources.items()
-            ],
-            "carved": _groups_of(opened.copies),
-            "reencoded": [
-                {
-                    "path": one.path,
-                    "position": one.position,
-                    "from": one.first,
-                    "to": one.last,
-                    "records_count": one.records_count,
-                    "doubtful": one.doubtful,
-                }
-                for one in found.reencoded
-            ],
-            "mended": found.mended,
-            "lost": lost,
-            "conflicts": [
-                {"from": one.first, "to": one.last, "paths": list(one.paths), "chosen": one.chosen}
-                for one in merged.conflicts
-            ],
-            "diverged": [
-                {"path": copy.path, "offsets": copy.diverged}
-                for copy in opened.copies
-                if copy.diverged
-            ],
-            "produced": None,
-            "sha256": found.sum.hexdigest(),
-        },
+    return Salvaged(
+        topic=opened.topic,
+        partition=opened.item.partition,
+        severity="damage" if lost or undecided or doubtful else None,
+        records_count=found.records_count,
+        batches=found.batches,
+        first_offset=found.first,
+        last_offset=found.last,
+        from_=[
+            {"path": path, "offsets": ranges}
+            | ({"bytes": found.bytes[path]} if path in found.bytes else {})
+            for path, ranges in found.sources.items()
+        ],
+        carved=_groups_of(opened.copies),
+        reencoded=[
+            {
+                "path": one.path,
+                "position": one.position,
+                "from": one.first,
+                "to": one.last,
+                "records_count": one.records_count,
+                "doubtful": one.doubtful,
+            }
+            for one in found.reencoded
+        ],
+        mended=found.mended,
+        lost=lost,
+        conflicts=[
+            {"from": one.first, "to": one.last, "paths": list(one.paths), "chosen": one.chosen}
+            for one in merged.conflicts
+        ],
+        diverged=[
+            {"path": copy.path, "offsets": copy.diverged} for copy in opened.copies if copy.diverged
+        ],
+        produced=None,
+        sha256=found.sum.hexdigest(),
     )
 
 

@@ -36,7 +36,8 @@ from kdump.engine.work.pace import Progress, Throttle
 from kdump.errors import KdumpError, PathError, Refused, unforeseen
 from kdump.findings.code import Severity
 from kdump.findings.finding import Finding, finding
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
+from kdump.rows.salvage import Salvaged
 from kdump.storage import names, places
 from kdump.storage.about import facts_of
 
@@ -60,7 +61,7 @@ Commits = dict[tuple[str, int], list[Commit]]
 class _Prepared(NamedTuple):
     opened: Opened
     visible: Visible
-    row: Row
+    row: Salvaged
     name: str
     planned_count: int  # the most records that were ever to be produced
 
@@ -568,12 +569,12 @@ def _told(one: _Prepared, production: _Production) -> Row:
     """Produce a partition and say what came of it."""
     production.run()
     visible, start, count = one.visible, production.start, production.count
-    fields = dict(one.row.fields)
+    severity = one.row.severity
     missing = 0
     if production.is_short:
         missing = max(one.planned_count - count, 1)
-        fields["severity"] = Severity.DAMAGE.value
-    fields["produced"] = {
+        severity = Severity.DAMAGE.value
+    produced = {
         "records_count": count,
         "planned_count": one.planned_count,
         "missing_count": missing,
@@ -585,4 +586,4 @@ def _told(one: _Prepared, production: _Production) -> Row:
         "control_count": visible.control_count,
         "keeps_times": production.keeps_times,
     }
-    return LooseRow(one.row.row, fields)
+    return one.row.replaced(severity=severity, produced=produced)

@@ -10,14 +10,15 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kdump.broker.settings import Settings
 from kdump.engine.salvage.targets import Missing, settings_command
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
 from kdump.findings.shell import Word, format_command, join_commands, path_word, topic_word
 from kdump.replay.former_topics import METADATA_LOG, FormerTopic, former_topic
 from kdump.replay.topic_settings import topic_settings
+from kdump.rows.salvage import SalvageStep
 from kdump.storage import lock, names, places
 from kdump.storage.names import Retirement
 from kdump.storage.properties import java_properties
@@ -37,13 +38,13 @@ KEEP, CREATE, AGAIN, RESTORE = "keep", "create-topic", "same-command", "restore-
 
 
 def _step(step: str, command: str, text: str, before_ms: int | None = None) -> Row:
-    fields: dict[str, object] = {
+    fields: dict[str, Any] = {
         "step": step,
         "command": command,
         "text": text,
         "before_ms": before_ms,
     }
-    return LooseRow("salvage-step", fields)
+    return SalvageStep(**fields)
 
 
 # Directories that a broker deletes soon.

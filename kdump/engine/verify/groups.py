@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kdump.engine.verify.results import Counts, FindingCounts, Result
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
+from kdump.rows.verify import SummaryBy
 from kdump.storage import places
 
 if TYPE_CHECKING:
@@ -51,20 +52,17 @@ class Groups:
         """Yield a `summary-by` row for each group, by name."""
         for key in sorted(self._groups, key=lambda key: [part or "" for part in key]):
             group = self._groups[key]
-            names: dict[str, object] = dict(zip(self._by, key, strict=True))
+            names: dict[str, Any] = dict(zip(self._by, key, strict=True))
             if "broker" in names:
                 broker = names.pop("broker")
                 names = {"broker": broker, "node_id": self._nodes.get(str(broker)), **names}
-            yield LooseRow(
-                "summary-by",
-                {
-                    "by": ",".join(self._by),
-                    **names,
-                    "partitions": group.partitions,
-                    **group.counts.members(),
-                    **group.findings.members(),
-                },
-            )
+            fields: dict[str, Any] = {
+                **names,
+                **group.counts.members(),
+                **group.findings.members(),
+            }
+            by = ",".join(self._by)
+            yield SummaryBy(by, partitions=group.partitions, **fields, asked_=tuple(fields))
 
 
 class _Group:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump.broker.versions import NEWEST, Version
 from kdump.engine.advice.advisor import advised
@@ -19,8 +19,9 @@ from kdump.engine.predict.verdict import DEFAULT_RATE, Totals, default_threads, 
 from kdump.engine.verify import recheck
 from kdump.errors import PathError
 from kdump.findings.finding import Finding
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
 from kdump.replay.cluster_state import ClusterState
+from kdump.rows.verify import Recovery
 from kdump.storage import lock, names, places
 from kdump.storage.about import DirectoryFacts, facts_of
 from kdump.storage.disk_rate import DiskRate, measure
@@ -49,7 +50,7 @@ class Predictor(NamedTuple):
     settings: Settings
     clusters: dict[str, ClusterState | None]
 
-    def partition(self, target: Target) -> Row:
+    def partition(self, target: Target) -> Recovery:
         """Predict the start for one partition."""
         cluster = self._cluster(target)
         foretold = partial(predict_partition, target, self.broker, self.settings, cluster=cluster)
@@ -66,9 +67,9 @@ class Predictor(NamedTuple):
             if verdict(row) is None or _place(row) == before:
                 return row
         doubt = "the broker wrote to it during each of several looks"
-        return LooseRow("recovery", unknown(target, doubt))
+        return Recovery(**unknown(target, doubt))
 
-    def remedies(self, target: Target) -> list[dict[str, object]]:
+    def remedies(self, target: Target) -> list[dict[str, Any]]:
         """Forecast the start after each change that is cheap to make."""
         return list(remedies(target, self.broker, self.settings, self._cluster(target)))
 
@@ -105,7 +106,7 @@ def _place(row: Row) -> tuple[object, ...]:
 
 def unserved(
     target: Target, findings: Iterable[Finding], recovery: Row, predict: Predictor, limit: int
-) -> list[dict[str, object]]:
+) -> list[dict[str, Any]]:
     """Say at which damage consumers stop after a start, and from where on they are served again.
 
     What the start cuts off is no more in their way.

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kdump.engine.checks.survey import PartitionFacts
 from kdump.engine.checks.surveyed import surveyed_under
@@ -29,9 +29,10 @@ from kdump.errors import (
     guarded,
 )
 from kdump.findings.finding import Finding, Severity, internal_error
-from kdump.findings.rows import LooseRow, Place, Row
+from kdump.findings.rows import Place, Row
 from kdump.kernels import NAME as KERNEL
 from kdump.replay.topic_settings import TopicSettings, topic_settings
+from kdump.rows.verify import Summary
 from kdump.storage import places
 from kdump.storage.about import facts_of
 from kdump.storage.data_directories import spread_all
@@ -180,7 +181,8 @@ def verify(
         yield from groups.rows()
     summary = sums.row(options, time.monotonic() - started)
     if totals is not None:
-        summary.fields["forecast"] = totals.fields()
+        asked = (*summary.asked_, "forecast")
+        summary = summary.replaced(forecast=totals.fields(), asked_=asked)
     yield summary
 
 
@@ -275,10 +277,9 @@ def verify_item(
 
         damaged = any(found.severity is Severity.DAMAGE for found in result.findings)
         if damaged or verdict(recovery) is not None:
-            recovery.fields["remedies"] = predict.remedies(target)
-        recovery.fields["unserved"] = unserved(
-            target, result.findings, recovery, predict, options.decompress_limit
-        )
+            recovery = recovery.replaced(remedies=predict.remedies(target))
+        found = unserved(target, result.findings, recovery, predict, options.decompress_limit)
+        recovery = recovery.replaced(unserved=found, asked_=("unserved",))
     except KdumpError:
         raise
     except Exception as error:  # what the checks found stands
@@ -320,22 +321,20 @@ class _Sums:
         """Give the counts, the worst first."""
         return self._findings.by_severity()
 
-    def row(self, options: VerifyOptions, seconds: float) -> Row:
+    def row(self, options: VerifyOptions, seconds: float) -> Summary:
         """Make the summary row."""
         read = self._counts.members()
-        return LooseRow(
-            "summary",
-            {
-                "paths": self._paths,
-                "segments": read.pop("segments"),
-                **({"tails": self._counts.tails} if options.quick else {}),
-                **read,
-                **self._findings.members(),
-                "not_checked": dict(sorted(self._not_checked.items())),
-                "paths_unfinished": self._errors,
-                "finished": not self._errors and not self._not_checked[OUT_OF_TIME],
-                "mode": "deep" if options.deep else "quick" if options.quick else "default",
-                "seconds": round(seconds, 3),
-                "kernel": KERNEL,
-            },
-        )
+        fields: dict[str, Any] = {
+            "paths": self._paths,
+            "segments": read.pop("segments"),
+            **({"tails": self._counts.tails} if options.quick else {}),
+            **read,
+            **self._findings.members(),
+            "not_checked": dict(sorted(self._not_checked.items())),
+            "paths_unfinished": self._errors,
+            "finished": not self._errors and not self._not_checked[OUT_OF_TIME],
+            "mode": "deep" if options.deep else "quick" if options.quick else "default",
+            "seconds": round(seconds, 3),
+            "kernel": KERNEL,
+        }
+        return Summary(**fields, asked_=tuple(fields))

@@ -7,7 +7,7 @@ an entry at which the cleaner fails; and whether the last cleanings did what the
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump.broker import cleaner
 from kdump.broker import versions as v
@@ -17,7 +17,8 @@ from kdump.broker.partition import PartitionView
 from kdump.broker.versions import Version, has
 from kdump.engine.why.fates import length_text, minute_text
 from kdump.findings.finding import Finding, finding
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
+from kdump.rows import why as rows
 from kdump.storage.segment_range import RELATIVE_MAX
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Compaction(NamedTuple):
 
     rows: tuple[Row, ...] = ()
     findings: tuple[Finding, ...] = ()
-    segments: dict[int, dict[str, object]] = {}  # noqa: RUF012
+    segments: dict[int, dict[str, Any]] = {}  # noqa: RUF012
 
 
 def compaction_of(
@@ -85,12 +86,12 @@ def _judged(
     if log.corrupt is not None:
         base, why = log.corrupt
         failure = _Failure(partition.segment_at(base).path, 0, why)
-    cleaned: dict[str, object] = dict.fromkeys(
+    cleaned: dict[str, Any] = dict.fromkeys(
         ("dead_records", "dead_bytes", "tombstones", "tombstones_removable", "at_least")
     )
     findings: list[Finding] = []
     words: list[str] = []
-    segments: dict[int, dict[str, object]] = {}
+    segments: dict[int, dict[str, Any]] = {}
     if options.cleaner and failure is None:
         repeats = None
         if log.checkpoint is not None and not choice.forced:
@@ -112,7 +113,7 @@ def _judged(
     due_ms = log.due_ms(settings, now_ms) if policy.runs and failure is None else None
     cleanable = choice.cleanable and policy.runs and failure is None
     text = _text(log, choice, blocked_by, due_ms, policy, settings, failure, options.broker_version)
-    fields: dict[str, object] = {
+    fields: dict[str, Any] = {
         "topic": target.topic,
         "partition": target.partition,
         "policy": _POLICIES[policy.deletes],
@@ -129,15 +130,15 @@ def _judged(
         "fails_at": None if failure is None else failure._asdict(),
         "text": "; ".join([text, *words]),
     }
-    return Compaction((LooseRow("compaction", fields),), tuple(findings), segments)
+    return Compaction((rows.Compaction(**fields),), tuple(findings), segments)
 
 
 def _cleaned(
     cleaning: Cleaning,
     broker: Version,
     words: list[str],
-    segments: dict[int, dict[str, object]],
-) -> dict[str, object]:
+    segments: dict[int, dict[str, Any]],
+) -> dict[str, Any]:
     """Clean, in thought; return members of the row, and add to what is said of it."""
     dead: Counter[int] = Counter()
     dropped: Counter[int] = Counter()

@@ -19,14 +19,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain, count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kdump.broker.retention import retention_pass
 from kdump.engine.why.fates import length_text, minute_text
 from kdump.engine.why.freeable import Freeable, Going, Lost, Retired, behind_pins, lost_of
 from kdump.engine.why.lowering import Lowered, Wanted, lowered
-from kdump.findings.rows import LooseRow, Row
 from kdump.findings.shell import BOOTSTRAP, Unusable, Word, format_command, path_word, refused_topic
+from kdump.rows.why import PlanStep
 
 if TYPE_CHECKING:
     from kdump.engine.why.volumes import Goal
@@ -40,14 +40,14 @@ class Plan:
 
     def __init__(self, goals: Sequence[Goal], now_ms: int) -> None:
         self.planned: Counter[str] = Counter()
-        self.plans: list[dict[str, object]] = []
+        self.plans: list[dict[str, Any]] = []
         self._goals = goals
         self._now_ms = now_ms
         self._orders = count(1)
 
     def steps(
         self, retired: Sequence[Retired], going: Sequence[Going], logs: Sequence[Freeable]
-    ) -> Iterator[Row]:
+    ) -> Iterator[PlanStep]:
         """Yield the steps as rows, for each goal the cheapest first."""
         may_lose = [log for log in logs if log.may_lose]
         done = [log.deleted for log in may_lose]
@@ -59,7 +59,7 @@ class Plan:
                 self._of_directories(goal, [one for one in retired if one.directory in here]),
                 self._of_goal(goal, may_lose, done),
             ):
-                orders.append(row.fields["order"])
+                orders.append(row.order)
                 yield row
             self.plans.append({
                 "directories": list(here),
@@ -68,7 +68,7 @@ class Plan:
                 "steps": orders,
             })  # fmt: skip
 
-    def _of_goal(self, goal: Goal, logs: list[Freeable], done: list[int]) -> Iterator[Row]:
+    def _of_goal(self, goal: Goal, logs: list[Freeable], done: list[int]) -> Iterator[PlanStep]:
         """Delete records, until it is enough."""
         pinned: dict[int, int] = {}
         left = self._left(goal)
@@ -87,7 +87,7 @@ class Plan:
 
     def _by_itself(
         self, goal: Goal, going: Sequence[Going], logs: Sequence[Freeable]
-    ) -> Iterator[Row]:
+    ) -> Iterator[PlanStep]:
         """Count what goes without a command, in each of the goal's directories."""
         for directory in goal.directories:
             files = [one for one in going if one.directory == directory]
@@ -113,10 +113,10 @@ class Plan:
                 text = f"nothing to do where a broker runs: {_next_pass(gone)}"
                 lost = Lost(size, None, None, latest)
                 row = self._row(None, None, None, lost, records, text, {directory: size})
-                row.fields["acts_within_ms"] = _acts_within(gone)
+                row = row.replaced(acts_within_ms=_acts_within(gone))
                 yield row
 
-    def _of_directories(self, goal: Goal, retired: Sequence[Retired]) -> Iterator[Row]:
+    def _of_directories(self, goal: Goal, retired: Sequence[Retired]) -> Iterator[PlanStep]:
         """Remove directories that are no partitions in use: first those that go by themselves."""
         for one in retired:
             if one.held and one.why == "delete":
@@ -129,7 +129,7 @@ class Plan:
             ):
                 yield self._of_retired(one)
 
-    def _of_retired(self, one: Retired) -> Row:
+    def _of_retired(self, one: Retired) -> PlanStep:
         command: str | None = format_command(("rm", "-r", "--", path_word(one.path)))
         text = "a broker that starts removes it, too"
         if one.why == "stray":
@@ -142,7 +142,7 @@ class Plan:
 
     def _of_records(
         self, logs: list[Freeable], done: list[int], chosen: dict[int, int], what: str
-    ) -> Iterator[Row]:
+    ) -> Iterator[PlanStep]:
         """Delete the segments up to those that are chosen, and say in `done` what went.
 
         Topics come as they were chosen; each partition for itself, or all by one lower limit.
@@ -171,7 +171,7 @@ class Plan:
                     done[number], rows = self._of_log(log, done[number], chosen[number], what)
                     yield from rows
 
-    def _of_limit(self, topic: str, limit: Lowered, what: str) -> Row:
+    def _of_limit(self, topic: str, limit: Lowered, what: str) -> PlanStep:
         gone = [one for one in limit.wanted if one.to > one.first]
         losses = [lost_of(one.log, one.first, one.to) for one in gone]
         times = [lost.latest_ms for lost, _ in losses if lost.latest_ms is not None]
@@ -198,9 +198,7 @@ class Plan:
             text,
             sizes,
         )
-        row.fields["undo"] = limit.undo
-        row.fields["acts_within_ms"] = _acts_within(logs)
-        row.fields["partitions"] = [
+        partitions = [
             {
                 "partition": one.log.partition,
                 "directory": one.log.directory,
@@ -210,9 +208,12 @@ class Plan:
             }
             for one, (lost, _) in zip(gone, losses, strict=True)
         ]
-        return row
+        within_ms = _acts_within(logs)
+        return row.replaced(undo=limit.undo, acts_within_ms=within_ms, partitions=partitions)
 
-    def _of_log(self, log: Freeable, first: int, to: int, what: str) -> tuple[int, tuple[Row, ...]]:
+    def _of_log(
+        self, log: Freeable, first: int, to: int, what: str
+    ) -> tuple[int, tuple[PlanStep, ...]]:
         """Delete the records of segments [first, to); say how many segments a pass then deletes.
 
         What lies past the high watermark does not go: a broker refuses.
@@ -229,7 +230,7 @@ class Plan:
         sizes = {log.directory: lost.size_bytes}
         command = _command(log, offset)
         row = self._row(command, log.topic, log.partition, lost, records, text, sizes)
-        row.fields["acts_within_ms"] = _acts_within([log])
+        row = row.replaced(acts_within_ms=_acts_within([log]))
         return gone, (row,)
 
     def _oldest(self, goal: Goal, logs: list[Freeable], done: list[int]) -> dict[int, int]:
@@ -262,10 +263,10 @@ class Plan:
         records: int | None,
         text: str,
         sizes: Mapping[str, int],
-    ) -> Row:
+    ) -> PlanStep:
         """Make a step; `sizes` has the bytes by data directory."""
         self.planned.update(sizes)
-        fields: dict[str, object] = {
+        fields: dict[str, Any] = {
             "order": next(self._orders),
             "command": command,
             "frees_bytes": lost.size_bytes,
@@ -281,7 +282,7 @@ class Plan:
             "partitions": None,
             "directory": next(iter(sizes)) if len(sizes) == 1 else None,
         }
-        return LooseRow("plan-step", fields)
+        return PlanStep(**fields)
 
 
 def _acts_within(logs: Sequence[Freeable]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump.broker.log_reader import RefusalError
 from kdump.broker.retention import LogFacts, policy_of
@@ -16,7 +16,8 @@ from kdump.engine.why.rolls import Rolls
 from kdump.engine.why.space import Space, reserved_bytes, space_of
 from kdump.errors import PathError, path_errors
 from kdump.findings.finding import Finding
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
+from kdump.rows.why import PartitionSpace, SegmentFate
 from kdump.storage import lock, names, places
 from kdump.storage.local_log import LocalLog, LogSegment
 from kdump.storage.targets import Target
@@ -98,7 +99,7 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
     fates = judged.fates()
     rolls = Rolls(segments, facts, settings) if options.rolls else None
     sizes = _sizes(log, segments)
-    rows = []
+    rows: list[Row] = []
     reserved = reserved_bytes(segments[-1]) if segments else 0
     compaction = compaction_of(target, facts, policy, settings, options)
     not_cleaned = dict.fromkeys(CLEANED_MEMBERS)
@@ -107,12 +108,10 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
             row = _fate_row(item, segment, facts, number, fate, sizes[number], rolls)
             one = facts.segments[number]
             if policy.why_file_time(one, options.now_ms):
-                row.fields["largest_timestamp_ms"] = one.modified_ms
-                row.fields["time_source"] = FROM_FILE
+                row = row.replaced(largest_timestamp_ms=one.modified_ms, time_source=FROM_FILE)
+            cleaned = compaction.segments.get(segment.base_offset, not_cleaned)
             is_last = number == len(segments) - 1
-            row.fields["reserved_index_bytes"] = reserved if is_last else 0
-            row.fields.update(compaction.segments.get(segment.base_offset, not_cleaned))
-            rows.append(row)
+            rows.append(row.replaced(reserved_index_bytes=reserved if is_last else 0, **cleaned))
     rows += compaction.rows
     # What is reserved takes no room: to delete it frees none.
     freed = (*sizes[:-1], *(size - reserved for size in sizes[-1:]))
@@ -157,11 +156,11 @@ def _fate_row(
     fate: Fate,
     size_bytes: int,
     rolls: Rolls | None,
-) -> Row:
+) -> SegmentFate:
     one = facts.segments[number]
     is_active = number == len(facts.segments) - 1
     rolled = rolls.rule(number) if rolls is not None else None
-    fields: dict[str, object] = {
+    fields: dict[str, Any] = {
         "topic": item.topic,
         "partition": item.partition,
         "segment": segment.base_offset,
@@ -177,13 +176,13 @@ def _fate_row(
         "text": fate.text,
         "kept_by": fate.kept_by,
     }
-    return LooseRow("segment-fate", fields)
+    return SegmentFate(**fields)
 
 
 def _space_row(item: Item, space: Space, deletable: int = 0, reserved: int = 0) -> Row:
     name = names.parse_directory(item.path.rstrip("/").rpartition("/")[2])
     retirement = name.retirement if name is not None else None
-    fields: dict[str, object] = {
+    fields: dict[str, Any] = {
         "topic": item.topic,
         "partition": item.partition,
         "log_bytes": space.log_bytes,
@@ -197,4 +196,4 @@ def _space_row(item: Item, space: Space, deletable: int = 0, reserved: int = 0) 
         "retired": None if retirement is None else retirement.value,
         "path": item.path,
     }
-    return LooseRow("partition-space", fields)
+    return PartitionSpace(**fields)

@@ -18,8 +18,9 @@ from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError, attempted
 from kdump.findings.finding import Finding
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
 from kdump.replay.topic_settings import topic_settings
+from kdump.rows.why import WhySummary
 from kdump.storage import places
 from kdump.storage.data_directories import spread
 from kdump.storage.local_log import looks_like_partition
@@ -94,14 +95,14 @@ def why(
         planned = freeing.planned[volume.directory] if goals else None
         at = volume.directory
         yield volume.row(asked.get(at), planned, sums.directories[at])
-    more: dict[str, object] = {}
+    more: dict[str, Any] = {}
     if options.free:
         more = {
             "asked_bytes": sum(goal.asked_bytes for goal in goals),
             "planned_bytes": sum(freeing.planned.values()),
             "plans": freeing.plans,
         }
-    yield LooseRow("why-summary", sums.fields() | more)
+    yield WhySummary(**sums.fields(), **more)
 
 
 class _Sums:
@@ -135,7 +136,7 @@ class _Sums:
             if due_ms is not None and due_ms > self._now_ms:
                 self._next_ms = due_ms if self._next_ms is None else min(self._next_ms, due_ms)
 
-    def fields(self) -> dict[str, object]:
+    def fields(self) -> dict[str, Any]:
         """The members of the summary."""
         return {
             "now_ms": self._now_ms,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kdump.errors import UsageError
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
+from kdump.rows.why import DataDirectory
 from kdump.storage import places
 
 
@@ -32,7 +33,7 @@ class Volume(NamedTuple):
 
     def row(self, asked_bytes: int | None, planned_bytes: int | None, kafka_bytes: int) -> Row:
         """Make the row of a data directory. `kafka_bytes` are those of its files."""
-        fields: dict[str, object] = {
+        fields: dict[str, Any] = {
             "path": self.directory,
             "device": self.device,
             "size_bytes": self.size_bytes,
@@ -42,7 +43,7 @@ class Volume(NamedTuple):
             "asked_bytes": asked_bytes,
             "planned_bytes": planned_bytes,
         }
-        return LooseRow("data-directory", fields)
+        return DataDirectory(**fields)
 
 
 class Goal(NamedTuple):

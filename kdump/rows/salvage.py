@@ -1,0 +1,86 @@
+"""The rows of `salvage`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from kdump.rows.row import Row
+from kdump.rows.words import Bytes, Duration, Int32, Json, Severe, Time, Word
+
+_Objects = list[dict[str, Json]]
+
+
+class Salvaged(Row, kind="salvaged"):
+    """A partition: what can be had of it, from where, and what is lost."""
+
+    topic: Annotated[str | None, "the topic, as it will be named"]
+    partition: Annotated[Int32 | None, "the partition's number"]
+    severity: Annotated[Severe | None, "damage where something is lost, doubtful or undecided"]
+    records_count: Annotated[int, "records that can be had"]
+    batches: Annotated[int, "batches"]
+    first_offset: Annotated[int | None, "the first offset"]
+    last_offset: Annotated[int | None, "the last"]
+    from_: Annotated[_Objects, "offsets, or bytes of an image, by the path they come from"]
+    carved: Annotated[_Objects, "groups carved out of images"]
+    reencoded: Annotated[_Objects, "what was taken from torn or damaged batches"]
+    mended: Annotated[_Objects, "batches with header fields that were inferred"]
+    lost: Annotated[list[list[int | None]], "ranges of offsets that no copy has"]
+    conflicts: Annotated[_Objects, "ranges in which copies differ, and which is taken"]
+    diverged: Annotated[_Objects, "ranges of copies of another history"]
+    produced: Annotated[dict[str, Json] | None, "what was, or would be, produced"]
+    sha256: Annotated[str | None, "hash of the result's logs"]
+
+
+class CarvedImage(Row, kind="carved"):
+    """An image, and what was found in it."""
+
+    path: Annotated[str, "the image"]
+    size_bytes: Annotated[Bytes, "its size"]
+    batches: Annotated[int, "batches found"]
+    batches_bytes: Annotated[Bytes, "their bytes"]
+    extents: Annotated[int, "stretches that they lie in"]
+    in_two_pieces: Annotated[int, "batches put together from two pieces"]
+    in_more_pieces: Annotated[int, "batches put together from more"]
+    torn: Annotated[int, "headers of batches that are not whole"]
+    topic_ids: Annotated[_Objects, "topic ids of partition.metadata files in it"]
+
+
+class SalvageStep(Row, kind="salvage-step"):
+    """A command to type, before or after."""
+
+    step: Annotated[Word, "keep, create-topic, same-command or restore-settings"]
+    command: Annotated[str, "the command"]
+    text: Annotated[str, "what it is for"]
+    before_ms: Annotated[Duration | None, "how long there is time for it"]
+
+
+class GroupOffset(Row, kind="group-offset"):
+    """A committed offset of a group, and what became of it: with --groups."""
+
+    group: Annotated[str, "id of the group"]
+    topic: Annotated[str, "the topic"]
+    partition: Annotated[Int32, "the partition's number"]
+    old_offset: Annotated[int | None, "the offset in the copies"]
+    offset: Annotated[int | None, "the same place in the result"]
+    previous_offset: Annotated[int | None, "what the group had there before"]
+    outcome: Annotated[Word, "committed, planned, or why it was left out"]
+
+
+class GroupOffsets(Row, kind="group-offsets"):
+    """How many offsets of groups were applied."""
+
+    applied_count: Annotated[int, "offsets applied"]
+    not_applied_count: Annotated[int, "those that were not"]
+    outcomes: Annotated[dict[str, int], "offsets by outcome"]
+    as_of: Annotated[Word, "deletion, time or now: when the groups had them"]
+    as_of_ms: Annotated[Time | None, "that time"]
+
+
+class SalvageCheck(Row, kind="salvage-check"):
+    """A file of a result, checked against its manifest: with --check."""
+
+    path: Annotated[str, "the file"]
+    outcome: Annotated[Word, "same, differs, missing or added"]
+    severity: Annotated[Severe | None, "damage unless it is the same"]
+    expected: Annotated[str | None, "what the manifest says"]
+    actual: Annotated[str | None, "what is there"]

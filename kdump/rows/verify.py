@@ -1,0 +1,93 @@
+"""The rows of `verify`, beside findings, and of its forecast."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from kdump.rows.row import Row
+from kdump.rows.words import Bytes, Int32, Json, Word
+
+_OF_SUMMARIES = (
+    "paths partitions rules at_stake start_order verdicts found_once_count found_once segments"
+    " tails batches records_count bytes findings codes not_checked finished mode forecast"
+)
+_Object = dict[str, Json]
+
+
+class Summary(Row, kind="summary", omits=tuple(_OF_SUMMARIES.split())):
+    """What was looked at and found in all, by `verify` or `compare`."""
+
+    paths: Annotated[int | None, "partitions looked at"] = None
+    partitions: Annotated[int | None, "partitions compared"] = None
+    rules: Annotated[dict[str, int] | None, "partitions by what decides who leads"] = None
+    at_stake: Annotated[int | None, "partitions that lose records by who leads"] = None
+    start_order: Annotated[_Object | None, "in which order the nodes are to be started"] = None
+    verdicts: Annotated[dict[str, int] | None, "partitions by verdict"] = None
+    found_once_count: Annotated[int | None, "partitions under one path only"] = None
+    found_once: Annotated[list[str] | None, "their names"] = None
+    segments: Annotated[int | None, "segments read"] = None
+    tails: Annotated[int | None, "logs of which only the end was read"] = None
+    batches: Annotated[int | None, "batches read"] = None
+    records_count: Annotated[int | None, "records in them"] = None
+    bytes: Annotated[Bytes | None, "bytes read"] = None
+    findings: Annotated[dict[str, int] | None, "findings by severity"] = None
+    codes: Annotated[dict[str, int] | None, "findings by code"] = None
+    not_checked: Annotated[dict[str, int] | None, "what was not checked"] = None
+    paths_unfinished: Annotated[int, "paths that could not be finished"] = 0
+    finished: Annotated[bool | None, "whether all was looked at"] = None
+    mode: Annotated[Word | None, "default, deep or quick"] = None
+    seconds: Annotated[float, "how long it took"] = 0.0
+    kernel: Annotated[Word, "compiled or pure"] = ""
+    forecast: Annotated[_Object | None, "sums of the forecast, with --predict"] = None
+    asked_: tuple[str, ...] = ()
+
+
+class SummaryBy(Row, kind="summary-by", omits=("broker", "node_id", "topic", "tails")):
+    """What was found on a broker or in a topic, with --summary-by."""
+
+    by: Annotated[str, "broker, topic, or both"]
+    broker: Annotated[str | None, "the data directory, or the node's, if by broker"] = None
+    node_id: Annotated[str | None, "the node's id, if by broker"] = None
+    topic: Annotated[str | None, "the topic, if by topic"] = None
+    partitions: Annotated[int, "partitions looked at"] = 0
+    segments: Annotated[int, "segments read"] = 0
+    tails: Annotated[int | None, "logs of which only the end was read"] = None
+    batches: Annotated[int, "batches read"] = 0
+    records_count: Annotated[int, "records in them"] = 0
+    bytes: Annotated[Bytes, "bytes read"] = 0
+    findings: Annotated[dict[str, int] | None, "findings by severity"] = None
+    codes: Annotated[dict[str, int] | None, "findings by code"] = None
+    asked_: tuple[str, ...] = ()
+
+
+class Recovery(Row, kind="recovery", omits=("unserved",)):
+    """What the next start of a broker does to a partition."""
+
+    topic: Annotated[str | None, "the topic"] = None
+    partition: Annotated[Int32 | None, "the partition's number"] = None
+    outcome: Annotated[Word, "clean, recover, delete-segments, refuses-to-start and others"] = ""
+    segments_read: Annotated[list[int] | None, "segments that it reads"] = None
+    truncate_segment: Annotated[int | None, "the segment that it cuts"] = None
+    truncate_position: Annotated[int | None, "where it cuts it"] = None
+    log_end_before: Annotated[int | None, "log end offset before"] = None
+    log_end_after: Annotated[int | None, "log end offset afterwards"] = None
+    first_lost_offset: Annotated[int | None, "the first offset that is lost"] = None
+    records_lost: Annotated[int | None, "how many records are lost"] = None
+    segments_deleted: Annotated[list[int] | None, "segments that it deletes"] = None
+    indexes_rebuilt: Annotated[list[int] | None, "segments whose indexes it rebuilds"] = None
+    reason: Annotated[str | None, "why, in words"] = None
+    bytes_read: Annotated[Bytes | None, "bytes that it reads"] = None
+    path: Annotated[str | None, "the directory"] = None
+    remedies: Annotated[list[_Object] | None, "what would lose less, with both forecasts"] = None
+    unserved: Annotated[list[_Object] | None, "damage at which consumers are stuck after it"] = None
+    asked_: tuple[str, ...] = ()
+
+
+class NodeStart(Row, kind="node-start"):
+    """Whether a node starts, or what stops it."""
+
+    outcome: Annotated[Word, "starts, refuses, unknown, or loses"]
+    cause: Annotated[Word, "what stops it, in one word"]
+    message: Annotated[str, "what is wrong, in words"]
+    path: Annotated[str | None, "the file or directory"]
+    remedy: Annotated[str | None, "what to do"]

@@ -1,0 +1,134 @@
+"""The rows of `why`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from kdump.rows.row import Row
+from kdump.rows.words import Bytes, Duration, Int32, Json, Time, Word
+
+_Topic = Annotated[str | None, "the topic"]
+_Partition = Annotated[Int32 | None, "the partition's number"]
+_Object = dict[str, Json]
+
+
+class SegmentFate(Row, kind="segment-fate"):
+    """A segment: what ended it, what keeps it, and until when."""
+
+    topic: _Topic
+    partition: _Partition
+    segment: Annotated[int, "base offset of the segment"]
+    size_bytes: Annotated[Bytes, "its size, with indexes"]
+    active: Annotated[bool, "whether it is the one written to"]
+    largest_timestamp_ms: Annotated[Time | None, "its largest time, as the broker takes it"]
+    time_source: Annotated[Word | None, "what says this time: timeindex, log, mtime, file"]
+    rolled_by: Annotated[Word | None, "what ended it, with --rolls"]
+    verdict: Annotated[Word, "deletable, kept, active and others"]
+    rule: Annotated[Word, "the setting that decides"]
+    deletable_at_ms: Annotated[Time | None, "when a broker may delete it"]
+    pinned_by: Annotated[_Object | None, "a record from the future that keeps it"]
+    text: Annotated[str, "why, in words"]
+    kept_by: Annotated[str | None, "the setting that keeps it, and where it is from"]
+    reserved_index_bytes: Annotated[Bytes, "bytes reserved for indexes, which take no room"] = 0
+    dead_records: Annotated[int | None, "records that the next cleaning removes"] = None
+    dead_bytes: Annotated[Bytes | None, "their bytes"] = None
+    tombstones: Annotated[int | None, "tombstones in it"] = None
+    tombstones_removable: Annotated[int | None, "those that the next cleaning removes"] = None
+
+
+class PartitionSpace(Row, kind="partition-space"):
+    """The room that a partition takes; without a topic that of the data directory around them."""
+
+    topic: _Topic
+    partition: _Partition
+    log_bytes: Annotated[Bytes, "bytes of logs"]
+    index_bytes: Annotated[Bytes, "bytes of indexes"]
+    other_bytes: Annotated[Bytes, "bytes of other files"]
+    retired_bytes: Annotated[Bytes, "bytes of files being deleted or replaced"]
+    deletable_bytes: Annotated[Bytes, "bytes that the next retention pass frees"]
+    reserved_index_bytes: Annotated[Bytes, "bytes reserved for indexes"]
+    apparent_bytes: Annotated[Bytes, "sum of the sizes"]
+    allocated_bytes: Annotated[Bytes | None, "bytes allocated on the disk"]
+    retired: Annotated[Word | None, "delete, future or stray: what the directory is named"]
+    path: Annotated[str, "the directory"]
+
+
+class Compaction(Row, kind="compaction"):
+    """What the next cleaning of a partition does, and when."""
+
+    topic: _Topic
+    partition: _Partition
+    policy: Annotated[Word, "compact, or compact,delete"]
+    first_dirty_offset: Annotated[int, "where the next cleaning starts"]
+    first_uncleanable_offset: Annotated[int, "where it ends"]
+    clean_bytes: Annotated[Bytes, "bytes before that"]
+    dirty_bytes: Annotated[Bytes, "bytes between them"]
+    dirty_ratio: Annotated[float, "their share"]
+    min_dirty_ratio: Annotated[float, "min.cleanable.dirty.ratio"]
+    cleanable: Annotated[bool, "whether it is cleaned in the next round"]
+    due_ms: Annotated[Time | None, "when max.compaction.lag.ms forces it"]
+    blocked_by: Annotated[Word | None, "what keeps more from being cleaned"]
+    dead_records: Annotated[int | None, "records that it removes, with --cleaner"]
+    dead_bytes: Annotated[Bytes | None, "their bytes"]
+    tombstones: Annotated[int | None, "tombstones"]
+    tombstones_removable: Annotated[int | None, "those that it removes"]
+    at_least: Annotated[bool | None, "whether these counts are only at least"]
+    fails_at: Annotated[_Object | None, "where the cleaner fails"]
+    text: Annotated[str, "all of it in words"]
+
+
+class PlanStep(Row, kind="plan-step"):
+    """A step of a plan that frees room, with --free."""
+
+    order: Annotated[int, "its number, from 1"]
+    command: Annotated[str | None, "the command to type; null: wait"]
+    frees_bytes: Annotated[Bytes, "bytes that it frees"]
+    loses_records: Annotated[int | None, "records that are lost"]
+    loses_from: Annotated[int | None, "the first of them"]
+    loses_to: Annotated[int | None, "the last of them"]
+    loses_to_ms: Annotated[Time | None, "time of the last"]
+    topic: _Topic
+    partition: _Partition
+    text: Annotated[str, "what it does, in words"]
+    undo: Annotated[str | None, "the command that takes it back"]
+    acts_within_ms: Annotated[Duration | None, "how long until a broker acts on it"]
+    partitions: Annotated[list[_Object] | None, "what each partition loses"]
+    directory: Annotated[str | None, "the data directory; null: several"]
+
+
+class DataDirectory(Row, kind="data-directory"):
+    """A data directory and its file system."""
+
+    path: Annotated[str, "the directory"]
+    device: Annotated[str | None, "its device, major:minor"]
+    size_bytes: Annotated[Bytes | None, "size of the file system"]
+    used_bytes: Annotated[Bytes | None, "bytes used"]
+    free_bytes: Annotated[Bytes | None, "bytes free"]
+    apparent_bytes: Annotated[Bytes, "sum of the sizes of Kafka's files"]
+    asked_bytes: Annotated[Bytes | None, "bytes that are to be free"]
+    planned_bytes: Annotated[Bytes | None, "bytes that the plan frees"]
+
+
+_OF_PLANS = ("asked_bytes", "planned_bytes", "plans")
+
+
+class WhySummary(Row, kind="why-summary", omits=_OF_PLANS):
+    """What all partitions take together."""
+
+    now_ms: Annotated[Time, "the moment it is asked for"]
+    partitions: Annotated[int, "partitions"]
+    segments: Annotated[int, "segments"]
+    log_bytes: Annotated[Bytes, "bytes of logs"]
+    index_bytes: Annotated[Bytes, "bytes of indexes"]
+    other_bytes: Annotated[Bytes, "bytes of other files"]
+    retired_bytes: Annotated[Bytes, "bytes of files being deleted or replaced"]
+    deletable_bytes: Annotated[Bytes, "bytes that the next retention pass frees"]
+    reserved_index_bytes: Annotated[Bytes, "bytes reserved for indexes"]
+    apparent_bytes: Annotated[Bytes, "sum of the sizes"]
+    allocated_bytes: Annotated[Bytes | None, "bytes allocated on the disk"]
+    bytes_by_verdict: Annotated[dict[str, int], "bytes of segments by verdict"]
+    next_deletable_ms: Annotated[Time | None, "when the next segment may be deleted"]
+    paths_unfinished: Annotated[int, "paths that could not be finished"]
+    asked_bytes: Annotated[Bytes | None, "bytes that are to be free, with --free"] = None
+    planned_bytes: Annotated[Bytes | None, "bytes that the plans free, with --free"] = None
+    plans: Annotated[list[_Object] | None, "a plan for each file system, with --free"] = None
