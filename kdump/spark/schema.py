@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from kdump.findings.schema import BATCH, MARKS, PRE08, RECORD, SAID
-from kdump.rows import groups
+from kdump.rows import groups, transactions
 from kdump.rows.declared import members
 from kdump.rows.field import types_of
 from kdump.rows.finding import FindingRow
@@ -40,13 +40,6 @@ _INDEX_ENTRIES = """
 #: Findings are rows here too: what is missing in a replay is said beside what it came to.
 _TOLD = "row string, cluster_id string"
 _FINDING = "code string, severity string, message string, path string"
-_TRANSACTIONS = f"""
-    {_TOLD}, transactional_id string, producer_id bigint, producer_epoch int,
-    previous_producer_id bigint, next_producer_id bigint, timeout_ms int, state string,
-    start_ms bigint, last_update_ms bigint, client_transaction_version int, state_partition int,
-    partitions string, open_in string, hanging boolean, cause string, abort_command string,
-    {_FINDING}
-"""
 _METADATA = f"""
     {_TOLD}, name string, feature_level int, state string, broker_id int, epoch bigint,
     incarnation_id string, endpoints string, rack string, fenced boolean,
@@ -110,7 +103,7 @@ VIEWS = {
     "groups": _of_kinds(groups.Group, groups.Member, groups.CommittedOffset),
     "commits": _of_kinds(groups.OffsetCommit),
     "metadata": " ".join(_METADATA.split()),
-    "transactions": " ".join(_TRANSACTIONS.split()),
+    "transactions": _of_kinds(transactions.Transaction).replace("smallint", "int"),
 }
 
 #: What `records` has beside where internal topics are decoded.
