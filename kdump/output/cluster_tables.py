@@ -9,6 +9,7 @@ from kdump.output.amounts import counted, time_cell
 from kdump.output.column_widths import Column, Columns, folded, number, short
 from kdump.output.escape import visible
 from kdump.output.jsonl import json_text
+from kdump.rows.cluster import ClusterSummary
 
 Fields = dict[str, Any]
 
@@ -206,31 +207,32 @@ COLUMNS: dict[str, Columns] = {
 }
 
 
-def summary(fields: Fields) -> list[str]:
+def summary(row: ClusterSummary) -> list[str]:
     """Say in lines as of when the state is, and what may be missing."""
-    if fields["text"] is not None:
-        return [str(fields["text"])]
-    if fields["source"] == "format":
+    if row.text is not None:
+        return [row.text]
+    if row.source == "format":
         return ["As formatted: no controller has written to the metadata log yet."]
-    counts = ", ".join(
-        counted(fields[f"{word}s_count"], word) for word in ("broker", "topic", "partition")
+    counts = (
+        f"{counted(row.brokers_count, 'broker')}, {counted(row.topics_count, 'topic')}, "
+        f"{counted(row.partitions_count, 'partition')}"
     )
-    when = time_cell(fields["as_of_ms"])
-    lines = [f"As of offset {fields['as_of_offset']:,} of the metadata log, {when}: {counts}"]
-    if fields["deleted_topics_count"]:
-        lines.append(f"{counted(fields['deleted_topics_count'], 'topic')} deleted before that")
-    if fields["log_start_offset"]:
-        start = fields["log_start_offset"]
+    when = time_cell(row.as_of_ms)
+    lines = [f"As of offset {row.as_of_offset:,} of the metadata log, {when}: {counts}"]
+    if row.deleted_topics_count:
+        lines.append(f"{counted(row.deleted_topics_count, 'topic')} deleted before that")
+    if row.log_start_offset:
+        start = row.log_start_offset
         lines.append(f"The log begins at offset {start:,}: when older facts were said is not known")
-    if fields["in_transaction"]:
+    if row.in_transaction:
         lines.append("A transaction of metadata is open: what is in it has no effect yet")
-    if fields["unknown_records"]:
-        unknown = counted(fields["unknown_records"], "record")
+    if row.unknown_records:
+        unknown = counted(row.unknown_records, "record")
         lines.append(f"{unknown} of types that this release does not know were passed over")
-    if not fields["complete"]:
+    if not row.complete:
         lines.append("Records are missing: what is shown may be out of date. See the findings")
-    if fields["other_copies"]:
-        many = len(fields["other_copies"])
-        path = visible(str(fields["path"]))
+    if row.other_copies:
+        many = len(row.other_copies)
+        path = visible(row.path)
         lines.append(f"Of {many + 1} copies of the log this one goes furthest: {path}")
     return lines

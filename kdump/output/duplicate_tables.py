@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from kdump.output.amounts import counted, number_text, time_cell
 from kdump.output.column_widths import Column, Columns, amount, folded, number, partly
-from kdump.rows.duplicates import Duplicate
+from kdump.rows.duplicates import Duplicate, DuplicatesSummary
 
-Fields = dict[str, Any]
 Cell = Callable[[Duplicate], str]
 
 _PARTS = ("key", "value", "header")
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"))
 
 
-def columns(fields: Fields, bytes_cell: Callable[[bytes | None], str]) -> Columns:
+def columns(asked: tuple[str, ...], bytes_cell: Callable[[bytes | None], str]) -> Columns:
     """Return the columns of a copy: what its group is stands at the first copy alone."""
     return (
         amount("group", _once(lambda row: number_text(row.group))),
@@ -24,7 +22,7 @@ def columns(fields: Fields, bytes_cell: Callable[[bytes | None], str]) -> Column
         *(
             Column(part, _once(partly(part, bytes_cell)), cuts=True, least=10)
             for part in _PARTS
-            if part in fields
+            if part in asked
         ),
         amount("copies", _once(lambda row: number_text(row.copies)), 1),
         number("partition"),
@@ -64,28 +62,28 @@ def length_text(length_ms: int) -> str:
     return sign + first + "".join(part for part in rest if part[0] != "0")
 
 
-def summary(fields: Fields) -> list[str]:
+def summary(row: DuplicatesSummary) -> list[str]:
     """Say in lines what was found, and what was not compared."""
-    by, records = fields["by"], counted(fields["records_count"], "record")
+    by, records = row.by, counted(row.records_count, "record")
     near = ""
-    if fields["within_ms"] is not None:
-        near = f" within {length_text(fields['within_ms'])}"
-    elif fields["within_records"] is not None:
-        near = f" within {counted(fields['within_records'], 'record')}"
-    if not fields["groups"]:
+    if row.within_ms is not None:
+        near = f" within {length_text(row.within_ms)}"
+    elif row.within_records is not None:
+        near = f" within {counted(row.within_records, 'record')}"
+    if not row.groups:
         lines = [f"No two of {records} have the same {by}{near}"]
     else:
-        groups, copies = counted(fields["groups"], "group"), f"{fields['copies']:,}"
-        first = f"{groups} with the same {by}{near}: {copies} of {records} are in one"
-        extra = f"{fields['extra_copies']:,} repeat an earlier one"
-        across = fields["groups_across_partitions"]
-        whose = f"{fields['groups_of_several_producers']:,} of several producers"
-        lines = [f"{first}, {extra}", f"of the groups {across:,} lie across partitions, {whose}"]
-    for name, words in (
-        ("records_without", "{} without a " + by.replace(",", " and a ") + ": not compared"),
-        ("records_without_time", "{} without a time: not compared"),
-        ("replica_copies", "{} under several paths, as replicas are: taken once"),
+        groups = counted(row.groups, "group")
+        first = f"{groups} with the same {by}{near}: {row.copies:,} of {records} are in one"
+        extra = f"{row.extra_copies:,} repeat an earlier one"
+        across = f"of the groups {row.groups_across_partitions:,} lie across partitions"
+        whose = f"{row.groups_of_several_producers:,} of several producers"
+        lines = [f"{first}, {extra}", f"{across}, {whose}"]
+    for many, words in (
+        (row.records_without, "{} without a " + by.replace(",", " and a ") + ": not compared"),
+        (row.records_without_time, "{} without a time: not compared"),
+        (row.replica_copies, "{} under several paths, as replicas are: taken once"),
     ):
-        if fields[name]:
-            lines.append(words.format(counted(fields[name], "record")))
+        if many:
+            lines.append(words.format(counted(many, "record")))
     return lines

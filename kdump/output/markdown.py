@@ -63,7 +63,7 @@ class Markdown(Sink):
     def _row(self, row: Row) -> None:
         if row.row in SUMMARIES:
             self._heading(None, row.row, ())
-            for line in SUMMARIES[row.row](row.fields):
+            for line in SUMMARIES[row.row](row):
                 self._line(f"{_escaped(line)}\n")
             self._table = None, "", ()  # what follows has a heading of its own
             return

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from kdump.output.amounts import counted, number_text, second_cell, time_text
 from kdump.output.column_widths import Column, amount, folded, number, partly
 from kdump.output.escape import visible
-from kdump.rows.usage import MisplacedKeys, MovedKey
-
-Fields = dict[str, Any]
+from kdump.rows.usage import KeyPlacement, MisplacedKeys, MovedKey
 
 _SOURCES = {
     "option": "as given",
@@ -51,31 +48,31 @@ def moved(bytes_cell: Callable[[bytes | None], str]) -> tuple[Column[MovedKey], 
     )
 
 
-def summary(fields: Fields) -> list[str]:
+def summary(row: KeyPlacement) -> list[str]:
     """Say of a topic how its keys lie."""
-    topic, count = visible(fields["topic"] or "?"), fields["partitions_count"]
-    if fields["partitioner"] is None:
+    topic = visible(row.topic or "?")
+    if row.partitioner is None:
         return [f"{topic} has one partition: every key is where it belongs"]
-    where = f"{counted(count, 'partition')} {_SOURCES[fields['partitions_from']]}"
-    missed, share = fields["misplaced_count"], f"{fields['share']:.1%}"
-    if fields["fits"] or fields["is_given"]:
-        who = f"{fields['partitioner']} says" + " and fits best" * (not fields["is_given"])
-        of = f"{counted(missed, 'record')} of {fields['records_count']:,} with a key ({share})"
+    where = f"{counted(row.partitions_count, 'partition')} {_SOURCES[row.partitions_from]}"
+    missed, share = row.misplaced_count, f"{row.share:.1%}"
+    if row.fits or row.is_given:
+        who = f"{row.partitioner} says" + " and fits best" * (not row.is_given)
+        of = f"{counted(missed, 'record')} of {row.records_count:,} with a key ({share})"
         first = f"{topic}: {of} lie on another partition than {who}, with {where}"
     else:
-        keyed = counted(fields["records_count"], "record")
+        keyed = counted(row.records_count, "record")
         first = (
             f"{topic}: no known partitioner fits the {keyed} with a key, with {where}: the best, "
-            f"{fields['partitioner']}, expects {missed:,} ({share}) on another partition"
+            f"{row.partitioner}, expects {missed:,} ({share}) on another partition"
         )
     lines = [first]
-    if fields["as_if_partitions"]:
-        lines.append(f"all of these lie as if the topic had {fields['as_if_partitions']:,}")
-    if fields["records_without_key"]:
-        lines.append(f"{counted(fields['records_without_key'], 'record')} without a key: anywhere")
-    if fields["keys_moved"]:
-        since = fields["moved_since_ms"]
+    if row.as_if_partitions:
+        lines.append(f"all of these lie as if the topic had {row.as_if_partitions:,}")
+    if row.records_without_key:
+        lines.append(f"{counted(row.records_without_key, 'record')} without a key: anywhere")
+    if row.keys_moved:
+        since = row.moved_since_ms
         when = "" if since is None else f", the first at {time_text(since)}"
-        moved_keys, keys = fields["keys_moved"], counted(fields["keys"], "key")
-        lines.append(f"{moved_keys:,} of {keys} lie on several partitions{when}")
+        keys = counted(row.keys, "key")
+        lines.append(f"{row.keys_moved:,} of {keys} lie on several partitions{when}")
     return lines

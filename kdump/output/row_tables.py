@@ -16,13 +16,14 @@ from kdump.output import (
 )
 from kdump.output.amounts import counted, number_text, second_cell, size_text, time_cell
 from kdump.output.column_widths import Column, Columns, amount, folded, member_of, number, partly
+from kdump.rows.duplicates import Duplicate
 from kdump.rows.find import OffsetLookup, TimeLookup
 from kdump.rows.finding import FindingRow
 from kdump.rows.reindex import Reindex
 from kdump.rows.salvage import Salvaged
 from kdump.rows.schema import SchemaField
-from kdump.rows.sequences import SequenceDuplicate, SequenceGap
-from kdump.rows.usage import Usage
+from kdump.rows.sequences import SequenceDuplicate, SequenceGap, SequenceSummary
+from kdump.rows.usage import Usage, UsageSummary
 
 Fields = dict[str, Any]
 
@@ -89,7 +90,7 @@ _TOLD = {"topic": "topic", "broker": "broker", "broker-default": "cluster"}
 def _reindex_why(row: Reindex) -> str:
     why, difference = row.reason, row.first_difference
     if difference is not None:
-        before, after = (_entry(difference[side]) for side in ("before", "after"))
+        before, after = _entry(difference["before"]), _entry(difference["after"])
         why = f"{why}; entry {difference['slot']}: {before} for {after}"
     for setting in row.settings or ():
         if row.action in _BUILT and setting["source"] in _TOLD:
@@ -97,7 +98,7 @@ def _reindex_why(row: Reindex) -> str:
     return why if row.written is None else f"{row.written}: {why}"
 
 
-def _entry(entry: Any) -> str:
+def _entry(entry: dict[str, int] | str | None) -> str:
     if not isinstance(entry, dict):
         return "nothing" if entry is None else str(entry)
     numbers = [str(number) for name, number in entry.items() if name != "version"]
@@ -224,101 +225,102 @@ _SEQUENCES: tuple[Column[SequenceGap | SequenceDuplicate], ...] = (
 )
 
 
-def _sequence_summary(fields: Fields) -> list[str]:
+def _sequence_summary(row: SequenceSummary) -> list[str]:
     """Say in lines what was found and what could not be judged."""
-    gaps, repeats = fields["gaps"], fields["duplicates"]
     found = "No gap and no repeat"
-    if gaps or repeats:
+    if row.gaps or row.duplicates:
         found = (
-            f"{counted(gaps, 'gap')} ({counted(fields['missing_count'], 'number')} missing), "
-            f"{counted(repeats, 'repeat')} ({counted(fields['repeated_count'], 'number')})"
+            f"{counted(row.gaps, 'gap')} ({counted(row.missing_count, 'number')} missing), "
+            f"{counted(row.duplicates, 'repeat')} ({counted(row.repeated_count, 'number')})"
         )
-    numbered = f"{fields['batches_with_sequences']:,} of {counted(fields['batches'], 'batch')}"
-    where = f"in {counted(fields['partitions'], 'partition')}"
-    whose = counted(fields["producers"], "producer")
+    numbered = f"{row.batches_with_sequences:,} of {counted(row.batches, 'batch')}"
+    where = f"in {counted(row.partitions, 'partition')}"
+    whose = counted(row.producers, "producer")
     lines = [f"{found} {where}: {numbered} have sequence numbers, of {whose}"]
-    if first := fields["first_gaps"]:
+    if row.first_gaps:
         lines.append(
-            f"{counted(first, 'gap')} before a first number: lost on the way to a new partition "
-            "(KAFKA-15591), unless the topic was created again, the log truncated, or the producer "
-            "forgotten by the broker"
+            f"{counted(row.first_gaps, 'gap')} before a first number: lost on the way to a new "
+            "partition (KAFKA-15591), unless the topic was created again, the log truncated, or "
+            "the producer forgotten by the broker"
         )
-    explained = [f"{fields[kind]:,} {kind}" for kind in ("removed", "expired", "restarted")]
-    if any(fields[kind] for kind in ("removed", "expired", "restarted")):
+    if row.removed or row.expired or row.restarted:
         lines.append(
-            f"with an innocent explanation: {', '.join(explained)}; --explained lists them"
+            f"with an innocent explanation: {row.removed:,} removed, {row.expired:,} expired, "
+            f"{row.restarted:,} restarted; --explained lists them"
         )
-    for name, words in (
-        ("rows_not_listed", "{} not listed: ten thousand rows a partition"),
-        ("partitions_damaged", "around damage, in {}, nothing was judged"),
-        ("partitions_of_coordinators", "not followed: {} of coordinators, which all write 0"),
-        ("partitions_not_followed", "too many producers at once to follow them all, in {}"),
+    for many, word, words in (
+        (row.rows_not_listed, "row", "{} not listed: ten thousand rows a partition"),
+        (row.partitions_damaged, "partition", "around damage, in {}, nothing was judged"),
+        (
+            row.partitions_of_coordinators,
+            "partition",
+            "not followed: {} of coordinators, which all write 0",
+        ),
+        (
+            row.partitions_not_followed,
+            "partition",
+            "too many producers at once to follow them all, in {}",
+        ),
     ):
-        if fields[name]:
-            word = "row" if name == "rows_not_listed" else "partition"
-            lines.append(words.format(counted(fields[name], word)))
+        if many:
+            lines.append(words.format(counted(many, word)))
     return lines
 
 
-def _usage(fields: Fields, bytes_cell: Callable[[bytes | None], str]) -> Columns:
+def _usage(asked: tuple[str, ...], bytes_cell: Callable[[bytes | None], str]) -> Columns:
     """Return the columns of a row: what its group is made of, then what it comes to."""
-
-    def name(member: str) -> Callable[[Usage], str]:
-        def cell(row: Usage) -> str:
-            value = member_of(row, member)
-            return "-" if value is None else str(value)
-
-        return cell
-
-    names = {
-        "topic": folded("topic", name("topic"), 12),
+    names: dict[str, Column[Usage]] = {
+        "topic": folded("topic", lambda row: "-" if row.topic is None else row.topic, 12),
         "partition": number("partition"),
         "producer_id": number("producer", "producer_id"),
-        "codec": Column("codec", name("codec")),
+        "codec": Column("codec", lambda row: row.codec or "-"),
         "key": Column("key", partly("key", bytes_cell), cuts=True, least=12),
     }
-    of_batches = "batches" in fields
-    size = "size_bytes" if of_batches else "plain_bytes"
+    by_key = "key" in asked
+
+    def size(row: Usage) -> str:
+        if by_key:
+            return _size_cell(row.plain_bytes, row.plain_bytes_at_most)
+        return _size_cell(row.size_bytes, row.size_bytes_at_most)
+
     return (
-        *(column for member, column in names.items() if member in fields),
-        amount(
-            "size" if of_batches else "plain size",
-            lambda row: _size_cell(member_of(row, size), member_of(row, f"{size}_at_most")),
-        ),
+        *(column for member, column in names.items() if member in asked),
+        amount("plain size" if by_key else "size", size),
         amount("share", lambda row: f"{row.share:.1%}"),
         Column("", lambda row: _bar(row.share), rank=1),
-        *([amount("batches", lambda row: number_text(row.batches), 2)] if of_batches else []),
+        *([] if by_key else [amount("batches", lambda row: number_text(row.batches), 2)]),
         amount("records", lambda row: number_text(row.records_count)),
         Column("first time", lambda row: second_cell(row.first_timestamp_ms), rank=4),
         Column("last time", lambda row: second_cell(row.last_timestamp_ms), rank=3),
     )
 
 
-def _usage_summary(fields: Fields) -> list[str]:
+def _usage_summary(row: UsageSummary) -> list[str]:
     """Say in lines what all groups come to, and what was not counted."""
-    of_batches = "batches" in fields
-    size = fields["size_bytes" if of_batches else "plain_bytes"]
-    parts = [f"{_size(size)}{'' if of_batches else ' of keys, values and headers'}"]
-    if of_batches:
-        parts.append(counted(fields["batches"], "batch"))
-    records = fields["records_count"]
+    parts = [f"{_size(row.plain_bytes)} of keys, values and headers"]
+    if row.batches is not None:
+        parts = [_size(row.size_bytes), counted(row.batches, "batch")]
+    records = row.records_count
     parts.append("records not known" if records is None else counted(records, "record"))
-    listed, groups = fields["listed"], fields["groups"]
-    shown = "" if groups == listed else f", {listed:,} of {number_text(groups, 'very many')} shown"
+    shown = ""
+    if row.groups != row.listed:
+        shown = f", {row.listed:,} of {number_text(row.groups, 'very many')} shown"
     lines = [f"in all{shown}: {', '.join(parts)}"]
-    if unopened := fields.get("unopened_wrappers"):
+    if row.unopened_wrappers:
         lines.append(
-            f"{counted(unopened, 'wrapper')} of magic 0 or 1 not opened; "
+            f"{counted(row.unopened_wrappers, 'wrapper')} of magic 0 or 1 not opened; "
             "--deep counts what is inside"
         )
-    if not fields["exact"]:
-        most = fields[f"unlisted_{'size' if of_batches else 'plain'}_bytes_at_most"]
+    if not row.exact:
+        most = row.unlisted_size_bytes_at_most
+        if row.batches is None:
+            most = row.unlisted_plain_bytes_at_most
         lines.append(
             "Too many groups to hold all: sizes are at least and at most, records at least"
         )
         lines.append(f"no group that is not shown has more than {_size(most)}")
-    if fields["bytes_not_counted"]:
-        lines.append(f"{_size(fields['bytes_not_counted'])} on disk not counted; see the findings")
+    if row.bytes_not_counted:
+        lines.append(f"{_size(row.bytes_not_counted)} on disk not counted; see the findings")
     return lines
 
 
@@ -375,7 +377,7 @@ _COLUMNS: dict[str, Columns] = {
     **transaction_tables.COLUMNS,
 }
 #: Rows that are shown in lines, not in a table.
-SUMMARIES: dict[str, Callable[[Fields], list[str]]] = {
+SUMMARIES: dict[str, Callable[[Any], list[str]]] = {
     "usage-summary": _usage_summary,
     "sequence-summary": _sequence_summary,
     "duplicates-summary": duplicate_tables.summary,
@@ -390,10 +392,10 @@ NAMED = frozenset(_COLUMNS) - {"reindex"} | {"usage", "duplicate", "moved-key"}
 
 def own_columns(row: Row, bytes_cell: Callable[[bytes | None], str]) -> Columns | None:
     """Return the columns of a row that has some of its own; `bytes_cell` writes a key."""
-    if row.row == "usage":
-        return _usage(row.fields, bytes_cell)
-    if row.row == "duplicate":
-        return duplicate_tables.columns(row.fields, bytes_cell)
+    if isinstance(row, Usage):
+        return _usage(row.asked_, bytes_cell)
+    if isinstance(row, Duplicate):
+        return duplicate_tables.columns(row.asked_, bytes_cell)
     if row.row == "moved-key":
         return placement_tables.moved(bytes_cell)
     return _COLUMNS.get(row.row)

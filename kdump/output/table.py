@@ -223,7 +223,7 @@ class Table(Sink):
             if self._started or row.row not in TOTALS_FIRST:
                 self._line("")
             self._started = True
-            for line in SUMMARIES[row.row](row.fields):
+            for line in SUMMARIES[row.row](row):
                 self._lines(wrap(line, self._width))
             return
         held = self._held

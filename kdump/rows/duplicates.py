@@ -37,17 +37,17 @@ class Duplicate(Row, kind="duplicate", omits=tuple(_COMPARED.split())):
     copies: Annotated[int, "how many the group has"]
     copy: Annotated[int, "number of this one in the group, from 1"]
     severity: Annotated[Severe | None, "how severe"]
-    key: Annotated[bytes | None, "start of the key, if compared"] = None
-    key_size_bytes: Annotated[Bytes | None, "size of the whole key"] = None
-    value: Annotated[bytes | None, "start of the value, if compared"] = None
-    value_size_bytes: Annotated[Bytes | None, "size of the whole value"] = None
-    header: Annotated[bytes | None, "start of the header's value, if compared"] = None
-    header_size_bytes: Annotated[Bytes | None, "size of the whole value"] = None
-    partition: Annotated[Int32, "the partition's number"] = 0
-    offset: Annotated[int, "the record's offset"] = 0
-    timestamp_ms: Annotated[Time | None, "its time"] = None
-    after_ms: Annotated[Duration | None, "how long after the first of the group"] = None
-    producer_id: Annotated[int | None, "its producer"] = None
-    producer_epoch: Annotated[Int16 | None, "the producer's epoch"] = None
-    sequence: Annotated[Int32 | None, "its sequence number"] = None
+    key: Annotated[bytes | None, "start of the key, if compared"]
+    key_size_bytes: Annotated[Bytes | None, "size of the whole key"]
+    value: Annotated[bytes | None, "start of the value, if compared"]
+    value_size_bytes: Annotated[Bytes | None, "its size, always there; null: a tombstone"]
+    header: Annotated[bytes | None, "start of the header's value, if compared"]
+    header_size_bytes: Annotated[Bytes | None, "size of the whole value"]
+    partition: Annotated[Int32, "the partition's number"]
+    offset: Annotated[int, "the record's offset"]
+    timestamp_ms: Annotated[Time | None, "its time"]
+    after_ms: Annotated[Duration | None, "how long after the first of the group"]
+    producer_id: Annotated[int | None, "its producer"]
+    producer_epoch: Annotated[Int16 | None, "the producer's epoch"]
+    sequence: Annotated[Int32 | None, "its sequence number"]
     asked_: tuple[str, ...] = ()

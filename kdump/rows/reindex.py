@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 from kdump.rows.row import Row
 from kdump.rows.words import Bytes, Int32, Json, Word
 
 #: A setting, with its name, its value and what says it.
 Setting = dict[str, Json]
-#: The first entry that is another: its slot, and what it is before and after.
-Difference = dict[str, Json]
+
+
+class Difference(TypedDict):
+    """The first entry that is another: its slot, and what it is before and after.
+
+    An entry of an index is an object, a line of a checkpoint a text; null: there is none.
+    """
+
+    slot: int
+    before: dict[str, int] | str | None
+    after: dict[str, int] | str | None
 
 
 class Reindex(Row, kind="reindex"):

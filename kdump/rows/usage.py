@@ -21,24 +21,24 @@ class Usage(Row, kind="usage", omits=tuple(_OF_GROUPS.split())):
     """Bytes and records of one group of what was asked for."""
 
     by: Annotated[str, "what groups are made of"]
-    topic: Annotated[str | None, "the topic, if by topic"] = None
-    partition: Annotated[Int32 | None, "the partition's number, if by partition"] = None
-    producer_id: Annotated[int | None, "the producer, if by producer; null: none"] = None
-    codec: Annotated[Word | None, "the codec, if by codec"] = None
-    key: Annotated[bytes | None, "start of the key, if by key"] = None
-    key_size_bytes: Annotated[Bytes | None, "size of the whole key, if by key"] = None
-    segments: Annotated[int | None, "segments"] = None
-    batches: Annotated[int | None, "batches"] = None
-    records_count: Annotated[int | None, "records; null: wrappers were not opened"] = None
-    plain_bytes: Annotated[Bytes | None, "bytes of keys, values and headers, if by key"] = None
-    plain_bytes_at_most: Annotated[Bytes | None, "at most so many, if by key"] = None
-    size_bytes: Annotated[Bytes | None, "bytes of the batches"] = None
-    size_bytes_at_most: Annotated[Bytes | None, "at most so many"] = None
-    share: Annotated[float, "share of the bytes of all groups, 0 to 1"] = 0.0
-    first_timestamp_ms: Annotated[Time | None, "the earliest time"] = None
-    last_timestamp_ms: Annotated[Time | None, "the latest time"] = None
-    control_batches: Annotated[int | None, "control batches"] = None
-    unopened_wrappers: Annotated[int | None, "wrappers that were not opened"] = None
+    topic: Annotated[str | None, "the topic, if by topic"]
+    partition: Annotated[Int32 | None, "the partition's number, if by partition"]
+    producer_id: Annotated[int | None, "the producer, if by producer; null: none"]
+    codec: Annotated[Word | None, "the codec, if by codec"]
+    key: Annotated[bytes | None, "start of the key, if by key"]
+    key_size_bytes: Annotated[Bytes | None, "size of the whole key, if by key"]
+    segments: Annotated[int | None, "segments"]
+    batches: Annotated[int | None, "batches"]
+    records_count: Annotated[int | None, "records; null: wrappers were not opened"]
+    plain_bytes: Annotated[Bytes | None, "bytes of keys, values and headers, if by key"]
+    plain_bytes_at_most: Annotated[Bytes | None, "at most so many, if by key"]
+    size_bytes: Annotated[Bytes | None, "bytes of the batches"]
+    size_bytes_at_most: Annotated[Bytes | None, "at most so many"]
+    share: Annotated[float, "share of the bytes of all groups, 0 to 1"]
+    first_timestamp_ms: Annotated[Time | None, "the earliest time"]
+    last_timestamp_ms: Annotated[Time | None, "the latest time"]
+    control_batches: Annotated[int | None, "control batches"]
+    unopened_wrappers: Annotated[int | None, "wrappers that were not opened"]
     asked_: tuple[str, ...] = ()
 
 
@@ -48,19 +48,18 @@ class UsageSummary(Row, kind="usage-summary", omits=tuple(_OF_SUMMARY.split())):
     by: Annotated[str, "what groups are made of"]
     groups: Annotated[int | None, "how many groups there are; null: too many to count"]
     listed: Annotated[int, "how many are listed"]
-    batches: Annotated[int | None, "batches"] = None
-    records_count: Annotated[int | None, "records; null: wrappers were not opened"] = None
-    size_bytes: Annotated[Bytes | None, "bytes of the batches"] = None
-    unlisted_size_bytes_at_most: Annotated[Bytes | None, "most of a group not listed"] = None
-    plain_bytes: Annotated[Bytes | None, "bytes of keys, values and headers, if by key"] = None
-    unlisted_plain_bytes_at_most: Annotated[Bytes | None, "most of a group not listed"] = None
-    control_batches: Annotated[int | None, "control batches"] = None
-    unopened_wrappers: Annotated[int | None, "wrappers that were not opened"] = None
-    control_records: Annotated[int | None, "control records, if by key"] = None
-    exact: Annotated[bool, "whether all groups could be held"] = True
-    bytes_not_counted: Annotated[Bytes, "bytes on disk that damage hides"] = 0
-    paths_unfinished: Annotated[int, "paths that could not be finished"] = 0
-    asked_: tuple[str, ...] = ()
+    batches: Annotated[int | None, "batches"]
+    records_count: Annotated[int | None, "records; null: wrappers were not opened"]
+    size_bytes: Annotated[Bytes | None, "bytes of the batches"]
+    unlisted_size_bytes_at_most: Annotated[Bytes | None, "most of a group not listed"]
+    plain_bytes: Annotated[Bytes | None, "bytes of keys, values and headers, if by key"]
+    unlisted_plain_bytes_at_most: Annotated[Bytes | None, "most of a group not listed"]
+    control_batches: Annotated[int | None, "control batches"]
+    unopened_wrappers: Annotated[int | None, "wrappers that were not opened"]
+    control_records: Annotated[int | None, "control records, if by key"]
+    exact: Annotated[bool, "whether all groups could be held"]
+    bytes_not_counted: Annotated[Bytes, "bytes on disk that damage hides"]
+    paths_unfinished: Annotated[int, "paths that could not be finished"]
 
 
 class KeyPlacement(Row, kind="key-placement"):

@@ -3,16 +3,18 @@
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import builders
 import pytest
+from declared_rows import wrong
 
 from kdump.engine.find.options import FindOptions
 from kdump.engine.find.run import find_offset, find_time
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 
-Fields = dict[str, object]
+Fields = dict[str, Any]
 TIME = 1_700_000_000_000
 
 
@@ -52,7 +54,8 @@ def write_segment(
 
 def split(items: Iterator[object]) -> tuple[list[Fields], list[str]]:
     """Return the rows' members, and the codes of findings, notes on the high watermark aside."""
-    rows, codes = [], []
+    rows: list[Fields] = []
+    codes = []
     for item in items:
         if isinstance(item, Row):
             rows.append({"row": item.row, **item.fields})
@@ -60,6 +63,7 @@ def split(items: Iterator[object]) -> tuple[list[Fields], list[str]]:
             codes.append(item.code)
         else:
             pytest.fail(f"no row and no finding: {item!r}")
+    assert not list(wrong(rows))
     return rows, [code for code in codes if code != "high-watermark-unknown"]
 
 

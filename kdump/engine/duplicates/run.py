@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.duplicates.entries import Copy, Counts, DuplicateOptions, Layout
@@ -91,12 +91,11 @@ def duplicates(
                 continue
             found = found.plus(done.counts)
             grouped += done.runs
-        yield DuplicatesSummary(**_summary(options, counts, found, unfinished))
+        yield _summary(options, counts, found, unfinished)
         group = 0
         for head, number, copy in read_groups(grouped):
             group += number == 1
-            fields = _row(options, topics, group, head, number, copy)
-            yield Duplicate(**fields, asked_=tuple(fields))
+            yield _row(options, topics[head.topic] or None, group, head, number, copy)
 
 
 def spool_split(
@@ -159,10 +158,6 @@ def _of_message(layout: Layout, topic: int, row: RecordRow) -> bytes | None:
     return layout.entry(topic, parts, copy)
 
 
-def _within(options: DuplicateOptions) -> dict[str, Any]:
-    return {"within_ms": options.within_ms, "within_records": options.within_records}
-
-
 def _by(options: DuplicateOptions) -> str:
     name = (options.header or b"").decode(errors="replace")
     return ",".join(f"header:{name}" if part == "header" else part for part in options.by)
@@ -170,49 +165,64 @@ def _by(options: DuplicateOptions) -> str:
 
 def _summary(
     options: DuplicateOptions, counts: Counts, found: GroupCounts, unfinished: int
-) -> dict[str, Any]:
-    return {
-        "by": _by(options),
-        **_within(options),
-        "groups": found.groups,
-        "copies": found.copies,
-        "extra_copies": found.copies - found.groups,
-        "groups_across_partitions": found.groups_across_partitions,
-        "groups_of_several_producers": found.groups_of_producers,
-        "records_count": counts.records,
-        "records_without": counts.without,
-        "records_without_time": counts.without_time,
-        "control_records": counts.control_records,
-        "replica_copies": found.replica_copies,
-        "paths_unfinished": unfinished,
-    }
+) -> DuplicatesSummary:
+    return DuplicatesSummary(
+        by=_by(options),
+        within_ms=options.within_ms,
+        within_records=options.within_records,
+        groups=found.groups,
+        copies=found.copies,
+        extra_copies=found.copies - found.groups,
+        groups_across_partitions=found.groups_across_partitions,
+        groups_of_several_producers=found.groups_of_producers,
+        records_count=counts.records,
+        records_without=counts.without,
+        records_without_time=counts.without_time,
+        control_records=counts.control_records,
+        replica_copies=found.replica_copies,
+        paths_unfinished=unfinished,
+    )
 
 
 def _row(
-    options: DuplicateOptions, topics: list[str], group: int, head: Group, number: int, copy: Copy
-) -> dict[str, Any]:
-    said: dict[str, Any] = {}
-    blot = blotter(Place(topics[head.topic] or None, None, None, ""))
+    options: DuplicateOptions, topic: str | None, group: int, head: Group, number: int, copy: Copy
+) -> Duplicate:
+    starts: dict[str, tuple[bytes | None, int | None]] = {
+        "value": (None, None if copy.value_size < 0 else copy.value_size)
+    }
+    blot = blotter(Place(topic, None, None, ""))
     for part, (start, size) in zip(options.by, head.parts, strict=True):
         if part == "value" and start is not None and blot is not None and not options.show_secrets:
             start = blot(start) or start
-        said[part] = start
-        said[f"{part}_size_bytes"] = None if start is None else size
-    said.setdefault("value_size_bytes", None if copy.value_size < 0 else copy.value_size)
+        starts[part] = start, None if start is None else size
+    nothing = None, None
+    key, value, header = (starts.get(part, nothing) for part in ("key", "value", "header"))
     is_timed = copy.timestamp >= 0
     is_behind = is_timed and head.first_timestamp >= 0
-    return {
-        "topic": topics[head.topic] or None,
-        "group": group,
-        "copies": head.copies,
-        "copy": number,
-        "severity": CATALOGUE["sequence-duplicate"].severity.value,
-        **said,
-        "partition": copy.partition,
-        "offset": copy.offset,
-        "timestamp_ms": copy.timestamp if is_timed else None,
-        "after_ms": copy.timestamp - head.first_timestamp if is_behind else None,
-        "producer_id": None if copy.producer_id < 0 else copy.producer_id,
-        "producer_epoch": None if copy.producer_epoch < 0 else copy.producer_epoch,
-        "sequence": None if copy.sequence < 0 else copy.sequence,
-    }
+    return Duplicate(
+        topic=topic,
+        group=group,
+        copies=head.copies,
+        copy=number,
+        severity=CATALOGUE["sequence-duplicate"].severity.value,
+        key=key[0],
+        key_size_bytes=key[1],
+        value=value[0],
+        value_size_bytes=value[1],
+        header=header[0],
+        header_size_bytes=header[1],
+        partition=copy.partition,
+        offset=copy.offset,
+        timestamp_ms=copy.timestamp if is_timed else None,
+        after_ms=copy.timestamp - head.first_timestamp if is_behind else None,
+        producer_id=None if copy.producer_id < 0 else copy.producer_id,
+        producer_epoch=None if copy.producer_epoch < 0 else copy.producer_epoch,
+        sequence=None if copy.sequence < 0 else copy.sequence,
+        asked_=("value_size_bytes", *_members(options)),
+    )
+
+
+def _members(options: DuplicateOptions) -> Iterator[str]:
+    """Name the members that rows have of what is compared."""
+    for part in options.by:
+        yield from (part, f"{part}_size_bytes")

@@ -1,50 +1,62 @@
-"""Make the members of lookup rows, for logs with indexes and for those of 0.7."""
+"""Make lookup rows, for logs with indexes and for those of 0.7."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kdump.broker.settings import Settings, SettingsOnDemand, index_settings
-from kdump.rows.find import OffsetLookup, TimeLookup
-from kdump.rows.row import Row
+from kdump.engine.find.reset import NO_RESET, Reset
+from kdump.rows.find import TimeLookup
 
 if TYPE_CHECKING:
     from kdump.broker.list_offsets import TimeAnswer
     from kdump.broker.partition import Step
     from kdump.engine.find.options import FindOptions
+    from kdump.rows.reindex import Setting
     from kdump.storage.offset_index import OffsetPosition
     from kdump.storage.targets import Target
     from kdump.storage.time_index import TimestampOffset
 
-
-_UNKNOWN_YET = (
-    "segment", "index_entry", "position", "size_bytes", "base_offset", "last_offset", "offset",
-    "timestamp_ms",
-)  # fmt: skip
+SCANNED = ("scan_offset",)
+RESET = ("reset_offset", "reset_to")
 
 
-def offset_fields(target: Target, offset: int) -> dict[str, Any]:
-    """The members of an `offset-lookup` row of which nothing is known yet."""
-    known = {"topic": target.topic, "partition": target.partition, "target": offset}
-    return {**known, **dict.fromkeys(_UNKNOWN_YET), "batches_scanned": 0}
-
-
-def time_fields(target: Target, target_ms: int, answer: TimeAnswer) -> dict[str, Any]:
-    """The members of a `time-lookup` row."""
-    return {
-        "topic": target.topic,
-        "partition": target.partition,
-        "target_ms": target_ms,
-        "segment": answer.segment,
-        "time_index_entry": entry_fields(answer.time_index_entry),
-        "index_entry": entry_fields(answer.index_entry),
-        "position": answer.position,
-        "offset": answer.offset if answer.offset >= 0 else None,
-        "timestamp_ms": answer.timestamp_ms if answer.timestamp_ms >= 0 else None,
-        "leader_epoch": answer.leader_epoch,
-        "batches_scanned": answer.batches_scanned,
-    }
+def time_lookup(
+    target: Target,
+    target_ms: int,
+    answer: TimeAnswer,
+    *,
+    offsets: list[int] | None,
+    scan_offset: int | None,
+    steps: list[dict[str, object]] | None,
+    reset: Reset = NO_RESET,
+    settings: list[Setting] | None = None,
+    error: str | None = None,
+    asked: tuple[str, ...] = (),
+) -> TimeLookup:
+    """Make the row of an answer; `asked` names members that it has even where they are null."""
+    return TimeLookup(
+        topic=target.topic,
+        partition=target.partition,
+        target_ms=target_ms,
+        segment=answer.segment,
+        time_index_entry=entry_fields(answer.time_index_entry),
+        index_entry=entry_fields(answer.index_entry),
+        position=answer.position,
+        offset=answer.offset if answer.offset >= 0 else None,
+        timestamp_ms=answer.timestamp_ms if answer.timestamp_ms >= 0 else None,
+        leader_epoch=answer.leader_epoch,
+        batches_scanned=answer.batches_scanned,
+        offsets=offsets,
+        scan_offset=scan_offset,
+        reset_offset=reset.offset,
+        reset_to=reset.to,
+        settings=settings,
+        error=error,
+        steps=steps,
+        asked_=asked,
+    )
 
 
 def entry_fields(entry: OffsetPosition | TimestampOffset | None) -> dict[str, int] | None:
@@ -52,22 +64,12 @@ def entry_fields(entry: OffsetPosition | TimestampOffset | None) -> dict[str, in
     return None if entry is None else entry._asdict()
 
 
-def finished(
-    kind: str,
-    row: dict[str, Any],
-    error: str | None,
-    steps: Iterable[Step],
-    options: FindOptions,
-    settings: Settings | SettingsOnDemand | None = None,
-) -> Row:
-    """Add what every lookup row ends with: the error, if any, and the steps, if asked for.
+def steps_of(steps: Iterable[Step], options: FindOptions) -> list[dict[str, object]] | None:
+    """Return the steps as a member of a row, None where they are not asked for."""
+    return [step.fields() for step in steps] if options.explain else None
 
-    Settings on demand are said if a start needed them, to rebuild an index of the segments asked.
-    """
+
+def settings_of(settings: Settings | SettingsOnDemand | None) -> list[Setting] | None:
+    """Return settings on demand, if a start needed them to rebuild an index of the segments."""
     needed = settings.found if isinstance(settings, SettingsOnDemand) else None
-    row["settings"] = None if needed is None else index_settings(needed)
-    row["error"] = error
-    if options.explain:
-        row["steps"] = [step.fields() for step in steps]
-    made: type[OffsetLookup | TimeLookup] = OffsetLookup if kind == "offset-lookup" else TimeLookup
-    return made(**row, asked_=tuple(row))
+    return None if needed is None else index_settings(needed)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.list_offsets import NONE, offsets_by_file_time
 from kdump.broker.partition import Step
-from kdump.engine.find.lookup_row import finished, offset_fields, time_fields
-from kdump.engine.find.way_past import FIELDS
+from kdump.engine.find.lookup_row import SCANNED, steps_of, time_lookup
+from kdump.rows.find import OffsetLookup
 from kdump.storage.names import Kind
 from kdump.storage.pre08_records import Found, Pre08Records
 from kdump.storage.source import Source
@@ -27,55 +27,56 @@ def _segments(target: Target) -> list[tuple[int, str]]:
 def offset_row(target: Target, offset: int, options: FindOptions) -> Row:
     """Find the entry that holds the byte an offset names; there is no index, so from the start."""
     steps: list[Step] = []
-    row = offset_fields(target, offset) | dict.fromkeys(FIELDS)
-    error = _find(target, offset, options.decompress_limit, row, steps)
-    if error:
-        steps.append(Step("error", target.path, error, {}))
+    row = _find(target, offset, options.decompress_limit, steps)
+    if row.error:
+        steps.append(Step("error", target.path, row.error, {}))
     if options.check:
-        row["scan_offset"] = row["offset"]
-    return finished("offset-lookup", row, error, steps, options)
+        row = row.replaced(scan_offset=row.offset, asked_=SCANNED)
+    return row.replaced(steps=steps_of(steps, options))
 
 
-def _find(
-    target: Target, offset: int, limit: int, row: dict[str, object], steps: list[Step]
-) -> str | None:
-    """Fill the row in; return the error a broker answers with, if it does."""
+def _find(target: Target, offset: int, limit: int, steps: list[Step]) -> OffsetLookup:
+    """Make the row, with the error that a broker answers with, if it does."""
+    nothing = OffsetLookup(target.topic, target.partition, offset)
     below = [(base, path) for base, path in _segments(target) if base <= offset]
     if not below:
-        return "OFFSET_OUT_OF_RANGE: below the first segment"
+        return nothing.replaced(error="OFFSET_OUT_OF_RANGE: below the first segment")
     base, path = below[-1]
     words = f"base offset {base:,} is the last at or below the target"
     steps.append(Step("segment", path, words, {"segment": base}))
     with Source(path) as source:
         end = base + source.size
         if offset > end:
-            return f"OFFSET_OUT_OF_RANGE: the segment ends at {end:,}"
-        row["segment"] = base
+            return nothing.replaced(error=f"OFFSET_OUT_OF_RANGE: the segment ends at {end:,}")
+        nothing = nothing.replaced(segment=base)
         if offset == end:
             steps.append(Step("end", path, f"the log ends at {end:,}: none", {}))
-            return None
+            return nothing
         scanned = 0
         for item in Pre08Records(source, limit=limit).walk():
             scanned += isinstance(item, Found)
             if base + item.position + item.size_bytes <= offset:
                 continue
-            row["batches_scanned"] = scanned
-            row["position"], row["size_bytes"] = item.position, item.size_bytes
+            row = nothing.replaced(
+                position=item.position, size_bytes=item.size_bytes, batches_scanned=scanned
+            )
             start = base + item.position
             if not isinstance(item, Found):
                 if start + item.size_bytes < end:  # a fetch starts at any byte
                     following = start + item.size_bytes
-                    row.update(zip(FIELDS, (following, following, 0), strict=True))
-                return f"no entry can be read in the {item.size_bytes:,} bytes from {start:,} on"
-            row["offset"] = row["base_offset"] = row["last_offset"] = start
+                    row = row.replaced(
+                        next_offset=following, served_from=following, skipped_by_seek=0
+                    )
+                error = f"no entry can be read in the {item.size_bytes:,} bytes from {start:,} on"
+                return row.replaced(error=error)
             words = (
                 f"{scanned:,} entries from the first byte on: the one at position "
                 f"{item.position:,} ({item.size_bytes:,} bytes) holds the byte"
             )
             details = {"position": item.position, "batches": scanned}
             steps.append(Step("scan", path, words, dict(details)))
-            return None
-    return None
+            return row.replaced(offset=start, base_offset=start, last_offset=start)
+    return nothing
 
 
 def time_row(target: Target, target_ms: int, options: FindOptions) -> Row:
@@ -92,9 +93,14 @@ def time_row(target: Target, target_ms: int, options: FindOptions) -> Row:
     offsets = offsets_by_file_time(pairs, target_ms, options.max_offsets)
     words = f"0.7 compares the target with the modification times of {len(pairs):,} segments"
     steps = [Step("segments", target.path, words, {})]
-    row = time_fields(target, target_ms, NONE._replace(offset=offsets[0] if offsets else -1))
-    if options.list_offsets_version == 0:
-        row["offsets"] = offsets
-    elif options.check:
-        row["scan_offset"] = row["offset"]
-    return finished("time-lookup", row, None, steps, options)
+    has_all = options.list_offsets_version == 0
+    is_checked = options.check and not has_all
+    return time_lookup(
+        target,
+        target_ms,
+        NONE._replace(offset=offsets[0] if offsets else -1),
+        offsets=offsets if has_all else None,
+        scan_offset=offsets[0] if is_checked and offsets else None,
+        steps=steps_of(steps, options),
+        asked=SCANNED if is_checked else (),
+    )

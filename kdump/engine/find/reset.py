@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.lookup_records import BrokerError
 from kdump.findings.finding import Finding, finding
@@ -16,26 +16,35 @@ if TYPE_CHECKING:
 ANSWER, LATEST, EARLIEST, SKIP = "answer", "latest", "earliest", "skip"
 
 
-def reset_fields(
-    view: PartitionView, row: dict[str, object], error: str | None, none: str, target: int | None
-) -> dict[str, object]:
-    """Give the offset to reset a group to, and which it is: null where the plan has none.
+class Reset(NamedTuple):
+    """The offset to reset a group to, and which it is; None where the plan has none."""
+
+    offset: int | None = None
+    to: str | None = None
+
+
+NO_RESET = Reset()
+
+
+def reset_of(
+    view: PartitionView, offset: int | None, error: str | None, none: str, target: int | None
+) -> Reset:
+    """Decide where the answer `offset` resets a group to.
 
     A partition without an answer goes where `none` says. An offset out of range (`target`) goes to
     the nearer end of the log, as with Kafka's own tool; any other error is no reason to move.
     """
-    word: str | None = ANSWER if row["offset"] is not None else none
+    word: str | None = ANSWER if offset is not None else none
     if error is not None:
         is_out = target is not None and error.startswith("OFFSET_OUT_OF_RANGE")
         near = EARLIEST if target is not None and target < view.log_start else LATEST
         word = None if not is_out else near if none != SKIP else SKIP
-    offset = row["offset"]
     if word in (LATEST, EARLIEST):
         try:
             offset = view.visible_end if word == LATEST else view.log_start
         except BrokerError:
             word = offset = None
-    return {"reset_offset": offset, "reset_to": word}
+    return Reset(offset, word)
 
 
 def refused_topic(row: Row) -> Finding | None:
@@ -43,7 +52,7 @@ def refused_topic(row: Row) -> Finding | None:
 
     A plan has no quotes: a name with a comma or a line end in it would be read as other lines.
     """
-    topic, partition = row.fields["topic"], row.fields["partition"]
+    topic, partition = row["topic"], row["partition"]
     if topic is None or DirectoryName(str(topic), 0).legal:
         return None
     return finding("topic-name", path=f"{topic}-{partition}", actual=str(topic))

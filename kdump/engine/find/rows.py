@@ -12,13 +12,21 @@ from contextlib import closing, suppress
 from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import Found, PartitionView
 from kdump.broker.versions import MESSAGE_TIMESTAMPS, has
-from kdump.engine.find.lookup_row import entry_fields, finished, offset_fields, time_fields
+from kdump.engine.find.lookup_row import (
+    RESET,
+    SCANNED,
+    entry_fields,
+    settings_of,
+    steps_of,
+    time_lookup,
+)
 from kdump.engine.find.options import FindOptions
-from kdump.engine.find.reset import reset_fields
+from kdump.engine.find.reset import NO_RESET, reset_of
 from kdump.engine.find.way_past import way_past
 from kdump.engine.reading.log_files import misnamed
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
+from kdump.rows.find import OffsetLookup
 from kdump.storage.targets import Target
 
 _LATEST = -1
@@ -39,10 +47,10 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
         return
     with closing(options.view(target)) as view:
         yield from _said_first(view)
-        row = offset_fields(target, offset)
         found: Found | None = None
         record: tuple[int, int] | None = None
-        error = None
+        scan_offset = error = None
+        asked: tuple[str, ...] = ()
         try:
             found = view.fetch(offset)
             if found is None:
@@ -52,12 +60,8 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
                 _explain_record(view, found, offset, record)
         except BrokerError as failed:
             error = _failed(view, failed)
-        if found is not None:
-            row.update((name, value) for name, value in found._asdict().items() if name in row)
-            row["index_entry"] = entry_fields(found.index_entry)
-        if record is not None:
-            row["offset"], row["timestamp_ms"] = record[0], _timestamp(view, found, record)
-        row |= way_past(view, offset, found, record, error, options)
+        timestamp_ms = None if record is None else _timestamp(view, found, record)
+        way = way_past(view, offset, found, record, error, options)
         if found is not None:
             from kdump.engine.find.consumer_check import served_damage
 
@@ -66,17 +70,41 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
         if options.check:
             from kdump.engine.find.check import check_offset
 
-            row["scan_offset"] = None
+            asked += SCANNED
             with suppress(BrokerError):  # a start that fails leaves nothing to scan
-                row["scan_offset"], checked = check_offset(
-                    view, offset, record[0] if record else None
-                )
+                scan_offset, checked = check_offset(view, offset, record[0] if record else None)
         yield from checked
+        reset = NO_RESET
         if options.none is not None:
-            row |= reset_fields(view, row, error, options.none, offset)
+            asked += RESET
+            answer = record[0] if record else None
+            reset = reset_of(view, answer, error, options.none, offset)
         if record is None and error is None and view.view.held is not None:
             yield view.view.held
-        yield finished("offset-lookup", row, error, view.steps, options, view.settings)
+        yield OffsetLookup(
+            topic=target.topic,
+            partition=target.partition,
+            target=offset,
+            segment=found and found.segment,
+            index_entry=found and entry_fields(found.index_entry),
+            position=found and found.position,
+            size_bytes=found and found.size_bytes,
+            base_offset=found and found.base_offset,
+            last_offset=found and found.last_offset,
+            offset=record and record[0],
+            timestamp_ms=timestamp_ms,
+            batches_scanned=found.batches_scanned if found else 0,
+            next_offset=way.next_offset,
+            served_from=way.served_from,
+            skipped_by_seek=way.skipped_by_seek,
+            scan_offset=scan_offset,
+            reset_offset=reset.offset,
+            reset_to=reset.to,
+            settings=settings_of(view.settings),
+            error=error,
+            steps=steps_of(view.steps, options),
+            asked_=asked,
+        )
 
 
 def _said_first(view: PartitionView) -> Iterator[Finding]:
@@ -134,10 +162,11 @@ def time_items(target: Target, target_ms: int, options: FindOptions) -> Iterator
 
     with closing(options.view(target)) as view:
         yield from _said_first(view)
-        answer, error = NONE, None
-        offsets: list[int] = []
+        answer, error, scan_offset = NONE, None, None
+        asked: tuple[str, ...] = ()
+        offsets: list[int] | None = [] if options.list_offsets_version == 0 else None
         try:
-            if options.list_offsets_version == 0:
+            if offsets is not None:
                 offsets = list_offsets_v0(view, target_ms, options.max_offsets, options.now_ms)
                 answer = NONE._replace(offset=offsets[0] if offsets else -1)
                 view.note(
@@ -165,23 +194,34 @@ def time_items(target: Target, target_ms: int, options: FindOptions) -> Iterator
                     view.note("end", target.path, _special_words(view, target_ms, answer.offset))
         except BrokerError as failed:
             error = _failed(view, failed)
-        row = time_fields(target, target_ms, answer)
         checked: Iterable[Finding] = ()
-        if options.list_offsets_version == 0:
-            row["offsets"] = offsets
-        elif options.check:
+        if options.check and offsets is None:
             from kdump.engine.find.check import check_time
 
-            row["scan_offset"] = None
+            asked += SCANNED
             with suppress(BrokerError):
-                row["scan_offset"], checked = check_time(view, target_ms, answer)
+                scan_offset, checked = check_time(view, target_ms, answer)
         yield from checked
+        answered = answer.offset if answer.offset >= 0 else None
+        reset = NO_RESET
         if options.none is not None:
-            row |= reset_fields(view, row, error, options.none, None)
-        ends = error is None and (row["offset"] is None or target_ms == _LATEST)
+            asked += RESET
+            reset = reset_of(view, answered, error, options.none, None)
+        ends = error is None and (answered is None or target_ms == _LATEST)
         if ends and view.view.held is not None:
             yield view.view.held
-        yield finished("time-lookup", row, error, view.steps, options, view.settings)
+        yield time_lookup(
+            target,
+            target_ms,
+            answer,
+            offsets=offsets,
+            scan_offset=scan_offset,
+            steps=steps_of(view.steps, options),
+            reset=reset,
+            settings=settings_of(view.settings),
+            error=error,
+            asked=asked,
+        )
 
 
 def _special_words(view: PartitionView, target_ms: int, offset: int) -> str:

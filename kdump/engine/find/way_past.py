@@ -6,7 +6,7 @@ import os
 from bisect import bisect_left, bisect_right
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.lookup_records import BrokerError
 from kdump.engine.reading.seek import start_position
@@ -22,7 +22,16 @@ if TYPE_CHECKING:
     from kdump.engine.advice.landings import Way
     from kdump.engine.find.options import FindOptions
 
-FIELDS = ("next_offset", "served_from", "skipped_by_seek")
+
+class WayPast(NamedTuple):
+    """The members of a row that say how to get past damage; None where there is none."""
+
+    next_offset: int | None = None
+    served_from: int | None = None
+    skipped_by_seek: int | None = None
+
+
+_NONE = WayPast()
 
 
 def way_past(
@@ -32,20 +41,19 @@ def way_past(
     record: tuple[int, int] | None,
     error: str | None,
     options: FindOptions,
-) -> dict[str, object]:
-    """Give the members of a row that say how to get past damage; null where there is none.
+) -> WayPast:
+    """Say how to get past damage, if there is any.
 
     A walk from the last index entry that the log bears out tells which batch should be found. It
     is made only where the lookup fails, or answers with another offset than was asked for.
     """
-    fields: dict[str, object] = dict.fromkeys(FIELDS)
     if (
         error is None
         and record is not None
         and record[0] == offset
         and _has_right_checksum(view, found)
     ):
-        return fields
+        return _NONE
     from kdump.engine.advice.served import Served  # most lookups meet no damage
 
     try:
@@ -53,13 +61,13 @@ def way_past(
     except BrokerError:  # it does not start on these files, so it serves nothing
         place = None
     if place is None:
-        return fields
+        return _NONE
     number, position, first, below = place
     assert view.target.log is not None
     log = view.target.log.logs[number]
     lands = error is None and found is not None and found.position == position
     if lands and _path(view, found) == log.log and _has_right_checksum(view, found):
-        return fields  # nothing was damaged: records are missing there, or not handed out
+        return _NONE  # nothing was damaged: records are missing there, or not handed out
     served = Served(
         view.target,
         view.broker,
@@ -70,10 +78,10 @@ def way_past(
     try:
         way = served.way(log.base_offset, position, first)
         if way is None:
-            return fields
+            return _NONE
         way = way._replace(skipped=0 if way.served_from == first else way.skipped - below)
         view.note("served", str(log.log), _words(first, way))
-        return dict(zip(FIELDS, (first, *way), strict=True))
+        return WayPast(first, *way)
     finally:
         served.close()
 

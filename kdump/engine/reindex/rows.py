@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
 
 from kdump.broker.settings import Settings, index_settings
 from kdump.findings.rows import Place, Row
-from kdump.rows.reindex import Reindex
+from kdump.rows.reindex import Difference, Reindex
 from kdump.storage.layout import ABORTED_TRANSACTION, OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kdump.storage.names import Kind
 
@@ -48,7 +47,7 @@ def entries_of(kind: Kind, data: bytes) -> int:
 
 def first_difference(
     kind: Kind, before: bytes | None, after: bytes, base_offset: int
-) -> dict[str, Any] | None:
+) -> Difference | None:
     """Say which slot is the first that changes, and both its contents; None if none does."""
     if before is None or before == after:
         return None
@@ -73,7 +72,7 @@ def first_difference(
     return {"slot": start // layout.size, "before": entry(before), "after": entry(after)}
 
 
-def _line_difference(before: bytes, after: bytes) -> dict[str, Any]:
+def _line_difference(before: bytes, after: bytes) -> Difference:
     old = before.decode("utf-8", "replace").splitlines()
     new = after.decode("utf-8", "replace").splitlines()
     number = 0
@@ -94,7 +93,7 @@ def reindex_row(
     *,
     entries_before: int | None = None,
     entries_after: int | None = None,
-    difference: dict[str, Any] | None = None,
+    difference: Difference | None = None,
     bytes_to_read: int | None = None,
     backup: str | None = None,
     written: str | None = None,

@@ -73,10 +73,7 @@ def sequences(
         sums = sums.plus(result.sums)
         yield from result.reported
         yield from result.rows
-    yield SequenceSummary(
-        **sums._asdict(),
-        paths_unfinished=unfinished,
-    )
+    yield SequenceSummary(*sums, paths_unfinished=unfinished)
 
 
 def plan(paths: Iterable[str], options: SequenceOptions) -> Iterator[Item | KdumpError]:

@@ -5,18 +5,35 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from heapq import nsmallest
 from itertools import chain
-from typing import Any
+from typing import NamedTuple
 
-from kdump.engine.usage.step import Counted, LongKey, UsageOptions
+from kdump.engine.usage.step import Counted, LongKey, PlaceOfGroup, UsageOptions
 from kdump.engine.usage.totals import Totals
 from kdump.findings.rows import Row
 from kdump.kernels import columns as c
 from kdump.rows.usage import Usage, UsageSummary
 
-Tables = Mapping[tuple[object, ...], Totals]
-Entry = tuple[tuple[object, ...], Hashable, Sequence[int]]
+Tables = Mapping[PlaceOfGroup, Totals]
+Entry = tuple[PlaceOfGroup, Hashable, Sequence[int]]
 
 _ADDED = (c.T_BATCHES, c.T_RECORDS, c.T_BYTES, c.T_CONTROL, c.T_UNOPENED)
+#: What groups are made of -> the members that name it, which a row has even where they are null.
+_MEMBERS = {
+    "topic": ("topic",),
+    "partition": ("topic", "partition"),
+    "producer": ("producer_id",),
+    "codec": ("codec",),
+    "key": ("key", "key_size_bytes"),
+}
+
+
+class _Names(NamedTuple):
+    """What names a group within its place; None is also what was not asked for."""
+
+    producer_id: int | None = None
+    codec: str | None = None
+    key: bytes | None = None
+    key_size_bytes: int | None = None
 
 
 class Sums:
@@ -41,11 +58,9 @@ def usage_rows(tables: Tables, options: UsageOptions, sums: Sums) -> Iterator[Ro
     """Yield a `usage` row for each group, or for the largest, and last a `usage-summary`."""
     listed = _largest(tables, options.top)
     total = sums.totals[c.T_BYTES]
-    for place, group, numbers in listed:
-        fields = _names(place, group, options) | _numbers(numbers, total, options)
-        yield Usage(**fields, asked_=tuple(fields))
-    summary = _summary(tables, listed, options, sums)
-    yield UsageSummary(**summary, asked_=tuple(summary))
+    for entry in listed:
+        yield _row(entry, total, options)
+    yield _summary(tables, listed, options, sums)
 
 
 def _largest(tables: Tables, top: int) -> list[Entry]:
@@ -98,89 +113,71 @@ def _comparable(value: object) -> tuple[bool, object, object]:
     return value is not None, 0 if value is None else value, b""
 
 
-def _names(place: tuple[object, ...], group: object, options: UsageOptions) -> dict[str, Any]:
-    """Name a group: what it was asked to be made of, in order."""
-    names: dict[str, Any] = {"by": ",".join(options.by)}
-    if place:
-        names["topic"] = place[0]
-    if len(place) > 1:
-        names["partition"] = place[1]
-    if options.wants_records:
-        long = group if isinstance(group, LongKey) else None
-        names["key"] = long.start if long else group
-        size = long.size_bytes if long else len(group) if isinstance(group, bytes) else None
-        names["key_size_bytes"] = size
-        return names
-    values = list(group) if isinstance(group, tuple) else []
-    if "producer" in options.by:
-        producer_id = values.pop(0)
-        names["producer_id"] = None if producer_id == -1 else producer_id
-    if "codec" in options.by:
-        names["codec"] = values.pop(0)
-    return names
-
-
-def _numbers(numbers: Sequence[int], total: int, options: UsageOptions) -> dict[str, Any]:
-    size = numbers[c.T_BYTES]
+def _row(entry: Entry, total: int, options: UsageOptions) -> Usage:
+    (topic, partition), group, numbers = entry
+    names = _names(group, options)
+    by_key = options.wants_records
+    size, unopened = numbers[c.T_BYTES], numbers[c.T_UNOPENED]
     at_most = size + numbers[c.T_ERROR]
     first, last = numbers[c.T_FIRST], numbers[c.T_LAST]
-    times: dict[str, Any] = {
-        "share": round(size / total, 6) if total else 0.0,
-        "first_timestamp_ms": None if first < 0 else first,
-        "last_timestamp_ms": None if last < 0 else last,
-    }
-    if options.wants_records:
-        counted: dict[str, Any] = {
-            "records_count": numbers[c.T_RECORDS],
-            "plain_bytes": size,
-            "plain_bytes_at_most": at_most,
-        }
-        return counted | times
-    unopened = numbers[c.T_UNOPENED]
-    return {
-        "segments": numbers[c.T_SEGMENTS],
-        "batches": numbers[c.T_BATCHES],
-        "records_count": None if unopened else numbers[c.T_RECORDS],
-        "size_bytes": size,
-        "size_bytes_at_most": at_most,
-        **times,
-        "control_batches": numbers[c.T_CONTROL],
-        "unopened_wrappers": unopened,
-    }
+    return Usage(
+        by=",".join(options.by),
+        topic=topic,
+        partition=partition,
+        producer_id=names.producer_id,
+        codec=names.codec,
+        key=names.key,
+        key_size_bytes=names.key_size_bytes,
+        segments=None if by_key else numbers[c.T_SEGMENTS],
+        batches=None if by_key else numbers[c.T_BATCHES],
+        records_count=numbers[c.T_RECORDS] if by_key or not unopened else None,
+        plain_bytes=size if by_key else None,
+        plain_bytes_at_most=at_most if by_key else None,
+        size_bytes=None if by_key else size,
+        size_bytes_at_most=None if by_key else at_most,
+        share=round(size / total, 6) if total else 0.0,
+        first_timestamp_ms=None if first < 0 else first,
+        last_timestamp_ms=None if last < 0 else last,
+        control_batches=None if by_key else numbers[c.T_CONTROL],
+        unopened_wrappers=None if by_key else unopened,
+        asked_=tuple(chain.from_iterable(map(_MEMBERS.__getitem__, options.by))),
+    )
+
+
+def _names(group: Hashable, options: UsageOptions) -> _Names:
+    """Name a group within its place: what it was asked to be made of, in order."""
+    if isinstance(group, LongKey):
+        return _Names(key=group.start, key_size_bytes=group.size_bytes)
+    if isinstance(group, bytes):
+        return _Names(key=group, key_size_bytes=len(group))
+    values = list(group) if isinstance(group, tuple) else []
+    producer_id = values.pop(0) if "producer" in options.by else None
+    codec = values.pop(0) if "codec" in options.by else None
+    return _Names(None if producer_id == -1 else producer_id, codec)
 
 
 def _summary(
     tables: Tables, listed: Sequence[Entry], options: UsageOptions, sums: Sums
-) -> dict[str, Any]:
+) -> UsageSummary:
     """Say what all groups come to, and the most that one that is not listed may come to."""
-    totals = sums.totals
-    groups = sum(map(len, tables.values()))
+    totals, by_key = sums.totals, options.wants_records
+    size, unopened = totals[c.T_BYTES], totals[c.T_UNOPENED]
     most = _unlisted(tables, listed)
     exact = not any(table.floor for table in tables.values())
-    unopened = totals[c.T_UNOPENED]
-    counted: dict[str, Any] = {
-        "by": ",".join(options.by),
-        "groups": groups if exact else None,
-        "listed": len(listed),
-    }
-    if options.wants_records:
-        counted |= {
-            "records_count": totals[c.T_RECORDS],
-            "plain_bytes": totals[c.T_BYTES],
-            "unlisted_plain_bytes_at_most": most,
-            "control_records": sums.control_records,
-        }
-    else:
-        counted |= {
-            "batches": totals[c.T_BATCHES],
-            "records_count": None if unopened else totals[c.T_RECORDS],
-            "size_bytes": totals[c.T_BYTES],
-            "unlisted_size_bytes_at_most": most,
-            "control_batches": totals[c.T_CONTROL],
-            "unopened_wrappers": unopened,
-        }
-    return counted | {
-        "exact": exact,
-        "bytes_not_counted": sums.bytes_not_counted,
-        "paths_unfinished": sums.paths_unfinished,
-    }
+    return UsageSummary(
+        by=",".join(options.by),
+        groups=sum(map(len, tables.values())) if exact else None,
+        listed=len(listed),
+        batches=None if by_key else totals[c.T_BATCHES],
+        records_count=totals[c.T_RECORDS] if by_key or not unopened else None,
+        size_bytes=None if by_key else size,
+        unlisted_size_bytes_at_most=None if by_key else most,
+        plain_bytes=size if by_key else None,
+        unlisted_plain_bytes_at_most=most if by_key else None,
+        control_batches=None if by_key else totals[c.T_CONTROL],
+        unopened_wrappers=None if by_key else unopened,
+        control_records=sums.control_records if by_key else None,
+        exact=exact,
+        bytes_not_counted=sums.bytes_not_counted,
+        paths_unfinished=sums.paths_unfinished,
+    )

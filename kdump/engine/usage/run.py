@@ -13,7 +13,7 @@ from functools import partial
 
 from kdump.engine.reading.split_edges import edges_meet
 from kdump.engine.usage.rows import Sums, usage_rows
-from kdump.engine.usage.step import Counted, UsageOptions, count_split
+from kdump.engine.usage.step import Counted, PlaceOfGroup, UsageOptions, count_split
 from kdump.engine.usage.totals import Totals, shrink
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
@@ -65,7 +65,7 @@ class _Merged:
     """Puts together what comes of the splits; a log whose pieces do not fit is read as one."""
 
     def __init__(self, options: UsageOptions, most: int) -> None:
-        self.tables: dict[tuple[object, ...], Totals] = {}
+        self.tables: dict[PlaceOfGroup, Totals] = {}
         self.sums = Sums()
         self.splits_to_reread: list[Split] = []
         self._options = options

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 #: Keys longer than this are held as their start, size and digest.
 LONGEST_KEY = 512
 _START_BYTES = 256
+#: Topic and partition, as far as groups are made of them.
+PlaceOfGroup = tuple[str | None, int | None]
 _BROKEN = c.CRC_BAD | c.TOO_SMALL
 
 
@@ -48,11 +50,11 @@ class UsageOptions(DumpOptions):
         """How the logs are read."""
         return type(self)(**vars(self) | {"mode": "records" if self.wants_records else "batches"})
 
-    def place_of(self, topic: str | None, partition: int | None) -> tuple[object, ...]:
-        """Give what of a group is the same for all of a partition."""
+    def place_of(self, topic: str | None, partition: int | None) -> PlaceOfGroup:
+        """Give what of a group is the same for all of a partition; None: not asked for."""
         if "partition" in self.by:
             return topic, partition
-        return (topic,) if "topic" in self.by else ()
+        return topic if "topic" in self.by else None, None
 
 
 class LongKey(NamedTuple):

@@ -9,6 +9,7 @@ import builders
 import damage
 import pytest
 from corpus import corpus, names
+from declared_rows import wrong
 from long_runs import LONG, SEED
 from oracle import PROFILES, oracle
 from producing import ABORT, NONE, TIME, checked, data, marker, write_log
@@ -33,6 +34,7 @@ def followed(
     found = [item for item in items if isinstance(item, Finding)]
     assert len(rows) + len(found) == len(items), items
     assert [row.row == "sequence-summary" for row in rows] == [False] * (len(rows) - 1) + [True]
+    assert not list(wrong({"row": row.row, **row.fields} for row in rows))
     return rows[:-1], rows[-1], found
 
 
