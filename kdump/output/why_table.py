@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump.broker.segment_facts import FROM_FILE
-from kdump.findings.rows import Row
 from kdump.output.amounts import counted, second_cell, size_text
 from kdump.output.cell_text import wrap
-from kdump.output.column_widths import Column, Columns, amount, folded, short
+from kdump.output.column_widths import Column, amount, folded, short
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of
 from kdump.output.text_report import Page, TextReport
+from kdump.rows.why import (
+    Compaction,
+    DataDirectory,
+    PartitionSpace,
+    PlanStep,
+    SegmentFate,
+    WhySummary,
+)
 
 if TYPE_CHECKING:
     from kdump.findings.finding import Finding
     from kdump.output.items import Item
-
-    Fields = dict[str, Any]
 
 #: Topics that are listed, and sentences; the rest is in `--format jsonl`.
 _TOPICS = 20
@@ -43,17 +48,24 @@ class _Topic:
         self.by_verdict: Counter[str] = Counter()
 
 
+class _Share(NamedTuple):
+    """A line of the table of topics."""
+
+    topic: _Topic
+    total: int
+
+
 class _Waiting:
     """Segments of one partition that one record keeps."""
 
-    def __init__(self, first: Fields) -> None:
+    def __init__(self, first: SegmentFate) -> None:
         self.first = first
         self.segments = 0
         self.size_bytes = 0
 
-    def add(self, fields: Fields) -> None:
+    def add(self, row: SegmentFate) -> None:
         self.segments += 1
-        self.size_bytes += fields["size_bytes"]
+        self.size_bytes += row.size_bytes
 
 
 class WhyTable(TextReport):
@@ -64,115 +76,111 @@ class WhyTable(TextReport):
         self._topics: dict[str, _Topic] = {}
         self._segments: Counter[str] = Counter()
         self._pinned: dict[tuple[object, ...], _Waiting] = {}
-        self._stuck: list[Fields] = []
-        self._steps: list[Fields] = []
-        self._listed: list[Fields] = []
+        self._stuck: list[Compaction] = []
+        self._steps: list[PlanStep] = []
+        self._listed: list[SegmentFate] = []
         self._unlisted = 0
-        self._compacted: list[Fields] = []
-        self._directories: list[Fields] = []
+        self._compacted: list[Compaction] = []
+        self._directories: list[DataDirectory] = []
 
     def write(self, item: Item) -> None:
         """Take one row."""
-        if not isinstance(item, Row):
-            return
-        fields: Fields = item.fields
-        if item.row == "segment-fate":
-            self._segment(fields)
-        elif item.row == "partition-space":
-            used = fields["apparent_bytes"] - fields["reserved_index_bytes"]
-            self._topic(fields).size_bytes += used
-        elif item.row == "compaction":
-            self._compacted.append(fields)
-            if fields["blocked_by"] in _STUCK:
-                self._stuck.append(fields)
-        elif item.row == "data-directory":
-            self._directories.append(fields)
-        elif item.row == "plan-step":
-            self._steps.append(fields)
-        elif item.row == "why-summary":
-            self._lines(self._report(fields))
+        if isinstance(item, SegmentFate):
+            self._segment(item)
+        elif isinstance(item, PartitionSpace):
+            used = item.apparent_bytes - item.reserved_index_bytes
+            self._topic(item.topic, item.retired).size_bytes += used
+        elif isinstance(item, Compaction):
+            self._compacted.append(item)
+            if item.blocked_by in _STUCK:
+                self._stuck.append(item)
+        elif isinstance(item, DataDirectory):
+            self._directories.append(item)
+        elif isinstance(item, PlanStep):
+            self._steps.append(item)
+        elif isinstance(item, WhySummary):
+            self._lines(self._report(item))
 
     def finding(self, finding: Finding) -> None:
         """Print a finding at once: rows come when all of them are known."""
         word = finding.severity.value.upper()
         self._lines(self._told(word, f"{finding.code}: {finding.message}"))
 
-    def _topic(self, fields: Fields) -> _Topic:
-        name = _AROUND if fields["topic"] is None else str(fields["topic"])
-        if fields.get("retired"):
-            name = f"{name} (-{fields['retired']})"
+    def _topic(self, topic: str | None, retired: str | None = None) -> _Topic:
+        name = _AROUND if topic is None else topic
+        if retired:
+            name = f"{name} (-{retired})"
         return self._topics.setdefault(name, _Topic(name))
 
-    def _segment(self, fields: Fields) -> None:
-        verdict = fields["verdict"]
-        used = fields["size_bytes"] - fields["reserved_index_bytes"]
-        self._topic(fields).by_verdict[verdict] += used
+    def _segment(self, row: SegmentFate) -> None:
+        verdict = row.verdict
+        used = row.size_bytes - row.reserved_index_bytes
+        self._topic(row.topic).by_verdict[verdict] += used
         self._segments[verdict] += 1
         if len(self._listed) < _SEGMENTS_ASKED:
-            self._listed.append(fields)
-        elif fields["rolled_by"] not in (None, "active") or fields["dead_records"] is not None:
+            self._listed.append(row)
+        elif row.rolled_by not in (None, "active") or row.dead_records is not None:
             self._unlisted += 1
-        pin = fields["pinned_by"]
-        if verdict == "pinned":
-            key = fields["topic"], fields["partition"], pin["offset"], pin["timestamp_ms"]
-            self._pinned.setdefault(key, _Waiting(fields)).add(fields)
+        if verdict == "pinned" and row.pinned_by is not None:
+            pin = row.pinned_by
+            key = row.topic, row.partition, pin["offset"], pin["timestamp_ms"]
+            self._pinned.setdefault(key, _Waiting(row)).add(row)
 
-    def _report(self, fields: Fields) -> Iterator[str]:
-        yield from self._table(fields["apparent_bytes"] - fields["reserved_index_bytes"])
+    def _report(self, row: WhySummary) -> Iterator[str]:
+        yield from self._table(row.apparent_bytes - row.reserved_index_bytes)
         segments = self._shown_segments()
         if segments:
             yield from self._segment_tables(segments)
         is_cleaned = any(
-            one["dead_records"] is not None or one["fails_at"] is not None
-            for one in self._compacted
+            one.dead_records is not None or one.fails_at is not None for one in self._compacted
         )
         if is_cleaned or (self._compacted and segments):
             yield ""
             yield from self._compaction_table()
         yield ""
-        allocated = fields["allocated_bytes"]
+        allocated = row.allocated_bytes
         on_disk = "" if allocated is None else f", {size_text(allocated)} on disk"
         yield from wrap(
-            f"in all {size_text(fields['apparent_bytes'])}{on_disk}: "
-            f"{counted(fields['partitions'], 'partition')}, "
-            f"{counted(fields['segments'], 'segment')}, as of {second_cell(fields['now_ms'])}",
+            f"in all {size_text(row.apparent_bytes)}{on_disk}: "
+            f"{counted(row.partitions, 'partition')}, "
+            f"{counted(row.segments, 'segment')}, as of {second_cell(row.now_ms)}",
             self._width,
         )
-        yield from self._sums(fields)
+        yield from self._sums(row)
         yield from self._sentences()
-        if len(self._directories) > 1 or "asked_bytes" in fields:
+        if len(self._directories) > 1 or row.plans is not None:
             yield ""
             yield from self._draw(_DIRECTORIES, self._directories)
-        if "asked_bytes" in fields:
-            yield from self._plan(fields)
+        if row.plans is not None:
+            yield from self._plan(row)
 
     def _table(self, total: int) -> Iterator[str]:
         topics = sorted(self._topics.values(), key=lambda one: (-one.size_bytes, one.name))
-        rows: list[Fields] = [{"topic": topic, "total": total} for topic in topics[:_TOPICS]]
+        rows = [_Share(topic, total) for topic in topics[:_TOPICS]]
         columns = [
             column
             for column, verdict in _COLUMNS
-            if not verdict or any(row["topic"].by_verdict[verdict] for row in rows)
+            if not verdict or any(row.topic.by_verdict[verdict] for row in rows)
         ]
         yield from self._draw(columns, rows)
         if len(topics) > _TOPICS:
             left = sum(topic.size_bytes for topic in topics[_TOPICS:])
             yield f"and {counted(len(topics) - _TOPICS, 'topic')} more, {size_text(left)}"
 
-    def _draw(self, columns: Sequence[Column[Any]], rows: Sequence[Fields]) -> Iterator[str]:
+    def _draw(self, columns: Sequence[Column[Any]], rows: Sequence[Any]) -> Iterator[str]:
         yield from table_lines(columns, rows, self._width, colour=self._colour)
 
-    def _shown_segments(self) -> list[Fields]:
+    def _shown_segments(self) -> list[SegmentFate]:
         """Return the segments that have a line each: by --rolls, --cleaner, or of one partition."""
         listed = self._listed
-        if any(one["rolled_by"] not in (None, "active") for one in listed):
+        if any(one.rolled_by not in (None, "active") for one in listed):
             return listed
         if len(listed) <= _SEGMENTS and len({name_of(one) for one in listed}) == 1:
             return listed
-        cleaned = {name_of(one) for one in listed if one["dead_records"] is not None}
+        cleaned = {name_of(one) for one in listed if one.dead_records is not None}
         return [one for one in listed if name_of(one) in cleaned]
 
-    def _segment_tables(self, segments: list[Fields]) -> Iterator[str]:
+    def _segment_tables(self, segments: list[SegmentFate]) -> Iterator[str]:
         """Draw a table for each partition."""
         columns = [
             column
@@ -187,21 +195,21 @@ class WhyTable(TextReport):
             yield f"and {counted(self._unlisted, 'segment')} more, in --format jsonl"
 
     def _compaction_table(self) -> Iterator[str]:
-        found = sorted(self._compacted, key=lambda one: -(one["dead_bytes"] or 0))
+        found = sorted(self._compacted, key=lambda one: -(one.dead_bytes or 0))
         yield from self._draw(_COMPACTION, found[:_PARTITIONS])
         if len(found) > _PARTITIONS:
             yield f"and {counted(len(found) - _PARTITIONS, 'partition')} more, in --format jsonl"
-        for fields in found[:_SENTENCES]:
-            if fields["blocked_by"] not in _STUCK:
-                yield from wrap(visible(f"{name_of(fields)}: {fields['text']}"), self._width)
+        for row in found[:_SENTENCES]:
+            if row.blocked_by not in _STUCK:
+                yield from wrap(visible(f"{name_of(row)}: {row.text}"), self._width)
 
-    def _sums(self, fields: Fields) -> Iterator[str]:
-        sizes = fields["bytes_by_verdict"]
+    def _sums(self, row: WhySummary) -> Iterator[str]:
+        sizes = row.bytes_by_verdict
         said = {
             "deletable": "deleted by the next retention pass",
             "pinned": "held by a record, see below",
-            "kept": f"next: {second_cell(fields['next_deletable_ms'])}"
-            if fields["next_deletable_ms"] is not None
+            "kept": f"next: {second_cell(row.next_deletable_ms)}"
+            if row.next_deletable_ms is not None
             else "no time is known at which they go",
             "not-deleted-by-policy": "never deleted by retention",
             "active": "the segments that are written to",
@@ -212,10 +220,10 @@ class WhyTable(TextReport):
                 label = verdict.replace("not-deleted-by-policy", "not deleted")
                 yield _line(label, sizes[verdict], f"{many}: {words}")
         for label, size, words in (
-            ("retired", fields["retired_bytes"], "on the way out, or set aside"),
+            ("retired", row.retired_bytes, "on the way out, or set aside"),
             (
                 "reserved",
-                fields["reserved_index_bytes"],
+                row.reserved_index_bytes,
                 "room in indexes that takes no disk, in no size above",
             ),
         ):
@@ -230,21 +238,21 @@ class WhyTable(TextReport):
             many = f"{counted(one.segments, 'segment')}, {size_text(one.size_bytes)}"
             first = one.first
             yield from self._told(
-                "PINNED", f"{name_of(first)} from {first['segment']} on: {many}, {first['text']}"
+                "PINNED", f"{name_of(first)} from {first.segment} on: {many}, {first.text}"
             )
         if len(waiting) > _SENTENCES:
             yield f"and {counted(len(waiting) - _SENTENCES, 'pin')} more"
-        for fields in self._stuck[:_SENTENCES]:
-            yield from self._told("STUCK", f"{name_of(fields)}: {fields['text']}")
+        for row in self._stuck[:_SENTENCES]:
+            yield from self._told("STUCK", f"{name_of(row)}: {row.text}")
 
     def _told(self, word: str, text: str) -> Iterator[str]:
         for number, line in enumerate(wrap(visible(text), self._width - 8)):
             mark = " " * 8 if number else f"{self._word(word, 'note')}{' ' * (8 - len(word))}"
             yield mark + line
 
-    def _plan(self, fields: Fields) -> Iterator[str]:
-        steps = {step["order"]: step for step in self._steps}
-        for plan in fields["plans"]:
+    def _plan(self, row: WhySummary) -> Iterator[str]:
+        steps = {step.order: step for step in self._steps}
+        for plan in row.plans or ():
             where = ", ".join(map(visible, plan["directories"]))
             yield ""
             yield from wrap(
@@ -261,62 +269,61 @@ class WhyTable(TextReport):
                 )
         yield "Files are removed file.delete.delay.ms, a minute unless set, after their pass."
 
-    def _steps_of(self, steps: Sequence[Fields]) -> Iterator[str]:
+    def _steps_of(self, steps: Sequence[PlanStep]) -> Iterator[str]:
         for step in steps:
-            size = size_text(step["frees_bytes"])
-            until = step["loses_to_ms"]
+            size = size_text(step.frees_bytes)
+            until = step.loses_to_ms
             last = "" if until is None else f"; the last is of {second_cell(until)}"
-            where = "" if step["directory"] is None else f"{step['directory']}: "
-            text = visible(where + step["text"] + last)
+            where = "" if step.directory is None else f"{step.directory}: "
+            text = visible(where + step.text + last)
             for number, line in enumerate(wrap(text, self._width - 17)):
-                yield f"{step['order']:3}  {size:>10}  {line}" if not number else " " * 17 + line
-            if step["command"] is not None:
-                yield f"     → {visible(step['command'])}"
-            if step["undo"] is not None:
-                yield f"     and back: {visible(step['undo'])}"
+                yield f"{step.order:3}  {size:>10}  {line}" if not number else " " * 17 + line
+            if step.command is not None:
+                yield f"     → {visible(step.command)}"
+            if step.undo is not None:
+                yield f"     and back: {visible(step.undo)}"
 
 
 def _line(label: str, size_bytes: int, words: str) -> str:
     return f"  {label:{_LABEL}} {size_text(size_bytes):>10}  {words}"
 
 
-def _of(name: str, verdict: str, rank: int = 0) -> tuple[Column[Any], str]:
-    def cell(row: Fields) -> str:
-        size = row["topic"].by_verdict[verdict]
+def _of(name: str, verdict: str, rank: int = 0) -> tuple[Column[_Share], str]:
+    def cell(row: _Share) -> str:
+        size = row.topic.by_verdict[verdict]
         return size_text(size) if size else "-"
 
     return amount(name, cell, rank), verdict
 
 
-def _until(fields: Fields) -> str:
+def _until(row: SegmentFate) -> str:
     """Write when a segment goes, in a few words."""
-    if fields["verdict"] == "deletable":
-        by_file = fields["rule"] == "retention.ms" and fields["time_source"] == FROM_FILE
-        return f"next pass, by {fields['rule']}{', file time' if by_file else ''}"
-    if fields["deletable_at_ms"] is not None:
-        return second_cell(fields["deletable_at_ms"])
-    return {"retention.bytes": "more is written", "none": "never"}.get(fields["rule"], "-")
+    if row.verdict == "deletable":
+        by_file = row.rule == "retention.ms" and row.time_source == FROM_FILE
+        return f"next pass, by {row.rule}{', file time' if by_file else ''}"
+    if row.deletable_at_ms is not None:
+        return second_cell(row.deletable_at_ms)
+    return {"retention.bytes": "more is written", "none": "never"}.get(row.rule, "-")
 
 
-def _size_or_dash(fields: Fields, member: str) -> str:
-    size = fields[member]
+def _size_or_dash(size: int | None) -> str:
     return "-" if size is None else size_text(size)
 
 
-def _tombstones(fields: Fields) -> str:
-    if fields["tombstones"] is None:
+def _tombstones(row: SegmentFate | Compaction) -> str:
+    if row.tombstones is None:
         return "-"
-    return f"{fields['tombstones']:,} ({fields['tombstones_removable']:,} go)"
+    return f"{row.tombstones:,} ({row.tombstones_removable:,} go)"
 
 
-def _removes(fields: Fields) -> str:
+def _removes(row: SegmentFate | Compaction) -> str:
     """Write what the next pass of the cleaner removes."""
-    if fields["dead_records"] is None:
+    if row.dead_records is None or row.dead_bytes is None:
         return "-"
-    least = "at least " if fields.get("at_least") else ""
-    if not least and not fields["dead_records"]:
+    least = "at least " if isinstance(row, Compaction) and row.at_least else ""
+    if not least and not row.dead_records:
         return "nothing"
-    return f"{least}{counted(fields['dead_records'], 'record')}, {size_text(fields['dead_bytes'])}"
+    return f"{least}{counted(row.dead_records, 'record')}, {size_text(row.dead_bytes)}"
 
 
 _WAITS_FOR = {
@@ -327,18 +334,18 @@ _WAITS_FOR = {
 }
 
 
-def _next_cleaning(fields: Fields) -> str:
-    if fields["cleanable"]:
+def _next_cleaning(row: Compaction) -> str:
+    if row.cleanable:
         return "due now"
-    if fields["due_ms"] is not None:
-        return second_cell(fields["due_ms"])
-    return _WAITS_FOR.get(fields["blocked_by"], str(fields["blocked_by"]))
+    if row.due_ms is not None:
+        return second_cell(row.due_ms)
+    return _WAITS_FOR.get(row.blocked_by, row.blocked_by)
 
 
-_COLUMNS: tuple[tuple[Column[Any], str], ...] = (
-    (folded("topic", lambda row: row["topic"].name, 14), ""),
-    (amount("size", lambda row: size_text(row["topic"].size_bytes)), ""),
-    (amount("share", lambda row: f"{row['topic'].size_bytes / max(row['total'], 1):.1%}", 1), ""),
+_COLUMNS: tuple[tuple[Column[_Share], str], ...] = (
+    (folded("topic", lambda row: row.topic.name, 14), ""),
+    (amount("size", lambda row: size_text(row.topic.size_bytes)), ""),
+    (amount("share", lambda row: f"{row.topic.size_bytes / max(row.total, 1):.1%}", 1), ""),
     _of("deletable", "deletable"),
     _of("pinned", "pinned"),
     _of("kept", "kept"),
@@ -346,28 +353,28 @@ _COLUMNS: tuple[tuple[Column[Any], str], ...] = (
     _of("active", "active", rank=2),
 )
 #: Columns, each with the member that has to be there.
-_SEGMENT: tuple[tuple[Column[Any], str], ...] = (
-    (amount("segment", lambda row: str(row["segment"])), ""),
-    (amount("size", lambda row: size_text(row["size_bytes"] - row["reserved_index_bytes"])), ""),
-    (short("ended by", lambda row: row["rolled_by"] or "-"), "rolled_by"),
-    (folded("kept by", lambda row: row["kept_by"] or "-", 12), ""),
+_SEGMENT: tuple[tuple[Column[SegmentFate], str], ...] = (
+    (amount("segment", lambda row: str(row.segment)), ""),
+    (amount("size", lambda row: size_text(row.size_bytes - row.reserved_index_bytes)), ""),
+    (short("ended by", lambda row: row.rolled_by or "-"), "rolled_by"),
+    (folded("kept by", lambda row: row.kept_by or "-", 12), ""),
     (folded("until", _until, 12), ""),
     (short("tombstones", _tombstones, 2), "tombstones"),
     (folded("next pass removes", _removes, 10, 1), "dead_records"),
 )
-_COMPACTION: Columns = (
+_COMPACTION: tuple[Column[Compaction], ...] = (
     folded("compacted", name_of, 12),
-    amount("dirty_ratio", lambda row: f"{row['dirty_ratio']:.2f}"),
-    amount("dirty_bytes", lambda row: _size_or_dash(row, "dirty_bytes"), 3),
+    amount("dirty_ratio", lambda row: f"{row.dirty_ratio:.2f}"),
+    amount("dirty_bytes", lambda row: _size_or_dash(row.dirty_bytes), 3),
     short("tombstones", _tombstones, 2),
     folded("next pass removes", _removes, 10, 1),
     folded("next cleaning", _next_cleaning, 12),
 )
-_DIRECTORIES: Columns = (
-    folded("data_directory", lambda row: row["path"], 14),
-    amount("Kafka_files", lambda row: _size_or_dash(row, "apparent_bytes"), 1),
-    amount("disk_size", lambda row: _size_or_dash(row, "size_bytes")),
-    amount("used", lambda row: _size_or_dash(row, "used_bytes")),
-    amount("free", lambda row: _size_or_dash(row, "free_bytes")),
-    amount("plan_frees", lambda row: _size_or_dash(row, "planned_bytes"), 2),
+_DIRECTORIES: tuple[Column[DataDirectory], ...] = (
+    folded("data_directory", lambda row: row.path, 14),
+    amount("Kafka_files", lambda row: _size_or_dash(row.apparent_bytes), 1),
+    amount("disk_size", lambda row: _size_or_dash(row.size_bytes)),
+    amount("used", lambda row: _size_or_dash(row.used_bytes)),
+    amount("free", lambda row: _size_or_dash(row.free_bytes)),
+    amount("plan_frees", lambda row: _size_or_dash(row.planned_bytes), 2),
 )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kdump.output.textfile import SERIES, labels, last_runs, metric
+from kdump.rows.why import Compaction, PartitionSpace, SegmentFate, WhySummary
 
 if TYPE_CHECKING:
     from kdump.findings.rows import Row
+
+    _OfPartition = SegmentFate | PartitionSpace | Compaction
 
 _PARTS = ("log", "index", "other", "retired")
 _UNCLEANABLE = ("uncleanable-mark", "corrupt-batch")
@@ -26,29 +29,27 @@ class Gauges:
     """Takes rows as they come, and writes what they add up to."""
 
     def __init__(self) -> None:
-        self._summary: dict[str, Any] | None = None
+        self._summary: WhySummary | None = None
         self._places: dict[str, dict[str, float]] = {name: {} for name in _OF_PARTITIONS}
 
     def add(self, row: Row) -> None:
         """Take up a row."""
-        fields: dict[str, Any] = row.fields
-        if row.row == "why-summary":
-            self._summary = fields
-        elif row.row == "segment-fate":
-            if fields["verdict"] == "pinned":
-                self._plus("pinned_bytes", fields, fields["size_bytes"])
-            elif fields["verdict"] == "deletable":
+        if isinstance(row, WhySummary):
+            self._summary = row
+        elif isinstance(row, SegmentFate):
+            if row.verdict == "pinned":
+                self._plus("pinned_bytes", row, row.size_bytes)
+            elif row.verdict == "deletable" and row.largest_timestamp_ms is not None:
                 name = "oldest_deletable_timestamp_seconds"
-                self._places[name].setdefault(_of(fields), fields["largest_timestamp_ms"] // 1000)
-        elif row.row == "partition-space" and fields["deletable_bytes"]:
-            self._plus("deletable_bytes", fields, fields["deletable_bytes"])
-        elif row.row == "compaction":
-            if fields["dirty_ratio"] is not None:
-                self._plus("dirty_ratio", fields, fields["dirty_ratio"])
-            self._plus("uncleanable", fields, int(fields["blocked_by"] in _UNCLEANABLE))
+                self._places[name].setdefault(_of(row), row.largest_timestamp_ms // 1000)
+        elif isinstance(row, PartitionSpace) and row.deletable_bytes:
+            self._plus("deletable_bytes", row, row.deletable_bytes)
+        elif isinstance(row, Compaction):
+            self._plus("dirty_ratio", row, row.dirty_ratio)
+            self._plus("uncleanable", row, int(row.blocked_by in _UNCLEANABLE))
 
-    def _plus(self, name: str, fields: dict[str, Any], value: float) -> None:
-        places, of = self._places[name], _of(fields)
+    def _plus(self, name: str, row: _OfPartition, value: float) -> None:
+        places, of = self._places[name], _of(row)
         if of in places or len(places) < SERIES:
             places[of] = places.get(of, 0) + value
 
@@ -62,21 +63,20 @@ class Gauges:
             by_part = {labels(what=part): summary[f"{part}_bytes"] for part in _PARTS}
             yield from metric("kdump_why_bytes", "Apparent bytes of files, by kind.", by_part)
             verdicts = {
-                labels(verdict=verdict): size
-                for verdict, size in summary["bytes_by_verdict"].items()
+                labels(verdict=verdict): size for verdict, size in summary.bytes_by_verdict.items()
             }
             help_text = "Bytes of segments by what becomes of them."
             yield from metric("kdump_why_segment_bytes", help_text, verdicts)
-            if summary["next_deletable_ms"] is not None:
+            if summary.next_deletable_ms is not None:
                 yield from metric(
                     "kdump_why_next_deletable_timestamp_seconds",
                     "When retention next deletes a segment that stays now.",
-                    {"": summary["next_deletable_ms"] // 1000},
+                    {"": summary.next_deletable_ms // 1000},
                 )
             for name, help_text in _OF_PARTITIONS.items():
                 yield from metric(f"kdump_why_{name}", help_text, self._places[name])
         yield from last_runs("why", now_s, before, succeeded=succeeded and summary is not None)
 
 
-def _of(fields: dict[str, Any]) -> str:
-    return labels(topic=fields["topic"] or "", partition=fields["partition"])
+def _of(row: _OfPartition) -> str:
+    return labels(topic=row.topic or "", partition=row.partition)

@@ -2,14 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 from kdump.rows.row import Row
-from kdump.rows.words import Bytes, Duration, Int32, Json, Time, Word
+from kdump.rows.words import Bytes, Duration, Int32, Time, Word
 
 _Topic = Annotated[str | None, "the topic"]
 _Partition = Annotated[Int32 | None, "the partition's number"]
-_Object = dict[str, Json]
+
+
+class PinnedBy(TypedDict):
+    """A record that keeps segments; where no record has a time, that of the file alone."""
+
+    offset: int | None
+    timestamp_ms: int
+    producer_id: int | None
+    records_ahead: int | None
+
+
+class FailsAt(TypedDict):
+    """The entry at which the cleaner gives up; `position` is in the log at `path`."""
+
+    path: str
+    position: int
+    why: str
+
+
+class PartitionLoss(TypedDict):
+    """What a step deletes of one partition."""
+
+    partition: int
+    directory: str
+    frees_bytes: int
+    loses_from: int | None
+    loses_to: int | None
+
+
+class PlanOf(TypedDict):
+    """What was asked for in some data directories together, and the steps that are for it."""
+
+    directories: list[str]
+    asked_bytes: int
+    planned_bytes: int
+    steps: list[int]
 
 
 class SegmentFate(Row, kind="segment-fate"):
@@ -26,14 +61,14 @@ class SegmentFate(Row, kind="segment-fate"):
     verdict: Annotated[Word, "deletable, kept, active and others"]
     rule: Annotated[Word, "the setting that decides"]
     deletable_at_ms: Annotated[Time | None, "when a broker may delete it"]
-    pinned_by: Annotated[_Object | None, "a record from the future that keeps it"]
+    pinned_by: Annotated[PinnedBy | None, "a record from the future that keeps it"]
     text: Annotated[str, "why, in words"]
     kept_by: Annotated[str | None, "the setting that keeps it, and where it is from"]
-    reserved_index_bytes: Annotated[Bytes, "bytes reserved for indexes, which take no room"] = 0
-    dead_records: Annotated[int | None, "records that the next cleaning removes"] = None
-    dead_bytes: Annotated[Bytes | None, "their bytes"] = None
-    tombstones: Annotated[int | None, "tombstones in it"] = None
-    tombstones_removable: Annotated[int | None, "those that the next cleaning removes"] = None
+    reserved_index_bytes: Annotated[Bytes, "bytes reserved for indexes, which take no room"]
+    dead_records: Annotated[int | None, "records that the next cleaning removes"]
+    dead_bytes: Annotated[Bytes | None, "their bytes"]
+    tombstones: Annotated[int | None, "tombstones in it"]
+    tombstones_removable: Annotated[int | None, "those that the next cleaning removes"]
 
 
 class PartitionSpace(Row, kind="partition-space"):
@@ -67,13 +102,13 @@ class Compaction(Row, kind="compaction"):
     min_dirty_ratio: Annotated[float, "min.cleanable.dirty.ratio"]
     cleanable: Annotated[bool, "whether it is cleaned in the next round"]
     due_ms: Annotated[Time | None, "when max.compaction.lag.ms forces it"]
-    blocked_by: Annotated[Word | None, "what keeps more from being cleaned"]
+    blocked_by: Annotated[Word, "what keeps more from being cleaned"]
     dead_records: Annotated[int | None, "records that it removes, with --cleaner"]
     dead_bytes: Annotated[Bytes | None, "their bytes"]
     tombstones: Annotated[int | None, "tombstones"]
     tombstones_removable: Annotated[int | None, "those that it removes"]
     at_least: Annotated[bool | None, "whether these counts are only at least"]
-    fails_at: Annotated[_Object | None, "where the cleaner fails"]
+    fails_at: Annotated[FailsAt | None, "where the cleaner fails"]
     text: Annotated[str, "all of it in words"]
 
 
@@ -92,7 +127,7 @@ class PlanStep(Row, kind="plan-step"):
     text: Annotated[str, "what it does, in words"]
     undo: Annotated[str | None, "the command that takes it back"]
     acts_within_ms: Annotated[Duration | None, "how long until a broker acts on it"]
-    partitions: Annotated[list[_Object] | None, "what each partition loses"]
+    partitions: Annotated[list[PartitionLoss] | None, "what each partition loses"]
     directory: Annotated[str | None, "the data directory; null: several"]
 
 
@@ -129,6 +164,6 @@ class WhySummary(Row, kind="why-summary", omits=_OF_PLANS):
     bytes_by_verdict: Annotated[dict[str, int], "bytes of segments by verdict"]
     next_deletable_ms: Annotated[Time | None, "when the next segment may be deleted"]
     paths_unfinished: Annotated[int, "paths that could not be finished"]
-    asked_bytes: Annotated[Bytes | None, "bytes that are to be free, with --free"] = None
-    planned_bytes: Annotated[Bytes | None, "bytes that the plans free, with --free"] = None
-    plans: Annotated[list[_Object] | None, "a plan for each file system, with --free"] = None
+    asked_bytes: Annotated[Bytes | None, "bytes that are to be free, with --free"]
+    planned_bytes: Annotated[Bytes | None, "bytes that the plans free, with --free"]
+    plans: Annotated[list[PlanOf] | None, "a plan for each file system, with --free"]

@@ -4,8 +4,9 @@ import re
 from typing import Any
 
 import pytest
+from declared_rows import made
 
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
 from kdump.output.text_report import Page
 from kdump.output.why_table import WhyTable
 
@@ -32,7 +33,7 @@ def fate(topic: str, segment: int, verdict: str, size: int, **fields: Any) -> Ro
         "tombstones_removable": None,
         "text": "kept until then by retention.ms=7d",
     }
-    return LooseRow("segment-fate", members | fields)
+    return made("segment-fate", **members | fields)
 
 
 def space(topic: str | None, size: int, retired: str | None = None) -> Row:
@@ -40,7 +41,7 @@ def space(topic: str | None, size: int, retired: str | None = None) -> Row:
         "topic": topic, "partition": 0, "apparent_bytes": size, "retired": retired,
         "reserved_index_bytes": 0,
     }  # fmt: skip
-    return LooseRow("partition-space", members)
+    return made("partition-space", **members)
 
 
 def step(order: int, command: str | None, undo: str | None = None) -> Row:
@@ -49,7 +50,7 @@ def step(order: int, command: str | None, undo: str | None = None) -> Row:
         "loses_from": 0, "loses_to": 2, "loses_to_ms": NOW, "text": "loses 3 records of clicks-0",
         "undo": undo, "directory": "/data/d1",
     }  # fmt: skip
-    return LooseRow("plan-step", members)
+    return made("plan-step", **members)
 
 
 def summary(**fields: Any) -> Row:
@@ -58,7 +59,7 @@ def summary(**fields: Any) -> Row:
         "allocated_bytes": 8 << 30, "retired_bytes": 0, "reserved_index_bytes": 20 << 20,
         "bytes_by_verdict": {"pinned": 6 << 30, "active": 1 << 30}, "next_deletable_ms": None,
     }  # fmt: skip
-    return LooseRow("why-summary", members | fields)
+    return made("why-summary", **members | fields)
 
 
 def shown(*rows: Row, width: int = 80) -> list[str]:
@@ -129,7 +130,7 @@ def compaction(topic: str, **fields: Any) -> Row:
         "dead_bytes": None, "tombstones": None, "tombstones_removable": None, "at_least": None,
         "fails_at": None, "text": "not cleaned: and why",
     }  # fmt: skip
-    return LooseRow("compaction", members | fields)
+    return made("compaction", **members | fields)
 
 
 CLEANED = {"dead_records": 7, "dead_bytes": 900, "tombstones": 5, "tombstones_removable": 3}
@@ -188,8 +189,8 @@ def test_data_directories() -> None:
         "path": "/d1", "size_bytes": 9 << 30, "used_bytes": 5 << 30, "free_bytes": None,
         "apparent_bytes": 3 << 30, "planned_bytes": None,
     }  # fmt: skip
-    one = LooseRow("data-directory", members)
-    two = LooseRow("data-directory", {**members, "path": "/d2", "free_bytes": 4 << 30})
+    one = made("data-directory", **members)
+    two = made("data-directory", **members | {"path": "/d2", "free_bytes": 4 << 30})
     lines = shown(*ROWS, one, two, summary())
     assert cells(lines, "/d1") == ["/d1", "3.0 GiB", "9.0 GiB", "5.0 GiB", "-", "-"]
     assert cells(lines, "/d2")[4] == "4.0 GiB"

@@ -3,7 +3,8 @@
 import re
 from typing import Any
 
-from kdump.findings.rows import LooseRow
+from declared_rows import made
+
 from kdump.output.why_textfile import Gauges
 
 PLACE = {"topic": 'a"b', "partition": 3}
@@ -26,8 +27,9 @@ def values(gauges: Gauges, before: str = "", *, succeeded: bool = True) -> dict[
 
 def gauges(*rows: tuple[str, dict[str, Any]]) -> Gauges:
     found = Gauges()
-    for kind, fields in (*rows, ("why-summary", SUMMARY)):
-        found.add(LooseRow(kind, PLACE | fields))
+    for kind, fields in rows:
+        found.add(made(kind, **PLACE | fields))
+    found.add(made("why-summary", **SUMMARY))
     return found
 
 

@@ -45,6 +45,21 @@ def _is(field: Field, value: Any) -> bool:
     return field.type != "bool" or isinstance(value, bool)
 
 
+def made(kind: str, **given: Any) -> Row:
+    """Make a row; a member that is not given is null, or nothing of its type."""
+    known = kinds()[kind]
+    names = {field.name: None if field.null else _nothing(field) for field in members(known)}
+    return known(**names | given)
+
+
+def _nothing(field: Field) -> Any:
+    if field.type in _BITS or field.type == "float64":
+        return 0
+    if field.type == "bool":
+        return False
+    return [] if field.type.startswith("list<") else {} if field.type == "json" else ""
+
+
 def timeless(item: Any) -> Any:
     """Give back what was yielded; a row without how long it took, and what a disk says of now."""
     if not isinstance(item, Row):

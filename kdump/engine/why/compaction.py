@@ -7,7 +7,8 @@ an entry at which the cleaner fails; and whether the last cleanings did what the
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker import cleaner
 from kdump.broker import versions as v
@@ -19,6 +20,7 @@ from kdump.engine.why.fates import length_text, minute_text
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Row
 from kdump.rows import why as rows
+from kdump.rows.why import FailsAt
 from kdump.storage.segment_range import RELATIVE_MAX
 
 if TYPE_CHECKING:
@@ -27,17 +29,19 @@ if TYPE_CHECKING:
     from kdump.engine.why.options import WhyOptions
     from kdump.storage.targets import Target
 
-#: What a segment's row has of a cleaning, None without one.
-CLEANED_MEMBERS = ("dead_records", "dead_bytes", "tombstones", "tombstones_removable")
 _POLICIES = {True: "compact,delete", False: "compact"}
 
 
-class _Failure(NamedTuple):
-    """The entry at which the cleaner gives up; `position` is in the log at `path`."""
+class Removed(NamedTuple):
+    """What a cleaning removes of a segment or of all; None where none is tried."""
 
-    path: str
-    position: int
-    why: str
+    dead_records: int | None = None
+    dead_bytes: int | None = None
+    tombstones: int | None = None
+    tombstones_removable: int | None = None
+
+
+NOT_CLEANED = Removed()
 
 
 class Compaction(NamedTuple):
@@ -48,7 +52,7 @@ class Compaction(NamedTuple):
 
     rows: tuple[Row, ...] = ()
     findings: tuple[Finding, ...] = ()
-    segments: dict[int, dict[str, Any]] = {}  # noqa: RUF012
+    segments: Mapping[int, Removed] = {}
 
 
 def compaction_of(
@@ -82,25 +86,24 @@ def _judged(
     target, now_ms = partition.target, options.now_ms
     log = cleaner_log(partition, facts)
     choice = log.choice(settings, now_ms)
-    failure = None
+    failure: FailsAt | None = None
     if log.corrupt is not None:
         base, why = log.corrupt
-        failure = _Failure(partition.segment_at(base).path, 0, why)
-    cleaned: dict[str, Any] = dict.fromkeys(
-        ("dead_records", "dead_bytes", "tombstones", "tombstones_removable", "at_least")
-    )
+        failure = _failure(partition.segment_at(base).path, 0, why)
+    removed, at_least = NOT_CLEANED, None
     findings: list[Finding] = []
     words: list[str] = []
-    segments: dict[int, dict[str, Any]] = {}
+    segments: dict[int, Removed] = {}
     if options.cleaner and failure is None:
         repeats = None
         if log.checkpoint is not None and not choice.forced:
             repeats = Repeats(log.log_start, choice.first_dirty_offset)
         cleaning = Cleaning(partition, choice, settings, now_ms, repeats=repeats)
         try:
-            cleaned |= _cleaned(cleaning, options.broker_version, words, segments)
+            removed = _cleaned(cleaning, options.broker_version, words, segments)
+            at_least = cleaning.at_least
         except FailedError as error:
-            failure = _Failure(*error.args)
+            failure = _failure(*error.args)
         if repeats is not None and repeats.count:
             findings.append(_repeated(target, repeats))
     if choice.forced and log.checkpoint is not None:
@@ -113,33 +116,37 @@ def _judged(
     due_ms = log.due_ms(settings, now_ms) if policy.runs and failure is None else None
     cleanable = choice.cleanable and policy.runs and failure is None
     text = _text(log, choice, blocked_by, due_ms, policy, settings, failure, options.broker_version)
-    fields: dict[str, Any] = {
-        "topic": target.topic,
-        "partition": target.partition,
-        "policy": _POLICIES[policy.deletes],
-        "first_dirty_offset": choice.first_dirty_offset,
-        "first_uncleanable_offset": choice.first_uncleanable_offset,
-        "clean_bytes": choice.clean_bytes,
-        "dirty_bytes": choice.dirty_bytes,
-        "dirty_ratio": round(choice.dirty_ratio, 6),
-        "min_dirty_ratio": settings.min_cleanable_dirty_ratio,
-        "cleanable": cleanable,
-        "due_ms": due_ms,
-        "blocked_by": blocked_by,
-        **cleaned,
-        "fails_at": None if failure is None else failure._asdict(),
-        "text": "; ".join([text, *words]),
-    }
-    return Compaction((rows.Compaction(**fields),), tuple(findings), segments)
+    row = rows.Compaction(
+        topic=target.topic,
+        partition=target.partition,
+        policy=_POLICIES[policy.deletes],
+        first_dirty_offset=choice.first_dirty_offset,
+        first_uncleanable_offset=choice.first_uncleanable_offset,
+        clean_bytes=choice.clean_bytes,
+        dirty_bytes=choice.dirty_bytes,
+        dirty_ratio=round(choice.dirty_ratio, 6),
+        min_dirty_ratio=settings.min_cleanable_dirty_ratio,
+        cleanable=cleanable,
+        due_ms=due_ms,
+        blocked_by=blocked_by,
+        dead_records=removed.dead_records,
+        dead_bytes=removed.dead_bytes,
+        tombstones=removed.tombstones,
+        tombstones_removable=removed.tombstones_removable,
+        at_least=at_least,
+        fails_at=failure,
+        text="; ".join([text, *words]),
+    )
+    return Compaction((row,), tuple(findings), segments)
 
 
 def _cleaned(
     cleaning: Cleaning,
     broker: Version,
     words: list[str],
-    segments: dict[int, dict[str, Any]],
-) -> dict[str, Any]:
-    """Clean, in thought; return members of the row, and add to what is said of it."""
+    segments: dict[int, Removed],
+) -> Removed:
+    """Clean, in thought; return what goes, and add to what is said of it."""
     dead: Counter[int] = Counter()
     dropped: Counter[int] = Counter()
     sealed = 0
@@ -148,8 +155,7 @@ def _cleaned(
         dropped[batch.segment] += batch.size_before - batch.size_bytes
         sealed += batch.sealed
     for base, (tombstones, removed) in cleaning.of_segments.items():
-        values = dead[base], dropped[base], tombstones, removed
-        segments[base] = dict(zip(CLEANED_MEMBERS, values, strict=True))
+        segments[base] = Removed(dead[base], dropped[base], tombstones, removed)
     if cleaning.bad_checksums:
         words.append(
             f"{cleaning.bad_checksums:,} batches there have a wrong checksum, which no cleaner "
@@ -164,13 +170,11 @@ def _cleaned(
     )
     if cleaning.map.full:
         words.append(f"more keys than its map holds: this round ends at {cleaning.map.end:,}")
-    return {
-        "dead_records": dead.total(),
-        "dead_bytes": dropped.total(),
-        "tombstones": cleaning.tombstones,
-        "tombstones_removable": cleaning.tombstones_removed,
-        "at_least": cleaning.at_least,
-    }
+    return Removed(dead.total(), dropped.total(), cleaning.tombstones, cleaning.tombstones_removed)
+
+
+def _failure(path: str, position: int, why: str) -> FailsAt:
+    return {"path": path, "position": position, "why": why}
 
 
 def _repeated(target: Target, repeats: Repeats) -> Finding:
@@ -194,7 +198,7 @@ def _text(
     due_ms: int | None,
     policy: Policy,
     settings: Settings,
-    failure: _Failure | None,
+    failure: FailsAt | None,
     broker: Version,
 ) -> str:
     """Say in a line what comes of the dirty part, and why."""
@@ -203,8 +207,8 @@ def _text(
         if not has(broker, v.CLEANER_GOES_ON):
             after = "its thread ends: no partition is cleaned until the broker starts again"
         return (
-            f"not cleaned: the cleaner fails at position {failure.position:,} of {failure.path} "
-            f"({failure.why}), and {after}"
+            f"not cleaned: the cleaner fails at position {failure['position']:,} of "
+            f"{failure['path']} ({failure['why']}), and {after}"
         )
     ratio = f"dirty ratio {choice.dirty_ratio:.2f}"
     least = f"min.cleanable.dirty.ratio={settings.min_cleanable_dirty_ratio:g}"

@@ -19,14 +19,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain, count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kdump.broker.retention import retention_pass
 from kdump.engine.why.fates import length_text, minute_text
 from kdump.engine.why.freeable import Freeable, Going, Lost, Retired, behind_pins, lost_of
 from kdump.engine.why.lowering import Lowered, Wanted, lowered
 from kdump.findings.shell import BOOTSTRAP, Unusable, Word, format_command, path_word, refused_topic
-from kdump.rows.why import PlanStep
+from kdump.rows.why import PartitionLoss, PlanOf, PlanStep
 
 if TYPE_CHECKING:
     from kdump.engine.why.volumes import Goal
@@ -40,7 +40,7 @@ class Plan:
 
     def __init__(self, goals: Sequence[Goal], now_ms: int) -> None:
         self.planned: Counter[str] = Counter()
-        self.plans: list[dict[str, Any]] = []
+        self.plans: list[PlanOf] = []
         self._goals = goals
         self._now_ms = now_ms
         self._orders = count(1)
@@ -53,7 +53,7 @@ class Plan:
         done = [log.deleted for log in may_lose]
         for goal in self._goals:
             here = goal.directories
-            orders: list[object] = []
+            orders: list[int] = []
             for row in chain(
                 self._by_itself(goal, going, logs),
                 self._of_directories(goal, [one for one in retired if one.directory in here]),
@@ -112,9 +112,8 @@ class Plan:
                 )
                 text = f"nothing to do where a broker runs: {_next_pass(gone)}"
                 lost = Lost(size, None, None, latest)
-                row = self._row(None, None, None, lost, records, text, {directory: size})
-                row = row.replaced(acts_within_ms=_acts_within(gone))
-                yield row
+                sizes = {directory: size}
+                yield self._row(None, None, None, lost, records, text, sizes, logs=gone)
 
     def _of_directories(self, goal: Goal, retired: Sequence[Retired]) -> Iterator[PlanStep]:
         """Remove directories that are no partitions in use: first those that go by themselves."""
@@ -189,16 +188,7 @@ class Plan:
             sizes[log.directory] += lost.size_bytes
         if limit.undo is None:
             text += "; on all brokers; what it is now, --describe says"
-        row = self._row(
-            limit.command,
-            topic,
-            None,
-            Lost(size, None, None, max(times, default=None)),
-            records,
-            text,
-            sizes,
-        )
-        partitions = [
+        partitions: list[PartitionLoss] = [
             {
                 "partition": one.log.partition,
                 "directory": one.log.directory,
@@ -208,8 +198,18 @@ class Plan:
             }
             for one, (lost, _) in zip(gone, losses, strict=True)
         ]
-        within_ms = _acts_within(logs)
-        return row.replaced(undo=limit.undo, acts_within_ms=within_ms, partitions=partitions)
+        return self._row(
+            limit.command,
+            topic,
+            None,
+            Lost(size, None, None, max(times, default=None)),
+            records,
+            text,
+            sizes,
+            logs=logs,
+            undo=limit.undo,
+            partitions=partitions,
+        )
 
     def _of_log(
         self, log: Freeable, first: int, to: int, what: str
@@ -229,8 +229,7 @@ class Plan:
         )
         sizes = {log.directory: lost.size_bytes}
         command = _command(log, offset)
-        row = self._row(command, log.topic, log.partition, lost, records, text, sizes)
-        row = row.replaced(acts_within_ms=_acts_within([log]))
+        row = self._row(command, log.topic, log.partition, lost, records, text, sizes, logs=[log])
         return gone, (row,)
 
     def _oldest(self, goal: Goal, logs: list[Freeable], done: list[int]) -> dict[int, int]:
@@ -263,26 +262,29 @@ class Plan:
         records: int | None,
         text: str,
         sizes: Mapping[str, int],
+        *,
+        logs: Sequence[Freeable] = (),
+        undo: str | None = None,
+        partitions: list[PartitionLoss] | None = None,
     ) -> PlanStep:
-        """Make a step; `sizes` has the bytes by data directory."""
+        """Make a step; `sizes` has the bytes by data directory, `logs` what a pass deletes from."""
         self.planned.update(sizes)
-        fields: dict[str, Any] = {
-            "order": next(self._orders),
-            "command": command,
-            "frees_bytes": lost.size_bytes,
-            "loses_records": records,
-            "loses_from": lost.first_offset,
-            "loses_to": lost.last_offset,
-            "loses_to_ms": lost.latest_ms,
-            "topic": topic,
-            "partition": partition,
-            "text": text,
-            "undo": None,
-            "acts_within_ms": None,
-            "partitions": None,
-            "directory": next(iter(sizes)) if len(sizes) == 1 else None,
-        }
-        return PlanStep(**fields)
+        return PlanStep(
+            order=next(self._orders),
+            command=command,
+            frees_bytes=lost.size_bytes,
+            loses_records=records,
+            loses_from=lost.first_offset,
+            loses_to=lost.last_offset,
+            loses_to_ms=lost.latest_ms,
+            topic=topic,
+            partition=partition,
+            text=text,
+            undo=undo,
+            acts_within_ms=_acts_within(logs) if logs else None,
+            partitions=partitions,
+            directory=next(iter(sizes)) if len(sizes) == 1 else None,
+        )
 
 
 def _acts_within(logs: Sequence[Freeable]) -> int:

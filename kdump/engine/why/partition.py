@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.log_reader import RefusalError
-from kdump.broker.retention import LogFacts, policy_of
+from kdump.broker.retention import policy_of
 from kdump.broker.segment_facts import FROM_FILE, log_facts
 from kdump.broker.shutdown_state import stop_of
-from kdump.engine.why.compaction import CLEANED_MEMBERS, compaction_of
-from kdump.engine.why.fates import Fate, Fates
+from kdump.engine.why.compaction import NOT_CLEANED, compaction_of
+from kdump.engine.why.fates import Fates
 from kdump.engine.why.freeable import Freeable, Going, Retired, freeable
 from kdump.engine.why.pins import Pin, read_pin
 from kdump.engine.why.rolls import Rolls
@@ -58,7 +58,7 @@ def judge(item: Item, pace: Pace, *, options: WhyOptions, topics: TopicSettings)
         retired = None
         if item.kind == "retired" and options.free:
             directory = item.directory
-            why = str(row.fields["retired"])
+            why = str(row.retired)
             retired = Retired(directory, item.path, why, space.apparent_bytes, _is_held(directory))
         judged = Judged((row,), retired=retired)
     pace(item.size_bytes)
@@ -102,16 +102,36 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
     rows: list[Row] = []
     reserved = reserved_bytes(segments[-1]) if segments else 0
     compaction = compaction_of(target, facts, policy, settings, options)
-    not_cleaned = dict.fromkeys(CLEANED_MEMBERS)
     for number, (segment, fate) in enumerate(zip(segments, fates, strict=True)):
-        if item.bases is None or segment.base_offset in item.bases:
-            row = _fate_row(item, segment, facts, number, fate, sizes[number], rolls)
-            one = facts.segments[number]
-            if policy.why_file_time(one, options.now_ms):
-                row = row.replaced(largest_timestamp_ms=one.modified_ms, time_source=FROM_FILE)
-            cleaned = compaction.segments.get(segment.base_offset, not_cleaned)
-            is_last = number == len(segments) - 1
-            rows.append(row.replaced(reserved_index_bytes=reserved if is_last else 0, **cleaned))
+        if item.bases is not None and segment.base_offset not in item.bases:
+            continue
+        one = facts.segments[number]
+        by_file = bool(policy.why_file_time(one, options.now_ms))
+        is_active = number == len(segments) - 1
+        removed = compaction.segments.get(segment.base_offset, NOT_CLEANED)
+        rows.append(
+            SegmentFate(
+                topic=item.topic,
+                partition=item.partition,
+                segment=segment.base_offset,
+                size_bytes=sizes[number],
+                active=is_active,
+                largest_timestamp_ms=one.modified_ms if by_file else one.time_ms,
+                time_source=FROM_FILE if by_file else one.time_source,
+                rolled_by="active" if is_active else rolls.rule(number) if rolls else None,
+                verdict=fate.verdict,
+                rule=fate.rule,
+                deletable_at_ms=fate.deletable_at_ms,
+                pinned_by=fate.pinned_by and fate.pinned_by.member(),
+                text=fate.text,
+                kept_by=fate.kept_by,
+                reserved_index_bytes=reserved if is_active else 0,
+                dead_records=removed.dead_records,
+                dead_bytes=removed.dead_bytes,
+                tombstones=removed.tombstones,
+                tombstones_removable=removed.tombstones_removable,
+            )
+        )
     rows += compaction.rows
     # What is reserved takes no room: to delete it frees none.
     freed = (*sizes[:-1], *(size - reserved for size in sizes[-1:]))
@@ -148,52 +168,20 @@ def _size(log: LocalLog, path: str) -> int:
     return 0 if status is None or isinstance(status, OSError) else status.st_size
 
 
-def _fate_row(
-    item: Item,
-    segment: LogSegment,
-    facts: LogFacts,
-    number: int,
-    fate: Fate,
-    size_bytes: int,
-    rolls: Rolls | None,
-) -> SegmentFate:
-    one = facts.segments[number]
-    is_active = number == len(facts.segments) - 1
-    rolled = rolls.rule(number) if rolls is not None else None
-    fields: dict[str, Any] = {
-        "topic": item.topic,
-        "partition": item.partition,
-        "segment": segment.base_offset,
-        "size_bytes": size_bytes,
-        "active": is_active,
-        "largest_timestamp_ms": one.time_ms,
-        "time_source": one.time_source,
-        "rolled_by": "active" if is_active else rolled,
-        "verdict": fate.verdict,
-        "rule": fate.rule,
-        "deletable_at_ms": fate.deletable_at_ms,
-        "pinned_by": None if fate.pinned_by is None else fate.pinned_by.fields(),
-        "text": fate.text,
-        "kept_by": fate.kept_by,
-    }
-    return SegmentFate(**fields)
-
-
-def _space_row(item: Item, space: Space, deletable: int = 0, reserved: int = 0) -> Row:
+def _space_row(item: Item, space: Space, deletable: int = 0, reserved: int = 0) -> PartitionSpace:
     name = names.parse_directory(item.path.rstrip("/").rpartition("/")[2])
     retirement = name.retirement if name is not None else None
-    fields: dict[str, Any] = {
-        "topic": item.topic,
-        "partition": item.partition,
-        "log_bytes": space.log_bytes,
-        "index_bytes": space.index_bytes,
-        "other_bytes": space.other_bytes,
-        "retired_bytes": space.retired_bytes,
-        "deletable_bytes": deletable,
-        "reserved_index_bytes": reserved,
-        "apparent_bytes": space.apparent_bytes,
-        "allocated_bytes": space.allocated_bytes,
-        "retired": None if retirement is None else retirement.value,
-        "path": item.path,
-    }
-    return PartitionSpace(**fields)
+    return PartitionSpace(
+        topic=item.topic,
+        partition=item.partition,
+        log_bytes=space.log_bytes,
+        index_bytes=space.index_bytes,
+        other_bytes=space.other_bytes,
+        retired_bytes=space.retired_bytes,
+        deletable_bytes=deletable,
+        reserved_index_bytes=reserved,
+        apparent_bytes=space.apparent_bytes,
+        allocated_bytes=space.allocated_bytes,
+        retired=None if retirement is None else retirement.value,
+        path=item.path,
+    )

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kdump.broker.retention import SegmentFacts
     from kdump.broker.settings import Settings
     from kdump.broker.versions import Version
+    from kdump.rows.why import PinnedBy
     from kdump.storage.local_log import LogSegment
 
 #: So much of a segment is looked through for records ahead of the clock; beyond they are not told.
@@ -31,9 +32,14 @@ class Pin(NamedTuple):
     producer_id: int | None = None
     records_ahead: int | None = None
 
-    def fields(self) -> dict[str, object]:
+    def member(self) -> PinnedBy:
         """The pin as a member of a row."""
-        return self._asdict()
+        return {
+            "offset": self.offset,
+            "timestamp_ms": self.timestamp_ms,
+            "producer_id": self.producer_id,
+            "records_ahead": self.records_ahead,
+        }
 
 
 def read_pin(

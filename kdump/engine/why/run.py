@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 from kdump.engine.why.freeable import Freeable, Going, Retired
 from kdump.engine.why.freeing import Plan
 from kdump.engine.why.options import Item, WhyOptions
 from kdump.engine.why.partition import judge
 from kdump.engine.why.settings_source import unknown_settings
-from kdump.engine.why.volumes import goals_of, volume_of
+from kdump.engine.why.volumes import Goal, goals_of, volume_of
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError, attempted
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.replay.topic_settings import topic_settings
-from kdump.rows.why import WhySummary
+from kdump.rows.why import PartitionSpace, SegmentFate, WhySummary
 from kdump.storage import places
 from kdump.storage.data_directories import spread
 from kdump.storage.local_log import looks_like_partition
@@ -28,9 +27,14 @@ from kdump.storage.log_dir import LogDir
 from kdump.storage.names import SEGMENT_KINDS
 from kdump.storage.targets import Target, data_directories, resolve
 
-_SUMMED = tuple(
-    "log_bytes index_bytes other_bytes retired_bytes deletable_bytes reserved_index_bytes"
-    " apparent_bytes".split()
+_SUMMED = (
+    "log_bytes",
+    "index_bytes",
+    "other_bytes",
+    "retired_bytes",
+    "deletable_bytes",
+    "reserved_index_bytes",
+    "apparent_bytes",
 )
 
 
@@ -95,14 +99,7 @@ def why(
         planned = freeing.planned[volume.directory] if goals else None
         at = volume.directory
         yield volume.row(asked.get(at), planned, sums.directories[at])
-    more: dict[str, Any] = {}
-    if options.free:
-        more = {
-            "asked_bytes": sum(goal.asked_bytes for goal in goals),
-            "planned_bytes": sum(freeing.planned.values()),
-            "plans": freeing.plans,
-        }
-    yield WhySummary(**sums.fields(), **more)
+    yield sums.summary(goals, freeing if options.free else None)
 
 
 class _Sums:
@@ -119,35 +116,43 @@ class _Sums:
 
     def add(self, item: Item, row: Row) -> None:
         """Take up a row."""
-        fields: dict[str, Any] = row.fields
-        if row.row == "partition-space":
+        if isinstance(row, PartitionSpace):
             self._sums["partitions"] += item.kind == "partition"
-            self.directories[item.directory] += fields["apparent_bytes"]
+            self.directories[item.directory] += row.apparent_bytes
             for name in _SUMMED:
-                self._sums[name] += fields[name]
-            more = fields["allocated_bytes"]
-            known = None in (self._allocated, more)
-            self._allocated = None if known else (self._allocated or 0) + more
-        elif row.row == "segment-fate":
+                self._sums[name] += row[name]
+            if self._allocated is not None:
+                more = row.allocated_bytes
+                self._allocated = None if more is None else self._allocated + more
+        elif isinstance(row, SegmentFate):
             self._sums["segments"] += 1
-            used = fields["size_bytes"] - fields["reserved_index_bytes"]
-            self._verdicts[fields["verdict"]] += used
-            due_ms = fields["deletable_at_ms"]
+            self._verdicts[row.verdict] += row.size_bytes - row.reserved_index_bytes
+            due_ms = row.deletable_at_ms
             if due_ms is not None and due_ms > self._now_ms:
                 self._next_ms = due_ms if self._next_ms is None else min(self._next_ms, due_ms)
 
-    def fields(self) -> dict[str, Any]:
-        """The members of the summary."""
-        return {
-            "now_ms": self._now_ms,
-            "partitions": self._sums["partitions"],
-            "segments": self._sums["segments"],
-            **{name: self._sums[name] for name in _SUMMED},
-            "allocated_bytes": self._allocated,
-            "bytes_by_verdict": dict(sorted(self._verdicts.items())),
-            "next_deletable_ms": self._next_ms,
-            "paths_unfinished": self.unfinished,
-        }
+    def summary(self, goals: Sequence[Goal], freeing: Plan | None) -> WhySummary:
+        """Make the summary; `freeing` is the plan, where one is asked for."""
+        sums = self._sums
+        return WhySummary(
+            now_ms=self._now_ms,
+            partitions=sums["partitions"],
+            segments=sums["segments"],
+            log_bytes=sums["log_bytes"],
+            index_bytes=sums["index_bytes"],
+            other_bytes=sums["other_bytes"],
+            retired_bytes=sums["retired_bytes"],
+            deletable_bytes=sums["deletable_bytes"],
+            reserved_index_bytes=sums["reserved_index_bytes"],
+            apparent_bytes=sums["apparent_bytes"],
+            allocated_bytes=self._allocated,
+            bytes_by_verdict=dict(sorted(self._verdicts.items())),
+            next_deletable_ms=self._next_ms,
+            paths_unfinished=self.unfinished,
+            asked_bytes=sum(goal.asked_bytes for goal in goals) if freeing else None,
+            planned_bytes=sum(freeing.planned.values()) if freeing else None,
+            plans=freeing.plans if freeing else None,
+        )
 
 
 def _directories(options: WhyOptions) -> list[str]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kdump.errors import UsageError
-from kdump.findings.rows import Row
 from kdump.rows.why import DataDirectory
 from kdump.storage import places
 
@@ -31,19 +30,20 @@ class Volume(NamedTuple):
     used_bytes: int | None = None
     free_bytes: int | None = None
 
-    def row(self, asked_bytes: int | None, planned_bytes: int | None, kafka_bytes: int) -> Row:
+    def row(
+        self, asked_bytes: int | None, planned_bytes: int | None, kafka_bytes: int
+    ) -> DataDirectory:
         """Make the row of a data directory. `kafka_bytes` are those of its files."""
-        fields: dict[str, Any] = {
-            "path": self.directory,
-            "device": self.device,
-            "size_bytes": self.size_bytes,
-            "used_bytes": self.used_bytes,
-            "free_bytes": self.free_bytes,
-            "apparent_bytes": kafka_bytes,
-            "asked_bytes": asked_bytes,
-            "planned_bytes": planned_bytes,
-        }
-        return DataDirectory(**fields)
+        return DataDirectory(
+            path=self.directory,
+            device=self.device,
+            size_bytes=self.size_bytes,
+            used_bytes=self.used_bytes,
+            free_bytes=self.free_bytes,
+            apparent_bytes=kafka_bytes,
+            asked_bytes=asked_bytes,
+            planned_bytes=planned_bytes,
+        )
 
 
 class Goal(NamedTuple):
