@@ -16,6 +16,7 @@ from every_command import OF_THE_MOMENT, RUNS, SAMPLES, rows_of
 
 import kdump
 from kdump.engine.registry import COMMANDS
+from kdump.engine.why.volumes import FreeRequest
 from kdump.output.jsonl import json_text, row_members
 from kdump.output.values import AUTO
 from kdump.rows.declared import kinds
@@ -57,6 +58,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--partitioner any": {},
     "--partitioner murmur2": {"partitioner": "murmur2"},
     "--duplicates-by key,value": {"by": ("key", "value")},
+    "--duplicates-by header:trace": {"by": ("header",), "header": b"trace"},
+    "--free 1MiB --cleaner --now 2026-11-25T00:00Z": {
+        "free": (FreeRequest(1 << 20),),
+        "cleaner": True,
+        "now_ms": 1_795_564_800_000,
+    },
     "--check --explain": {"check": True, "explain": True},
     "--check --explain --none earliest": {"check": True, "explain": True, "none": "earliest"},
 }
