@@ -10,7 +10,7 @@ from kdump.cli import status
 from kdump.cli.run_context import Engine, Writing, wrong_usage
 from kdump.engine.work.pace import Progress
 from kdump.errors import KdumpError, PathError, UsageError
-from kdump.findings.rows import BatchChunk
+from kdump.findings.rows import BatchChunk, Row
 from kdump.output.amounts import counted
 from kdump.output.decoding import Decoding
 from kdump.output.escape import TerminalDoor
@@ -30,11 +30,6 @@ from kdump.output.values import BYTES_MODES
 if TYPE_CHECKING:
     from kdump.output.report import Result
 
-#: Rows that sum others up, and have no place among them in CSV.
-_SUMS = frozenset(
-    "summary usage-summary sequence-summary duplicates-summary key-placement cluster-summary"
-    " why-summary replica-comparison salvage-step group-offsets".split()
-)
 #: To read more than this, the pure kernel takes long enough for a person to ask why.
 _LARGE_BYTES = 64 << 20
 
@@ -53,6 +48,10 @@ def form_of(writing: Writing) -> str:
     if FORMS_OF_DUMP.get(form, FORMS["table"]).binary and output is None:
         raise UsageError(f"--format {form} needs --output FILE, or DIR/ for a file of each kind")
     return form
+
+
+def _sums_up(item: object) -> bool:
+    return isinstance(item, Row) and item.sums_up
 
 
 def _know_rows(kind: str | None) -> None:
@@ -163,7 +162,7 @@ class Results:
             if (only := writing.rows) is not None:
                 self._sink = Without(self._sink, lambda item: kind_of(item) != only)
             elif form == "csv" and not isinstance(self._file, KindDirectory):
-                self._sink = Without(self._sink, lambda item: kind_of(item) in _SUMS)
+                self._sink = Without(self._sink, _sums_up)
         except KdumpError:
             if self._file is not None:
                 self._file.drop()

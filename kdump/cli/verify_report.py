@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from kdump.cli import status
 from kdump.errors import KdumpError, PathError
 from kdump.findings.finding import Finding
-from kdump.findings.rows import Row
 from kdump.output.report import Report
+from kdump.rows.verify import Recovery, VerifySummary
 
 if TYPE_CHECKING:
     from kdump.engine.verify.state import VerifyState
@@ -52,7 +52,7 @@ class VerifyReport(Report):
         self._saved = time.monotonic()
         self._errors: list[str] = []
         self._places: Counter[Place] = Counter()
-        self._summary: Row | None = None
+        self._summary: VerifySummary | None = None
         self._plugin_status = _UNKNOWN
         self._plan: DamagePlan | None = None
 
@@ -90,12 +90,10 @@ class VerifyReport(Report):
             if self.textfile is not None:
                 self._count_place(item)
             return True
-        elif isinstance(item, Row) and item.row == "summary":
+        elif isinstance(item, VerifySummary):
             self._summary = item
         # A partition set aside takes records from readers, and no finding says so.
-        return not self.quiet or (
-            isinstance(item, Row) and item.row == "recovery" and item.fields["outcome"] == "stray"
-        )
+        return not self.quiet or (isinstance(item, Recovery) and item.outcome == "stray")
 
     def _count_place(self, finding: Finding) -> None:
         from kdump.output.verify_textfile import SERIES, place_of

@@ -16,7 +16,6 @@ from kdump.kernels.members import codec_name, members_of, sequence_at, timestamp
 from kdump.record import control as control_records
 from kdump.record.default import headers_of
 from kdump.record.layout import TRANSACTIONAL_BIT, message_format
-from kdump.rows.row import LooseRow as LooseRow
 from kdump.rows.row import Row as Row
 from kdump.tuples import NamedTuple
 

@@ -18,7 +18,7 @@ from kdump.output.arrow_schema import (
     DECODED_TYPES,
     RECORD_TYPES,
     schema_of,
-    types_of_row,
+    types_of_kind,
 )
 from kdump.output.decoding import decoding
 from kdump.output.sink import Sink
@@ -115,7 +115,7 @@ class ArrowSink(Sink):
         elif isinstance(item, BatchRow):
             self._row("batch", BATCH_TYPES, item._asdict())
         elif isinstance(item, Row):
-            types = self._types if item.row == self._kind else types_of_row(item)
+            types = self._types if item.row == self._kind else types_of_kind(type(item))
             self._row(item.row, types, item.fields)
 
     def finish(self) -> None:

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kdump.errors import UsageError
 from kdump.findings.schema import BATCH, MARKS, PRE08, RECORD, SAID
 from kdump.rows.field import Field, types_of
-from kdump.rows.row import LooseRow
 
 if TYPE_CHECKING:
     from kdump.rows.row import Row
@@ -53,13 +51,6 @@ def schema_of(types: dict[str, str]) -> Any:
     import pyarrow as pa
 
     return pa.schema([pa.field(name, arrow_type(word)) for name, word in types.items()])
-
-
-def types_of_row(row: Row) -> dict[str, str]:
-    """Return the types of the members of a row. Raises UsageError for a kind without a class."""
-    if isinstance(row, LooseRow):
-        raise UsageError(f"rows of kind {row.row} have no columns; use --format jsonl or csv")
-    return types_of_kind(type(row))
 
 
 def types_of_kind(kind: type[Row]) -> dict[str, str]:

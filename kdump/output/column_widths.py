@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from kdump.output.amounts import number_cell
 from kdump.output.cell_text import pieces_of, width_of
 from kdump.output.escape import visible
-from kdump.rows.row import LooseRow, Row
+from kdump.rows.row import Row
 
 #: A kind of row; one that has no class yet is given as its members.
 R = TypeVar("R")
@@ -100,8 +100,7 @@ def partly(member: str, bytes_cell: Callable[[bytes | None], str]) -> Callable[[
 
 def cells_of(columns: Sequence[Column[Any]], row: Row | dict[str, Any]) -> tuple[str, ...]:
     """Return the cells of a row."""
-    given = row.fields if isinstance(row, LooseRow) else row
-    return tuple(column.cell(given) for column in columns)
+    return tuple(column.cell(row) for column in columns)
 
 
 class Layout(NamedTuple):

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kdump.findings.commands import record_command, verify_command
-from kdump.findings.rows import Row
 from kdump.findings.shell import format_command
 from kdump.output.amounts import counted, seconds_text, size_text
 from kdump.output.cell_text import wrap
@@ -19,6 +18,7 @@ from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of
 from kdump.output.text_report import Page, TextReport
+from kdump.rows.compare import CompareSummary, ReplicaComparison, ReplicaDifference
 
 if TYPE_CHECKING:
     from kdump.output.items import Item
@@ -27,16 +27,16 @@ _INDENT = " " * 4
 _VERDICT_WIDTH = 21
 
 
-def partition_name(fields: dict[str, Any]) -> str:
+def partition_name(row: ReplicaComparison) -> str:
     """Name the partition of a row."""
-    return str(fields["replicas"][0]["path"]) if fields["topic"] is None else name_of(fields)
+    return str(row.replicas[0]["path"]) if row.topic is None else name_of(row)
 
 
-_EQUAL: Columns = (
-    Column("verdict", lambda fields: fields["verdict"]),
+_EQUAL: tuple[Column[ReplicaComparison], ...] = (
+    Column("verdict", lambda row: row.verdict),
     folded("partition", partition_name, 24),
-    amount("records", lambda fields: f"{max(r['records_count'] for r in fields['replicas']):,}"),
-    amount("replicas", lambda fields: str(len(fields["replicas"]))),
+    amount("records", lambda row: f"{max(r['records_count'] for r in row.replicas):,}"),
+    amount("replicas", lambda row: str(len(row.replicas))),
 )
 _REPLICAS: Columns = (
     folded("path", lambda replica: replica["path"], 24),
@@ -61,20 +61,18 @@ class CompareTable(TextReport):
 
     def __init__(self, page: Page, *, quiet: bool) -> None:
         super().__init__(page, quiet=quiet)
-        self._differences: list[dict[str, Any]] = []
-        self._equal: list[dict[str, Any]] = []
+        self._differences: list[ReplicaDifference] = []
+        self._equal: list[ReplicaComparison] = []
 
     def write(self, item: Item) -> None:
         """Take one row."""
-        if not isinstance(item, Row):
-            return
-        if item.row == "replica-difference":
-            self._differences.append(item.fields)
-        elif item.row == "replica-comparison":
-            self._comparison(item.fields)
+        if isinstance(item, ReplicaDifference):
+            self._differences.append(item)
+        elif isinstance(item, ReplicaComparison):
+            self._comparison(item)
             self._differences = []
-        else:
-            self._summary(item.fields)
+        elif isinstance(item, CompareSummary):
+            self._summary(item)
 
     def settle(self) -> None:
         """Write the equal partitions held back."""
@@ -88,67 +86,67 @@ class CompareTable(TextReport):
         """Write what was held back where no summary came."""
         self.settle()
 
-    def _comparison(self, fields: dict[str, Any]) -> None:
-        verdict = fields["verdict"]
+    def _comparison(self, row: ReplicaComparison) -> None:
+        verdict = row.verdict
         if verdict == "equal" and not self._differences:
-            self._equal.append(fields)
+            self._equal.append(row)
             if len(self._equal) >= _PAGE:
                 self.settle()
             return
         self.settle()
-        word = self._word(f"{verdict:{_VERDICT_WIDTH}}", fields["severity"])
-        self._line(f"{word} {visible(partition_name(fields))}")
-        self._wrapped(visible(fields["explanation"]), _INDENT)
-        self._lines(replica_lines(fields["replicas"], self._width - len(_INDENT)), _INDENT)
+        word = self._word(f"{verdict:{_VERDICT_WIDTH}}", row.severity)
+        self._line(f"{word} {visible(partition_name(row))}")
+        self._wrapped(visible(row.explanation), _INDENT)
+        self._lines(replica_lines(row.replicas, self._width - len(_INDENT)), _INDENT)
         for difference in self._differences:
-            if difference["kind"] not in _SAID:
+            if difference.kind not in _SAID:
                 self._lines(self._difference(difference), _INDENT)
-        left = sum(fields["differences"].values()) - len(self._differences)
+        left = sum(row.differences.values()) - len(self._differences)
         if left > 0:
             self._line(f"{_INDENT}{counted(left, 'more difference')}; --limit shows more")
         self._line()
 
-    def _difference(self, fields: dict[str, Any]) -> Iterator[str]:
-        text = f"{fields['kind']} at {span_text(fields)}"
-        if fields["fields"]:
-            text += f": {', '.join(fields['fields'])}"
-        if fields["key"] is not None:
-            text += f", key {_key_text(fields['key'])}"
-        if fields["reason"]:
-            text += f" ({fields['reason']})"
+    def _difference(self, row: ReplicaDifference) -> Iterator[str]:
+        text = f"{row.kind} at {span_text(row)}"
+        if row.fields_:
+            text += f": {', '.join(row.fields_)}"
+        if row.key is not None:
+            text += f", key {_key_text(row.key)}"
+        if row.reason:
+            text += f" ({row.reason})"
         yield from wrap(visible(text), self._width - len(_INDENT))
-        if fields["severity"] == "note":
+        if row.severity == "note":
             return
-        for side in ("left", "right"):
-            text = visible(side_text(fields[side]))
+        for side in (row.left, row.right):
+            text = visible(side_text(side))
             for at, line in enumerate(wrap(text, self._width - 2 * len(_INDENT) - 2)):
                 yield _INDENT + ("  " if at else "") + line
-        for command in commands(fields):
+        for command in commands(row):
             yield f"{_INDENT}→ {command}"
 
-    def _summary(self, fields: dict[str, Any]) -> None:
+    def _summary(self, row: CompareSummary) -> None:
         self.settle()
         if self._quiet:
             return
-        verdicts = fields["verdicts"]
+        verdicts = row.verdicts
         parts = [f"{count:,} {verdict}" for verdict, count in verdicts.items()]
         if parts:
             many = counted(sum(verdicts.values()), "partition")
             self._line(f"{many} compared: {', '.join(parts)}.")
         else:
             self._line("Nothing was compared.")
-        if fields["found_once_count"]:
-            self._once(fields)
+        if row.found_once_count:
+            self._once(row)
         read = [
-            counted(fields["batches"], "batch"),
-            counted(fields["records_count"], "record"),
-            size_text(fields["bytes"]),
+            counted(row.batches, "batch"),
+            counted(row.records_count, "record"),
+            size_text(row.bytes),
         ]
-        self._line(f"Read: {' · '.join(read)} in {seconds_text(fields['seconds'])}.")
+        self._line(f"Read: {' · '.join(read)} in {seconds_text(row.seconds)}.")
 
-    def _once(self, fields: dict[str, Any]) -> None:
-        count = fields["found_once_count"]
-        names = ", ".join(fields["found_once"][:_NAMED])
+    def _once(self, row: CompareSummary) -> None:
+        count = row.found_once_count
+        names = ", ".join(row.found_once[:_NAMED])
         more = f" and {count - _NAMED:,} more" if count > _NAMED else ""
         self._wrapped(visible(f"Under one path only, and not compared: {names}{more}."))
 
@@ -160,13 +158,13 @@ def replica_lines(replicas: list[dict[str, Any]], width: int) -> Iterator[str]:
     return table_lines(columns, replicas, width)
 
 
-def span_text(fields: dict[str, Any]) -> str:
+def span_text(row: ReplicaDifference) -> str:
     """Write which offsets a difference is about, and how many records."""
-    first, last, count = fields["offset"], fields["last_offset"], fields["records_count"]
+    first, last, count = row.offset, row.last_offset, row.records_count
     if last is None:
         return f"offset {first}"
     span = f"offset {first}" if last == first else f"offsets {first} to {last}"
-    return span if count == 1 else f"{span}, {counted(count, 'record')}"
+    return span if count == 1 else f"{span}, {counted(count or 0, 'record')}"
 
 
 def side_text(side: dict[str, Any]) -> str:
@@ -187,11 +185,11 @@ def side_text(side: dict[str, Any]) -> str:
     return " · ".join(parts)
 
 
-def commands(fields: dict[str, Any]) -> Iterator[str]:
+def commands(row: ReplicaDifference) -> Iterator[str]:
     """Give the commands to type next, which show the first record that a side has."""
-    offset = fields["offset"]
-    for side in (fields["left"], fields["right"]):
-        if side["present"] and fields["last_offset"] is not None:
+    offset = row.offset or 0
+    for side in (row.left, row.right):
+        if side["present"] and row.last_offset is not None:
             yield format_command(record_command(side["path"], offset))
         elif side["code"] is not None:
             yield format_command(verify_command(side["path"]))

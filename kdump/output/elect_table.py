@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kdump.findings.rows import Row
 from kdump.findings.shell import BOOTSTRAP, format_command
 from kdump.output.amounts import counted, seconds_text
 from kdump.output.column_widths import Column, Columns, amount, folded, number
@@ -12,6 +11,7 @@ from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of
 from kdump.output.text_report import Page, TextReport
+from kdump.rows.compare import ElectSummary, ReplicaElection
 
 if TYPE_CHECKING:
     from kdump.output.items import Item
@@ -60,44 +60,43 @@ class ElectTable(TextReport):
 
     def __init__(self, page: Page, *, quiet: bool) -> None:
         super().__init__(page, quiet=quiet)
-        self._matters: list[dict[str, Any]] = []
-        self._equal: list[dict[str, Any]] = []  # the first of them
+        self._matters: list[ReplicaElection] = []
+        self._equal: list[ReplicaElection] = []  # the first of them
         self._equal_count = 0
 
     def write(self, item: Item) -> None:
         """Take one row."""
-        if not isinstance(item, Row):
+        if isinstance(item, ElectSummary):
+            self._end(item)
+        elif not isinstance(item, ReplicaElection):
             return
-        fields: dict[str, Any] = item.fields
-        if item.row != "replica-election":
-            self._end(fields)
-        elif fields["at_stake"] or any(one["refused"] for one in fields["choices"]):
-            self._matters.append(fields)
+        elif item.at_stake or any(one["refused"] for one in item.choices):
+            self._matters.append(item)
         else:
             self._equal_count += 1
-            self._equal = self._equal or [fields]
+            self._equal = self._equal or [item]
 
     def finish(self) -> None:
         """Write what was held back where no summary came."""
         matters, self._matters = self._matters, []
-        matters.sort(key=lambda one: (one["rule"] != "raft", -_worst(one)))
-        for fields in matters[:_SHOWN]:
-            self._election(fields)
+        matters.sort(key=lambda one: (one.rule != "raft", -_worst(one)))
+        for row in matters[:_SHOWN]:
+            self._election(row)
         if hidden := matters[_SHOWN:]:
             lost = counted(sum(map(_worst, hidden)), "record")
             many = counted(len(hidden), "more partition")
             self._line(f"{many} with up to {lost} at stake; --format jsonl lists all.")
 
-    def _end(self, summary: dict[str, Any]) -> None:
+    def _end(self, summary: ElectSummary) -> None:
         """Write everything: what matters first, then how to start."""
-        if summary["partitions"] == 1:
+        if summary.partitions == 1:
             self._matters += self._equal
             self._equal_count = 0
         self.finish()
         if self._equal_count and not self._quiet:
             self._line(f"{counted(self._equal_count, 'partition')}: any replica may lead.")
-        if summary["start_order"] and summary["start_order"]["steps"]:
-            self._order(summary["start_order"])
+        if summary.start_order and summary.start_order["steps"]:
+            self._order(summary.start_order)
         if not self._quiet:
             self._summary(summary)
 
@@ -129,34 +128,34 @@ class ElectTable(TextReport):
                 self._line(f"{_INDENT}→ {command}")
         self._line()
 
-    def _election(self, fields: dict[str, Any]) -> None:
-        name = fields["leader"] if fields["topic"] is None else name_of(fields)
-        node, path = fields["leader_node"], visible(fields["leader"])
+    def _election(self, row: ReplicaElection) -> None:
+        name = row.leader if row.topic is None else name_of(row)
+        node, path = row.leader_node, visible(row.leader)
         who = path if node is None else f"node {node}, {path}"
-        self._line(f"{self._word(visible(name), None)} → {who} ({_RULES[fields['rule']]})")
-        self._lines(table_lines(_CHOICES, fields["choices"], self._width - len(_INDENT)), _INDENT)
-        for choice in fields["choices"]:
+        self._line(f"{self._word(visible(name), None)} → {who} ({_RULES[row.rule]})")
+        self._lines(table_lines(_CHOICES, row.choices, self._width - len(_INDENT)), _INDENT)
+        for choice in row.choices:
             if choice["changes_lost"]:
                 changes = ", ".join(map(change_text, choice["changes_lost"].items()))
                 self._wrapped(visible(f"with {_named(choice)}: {changes}"), _INDENT, "lost ")
             if choice["refused"] is not None:
                 self._wrapped(visible(f"{_named(choice)}: {choice['refused']}"), _INDENT)
-        if by_itself := _by_itself(fields):
+        if by_itself := _by_itself(row):
             self._wrapped(visible(by_itself), _INDENT)
-        self._wrapped(visible(fields["advice"]), _INDENT)
-        for command in fields["commands"]:
+        self._wrapped(visible(row.advice), _INDENT)
+        for command in row.commands:
             self._line(f"{_INDENT}→ {command}")
         self._line()
 
-    def _summary(self, fields: dict[str, Any]) -> None:
-        many = counted(fields["partitions"], "partition")
-        stake = f"{fields['at_stake']:,} with records at stake"
-        self._line(f"{many}, {stake}. {seconds_text(fields['seconds'])}.")
+    def _summary(self, row: ElectSummary) -> None:
+        many = counted(row.partitions, "partition")
+        stake = f"{row.at_stake:,} with records at stake"
+        self._line(f"{many}, {stake}. {seconds_text(row.seconds)}.")
         self._line("Damage inside the logs was not looked for: kdump compare does that.")
 
 
-def _worst(fields: dict[str, Any]) -> int:
-    return max(int(choice["records_lost"]) for choice in fields["choices"])
+def _worst(row: ReplicaElection) -> int:
+    return max(int(choice["records_lost"]) for choice in row.choices)
 
 
 def change_text(change: tuple[str, int]) -> str:
@@ -168,9 +167,9 @@ def change_text(change: tuple[str, int]) -> str:
     return counted(count, words)
 
 
-def _by_itself(fields: dict[str, Any]) -> str:
+def _by_itself(row: ReplicaElection) -> str:
     """Say whom a controller would elect, where that may be another one."""
-    able = [choice for choice in fields["choices"] if choice["in_sync"]]
+    able = [choice for choice in row.choices if choice["in_sync"]]
     most = max((choice["records_lost"] for choice in able), default=0)
     if not able or not most:
         return ""

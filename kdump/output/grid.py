@@ -22,7 +22,7 @@ MARKS = {"∅": "dim", "''": "dim", "-": "dim", "?": "dim", "✗": "bold red"}
 
 def table_lines(
     columns: Sequence[Column[Any]],
-    rows: Sequence[dict[str, Any]],
+    rows: Sequence[Any],
     width: int,
     *,
     colour: bool = False,

@@ -13,7 +13,7 @@ from kdump.findings.rows import BatchChunk, BatchRow, HexText, Place, RecordChun
 from kdump.output import table_columns as columns_of
 from kdump.output.column_widths import Columns, cells_of
 from kdump.output.escape import visible
-from kdump.output.row_tables import SUMMARIES
+from kdump.output.row_tables import summary_lines
 from kdump.output.sink import Sink
 from kdump.output.table import title_of
 from kdump.rows.row import Row
@@ -61,9 +61,9 @@ class Markdown(Sink):
             self._cells(columns_of.batch_cells(batch))
 
     def _row(self, row: Row) -> None:
-        if row.row in SUMMARIES:
+        if (summary := summary_lines(row)) is not None:
             self._heading(None, row.row, ())
-            for line in SUMMARIES[row.row](row):
+            for line in summary:
                 self._line(f"{_escaped(line)}\n")
             self._table = None, "", ()  # what follows has a heading of its own
             return

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 
     Result: TypeAlias = Item | Written | Finding | KdumpError
 
-#: Rows whose severity counts for the status as that of a finding does.
-_JUDGED = frozenset(
-    "replica-comparison sequence-gap sequence-duplicate duplicate salvaged salvage-check".split()
-)
-
 
 class Report:
     """What a command makes of its results beside writing them; this one nothing."""
@@ -79,8 +74,8 @@ def pour(
             messages.not_finished(item)
             item = internal_error(item)
             report.takes(item)
-        if isinstance(item, Row) and item.row in _JUDGED and item.fields["severity"] is not None:
-            messages.severities.add(Severity(item.fields["severity"]))
+        if isinstance(item, Row) and item.judged and item["severity"] is not None:
+            messages.severities.add(Severity(item["severity"]))
         if isinstance(item, KdumpError):
             sink.settle()
             messages.error(item)

@@ -32,7 +32,7 @@ from kdump.output.cell_text import cut, fitted, pad, width_of, wrap
 from kdump.output.column_widths import Column, Columns, Layout, cells_of, fit
 from kdump.output.escape import visible
 from kdump.output.grid import grid
-from kdump.output.row_tables import SUMMARIES, TOTALS_FIRST
+from kdump.output.row_tables import summary_lines
 from kdump.output.sink import Sink
 
 if TYPE_CHECKING:
@@ -44,8 +44,6 @@ _SAMPLE = 64
 _WRITTEN = 1 << 10
 #: Rows of one of rich's tables: it holds them all, and longer ones go on in another.
 _PAGE = 1000
-#: Entries that a file has by the million.
-_STREAMED = frozenset(("offset-index-entry", "time-index-entry"))
 #: With --wide: cells of one value; memory is bounded.
 _WIDEST = 1 << 20
 _STYLES = {
@@ -124,7 +122,7 @@ class Table(Sink):
         columns = columns_of.row_columns(held[0], self._mode, value)
         cells = [cells_of(columns, row) for row in held]
         place = columns_of.place_of_row(held[0])
-        if held[0].row in _STREAMED:
+        if held[0].streamed:
             self._draw(place, columns, iter(cells), held[0].row)
             return
         self._begin(place, held[0].row)
@@ -217,13 +215,13 @@ class Table(Sink):
             self.settle()
             self._draw_explained(row)
             return
-        if row.row in SUMMARIES:
+        if (summary := summary_lines(row)) is not None:
             self.settle()
             self._tell_left_out()
-            if self._started or row.row not in TOTALS_FIRST:
+            if self._started or not row.leads:
                 self._line("")
             self._started = True
-            for line in SUMMARIES[row.row](row):
+            for line in summary:
                 self._lines(wrap(line, self._width))
             return
         held = self._held
@@ -233,7 +231,7 @@ class Table(Sink):
         ):
             self.settle()
         self._held.append(row)
-        if len(self._held) >= (_SAMPLE if self._wide or row.row in _STREAMED else _PAGE):
+        if len(self._held) >= (_SAMPLE if self._wide or row.streamed else _PAGE):
             self.settle()
 
     def _draw_hex(self, item: HexText) -> None:

@@ -12,8 +12,9 @@ from kdump.findings.rows import BatchRow, Place, RecordRow, Row
 from kdump.output.amounts import time_cell
 from kdump.output.column_widths import Column, Columns, member_of
 from kdump.output.escape import visible, visible_bytes
-from kdump.output.row_tables import NAMED, own_columns, span_text
+from kdump.output.row_tables import has_own_columns, own_columns, span_text
 from kdump.output.values import AUTO, Said, bytes_text
+from kdump.rows.reindex import Reindex
 
 #: Cells of a key or value of which no more than a part has room.
 VALUE_WIDTH = 256
@@ -127,14 +128,14 @@ _PLACE = ("topic", "partition", "segment")
 
 def place_of_row(row: Row) -> Place | None:
     """Return the place that goes above an entry row: its file, or its partition and segment."""
-    fields: dict[str, Any] = row.fields
-    if row.row in NAMED:
+    if isinstance(row, Reindex):
+        return Place(row.topic, row.partition, None, "" if row.topic else row.path)
+    if has_own_columns(row):  # with the name of the partition among them
         return None
-    if row.row != "reindex" and isinstance(fields.get("file"), str):
+    fields: dict[str, Any] = row.fields
+    if isinstance(fields.get("file"), str):
         return Place(None, None, None, fields["file"])
     topic, partition, segment = map(fields.get, _PLACE)
-    if row.row == "reindex":
-        return Place(topic, partition, None, "" if topic else fields["path"])
     return Place(topic, partition, segment, "") if "topic" in fields else None
 
 

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from kdump.findings.commands import command_for
 from kdump.findings.finding import Finding, Severity
-from kdump.findings.rows import Row
 from kdump.findings.shell import format_command
 from kdump.output.amounts import counted
 from kdump.output.escape import visible
 from kdump.output.sink import Sink
+from kdump.rows.verify import VerifySummary
 
 OK, WARNING, CRITICAL, UNKNOWN = 0, 1, 2, 3
 _WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
@@ -51,7 +50,7 @@ class PluginText(Sink):
         self._write(self._text(self._worst).encode("utf-8", "backslashreplace") + b"\n")
 
 
-def plugin_status(summary: Row | None, errors: int, fail_on: str = "rebuild") -> int:
+def plugin_status(summary: VerifySummary | None, errors: int, fail_on: str = "rebuild") -> int:
     """Return the status: damage stays true even if the rest could not be read.
 
     What was found to be rebuilt does not hide that a path was not read, for there may be damage.
@@ -79,7 +78,7 @@ def least_told(fail_on: str) -> Severity:
 
 
 def plugin_text(
-    worst: Sequence[Finding], summary: Row | None, errors: int, why: str, fail_on: str
+    worst: Sequence[Finding], summary: VerifySummary | None, errors: int, why: str, fail_on: str
 ) -> str:
     """Write the line, and behind it a line for each of the worst findings."""
     first = plugin_line(worst[0] if worst else None, summary, errors, why, fail_on)
@@ -92,7 +91,11 @@ def plugin_text(
 
 
 def plugin_line(
-    worst: Finding | None, summary: Row | None, errors: int, why: str, fail_on: str = "rebuild"
+    worst: Finding | None,
+    summary: VerifySummary | None,
+    errors: int,
+    why: str,
+    fail_on: str = "rebuild",
 ) -> str:
     """Write the line; `why` is the last error, for when there is nothing better to say."""
     status = plugin_status(summary, errors, fail_on)
@@ -103,22 +106,22 @@ def plugin_line(
         sentence = why or "nothing was checked"
     else:
         assert summary is not None
-        sentence = _looked_at(summary.fields)
+        sentence = _looked_at(summary)
         below = {word: n for word, n in findings.items() if n and word != "note"}
         if below:
             sentence += f"; not reported under --fail-on {fail_on}: " + ", ".join(
                 f"{n} {word}" for word, n in below.items()
             )
     line = f"KDUMP {_WORDS[status]} - {visible(sentence).translate(_PLAIN)}"
-    return line if summary is None else f"{line} | {_performance(summary.fields)}"
+    return line if summary is None else f"{line} | {_performance(summary)}"
 
 
-def _looked_at(fields: dict[str, Any]) -> str:
+def _looked_at(row: VerifySummary) -> str:
     """Say how much was looked at, and of what: --quick reads no log through."""
-    partitions = counted(fields["paths"], "partition")
-    if fields.get("mode") != "quick":
-        return f"{partitions}, {counted(fields['segments'], 'segment')} checked"
-    tails = counted(fields.get("tails", 0), "segment")
+    partitions = counted(row.paths, "partition")
+    if row.mode != "quick":
+        return f"{partitions}, {counted(row.segments, 'segment')} checked"
+    tails = counted((row.tails or 0), "segment")
     return f"{partitions}, names, sizes, indexes and tails of {tails} checked (--quick)"
 
 
@@ -155,14 +158,14 @@ def _place(finding: Finding) -> str:
     return where if finding.position is None else f"{where} at position {finding.position}"
 
 
-def _performance(fields: dict[str, Any]) -> str:
-    findings, left = fields["findings"], fields["not_checked"]
+def _performance(row: VerifySummary) -> str:
+    findings, left = row.findings, row.not_checked
     figures = (
         f"damaged={findings['damage']};;0 rebuild={findings['rebuild']};0"
-        f" bytes={fields['bytes']}B seconds={fields['seconds']:g}"
+        f" bytes={row.bytes}B seconds={row.seconds:g}"
         f" not_checked={sum(left.get(word, 0) for word in _LEFT)}"
     )
-    if forecast := fields.get("forecast"):
+    if forecast := row.forecast:
         figures += (
             f" start_records_lost={forecast['records_lost']};;0"
             f" start_bytes={forecast['bytes_to_read']}B start_seconds={forecast['seconds']:g}"
@@ -170,5 +173,5 @@ def _performance(fields: dict[str, Any]) -> str:
     return figures
 
 
-def _findings(summary: Row | None) -> Any:
-    return {} if summary is None else summary.fields["findings"]
+def _findings(summary: VerifySummary | None) -> dict[str, int]:
+    return (summary and summary.findings) or {}

@@ -9,7 +9,7 @@ from kdump.output.cell_text import wrap
 from kdump.output.escape import visible
 
 if TYPE_CHECKING:
-    from kdump.findings.rows import Row
+    from kdump.rows.verify import NodeStart
 
 _REFUSES, _STARTS = "refuses", "starts"
 _VERDICTS = {
@@ -20,29 +20,28 @@ _VERDICTS = {
 
 
 def node_lines(
-    rows: Sequence[Row], width: int, coloured: Callable[[str, str | None], str]
+    rows: Sequence[NodeStart], width: int, coloured: Callable[[str, str | None], str]
 ) -> Iterator[str]:
     """Write the verdict of each node, and what stops it, what to know of, what is not known."""
-    outcomes = [row.fields["outcome"] for row in rows]
+    outcomes = [row.outcome for row in rows]
     outcome = next((one for one in _VERDICTS if one in outcomes), _STARTS)
     text, colour = _VERDICTS[outcome]
-    of_it = [row for row in rows if row.fields["outcome"] == outcome]
-    first = of_it[0].fields
-    if outcome == _REFUSES and {row.fields["cause"] for row in of_it} == {"lock"}:
+    of_it = [row for row in rows if row.outcome == outcome]
+    first = of_it[0]
+    if outcome == _REFUSES and {row.cause for row in of_it} == {"lock"}:
         text, colour = "A broker runs on these directories, no other starts", "rebuild"
-    told = outcome == _STARTS and first["cause"] == "none"
+    told = outcome == _STARTS and first.cause == "none"
     yield coloured(text, colour) + ("." if told else f": {first['cause']}")
     for row in rows:
-        fields = row.fields
-        if fields["cause"] == "none":
+        if row.cause == "none":
             continue
-        mark = "" if fields["outcome"] != "unknown" else "not known: "
-        message = str(fields["message"])
+        mark = "" if row.outcome != "unknown" else "not known: "
+        message = row.message
         yield from _indented(mark + visible(message), width, "  ")
-        if fields["path"] and str(fields["path"]) not in message:
-            yield from _indented(f"at {visible(str(fields['path']))}", width, "  ")
-        if fields["remedy"]:
-            yield from _indented(visible(str(fields["remedy"])), width, "  → ")
+        if row.path and row.path not in message:
+            yield from _indented(f"at {visible(row.path)}", width, "  ")
+        if row.remedy:
+            yield from _indented(visible(row.remedy), width, "  → ")
 
 
 def _indented(text: str, width: int, mark: str) -> Iterator[str]:

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kdump.findings.rows import Row
 from kdump.output.amounts import counted, number_text, seconds_text, size_text
 from kdump.output.cell_text import wrap
-from kdump.output.column_widths import Column, Columns, folded
+from kdump.output.column_widths import Column, folded
 from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of
+from kdump.rows.verify import Recovery
 
 #: Outcomes, the worst first; of the last only the number is reported.
 _ORDER = tuple(
@@ -22,13 +22,13 @@ _COUNTED = "clean"
 _SHOWN = 1000
 
 
-def recovery_lines(rows: Sequence[Row], width: int) -> Iterator[str]:
+def recovery_lines(rows: Sequence[Recovery], width: int) -> Iterator[str]:
     """Write a heading and the rows, the worst outcome first."""
     yield ""
     yield "What the next start would do:"
-    counts = Counter(str(row.fields["outcome"]) for row in rows)
+    counts = Counter(row.outcome for row in rows)
     shown = sorted(
-        (row.fields for row in rows if row.fields["outcome"] != _COUNTED or _unserved(row.fields)),
+        (row for row in rows if row.outcome != _COUNTED or _unserved(row)),
         key=_rank,
     )
     if shown:
@@ -39,10 +39,10 @@ def recovery_lines(rows: Sequence[Row], width: int) -> Iterator[str]:
         yield f"{counted(counts[_COUNTED], 'partition')} {_COUNTED}: nothing is re-read or lost"
 
 
-def _rank(fields: dict[str, Any]) -> tuple[int, str, int]:
-    outcome, partition = fields["outcome"], fields["partition"]
+def _rank(row: Recovery) -> tuple[int, str, int]:
+    outcome, partition = row.outcome, row.partition
     rank = _ORDER.index(outcome) if outcome in _ORDER else len(_ORDER)
-    return rank, fields["topic"] or "", -1 if partition is None else partition
+    return rank, row.topic or "", -1 if partition is None else partition
 
 
 def totals_lines(forecast: dict[str, Any], width: int) -> Iterator[str]:
@@ -75,22 +75,22 @@ def _duration(seconds: float) -> str:
     return "a second" if seconds <= 1 else seconds_text(round(seconds))
 
 
-def _name(fields: dict[str, Any]) -> str:
-    if fields["topic"] is None:
-        return fields.get("path") or "the whole broker"
-    return name_of(fields)
+def _name(row: Recovery) -> str:
+    if row.topic is None:
+        return row.path or "the whole broker"
+    return name_of(row)
 
 
-def _why_and_cost(fields: dict[str, Any]) -> str:
+def _why_and_cost(row: Recovery) -> str:
     """Say why, what is lost by it, and what it costs."""
-    outcome, lost = fields["outcome"], fields.get("records_lost", 0)
+    outcome, lost = row.outcome, row.records_lost
     parts = []
-    if fields["reason"] and outcome != "recover":
-        parts.append(fields["reason"])
+    if row.reason and outcome != "recover":
+        parts.append(row.reason)
     if lost:
-        end = fields["log_end_after"]
+        end = row.log_end_after
         good = f", the last good one is {end - 1:,}" if end else ""
-        first = number_text(fields["first_lost_offset"])
+        first = number_text(row.first_lost_offset)
         parts.append(f"{counted(lost, 'record')} lost from offset {first} on{good}")
     elif lost is None:
         parts.append("how many records are lost cannot be told")
@@ -98,19 +98,19 @@ def _why_and_cost(fields: dict[str, Any]) -> str:
         parts.append("nothing lost")
     elif outcome in ("truncate", "empty"):
         parts.append("no record that can be read is lost")
-    read, rebuilt = fields.get("segments_read"), fields.get("indexes_rebuilt")
+    read, rebuilt = row.segments_read, row.indexes_rebuilt
     if read:
-        size = fields.get("bytes_read")
+        size = row.bytes_read
         more = "" if size is None else f", {size_text(size)}"
         parts.append(f"re-reads {counted(len(read), 'segment')}{more}")
     if rebuilt and rebuilt != read:
         parts.append(f"rebuilds indexes of {counted(len(rebuilt), 'segment')}")
-    return "; ".join(filter(None, (*parts, _unserved(fields))))
+    return "; ".join(filter(None, (*parts, _unserved(row))))
 
 
-def _unserved(fields: dict[str, Any]) -> str:
+def _unserved(row: Recovery) -> str:
     """Say where consumers stop after the start, and from where on they are served again."""
-    left = fields.get("unserved")
+    left = row.unserved
     if not left:
         return ""
     first = left[0]
@@ -124,8 +124,8 @@ def _unserved(fields: dict[str, Any]) -> str:
     return f"consumers still stop at offset {first['offset']} {again}{more}"
 
 
-_COLUMNS: Columns = (
+_COLUMNS: tuple[Column[Recovery], ...] = (
     folded("partition", _name, 16),
-    Column("outcome", lambda fields: fields["outcome"]),
+    Column("outcome", lambda row: row.outcome),
     folded("why, and what it costs", _why_and_cost, 16),
 )

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kdump.findings.commands import shell_line, way_lines
 from kdump.findings.finding import CATALOGUE, Finding, Severity
-from kdump.findings.rows import Row
 from kdump.output.amounts import counted, seconds_text, size_text
 from kdump.output.cell_text import wrap
 from kdump.output.damage_plan import WaysPast, plan_commands, plan_words
 from kdump.output.escape import visible
 from kdump.output.text_report import Page, TextReport
 from kdump.output.verify_text import Columns, is_whole, not_checked_text, told, unread_words
+from kdump.rows.verify import NodeStart, Recovery, SummaryBy, VerifySummary
 
 if TYPE_CHECKING:
     from kdump.output.items import Item
@@ -56,10 +56,10 @@ class VerifyTable(TextReport):
         self._left_out: Counter[Severity] = Counter()
         self._notes: Counter[str] = Counter()
         self._note_places: dict[str, set[int]] = defaultdict(set)
-        self._recoveries: list[Row] = []
-        self._nodes: list[Row] = []
-        self._groups: list[Row] = []
-        self._summary: dict[str, Any] | None = None
+        self._recoveries: list[Recovery] = []
+        self._nodes: list[NodeStart] = []
+        self._groups: list[SummaryBy] = []
+        self._summary: VerifySummary | None = None
         self._meant: set[str] = set()  # codes whose meaning was reported
 
     def finding(self, finding: Finding) -> None:
@@ -76,14 +76,13 @@ class VerifyTable(TextReport):
 
     def write(self, item: Item) -> None:
         """Hold what a restart would do to a partition, the sum of a group, or the summary."""
-        assert isinstance(item, Row)
-        if item.row == "summary":
-            self._summary = item.fields
-        elif item.row == "node-start":
+        if isinstance(item, VerifySummary):
+            self._summary = item
+        elif isinstance(item, NodeStart):
             self._nodes.append(item)
-        elif item.row == "summary-by":
+        elif isinstance(item, SummaryBy):
             self._groups.append(item)
-        else:
+        elif isinstance(item, Recovery):
             self._recoveries.append(item)
 
     def finish(self) -> None:
@@ -103,7 +102,7 @@ class VerifyTable(TextReport):
             from kdump.output.verify_recovery import recovery_lines, totals_lines
 
             self._lines(recovery_lines(self._recoveries, self._width))
-            if self._summary and (forecast := self._summary.get("forecast")):
+            if self._summary and (forecast := self._summary.forecast):
                 self._lines(totals_lines(forecast, self._width))
         if self._groups:
             from kdump.output.verify_groups import group_lines
@@ -130,7 +129,7 @@ class VerifyTable(TextReport):
 
     def _shown(self, severity: Severity) -> list[Finding]:
         """Findings of a severity, without those that the verdict of a node has told."""
-        said = [str(row.fields["message"]) for row in self._nodes]
+        said = [row.message for row in self._nodes]
         return [each for each in self._held[severity] if not any(at in each.message for at in said)]
 
     def _findings(self, severity: Severity) -> None:
@@ -178,48 +177,48 @@ class VerifyTable(TextReport):
             self._line(self._level(Severity.NOTE) + lines[0])
             self._lines(lines[1:], _INDENT)
 
-    def _closing(self, fields: dict[str, Any]) -> None:
-        findings, tails = fields["findings"], fields.get("tails", 0)
+    def _closing(self, row: VerifySummary) -> None:
+        findings, tails = row.findings, (row.tails or 0)
         if any(findings.values()) or self._recoveries or self._groups:
             self._line()
         parts = [counted(count, word) for word, count in findings.items() if count]
         # Of segments that were left out it is known what was found in them.
-        seen = fields["segments"] or tails or fields["not_checked"].get("segments_verified_before")
-        if not fields["paths"]:
+        seen = row.segments or tails or row.not_checked.get("segments_verified_before")
+        if not row.paths:
             parts.insert(0, "nothing was looked at")
         elif not seen:
             parts.insert(0, "no segment was looked at")
-        elif not is_whole(fields):
-            parts.insert(0, _checked_part(fields))
+        elif not is_whole(row):
+            parts.insert(0, _checked_part(row))
         elif not (findings["damage"] or findings["rebuild"]):
             parts.insert(0, "no damage, nothing to rebuild")
         text = " · ".join(parts)
         hint = " (--notes lists them)" if self._notes else ""
         read = [
-            counted(fields["paths"], "partition"),
-            counted(fields["segments"], "segment"),
+            counted(row.paths, "partition"),
+            counted(row.segments, "segment"),
             *([f"the tails of {counted(tails, 'segment')}"] if tails else []),
-            counted(fields["batches"], "batch"),
-            size_text(fields["bytes"]),
+            counted(row.batches, "batch"),
+            size_text(row.bytes),
         ]
         self._line(f"{text[0].upper()}{text[1:]}{hint}.")
-        self._line(f"Read: {' · '.join(read)} in {seconds_text(fields['seconds'])}.")
-        self._wrapped(not_checked_text(fields))
+        self._line(f"Read: {' · '.join(read)} in {seconds_text(row.seconds)}.")
+        self._wrapped(not_checked_text(row))
         self._line(f"status {self._status()}")
 
     def _level(self, severity: Severity) -> str:
         return self._word(f"{severity.value.upper():9}", severity.value)
 
 
-def _checked_part(fields: dict[str, Any]) -> str:
+def _checked_part(row: VerifySummary) -> str:
     """Say how much was checked of what was asked for."""
-    left = fields["not_checked"]
-    read = fields["segments"] + left.get("segments_verified_before", 0) + fields.get("tails", 0)
-    total = read + sum(left.get(word, 0) for word in unread_words(fields))
+    left = row.not_checked
+    read = row.segments + left.get("segments_verified_before", 0) + (row.tails or 0)
+    total = read + sum(left.get(word, 0) for word in unread_words(row))
     text = f"{read:,} of {counted(total, 'segment')} checked"
     if total == read:
         text = f"not everything was checked; {counted(read, 'segment')} checked"
-    found = fields["findings"]
+    found = row.findings
     return text if found["damage"] or found["rebuild"] else f"{text}, nothing wrong found in them"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kdump.output.amounts import counted, size_text
 from kdump.output.cell_text import pad, width_of
@@ -13,6 +13,7 @@ from kdump.output.served_words import way_past
 
 if TYPE_CHECKING:
     from kdump.findings.finding import Finding
+    from kdump.rows.verify import VerifySummary
 
 _PARTITION_WIDEST = 32
 
@@ -80,16 +81,16 @@ def told(finding: Finding, meaning: str, command: str | None) -> Iterator[str]:
         yield past
 
 
-def not_checked_text(fields: dict[str, Any]) -> str:
+def not_checked_text(row: VerifySummary) -> str:
     """Say what this run did not look at, in words."""
-    left = fields["not_checked"]
+    left = row.not_checked
     parts = []
     unsaid = {"bytes_out_of_time", "compressed_batches"}
-    if fields["mode"] == "quick":
+    if row.mode == "quick":
         parts.append("what lies inside the logs (--quick)")
         unsaid.add("segments_not_read")
-    if fields["mode"] == "default":
-        many = counted(fields["batches"], "batch")
+    if row.mode == "default":
+        many = counted(row.batches, "batch")
         packed = left.get("compressed_batches", 0)
         more = f" ({packed:,} compressed)" if packed else ""
         parts.append(f"the records inside {many}{more}, beyond their checksums (--deep)")
@@ -101,21 +102,21 @@ def not_checked_text(fields: dict[str, Any]) -> str:
         parts.append(f"{many} {why}".rstrip())
         if word == "segments_out_of_time":
             parts[-1] += f", {size_text(left.get('bytes_out_of_time', 0))}"
-    if unfinished := fields["paths_unfinished"]:
+    if unfinished := row.paths_unfinished:
         parts.append(f"{counted(unfinished, 'path')} that could not be read")
     return f"Not checked: {', '.join(parts)}." if parts else "Everything was checked."
 
 
-def unread_words(fields: dict[str, Any]) -> tuple[str, ...]:
+def unread_words(row: VerifySummary) -> tuple[str, ...]:
     """Name what the summary counts of segments that should have been checked and were not."""
     late = "segments_out_of_time"
-    return (late,) if fields["mode"] == "quick" else (late, "segments_not_read")
+    return (late,) if row.mode == "quick" else (late, "segments_not_read")
 
 
-def is_whole(fields: dict[str, Any]) -> bool:
+def is_whole(row: VerifySummary) -> bool:
     """Whether all that was asked for was checked, so that it may be called sound."""
-    left = fields["not_checked"]
-    return not fields["paths_unfinished"] and not any(map(left.get, unread_words(fields)))
+    left = row.not_checked
+    return not row.paths_unfinished and not any(map(left.get, unread_words(row)))
 
 
 #: What the summary names -> the thing that is counted, and why it was not looked at.

@@ -10,7 +10,7 @@ from kdump.output.textfile import SERIES as SERIES
 from kdump.output.textfile import labels, last_runs, metric
 
 if TYPE_CHECKING:
-    from kdump.findings.rows import Row
+    from kdump.rows.verify import VerifySummary
 
 
 class Place(NamedTuple):
@@ -31,7 +31,7 @@ def place_of(finding: Finding) -> Place | None:
 
 
 def metrics(
-    summary: Row | None,
+    summary: VerifySummary | None,
     *,
     now_s: int,
     succeeded: bool,
@@ -47,32 +47,36 @@ def metrics(
 
 
 def _lines(
-    summary: Row | None, now_s: int, succeeded: bool, before: str, places: Mapping[Place, int]
+    summary: VerifySummary | None,
+    now_s: int,
+    succeeded: bool,
+    before: str,
+    places: Mapping[Place, int],
 ) -> Iterator[str]:
     if summary is not None:
-        yield from _of_summary(summary.fields)
+        yield from _of_summary(summary)
         yield from metric(
             "kdump_verify_findings_by_partition",
             "Findings of the last run above notes, by where they are.",
             {labels(**place._asdict()): count for place, count in places.items()},
         )
-        if "forecast" in summary.fields:
-            yield from _of_forecast(summary.fields["forecast"])
+        if summary.forecast is not None:
+            yield from _of_forecast(summary.forecast)
     yield from metric(
         "kdump_verify_finished",
         "Whether all that was asked for was looked at.",
-        {"": int(summary is not None and bool(summary.fields["finished"]))},
+        {"": int(summary is not None and bool(summary.finished))},
     )
     yield from last_runs("verify", now_s, before, succeeded=succeeded)
 
 
-def _of_summary(fields: dict[str, Any]) -> Iterator[str]:
+def _of_summary(row: VerifySummary) -> Iterator[str]:
     for name, help_text, label, member in (
         ("findings", "Findings of the last run.", "severity", "findings"),
         ("findings_by_code", "Findings of the last run by code.", "code", "codes"),
         ("not_checked", "What the last run did not look at.", "what", "not_checked"),
     ):
-        values = {f'{{{label}="{word}"}}': count for word, count in fields[member].items()}
+        values = {f'{{{label}="{word}"}}': count for word, count in row[member].items()}
         yield from metric(f"kdump_verify_{name}", help_text, values)
     for name, help_text in (
         ("paths", "Partitions looked at by the last run."),
@@ -82,12 +86,10 @@ def _of_summary(fields: dict[str, Any]) -> Iterator[str]:
         ("seconds", "How long the last run took."),
         ("paths_unfinished", "Paths that the last run could not read."),
     ):
-        yield from metric(f"kdump_verify_{name}", help_text, {"": fields[name]})
+        yield from metric(f"kdump_verify_{name}", help_text, {"": row[name]})
 
 
-def _of_forecast(forecast: Any) -> Iterator[str]:
-    if forecast is None:
-        return
+def _of_forecast(forecast: dict[str, Any]) -> Iterator[str]:
     for name, help_text in (
         ("records_lost", "Records that the next start would lose."),
         ("partitions_losing", "Partitions of which the next start would lose records."),

@@ -189,7 +189,7 @@ class Znode(Row, kind="znode"):
     value: Annotated[Json, "what it holds"]
 
 
-class ClusterSummary(Row, kind="cluster-summary"):
+class ClusterSummary(Row, kind="cluster-summary", sums_up=True):
     """What the metadata was read from, and what it has."""
 
     path: Annotated[str, "the metadata log, or the directory"]

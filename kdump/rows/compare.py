@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 from kdump.rows.row import Row
+from kdump.rows.verify import Summary
 from kdump.rows.words import Int32, Json, Numbers, Severe, Word
 
 _Topic = Annotated[str | None, "the topic"]
 _Partition = Annotated[Int32 | None, "the partition's number"]
 _Object = dict[str, Json]
+_NONE: dict[str, int] = {}
 
 
 class ReplicaDifference(Row, kind="replica-difference"):
@@ -31,7 +33,7 @@ class ReplicaDifference(Row, kind="replica-difference"):
     message: Annotated[str, "the difference in words"]
 
 
-class ReplicaComparison(Row, kind="replica-comparison"):
+class ReplicaComparison(Row, kind="replica-comparison", sums_up=True, judged=True):
     """What comparing the replicas of a partition shows."""
 
     topic: _Topic
@@ -68,3 +70,21 @@ class ReplicaElection(Row, kind="replica-election"):
     choices: Annotated[list[_Object], "each replica, and what is lost if it leads"]
     advice: Annotated[str, "what to do, in words"]
     commands: Annotated[list[str], "commands to type"]
+
+
+class CompareSummary(Summary):
+    """The sum of `compare`."""
+
+    verdicts: dict[str, int] = _NONE
+    found_once_count: int = 0
+    found_once: list[str] = []  # noqa: RUF012 - a tuple's default
+    batches: int = 0
+    records_count: int = 0
+    bytes: int = 0
+
+
+class ElectSummary(Summary):
+    """The sum of `elect`."""
+
+    partitions: int = 0
+    at_stake: int = 0

@@ -53,7 +53,10 @@ def kinds_of(module: str) -> list[type[Row]]:
     return [
         one
         for one in vars(declared).values()
-        if isinstance(one, type) and issubclass(one, Row) and "row" in vars(one)
+        if isinstance(one, type)
+        and issubclass(one, Row)
+        and "row" in vars(one)
+        and one.__module__ == declared.__name__
     ]
 
 

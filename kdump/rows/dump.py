@@ -13,7 +13,7 @@ _Segment = Annotated[int, "base offset of the segment, as the file is named"]
 _Slot = Annotated[int, "number of the entry in the file, from 0"]
 
 
-class OffsetIndexEntry(Row, kind="offset-index-entry"):
+class OffsetIndexEntry(Row, kind="offset-index-entry", streamed=True):
     """An entry of an offset index."""
 
     topic: _Topic
@@ -24,7 +24,7 @@ class OffsetIndexEntry(Row, kind="offset-index-entry"):
     position: Annotated[int, "where its batch starts in the log"]
 
 
-class TimeIndexEntry(Row, kind="time-index-entry"):
+class TimeIndexEntry(Row, kind="time-index-entry", streamed=True):
     """An entry of a time index."""
 
     topic: _Topic

@@ -10,7 +10,7 @@ from kdump.rows.words import Bytes, Duration, Int16, Int32, Severe, Time
 _COMPARED = "key key_size_bytes value value_size_bytes header header_size_bytes"
 
 
-class DuplicatesSummary(Row, kind="duplicates-summary"):
+class DuplicatesSummary(Row, kind="duplicates-summary", sums_up=True, leads=True):
     """How many records are alike, in all."""
 
     by: Annotated[str, "what is compared: key, value, header"]
@@ -29,7 +29,7 @@ class DuplicatesSummary(Row, kind="duplicates-summary"):
     paths_unfinished: Annotated[int, "paths that could not be finished"]
 
 
-class Duplicate(Row, kind="duplicate", omits=tuple(_COMPARED.split())):
+class Duplicate(Row, kind="duplicate", judged=True, omits=tuple(_COMPARED.split())):
     """One record of a group of records that are alike."""
 
     topic: Annotated[str | None, "the topic"]

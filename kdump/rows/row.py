@@ -36,6 +36,7 @@ class _Kind(type):
         *,
         kind: str = "",
         omits: tuple[str, ...] = (),
+        **traits: bool,
     ) -> _Kind:
         members["__slots__"] = ()
         if not bases:
@@ -53,6 +54,7 @@ class _Kind(type):
         if omits:
             members["omits"] = omits
         members["__getitem__"] = _member
+        members |= traits
         return super().__new__(cls, name, (made, *bases), members)
 
     def __init__(
@@ -70,8 +72,25 @@ class Row(metaclass=_Kind):
         #: those that a row has even where they are None.
         omits: ClassVar[tuple[str, ...]]
         _fields: ClassVar[tuple[str, ...]]
+        #: Sums other rows up, or goes with them: has no place among them in CSV.
+        sums_up: ClassVar[bool]
+        #: Its severity counts for the exit status as that of a finding does.
+        judged: ClassVar[bool]
+        #: There are so many that a table shows them as they come.
+        streamed: ClassVar[bool]
+        #: Comes before what it sums up.
+        leads: ClassVar[bool]
 
-        def __init_subclass__(cls, *, kind: str = "", omits: tuple[str, ...] = ()) -> None: ...
+        def __init_subclass__(
+            cls,
+            *,
+            kind: str = "",
+            omits: tuple[str, ...] = (),
+            sums_up: bool = False,
+            judged: bool = False,
+            streamed: bool = False,
+            leads: bool = False,
+        ) -> None: ...
 
         def __iter__(self) -> Iterator[Any]: ...
 
@@ -85,6 +104,7 @@ class Row(metaclass=_Kind):
             ...
     else:
         omits = ()
+        sums_up = judged = streamed = leads = False
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -108,14 +128,3 @@ class Row(metaclass=_Kind):
     def replaced(self, **changes: Any) -> Self:
         """Return the row with other values of some members."""
         return self._replace(**changes)
-
-
-class LooseRow(Row):
-    """A row of a kind that has no class yet: its name and its members in order."""
-
-    row: str
-    fields: dict[str, Any]
-
-    def replaced(self, **changes: Any) -> LooseRow:
-        """Return the row with other values of some members."""
-        return LooseRow(self.row, self.fields | changes)

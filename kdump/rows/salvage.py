@@ -10,7 +10,7 @@ from kdump.rows.words import Bytes, Duration, Int32, Json, Severe, Time, Word
 _Objects = list[dict[str, Json]]
 
 
-class Salvaged(Row, kind="salvaged"):
+class Salvaged(Row, kind="salvaged", judged=True):
     """A partition: what can be had of it, from where, and what is lost."""
 
     topic: Annotated[str | None, "the topic, as it will be named"]
@@ -45,7 +45,7 @@ class CarvedImage(Row, kind="carved"):
     topic_ids: Annotated[_Objects, "topic ids of partition.metadata files in it"]
 
 
-class SalvageStep(Row, kind="salvage-step"):
+class SalvageStep(Row, kind="salvage-step", sums_up=True):
     """A command to type, before or after."""
 
     step: Annotated[Word, "keep, create-topic, same-command or restore-settings"]
@@ -66,7 +66,7 @@ class GroupOffset(Row, kind="group-offset"):
     outcome: Annotated[Word, "committed, planned, or why it was left out"]
 
 
-class GroupOffsets(Row, kind="group-offsets"):
+class GroupOffsets(Row, kind="group-offsets", sums_up=True):
     """How many offsets of groups were applied."""
 
     applied_count: Annotated[int, "offsets applied"]
@@ -76,7 +76,7 @@ class GroupOffsets(Row, kind="group-offsets"):
     as_of_ms: Annotated[Time | None, "that time"]
 
 
-class SalvageCheck(Row, kind="salvage-check"):
+class SalvageCheck(Row, kind="salvage-check", judged=True):
     """A file of a result, checked against its manifest: with --check."""
 
     path: Annotated[str, "the file"]

@@ -31,15 +31,15 @@ class _Sequence(Row):
     path: Annotated[str, "the file"]
 
 
-class SequenceGap(_Sequence, kind="sequence-gap"):
+class SequenceGap(_Sequence, kind="sequence-gap", judged=True):
     """Sequence numbers of a producer that are missing."""
 
 
-class SequenceDuplicate(_Sequence, kind="sequence-duplicate"):
+class SequenceDuplicate(_Sequence, kind="sequence-duplicate", judged=True):
     """Sequence numbers of a producer that come again."""
 
 
-class SequenceSummary(Row, kind="sequence-summary"):
+class SequenceSummary(Row, kind="sequence-summary", sums_up=True):
     """What was followed, and what was found in all."""
 
     partitions: Annotated[int, "partitions followed"]

@@ -42,7 +42,7 @@ class Usage(Row, kind="usage", omits=tuple(_OF_GROUPS.split())):
     asked_: tuple[str, ...] = ()
 
 
-class UsageSummary(Row, kind="usage-summary", omits=tuple(_OF_SUMMARY.split())):
+class UsageSummary(Row, kind="usage-summary", sums_up=True, omits=tuple(_OF_SUMMARY.split())):
     """What all groups are together."""
 
     by: Annotated[str, "what groups are made of"]
@@ -62,7 +62,7 @@ class UsageSummary(Row, kind="usage-summary", omits=tuple(_OF_SUMMARY.split())):
     paths_unfinished: Annotated[int, "paths that could not be finished"]
 
 
-class KeyPlacement(Row, kind="key-placement"):
+class KeyPlacement(Row, kind="key-placement", sums_up=True, leads=True):
     """How well a partitioner explains where the keys of a topic lie."""
 
     topic: Annotated[str | None, "the topic"]

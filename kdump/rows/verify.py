@@ -12,10 +12,14 @@ _OF_SUMMARIES = (
     " tails batches records_count bytes findings codes not_checked finished mode forecast"
 )
 _Object = dict[str, Json]
+_NONE: dict[str, int] = {}
 
 
-class Summary(Row, kind="summary", omits=tuple(_OF_SUMMARIES.split())):
-    """What was looked at and found in all, by `verify` or `compare`."""
+class Summary(Row, kind="summary", sums_up=True, omits=tuple(_OF_SUMMARIES.split())):
+    """What was looked at and found in all, by `verify` or `compare`.
+
+    Each of them has a class of its own, which says what is never null in its rows.
+    """
 
     paths: Annotated[int | None, "partitions looked at"] = None
     partitions: Annotated[int | None, "partitions compared"] = None
@@ -42,6 +46,20 @@ class Summary(Row, kind="summary", omits=tuple(_OF_SUMMARIES.split())):
     asked_: tuple[str, ...] = ()
 
 
+class VerifySummary(Summary):
+    """The sum of `verify`."""
+
+    paths: int = 0
+    segments: int = 0
+    batches: int = 0
+    records_count: int = 0
+    bytes: int = 0
+    findings: dict[str, int] = _NONE
+    codes: dict[str, int] = _NONE
+    not_checked: dict[str, int] = _NONE
+    finished: bool = False
+
+
 class SummaryBy(Row, kind="summary-by", omits=("broker", "node_id", "topic", "tails")):
     """What was found on a broker or in a topic, with --summary-by."""
 
@@ -55,8 +73,8 @@ class SummaryBy(Row, kind="summary-by", omits=("broker", "node_id", "topic", "ta
     batches: Annotated[int, "batches read"] = 0
     records_count: Annotated[int, "records in them"] = 0
     bytes: Annotated[Bytes, "bytes read"] = 0
-    findings: Annotated[dict[str, int] | None, "findings by severity"] = None
-    codes: Annotated[dict[str, int] | None, "findings by code"] = None
+    findings: Annotated[dict[str, int], "findings by severity"] = _NONE
+    codes: Annotated[dict[str, int], "findings by code"] = _NONE
     asked_: tuple[str, ...] = ()
 
 

@@ -147,7 +147,7 @@ class DataDirectory(Row, kind="data-directory"):
 _OF_PLANS = ("asked_bytes", "planned_bytes", "plans")
 
 
-class WhySummary(Row, kind="why-summary", omits=_OF_PLANS):
+class WhySummary(Row, kind="why-summary", sums_up=True, omits=_OF_PLANS):
     """What all partitions take together."""
 
     now_ms: Annotated[Time, "the moment it is asked for"]

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from declared_rows import made
 
 from kdump.cli import results
 from kdump.cli.run_context import Writing
 from kdump.engine.work.pace import Progress
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
 from kdump.output import messages
 from kdump.output.progress import PlannedTally
 
@@ -33,8 +34,8 @@ class Screen(io.RawIOBase):
 
 def entries(count: int) -> Iterator[Row]:
     for slot in range(count):
-        fields = {"file": "0.index", "slot": slot, "offset": slot, "position": slot * 100}
-        yield LooseRow("offset-index-entry", fields)
+        fields = {"slot": slot, "offset": slot, "position": slot * 100}
+        yield made("offset-index-entry", **fields)
 
 
 def test_bar_makes_room_for_rows(monkeypatch: pytest.MonkeyPatch) -> None:

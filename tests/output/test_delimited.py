@@ -5,8 +5,8 @@ import io
 
 import builders
 from chunks import batch_chunk, one
+from declared_rows import made
 
-from kdump.findings.rows import LooseRow
 from kdump.output.delimited import Delimited
 from kdump.output.values import AUTO, HEX
 
@@ -54,6 +54,6 @@ def test_terminal_gets_no_control_characters() -> None:
 
 
 def test_another_kind_of_row_brings_its_header() -> None:
-    text = written(batch_chunk(builders.batch()), LooseRow("property", {"name": "a", "value": "b"}))
+    text = written(batch_chunk(builders.batch()), made("property", name="a", value="b"))
     kinds = [line.split(",")[0] for line in text.splitlines()]
     assert kinds == ["row", "batch", "row", "property"]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from declared_rows import made as row_made
 from every_command import OF_THE_MOMENT, RUNS, rows_of, run
 
 from kdump.output.values import AUTO, bytes_json
@@ -105,10 +106,9 @@ def test_markdown_has_a_line_for_each_row(words: str, sample: str, behind: str) 
 
 def test_what_markdown_would_interpret_is_escaped() -> None:
     from kdump.output.markdown import Markdown
-    from kdump.rows.row import LooseRow
 
     written: list[bytes] = []
-    Markdown(written.append, 0).write(LooseRow("property", {"name": "a|b", "value": "<i>*_`&x"}))
+    Markdown(written.append, 0).write(row_made("property", name="a|b", value="<i>*_`&x"))
     assert b"".join(written).decode().splitlines()[-1] == r"| a\|b | \<i\>\*\_\`&amp;x |"
 
 

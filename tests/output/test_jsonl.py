@@ -6,10 +6,11 @@ from types import ModuleType
 import builders
 import pytest
 from chunks import PLACE, batch_chunk, one, record_chunk
+from declared_rows import made
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdump.findings.rows import LooseRow, Place, RecordChunk
+from kdump.findings.rows import Place, RecordChunk
 from kdump.kernels import _pure
 from kdump.output.jsonl import JsonLines, batch_members, head_of, json_line, record_members
 from kdump.output.text_forms import json_form
@@ -110,5 +111,5 @@ def test_hostile_topic_is_escaped() -> None:
 
 def test_other_rows_name_themselves() -> None:
     written: list[bytes] = []
-    JsonLines(written.append, HEX).write(LooseRow("property", {"name": "a", "value": b"\xff"}))
-    assert written == [b'{"row":"property","name":"a","value":"ff"}\n']
+    JsonLines(written.append, HEX).write(made("property", name="a", value=b"\xff"))
+    assert written == [b'{"row":"property","file":"","name":"a","value":"ff"}\n']

@@ -8,10 +8,11 @@ from types import ModuleType
 import builders
 import pytest
 from chunks import PLACE, batch_chunk, one, record_chunk
+from declared_rows import made
 from long_runs import LONG
 
 from kdump import kernels
-from kdump.findings.rows import HexText, LooseRow, Place, RecordChunk, Row
+from kdump.findings.rows import HexText, Place, RecordChunk, Row
 from kdump.output.amounts import time_text
 from kdump.output.cell_text import cut, fitted, pad, width_of
 from kdump.output.column_widths import Column, fit
@@ -123,7 +124,7 @@ def test_names_are_not_repeated_where_rows_fit() -> None:
 
 def test_entries_are_as_wide_as_the_widest() -> None:
     rows = [
-        LooseRow("checkpoint-offset", {"file": "f", "topic": topic, "partition": 0, "offset": 5})
+        made("checkpoint-offset", file="f", topic=topic, partition=0, offset=5)
         for topic in ("a", "much-longer")
     ]
     assert drawn(*rows) == [
@@ -136,11 +137,8 @@ def test_entries_are_as_wide_as_the_widest() -> None:
 
 
 def test_long_names_stand_on_two_lines() -> None:
-    lines = drawn(LooseRow("producer-state", {"current_txn_first_offset": None, "producer_id": 1}))
-    assert [line.split() for line in lines[:2]] == [
-        ["current", "txn", "producer"],
-        ["first", "offset", "id"],
-    ]
+    _, upper, lower, *_ = drawn(made("aborted-transaction"))
+    assert (upper.split()[-2:], lower.split()[-2:]) == (["last", "stable"], ["offset", "offset"])
 
 
 def test_hex_lines_pass_through_escaped() -> None:
@@ -181,7 +179,7 @@ def test_times(timestamp_ms: int, text: str) -> None:
 
 
 def entry(offset: int, file: str = "f", **fields: object) -> Row:
-    return LooseRow("checkpoint-offset", {"file": file, **fields, "partition": 0, "offset": offset})
+    return made("checkpoint-offset", **{"file": file, **fields, "partition": 0, "offset": offset})
 
 
 def test_markup_in_a_name_is_text() -> None:
@@ -208,7 +206,7 @@ def test_rows_are_held_a_page_at_a_time() -> None:
 
 def test_index_entries_are_a_stream() -> None:
     rows = [
-        LooseRow("offset-index-entry", {"topic": "t", "partition": 0, "segment": 0, "slot": slot})
+        made("offset-index-entry", topic="t", partition=0, segment=0, slot=slot)
         for slot in range(2500)
     ]
     assert sum("slot" in line for line in drawn(*rows)) == 1

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kdump.findings.finding import CATALOGUE, Finding, Severity, finding
-from kdump.findings.rows import LooseRow, Row
 from kdump.output.verify_nagios import PluginText, plugin_line, plugin_status, plugin_text
+from kdump.rows.verify import VerifySummary
 
 WORST = finding(
     "crc-mismatch",
@@ -21,7 +21,7 @@ WORST = finding(
 )
 
 
-def summary(damage: int = 0, rebuild: int = 0, **not_checked: int) -> Row:
+def summary(damage: int = 0, rebuild: int = 0, **not_checked: int) -> VerifySummary:
     fields: dict[str, Any] = {
         "paths": 4,
         "segments": 9,
@@ -30,7 +30,7 @@ def summary(damage: int = 0, rebuild: int = 0, **not_checked: int) -> Row:
         "not_checked": not_checked,
         "seconds": 1875.0,
     }
-    return LooseRow("summary", fields)
+    return VerifySummary(**fields)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def summary(damage: int = 0, rebuild: int = 0, **not_checked: int) -> Row:
         (summary(segments_out_of_time=5), 0, 0),
     ],
 )
-def test_statuses(row: Row | None, errors: int, status: int) -> None:
+def test_statuses(row: VerifySummary | None, errors: int, status: int) -> None:
     assert plugin_status(row, errors) == status
 
 
@@ -83,7 +83,7 @@ def test_line_of_what_could_not_be_done() -> None:
         ("note", summary(damage=1), 2),
     ],
 )
-def test_what_alarms_is_asked_for(fail_on: str, row: Row, status: int) -> None:
+def test_what_alarms_is_asked_for(fail_on: str, row: VerifySummary, status: int) -> None:
     assert plugin_status(row, 0, fail_on) == status
     assert plugin_status(row, 1, fail_on) == (status if status == 2 else 3)
     assert plugin_status(None, 1, fail_on) == 3
@@ -159,8 +159,7 @@ def test_the_worst_ten_are_kept() -> None:
 
 
 def test_quick_says_what_it_looked_at() -> None:
-    row = summary()
-    row.fields.update(mode="quick", segments=0, tails=9)
+    row = summary().replaced(mode="quick", segments=0, tails=9)
     assert plugin_line(None, row, 0, "").startswith(
         "KDUMP OK - 4 partitions, names, sizes, indexes and tails of 9 segments checked (--quick) |"
     )

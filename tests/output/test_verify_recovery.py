@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
+from declared_rows import made
 
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
 from kdump.output.verify_recovery import recovery_lines, totals_lines
 
 
@@ -24,18 +25,17 @@ def row(partition: int, outcome: str, **fields: Any) -> Row:
         "indexes_rebuilt": [],
         "reason": None,
     }
-    return LooseRow("recovery", given | fields)
+    return made("recovery", **given | fields)
 
 
-WHOLE = LooseRow(
+WHOLE = made(
     "recovery",
-    {
-        "topic": None,
-        "partition": None,
-        "outcome": "refuses-to-start",
-        "reason": "the whole broker would not start: orders-9 stops it",
-        "path": "/data",
-    },
+    topic=None,
+    partition=None,
+    outcome="refuses-to-start",
+    reason="the whole broker would not start: orders-9 stops it",
+    records_lost=0,
+    path="/data",
 )
 
 

@@ -4,15 +4,17 @@ import re
 from typing import Any
 
 import pytest
+from declared_rows import made
 
 from kdump.cli.verify_report import VerifyReport
 from kdump.findings.commands import abort_command
 from kdump.findings.finding import Finding, finding
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
 from kdump.findings.shell import format_command
 from kdump.output.text_report import Page
 from kdump.output.verify_table import VerifyTable
 from kdump.output.verify_text import not_checked_text
+from kdump.rows.verify import VerifySummary
 from kdump.storage.about import DirectoryFacts
 
 DIRECTORY = DirectoryFacts("/var/lib/kafka", "3", "5L6g3nShT-eMCtK--X86sw", locked=True)
@@ -24,10 +26,9 @@ def found(code: str, partition: int = 7, **members: Any) -> Finding:
     return finding(code, **given)
 
 
-def summary(**fields: Any) -> Row:
-    return LooseRow(
-        "summary",
-        {
+def summary(**fields: Any) -> VerifySummary:
+    return VerifySummary(
+        **{
             "paths": 3,
             "segments": 12,
             "batches": 1000,
@@ -188,7 +189,7 @@ def test_nothing_wrong_is_said_plainly() -> None:
 
 @pytest.mark.parametrize("mode", ["default", "quick"])
 def test_everything_is_never_claimed_of_less_than_deep(mode: str) -> None:
-    assert not_checked_text(summary(mode=mode).fields).startswith("Not checked: ")
+    assert not_checked_text(summary(mode=mode)).startswith("Not checked: ")
 
 
 @pytest.mark.parametrize("width", [40, 80, 100, 300])
@@ -238,8 +239,8 @@ def test_partition_that_is_set_aside_is_written_with_quiet() -> None:
     fields = {"topic": "orders", "partition": 7, "outcome": "stray", "reason": "another topic id"}
     numbers = ("log_end_before", "log_end_after", "first_lost_offset", "records_lost")
     lists = ("segments_read", "segments_deleted", "indexes_rebuilt")
-    row = LooseRow("recovery", fields | dict.fromkeys(numbers, 0) | {name: [] for name in lists})
+    row = made("recovery", **fields | dict.fromkeys(numbers, 0) | {name: [] for name in lists})
     report = VerifyReport.__new__(VerifyReport)
     report.quiet = True
     assert report.takes(row)
-    assert not report.takes(LooseRow("recovery", row.fields | {"outcome": "clean"}))
+    assert not report.takes(made("recovery", **row.fields | {"outcome": "clean"}))

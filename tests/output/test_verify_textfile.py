@@ -4,23 +4,20 @@ import re
 from typing import Any
 
 from kdump.findings.finding import finding
-from kdump.findings.rows import LooseRow, Row
 from kdump.output.verify_textfile import metrics, place_of
+from kdump.rows.verify import VerifySummary
 
-SUMMARY = LooseRow(
-    "summary",
-    {
-        "paths": 4,
-        "segments": 9,
-        "batches": 100,
-        "bytes": 4096,
-        "findings": {"damage": 1, "rebuild": 0, "note": 2},
-        "codes": {"crc-mismatch": 1, "file-vanished": 2},
-        "not_checked": {"segments_out_of_time": 3},
-        "paths_unfinished": 0,
-        "finished": False,
-        "seconds": 1.5,
-    },
+SUMMARY = VerifySummary(
+    paths=4,
+    segments=9,
+    batches=100,
+    bytes=4096,
+    findings={"damage": 1, "rebuild": 0, "note": 2},
+    codes={"crc-mismatch": 1, "file-vanished": 2},
+    not_checked={"segments_out_of_time": 3},
+    paths_unfinished=0,
+    finished=False,
+    seconds=1.5,
 )
 
 
@@ -31,7 +28,7 @@ def values(text: str) -> dict[str, float]:
     }
 
 
-def written(summary: Row | None = SUMMARY, **given: Any) -> str:
+def written(summary: VerifySummary | None = SUMMARY, **given: Any) -> str:
     settings = {"now_s": 1000, "succeeded": True, "before": ""} | given
     return metrics(summary, **settings)
 
@@ -85,7 +82,7 @@ def test_of_a_forecast() -> None:
         "bytes_to_read": 900,
         "seconds": 0.5,
     }
-    found = values(written(LooseRow("summary", SUMMARY.fields | {"forecast": forecast})))
+    found = values(written(VerifySummary(**SUMMARY.fields | {"forecast": forecast})))
     assert found["kdump_verify_start_records_lost"] == 7
     assert found["kdump_verify_start_bytes_to_read"] == 900
     assert found["kdump_verify_start_seconds"] == 0.5

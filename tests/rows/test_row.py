@@ -5,7 +5,7 @@ from typing import Annotated
 
 import pytest
 
-from kdump.rows.row import LooseRow, Row
+from kdump.rows.row import Row
 
 
 class Placed(Row):
@@ -34,7 +34,6 @@ def test_a_row_is_not_changed_but_replaced() -> None:
     with pytest.raises(AttributeError):
         row.count = 4  # type: ignore[misc]
     assert row.replaced(count=4) == Counted("orders", 4)
-    assert LooseRow("a", {"b": 1}).replaced(b=2) == LooseRow("a", {"b": 2})
 
 
 def test_rows_go_from_one_process_to_another() -> None:

@@ -34,8 +34,7 @@ from kdump.kernels import NAME as KERNEL
 from kdump.replay.cluster import read_cluster
 from kdump.replay.cluster_state import ClusterState
 from kdump.replay.lost_changes import changes_in
-from kdump.rows.compare import ReplicaElection
-from kdump.rows.verify import Summary
+from kdump.rows.compare import ElectSummary, ReplicaElection
 from kdump.storage import names
 from kdump.storage.about import meta_of, owner_of
 from kdump.storage.checkpoints import loaded
@@ -120,7 +119,7 @@ def elect(
         "seconds": round(time.monotonic() - started, 3),
         "kernel": KERNEL,
     }
-    yield Summary(**fields, asked_=tuple(fields))
+    yield ElectSummary(**fields, asked_=("start_order",))
 
 
 def _registered(items: Iterable[Item]) -> dict[tuple[str, int], Registered]:

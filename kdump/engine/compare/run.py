@@ -16,7 +16,7 @@ from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError
 from kdump.findings.rows import Row
 from kdump.kernels import NAME as KERNEL
-from kdump.rows.verify import Summary
+from kdump.rows.compare import CompareSummary, ReplicaComparison
 from kdump.storage.local_log import LocalLog
 from kdump.storage.targets import Target
 
@@ -61,9 +61,9 @@ def compare(
         errors += len(result.errors)
         yield from result.errors
         for row in result.rows:
-            if row.row == "replica-comparison":
-                verdicts[str(row.fields["verdict"])] += 1
-                for each in row.fields["replicas"]:
+            if isinstance(row, ReplicaComparison):
+                verdicts[row.verdict] += 1
+                for each in row.replicas:
                     batches += each["batches"]
                     records += each["records_count"]
                     size_bytes += each["bytes"]
@@ -81,7 +81,7 @@ def compare(
         "seconds": round(time.monotonic() - started, 3),
         "kernel": KERNEL,
     }
-    yield Summary(**fields, asked_=tuple(fields))
+    yield CompareSummary(**fields)
 
 
 def compare_item(item: Item, pace: Pace, *, options: CompareOptions) -> Result:

@@ -32,7 +32,7 @@ from kdump.findings.finding import Finding, Severity, internal_error
 from kdump.findings.rows import Place, Row
 from kdump.kernels import NAME as KERNEL
 from kdump.replay.topic_settings import TopicSettings, topic_settings
-from kdump.rows.verify import Summary
+from kdump.rows.verify import VerifySummary
 from kdump.storage import places
 from kdump.storage.about import facts_of
 from kdump.storage.data_directories import spread_all
@@ -321,7 +321,7 @@ class _Sums:
         """Give the counts, the worst first."""
         return self._findings.by_severity()
 
-    def row(self, options: VerifyOptions, seconds: float) -> Summary:
+    def row(self, options: VerifyOptions, seconds: float) -> VerifySummary:
         """Make the summary row."""
         read = self._counts.members()
         fields: dict[str, Any] = {
@@ -337,4 +337,4 @@ class _Sums:
             "seconds": round(seconds, 3),
             "kernel": KERNEL,
         }
-        return Summary(**fields, asked_=tuple(fields))
+        return VerifySummary(**fields)

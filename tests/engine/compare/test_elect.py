@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import builders
+import declared_rows
 import pytest
 
 from kdump.engine.compare import elect as elect_module
@@ -14,9 +15,10 @@ from kdump.engine.compare.plan import CompareOptions
 from kdump.engine.compare.start_order import StartOrder
 from kdump.engine.work.pipeline import Workers
 from kdump.errors import NothingToDo, PathError
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
 from kdump.output.elect_table import ElectTable
 from kdump.output.text_report import Page
+from kdump.rows.compare import ElectSummary
 from kdump.storage.targets import Selection
 
 NODES = Path(__file__).parents[3] / "sample-data/damaged/4.4.0-three-nodes"
@@ -282,9 +284,9 @@ def test_table_has_what_matters_first_and_counts_the_rest() -> None:
         for choice in fields["choices"]:
             choice["changes_lost"] = None
         order.add(fields)
-        table.write(LooseRow("replica-election", fields))
+        table.write(declared_rows.made("replica-election", **fields))
     summary = {"partitions": 24, "at_stake": 22, "seconds": 0, "start_order": order.fields()}
-    table.write(LooseRow("summary", summary))
+    table.write(ElectSummary(**summary))
     text = b"".join(written).decode()
     heads = [line.partition(" ")[0] for line in text.splitlines() if " \u2192 node" in line]
     assert heads[:2] == ["t-2", "t-1"]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from builders import batch, record
 from damage import flip
+from declared_rows import made
 
 from kdump.broker.settings import Settings
 from kdump.broker.versions import NEWEST
@@ -16,7 +17,7 @@ from kdump.engine.verify import predict
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.findings.finding import Finding, Severity
-from kdump.findings.rows import LooseRow, Row
+from kdump.findings.rows import Row
 from kdump.storage.disk_rate import DiskRate
 from kdump.storage.targets import Selection, Target, resolve
 
@@ -41,7 +42,7 @@ def row(**fields: Any) -> Row:
         "bytes_read": MIB,
         "path": "/data/d1/orders-7",
     }
-    return LooseRow("recovery", given | fields)
+    return made("recovery", **given | fields)
 
 
 def test_records_lost_are_damage() -> None:

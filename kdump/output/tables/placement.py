@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from kdump.output.amounts import counted, number_text, second_cell, time_text
 from kdump.output.column_widths import Column, amount, folded, number, partly
 from kdump.output.escape import visible
+from kdump.output.row_tables import BytesCell, Summaries, Tables
 from kdump.rows.usage import KeyPlacement, MisplacedKeys, MovedKey
 
 _SOURCES = {
@@ -22,7 +21,7 @@ def _whose(row: MisplacedKeys) -> str:
     return "-" if row.producer_id is None else str(row.producer_id)
 
 
-MISPLACED: tuple[Column[MisplacedKeys], ...] = (
+_MISPLACED: tuple[Column[MisplacedKeys], ...] = (
     folded("partition", lambda row: f"{row.topic or '?'}-{row.partition}", 12),
     amount("producer", _whose),
     amount("misplaced", lambda row: number_text(row.misplaced_count)),
@@ -36,7 +35,7 @@ MISPLACED: tuple[Column[MisplacedKeys], ...] = (
 )
 
 
-def moved(bytes_cell: Callable[[bytes | None], str]) -> tuple[Column[MovedKey], ...]:
+def _moved(row: MovedKey, bytes_cell: BytesCell) -> tuple[Column[MovedKey], ...]:
     """Return the columns of a key that lies on several partitions."""
     return (
         folded("topic", lambda row: str(row.topic or "-"), 10),
@@ -48,7 +47,7 @@ def moved(bytes_cell: Callable[[bytes | None], str]) -> tuple[Column[MovedKey], 
     )
 
 
-def summary(row: KeyPlacement) -> list[str]:
+def _summary(row: KeyPlacement) -> list[str]:
     """Say of a topic how its keys lie."""
     topic = visible(row.topic or "?")
     if row.partitioner is None:
@@ -76,3 +75,7 @@ def summary(row: KeyPlacement) -> list[str]:
         keys = counted(row.keys, "key")
         lines.append(f"{row.keys_moved:,} of {keys} lie on several partitions{when}")
     return lines
+
+
+TABLES: Tables = {MisplacedKeys: _MISPLACED, MovedKey: _moved}
+SUMMARIES: Summaries = {KeyPlacement: _summary}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kdump.findings.moments import span_text
 from kdump.output.amounts import counted, second_cell
-from kdump.output.column_widths import Column, Columns, amount, folded
+from kdump.output.column_widths import Column, amount, folded
+from kdump.output.row_tables import Tables
 from kdump.rows.transactions import OpenIn, Transaction
 
 _HANGS = {True: "yes", None: "?", False: ""}
@@ -33,4 +34,4 @@ _TRANSACTIONS: tuple[Column[Transaction], ...] = (
     Column("started", lambda row: second_cell(row.start_ms), rank=2),
     folded("why", lambda row: row.cause or "", 16, rank=1),
 )
-COLUMNS: dict[str, Columns] = {"transaction": _TRANSACTIONS}
+TABLES: Tables = {Transaction: _TRANSACTIONS}

@@ -6,12 +6,28 @@ from collections.abc import Callable
 from typing import Any
 
 from kdump.output.amounts import counted, time_cell
-from kdump.output.column_widths import Column, Columns, folded, number, short
+from kdump.output.column_widths import Column, folded, number, short
 from kdump.output.escape import visible
 from kdump.output.jsonl import json_text
-from kdump.rows.cluster import ClusterSummary
-
-Fields = dict[str, Any]
+from kdump.output.row_tables import Summaries, Tables
+from kdump.rows.cluster import (
+    Acl,
+    Broker,
+    Change,
+    ClusterSummary,
+    Config,
+    Controller,
+    DelegationToken,
+    Feature,
+    Partition,
+    ProducerIds,
+    Quota,
+    ScramUser,
+    Topic,
+    ZkMigration,
+    Znode,
+)
+from kdump.rows.row import Row
 
 _ABSENT = "-"
 
@@ -29,8 +45,8 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _member(member: str) -> Callable[[Fields], str]:
-    return lambda fields: _text(fields.get(member))
+def _member(member: str) -> Callable[[Row], str]:
+    return lambda row: _text(row[member])
 
 
 def _words(name: str, member: str | None = None, least: int = 8, rank: int = 0) -> Column[Any]:
@@ -42,70 +58,70 @@ def _short(name: str, member: str | None = None, rank: int = 0) -> Column[Any]:
 
 
 def _time(name: str, member: str, rank: int = 0) -> Column[Any]:
-    def cell(fields: Fields) -> str:
-        text = time_cell(fields.get(member))
+    def cell(row: Row) -> str:
+        text = time_cell(row[member])
         return f"{text[:-5]}Z" if text.endswith("Z") else text
 
     return Column(name, cell, rank=rank)
 
 
-def _listeners(fields: Fields) -> str:
-    told = (f"{one['name']}://{one['host']}:{one['port']}" for one in fields["endpoints"] or ())
+def _listeners(row: Broker | Controller) -> str:
+    told = (f"{one['name']}://{one['host']}:{one['port']}" for one in row.endpoints or ())
     return " ".join(told) or _ABSENT
 
 
-def _levels(fields: Fields) -> str:
-    levels = (f"{name} {low}-{high}" for name, (low, high) in (fields["features"] or {}).items())
+def _levels(row: Broker) -> str:
+    levels = (f"{name} {low}-{high}" for name, (low, high) in (row.features or {}).items())
     return ", ".join(levels) or _ABSENT
 
 
-def _entity(fields: Fields) -> str:
-    parts = [f"{kind} {name or '(default)'}" for kind, name in fields["entity"].items()]
+def _entity(row: Quota) -> str:
+    parts = [f"{kind} {name or '(default)'}" for kind, name in row.entity.items()]
     return ", ".join(parts)
 
 
-def _broker_state(fields: Fields) -> str:
-    if fields["fenced"] is None:
+def _broker_state(row: Broker) -> str:
+    if row.fenced is None:
         return _ABSENT
-    state = "fenced" if fields["fenced"] else "running"
-    return f"{state}, stopping" if fields["in_controlled_shutdown"] else state
+    state = "fenced" if row.fenced else "running"
+    return f"{state}, stopping" if row.in_controlled_shutdown else state
 
 
-def _controller_role(fields: Fields) -> str:
-    if fields["leader"]:
+def _controller_role(row: Controller) -> str:
+    if row.leader:
         return "leader"
-    if fields["voter"] is None:
+    if row.voter is None:
         return "?"
-    return "voter" if fields["voter"] else "no voter"
+    return "voter" if row.voter else "no voter"
 
 
-def _moved(fields: Fields) -> str:
-    adding, removing = fields["adding_replicas"], fields["removing_replicas"]
+def _moved(row: Partition) -> str:
+    adding, removing = row.adding_replicas, row.removing_replicas
     parts = [f"+{_text(adding)}"] if adding else []
     return " ".join([*parts, *([f"-{_text(removing)}"] if removing else [])]) or _ABSENT
 
 
-def _resource(fields: Fields) -> str:
-    return f"{fields['resource_type']} {fields['resource'] or '(default)'}"
+def _resource(row: Config | Acl) -> str:
+    return f"{row.resource_type} {row.resource or '(default)'}"
 
 
-def _node_name(fields: Fields) -> str:
+def _node_name(row: Znode) -> str:
     """Write a path as a branch of the tree."""
-    indent = "  " * (int(fields["depth"]) - 1)
-    return f"{indent}/{str(fields['path']).rpartition('/')[2]}"
+    indent = "  " * (int(row.depth) - 1)
+    return f"{indent}/{str(row.path).rpartition('/')[2]}"
 
 
-def _json(fields: Fields) -> str:
-    return "" if fields["value"] is None else json_text(fields["value"])
+def _json(row: Znode) -> str:
+    return "" if row.value is None else json_text(row.value)
 
 
-def _change(fields: Fields) -> str:
-    what = str(fields["what"]).rpartition("-")[0]
+def _change(row: Change) -> str:
+    what = str(row.what).rpartition("-")[0]
     return what.replace("-", " ")
 
 
-COLUMNS: dict[str, Columns] = {
-    "broker": (
+TABLES: Tables = {
+    Broker: (
         number("broker", "broker_id"),
         Column("state", _broker_state),
         folded("listeners", _listeners, 20),
@@ -115,7 +131,7 @@ COLUMNS: dict[str, Columns] = {
         _words("directories", least=22, rank=4),
         _words("cordoned", "cordoned_directories", 8, rank=5),
     ),
-    "controller": (
+    Controller: (
         number("controller", "controller_id"),
         Column("role", _controller_role),
         folded("listeners", _listeners, 20),
@@ -123,7 +139,7 @@ COLUMNS: dict[str, Columns] = {
         _short("directory", "directory_id", rank=2),
         folded("features", _levels, 20, rank=3),
     ),
-    "topic": (
+    Topic: (
         _words("topic", least=12),
         _short("topic id", "topic_id", rank=1),
         number("partitions", "partitions_count"),
@@ -132,7 +148,7 @@ COLUMNS: dict[str, Columns] = {
         _time("deleted", "deleted_ms"),
         number("by offset", "deleted_offset", rank=1),
     ),
-    "partition": (
+    Partition: (
         _words("topic", least=12),
         number("partition"),
         number("leader"),
@@ -144,42 +160,42 @@ COLUMNS: dict[str, Columns] = {
         number("offset", "changed_offset", rank=2),
         _time("changed", "changed_ms", rank=1),
     ),
-    "config": (
+    Config: (
         folded("of", _resource, 12),
         _words("key", least=16),
         _words("value", least=12),
         _time("set", "set_ms", rank=1),
         number("by offset", "set_offset", rank=2),
     ),
-    "feature": (
+    Feature: (
         _words("feature", "name", 12),
         number("level", "feature_level"),
         _time("set", "set_ms"),
         number("by offset", "set_offset", rank=1),
     ),
-    "zk-migration": (_short("ZooKeeper migration", "state"), _time("set", "set_ms")),
-    "quota": (
+    ZkMigration: (_short("ZooKeeper migration", "state"), _time("set", "set_ms")),
+    Quota: (
         folded("of", _entity, 16),
         _words("key", least=12),
         number("value"),
         _time("set", "set_ms", rank=1),
         number("by offset", "set_offset", rank=2),
     ),
-    "scram-user": (
+    ScramUser: (
         _words("user", "name", 12),
         _short("mechanism"),
         number("iterations"),
         _time("set", "set_ms", rank=1),
         number("by offset", "set_offset", rank=2),
     ),
-    "delegation-token": (
+    DelegationToken: (
         _words("token", "token_id", 12),
         _words("owner", least=8),
         _words("renewers", least=8, rank=2),
         _time("issued", "issued_ms", rank=1),
         _time("expires", "expires_ms"),
     ),
-    "acl": (
+    Acl: (
         _words("principal", least=12),
         _short("permission"),
         _short("operation"),
@@ -189,13 +205,13 @@ COLUMNS: dict[str, Columns] = {
         _short("host", rank=2),
         _time("set", "set_ms", rank=3),
     ),
-    "producer-ids": (
+    ProducerIds: (
         number("next id", "next_producer_id"),
         number("broker", "broker_id"),
         _time("set", "set_ms"),
         number("by offset", "set_offset", rank=1),
     ),
-    "change": (
+    Change: (
         _time("time", "at_ms", rank=1),
         number("offset", "metadata_offset"),
         number("epoch", rank=3),
@@ -203,11 +219,11 @@ COLUMNS: dict[str, Columns] = {
         _words("subject", least=12),
         _words("change", "text", 24),
     ),
-    "znode": (folded("path", _node_name, 24), folded("value", _json, 24)),
+    Znode: (folded("path", _node_name, 24), folded("value", _json, 24)),
 }
 
 
-def summary(row: ClusterSummary) -> list[str]:
+def _summary(row: ClusterSummary) -> list[str]:
     """Say in lines as of when the state is, and what may be missing."""
     if row.text is not None:
         return [row.text]
@@ -236,3 +252,6 @@ def summary(row: ClusterSummary) -> list[str]:
         path = visible(row.path)
         lines.append(f"Of {many + 1} copies of the log this one goes furthest: {path}")
     return lines
+
+
+SUMMARIES: Summaries = {ClusterSummary: _summary}

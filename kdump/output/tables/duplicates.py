@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from kdump.output.amounts import counted, number_text, time_cell
 from kdump.output.column_widths import Column, Columns, amount, folded, number, partly
+from kdump.output.row_tables import BytesCell, Summaries, Tables
 from kdump.rows.duplicates import Duplicate, DuplicatesSummary
 
 Cell = Callable[[Duplicate], str]
@@ -14,7 +15,7 @@ _PARTS = ("key", "value", "header")
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"))
 
 
-def columns(asked: tuple[str, ...], bytes_cell: Callable[[bytes | None], str]) -> Columns:
+def _copies(row: Duplicate, bytes_cell: BytesCell) -> Columns:
     """Return the columns of a copy: what its group is stands at the first copy alone."""
     return (
         amount("group", _once(lambda row: number_text(row.group))),
@@ -22,7 +23,7 @@ def columns(asked: tuple[str, ...], bytes_cell: Callable[[bytes | None], str]) -
         *(
             Column(part, _once(partly(part, bytes_cell)), cuts=True, least=10)
             for part in _PARTS
-            if part in asked
+            if part in row.asked_
         ),
         amount("copies", _once(lambda row: number_text(row.copies)), 1),
         number("partition"),
@@ -62,7 +63,7 @@ def length_text(length_ms: int) -> str:
     return sign + first + "".join(part for part in rest if part[0] != "0")
 
 
-def summary(row: DuplicatesSummary) -> list[str]:
+def _summary(row: DuplicatesSummary) -> list[str]:
     """Say in lines what was found, and what was not compared."""
     by, records = row.by, counted(row.records_count, "record")
     near = ""
@@ -87,3 +88,7 @@ def summary(row: DuplicatesSummary) -> list[str]:
         if many:
             lines.append(words.format(counted(many, "record")))
     return lines
+
+
+TABLES: Tables = {Duplicate: _copies}
+SUMMARIES: Summaries = {DuplicatesSummary: _summary}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kdump.output.amounts import counted, number_cell, second_cell, time_cell
-from kdump.output.column_widths import Column, Columns, amount, folded, number, short
+from kdump.output.column_widths import Column, amount, folded, number, short
+from kdump.output.row_tables import Tables
 from kdump.rows.groups import CommittedOffset, Group, Member, OffsetCommit
 
 
@@ -106,10 +107,9 @@ _HISTORY: tuple[Column[OffsetCommit], ...] = (
     number("to", "offset", absent="none"),
     folded("by", _by_whom, 20),
 )
-#: Kind of row -> the columns of its table.
-COLUMNS: dict[str, Columns] = {
-    "group": _GROUPS,
-    "member": _MEMBERS,
-    "committed-offset": _OFFSETS,
-    "offset-commit": _HISTORY,
+TABLES: Tables = {
+    Group: _GROUPS,
+    Member: _MEMBERS,
+    CommittedOffset: _OFFSETS,
+    OffsetCommit: _HISTORY,
 }

@@ -1,0 +1,1 @@
+"""The tables of rows: a module for each of `kdump/rows` whose rows have their own."""

@@ -1,0 +1,42 @@
+"""The tables of lookups: where an offset or a time is."""
+
+from __future__ import annotations
+
+from kdump.output.amounts import time_cell
+from kdump.output.column_widths import Column, Columns, amount, folded, number
+from kdump.output.row_tables import Tables, name_of, span_text
+from kdump.rows.find import OffsetLookup, TimeLookup
+
+
+def _lookup_note(row: OffsetLookup | TimeLookup) -> str:
+    notes = [row.error] if row.error else []
+    if "scan_offset" in row.asked_ and row.scan_offset != row.offset:
+        notes.append(f"a scan finds {'none' if row.scan_offset is None else row.scan_offset}")
+    if isinstance(row, OffsetLookup) and row.next_offset is not None:
+        served = row.served_from
+        where = "not served behind it" if served is None else f"served again from {served}"
+        notes.append(f"damage: on disk again from {row.next_offset}, {where}")
+    if isinstance(row, TimeLookup) and len(offsets := row.offsets or ()) > 1:
+        notes.append("then " + " ".join(map(str, offsets[1:])))
+    return "; ".join(notes)
+
+
+_LOOKUP: Columns = (
+    folded("partition", name_of, 14),
+    number("offset", absent="none"),
+    Column("time", lambda row: time_cell(row.timestamp_ms)),
+    number("segment"),
+    number("position", rank=1),
+)
+_LOOKUP_NOTE = folded("note", _lookup_note, 20)
+_OFFSET_LOOKUP: Columns = (
+    *_LOOKUP,
+    amount("batch", lambda row: span_text(row.base_offset, row.last_offset), 2),
+    _LOOKUP_NOTE,
+)
+_TIME_LOOKUP: Columns = (
+    *_LOOKUP,
+    number("epoch", "leader_epoch", rank=2),
+    _LOOKUP_NOTE,
+)
+TABLES: Tables = {OffsetLookup: _OFFSET_LOOKUP, TimeLookup: _TIME_LOOKUP}

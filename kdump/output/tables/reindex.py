@@ -1,0 +1,47 @@
+"""The table of `reindex`: files, what is done to each, and why."""
+
+from __future__ import annotations
+
+from kdump.output.amounts import size_text
+from kdump.output.column_widths import Column, amount, folded, number
+from kdump.output.row_tables import Tables
+from kdump.rows.reindex import Reindex
+
+
+def _to_read(row: Reindex) -> str:
+    return size_text(row.bytes_to_read) if row.bytes_to_read else ""
+
+
+#: Sources of settings that neither an option nor a file of the user's gave.
+_BUILT = ("create", "created", "rebuild", "rebuilt")
+_TOLD = {"topic": "topic", "broker": "broker", "broker-default": "cluster"}
+
+
+def _reindex_why(row: Reindex) -> str:
+    why, difference = row.reason, row.first_difference
+    if difference is not None:
+        before, after = _entry(difference["before"]), _entry(difference["after"])
+        why = f"{why}; entry {difference['slot']}: {before} for {after}"
+    for setting in row.settings or ():
+        if row.action in _BUILT and setting["source"] in _TOLD:
+            why += f"; {setting['name']}={setting['value']} of the {_TOLD[setting['source']]}"
+    return why if row.written is None else f"{row.written}: {why}"
+
+
+def _entry(entry: dict[str, int] | str | None) -> str:
+    if not isinstance(entry, dict):
+        return "nothing" if entry is None else str(entry)
+    numbers = [str(number) for name, number in entry.items() if name != "version"]
+    return f"({', '.join(numbers)})"
+
+
+_REINDEX: tuple[Column[Reindex], ...] = (
+    number("segment"),
+    Column("file", lambda row: row.kind),
+    number("entries", "entries_before"),
+    number("rebuilt", "entries_after"),
+    amount("to read", _to_read, 1),
+    Column("action", lambda row: row.action),
+    folded("why", _reindex_why, 24),
+)
+TABLES: Tables = {Reindex: _REINDEX}

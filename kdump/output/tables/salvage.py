@@ -1,0 +1,110 @@
+"""The tables of `salvage`: partitions, images, groups, and what a check of copies finds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kdump.output.amounts import number_text, size_text
+from kdump.output.column_widths import Column, amount, folded, number
+from kdump.output.row_tables import Tables, name_of, span_text
+from kdump.rows.salvage import CarvedImage, GroupOffset, SalvageCheck, Salvaged
+
+_RANGES_SHOWN = 3
+
+
+def _ranges(ranges: Any) -> str:
+    parts = [span_text(*each) if each[1] is not None else f"{each[0]} on" for each in ranges]
+    return ", ".join(parts)
+
+
+def _ranges_in_short(ranges: Any) -> str:
+    more = len(ranges) - _RANGES_SHOWN
+    return _ranges(ranges[:_RANGES_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _salvaged_note(fields: Salvaged) -> str:
+    notes = []
+    if fields.lost:
+        notes.append(f"lost: {_ranges(fields.lost)}")
+    for one in fields.reencoded:
+        at = f"{span_text(one['from'], one['to'])} of {one['path']}"
+        notes.append(f"re-encoded: {at}{', doubtful' if one['doubtful'] else ''}")
+    for one in fields.mended:
+        changed = ", ".join(
+            f"{each['name']} {each['stored']} to {each['inferred']}" for each in one["fields"]
+        )
+        notes.append(f"header mended: {span_text(one['from'], one['to'])}: {changed}")
+    for one in fields.conflicts:
+        between = " and ".join(one["paths"])
+        taken = "undecided" if one["chosen"] is None else f"taken: {one['chosen']}"
+        notes.append(f"conflict: {span_text(one['from'], one['to'])} of {between}, {taken}")
+    notes += [
+        f"from {one['path']}: {_ranges(one['offsets'])}"
+        if "bytes" not in one
+        else f"from {one['path']}, bytes {_ranges_in_short(one['bytes'])}"
+        for one in fields.from_
+    ]
+    for one in fields.carved:
+        joined = f", joined by {', '.join(one['joined_by'])}" if one["joined_by"] else ""
+        named = f"named by {one['named_by']}" if one["named_by"] else "of no known partition"
+        if not one["named_by"] and len(one["proposed"]) == 1:
+            named += f", perhaps {one['proposed'][0]}"
+        if one["doubtful"]:
+            named += ", perhaps at wrong offsets (inside a torn wrapper, or cut)"
+        notes.append(f"{one['group']}, {named}{joined}")
+    notes += _produced_notes(fields.produced)
+    notes += [f"diverged: {one['path']}: {_ranges(one['offsets'])}" for one in fields.diverged]
+    return "; ".join(notes)
+
+
+def _produced_notes(produced: dict[str, Any] | None) -> list[str]:
+    if produced is None:
+        return []
+    count, first = produced["records_count"], produced["first_offset"]
+    notes = [f"to be produced: {number_text(count)} records"]
+    if first is not None:
+        span = span_text(first, produced["last_offset"])
+        notes = [f"produced: {number_text(count)} records as {span}"]
+    if found := produced["found_count"]:
+        notes.append(f"{number_text(found)} of them were there")
+    left_out = ((produced[f"{word}_count"], word) for word in ("aborted", "open", "control"))
+    notes += [f"left out: {number_text(count)} {word}" for count, word in left_out if count]
+    if not produced["keeps_times"]:
+        notes.append("their times are those of arrival (LogAppendTime)")
+    return notes
+
+
+_SALVAGED: tuple[Column[Salvaged], ...] = (
+    folded("partition", name_of, 16),
+    amount("offsets", lambda row: span_text(row.first_offset, row.last_offset)),
+    amount("records", lambda row: number_text(row.records_count)),
+    amount("batches", lambda row: number_text(row.batches), 1),
+    folded("details", _salvaged_note, 24),
+)
+_CARVED: tuple[Column[CarvedImage], ...] = (
+    folded("image", lambda row: str(row.path), 24),
+    amount("size", lambda row: size_text(row.size_bytes)),
+    amount("batches", lambda row: number_text(row.batches)),
+    amount("their size", lambda row: size_text(row.batches_bytes)),
+    amount("extents", lambda row: number_text(row.extents)),
+    amount("in pieces", lambda row: number_text(row.in_two_pieces + row.in_more_pieces)),
+    amount("torn", lambda row: number_text(row.torn)),
+)
+_GROUP_OFFSET: tuple[Column[GroupOffset], ...] = (
+    folded("group", lambda row: str(row.group), 16),
+    folded("partition", name_of, 16),
+    number("offset in the copies", "old_offset"),
+    number("offset"),
+    number("it had", "previous_offset"),
+    Column("outcome", lambda row: str(row.outcome)),
+)
+_SALVAGE_CHECK: tuple[Column[SalvageCheck], ...] = (
+    Column("outcome", lambda row: str(row.outcome)),
+    folded("file", lambda row: str(row.path), 24),
+)
+TABLES: Tables = {
+    CarvedImage: _CARVED,
+    Salvaged: _SALVAGED,
+    GroupOffset: _GROUP_OFFSET,
+    SalvageCheck: _SALVAGE_CHECK,
+}

@@ -1,0 +1,72 @@
+"""The table of `sequences`, and the lines below it."""
+
+from __future__ import annotations
+
+from kdump.output.amounts import counted, number_text, time_cell
+from kdump.output.column_widths import Column, amount, folded, number
+from kdump.output.row_tables import Summaries, Tables, name_of
+from kdump.rows.sequences import SequenceDuplicate, SequenceGap, SequenceSummary
+
+
+def _time_of_batch(row: SequenceGap | SequenceDuplicate) -> str:
+    return time_cell(None if row.timestamp_ms < 0 else row.timestamp_ms)
+
+
+_SEQUENCES: tuple[Column[SequenceGap | SequenceDuplicate], ...] = (
+    folded("partition", name_of, 16),
+    amount("producer", lambda row: f"{row.producer_id}/{row.producer_epoch}"),
+    Column("what", lambda row: row.kind),
+    amount("count", lambda row: number_text(row.sequences_count, "-")),
+    number("expected", "expected_sequence", rank=2),
+    number("found", "base_sequence", rank=2),
+    number("after", "previous_offset", rank=3),
+    number("offset"),
+    Column("time", _time_of_batch, rank=4),
+    folded("why", lambda row: str(row.explanation), 24, rank=5),
+)
+
+
+def _sequence_summary(row: SequenceSummary) -> list[str]:
+    """Say in lines what was found and what could not be judged."""
+    found = "No gap and no repeat"
+    if row.gaps or row.duplicates:
+        found = (
+            f"{counted(row.gaps, 'gap')} ({counted(row.missing_count, 'number')} missing), "
+            f"{counted(row.duplicates, 'repeat')} ({counted(row.repeated_count, 'number')})"
+        )
+    numbered = f"{row.batches_with_sequences:,} of {counted(row.batches, 'batch')}"
+    where = f"in {counted(row.partitions, 'partition')}"
+    whose = counted(row.producers, "producer")
+    lines = [f"{found} {where}: {numbered} have sequence numbers, of {whose}"]
+    if row.first_gaps:
+        lines.append(
+            f"{counted(row.first_gaps, 'gap')} before a first number: lost on the way to a new "
+            "partition (KAFKA-15591), unless the topic was created again, the log truncated, or "
+            "the producer forgotten by the broker"
+        )
+    if row.removed or row.expired or row.restarted:
+        lines.append(
+            f"with an innocent explanation: {row.removed:,} removed, {row.expired:,} expired, "
+            f"{row.restarted:,} restarted; --explained lists them"
+        )
+    for many, word, words in (
+        (row.rows_not_listed, "row", "{} not listed: ten thousand rows a partition"),
+        (row.partitions_damaged, "partition", "around damage, in {}, nothing was judged"),
+        (
+            row.partitions_of_coordinators,
+            "partition",
+            "not followed: {} of coordinators, which all write 0",
+        ),
+        (
+            row.partitions_not_followed,
+            "partition",
+            "too many producers at once to follow them all, in {}",
+        ),
+    ):
+        if many:
+            lines.append(words.format(counted(many, word)))
+    return lines
+
+
+TABLES: Tables = {SequenceGap: _SEQUENCES, SequenceDuplicate: _SEQUENCES}
+SUMMARIES: Summaries = {SequenceSummary: _sequence_summary}
