@@ -15,6 +15,7 @@ from kdump.findings.shell import (
     topic_word,
     uuid_word,
 )
+from kdump.rows.compare import ReplicaElection
 from kdump.storage import names
 
 
@@ -31,31 +32,31 @@ class Registered(NamedTuple):
     cluster_id: str | None = None
 
 
-def commands_of(fields: dict[str, Any], known: Registered, *, alone: bool = True) -> dict[str, Any]:
-    """Return the members `advice` and `commands` of a `replica-election` row.
+def advised(row: ReplicaElection, known: Registered, *, alone: bool = True) -> ReplicaElection:
+    """Return an election with its advice and commands.
 
     `alone`: there are no others, whose nodes could not be started in the order of this one.
     """
-    best = next(each for each in fields["choices"] if each["path"] == fields["leader"])
-    if fields["topic"] == names.CLUSTER_METADATA_TOPIC:
-        advice, commands = _of_quorum(fields, best, known)
+    best = next(each for each in row.choices if each["path"] == row.leader)
+    if row.topic == names.CLUSTER_METADATA_TOPIC:
+        advice, commands = _of_quorum(row, best, known)
     else:
-        advice, commands = _of_partition(fields, best, alone=alone)
-    return {"advice": advice, "commands": commands}
+        advice, commands = _of_partition(row, best, alone=alone)
+    return row.replaced(advice=advice, commands=commands)
 
 
 def _of_partition(
-    fields: dict[str, Any], best: dict[str, Any], *, alone: bool
+    row: ReplicaElection, best: dict[str, Any], *, alone: bool
 ) -> tuple[str, list[str]]:
     node = node_name(best)
-    others = [node_name(each) for each in fields["choices"] if each is not best]
-    if not fields["at_stake"]:
+    others = [node_name(each) for each in row.choices if each is not best]
+    if not row.at_stake:
         return f"No choice cuts records off; {node} goes furthest.", []
     asked = format_command((
         "kafka-leader-election.sh", "--bootstrap-server", BOOTSTRAP, "--election-type", "UNCLEAN",
-        "--topic", topic_word(str(fields["topic"])), "--partition", str(fields["partition"]),
+        "--topic", topic_word(str(row.topic)), "--partition", str(row.partition),
     ))  # fmt: skip
-    why = "" if fields["rule"] == "in-sync" else "No metadata log here says who is in sync. "
+    why = "" if row.rule == "in-sync" else "No metadata log here says who is in sync. "
     crash = " as after a crash," if best["in_sync"] else ""
     if alone:
         first = f"Start {node} first, and {_list(others)} once it leads"
@@ -67,14 +68,14 @@ def _of_partition(
 
 
 def _of_quorum(
-    fields: dict[str, Any], best: dict[str, Any], known: Registered
+    row: ReplicaElection, best: dict[str, Any], known: Registered
 ) -> tuple[str, list[str]]:
-    node, choices = node_name(best), fields["choices"]
-    voters, here = fields["voters_count"], fields["voters_here"] or 0
+    node, choices = node_name(best), row.choices
+    voters, here = row.voters_count, row.voters_here or 0
     if voters is None:
         sure = f"{node} goes furthest; who the voters are is not on these disks. "
     elif best["electable"]:
-        return _start_first(fields, best)
+        return _start_first(row, best)
     elif not best["voter"]:
         sure = f"{node} goes furthest, and is not a voter: its log has to be given to the voters. "
     else:
@@ -86,7 +87,7 @@ def _of_quorum(
             commands += _copied(best["path"], each["path"])
     missing = [
         number
-        for number in fields["assigned"] or ()
+        for number in row.assigned or ()
         if all(each["node_id"] != number or not each["voter"] for each in choices)
     ]
     lacking = (voters or 0) // 2 + 1 - here
@@ -96,20 +97,20 @@ def _of_quorum(
 
 
 def quorum_start(
-    fields: dict[str, Any], best: dict[str, Any]
+    row: ReplicaElection, best: dict[str, Any]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return so few voters that nobody but the best can be elected, and the other voters."""
-    needed = fields["voters_count"] // 2
-    able = [each for each in fields["choices"] if each["voter"] and each is not best]
+    needed = (row.voters_count or 0) // 2
+    able = [each for each in row.choices if each["voter"] and each is not best]
     with_it = [each for each in able if each["refused"] is None][:needed]
     return [best, *with_it], [each for each in able if each not in with_it]
 
 
-def _start_first(fields: dict[str, Any], best: dict[str, Any]) -> tuple[str, list[str]]:
+def _start_first(row: ReplicaElection, best: dict[str, Any]) -> tuple[str, list[str]]:
     node = node_name(best)
-    if not fields["at_stake"]:
+    if not row.at_stake:
         return f"No choice cuts records off; {node} goes furthest.", []
-    together, rest = (list(map(node_name, some)) for some in quorum_start(fields, best))
+    together, rest = (list(map(node_name, some)) for some in quorum_start(row, best))
     status = format_command((
         "kafka-metadata-quorum.sh", "--bootstrap-controller", CONTROLLER, "describe", "--status",
     ))  # fmt: skip

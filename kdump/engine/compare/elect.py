@@ -20,7 +20,7 @@ from kdump.broker.log_reader import RefusalError, UnknowableError
 from kdump.broker.settings import Settings
 from kdump.broker.shutdown_state import stop_of
 from kdump.broker.versions import COUNTED_OFFSETS, NEWEST, Version, has
-from kdump.engine.compare.commands import Registered, commands_of
+from kdump.engine.compare.commands import Registered, advised
 from kdump.engine.compare.epochs import Epochs, beyond, lineage, span_fields
 from kdump.engine.compare.plan import CompareOptions, Item, plan
 from kdump.engine.compare.replica import Block, Replica
@@ -104,22 +104,21 @@ def elect(
             errors += 1
             yield result
             continue
-        rule = str(result.fields["rule"])
-        rules[rule] = rules.get(rule, 0) + 1
-        losing += bool(result.fields["at_stake"])
-        order.add(result.fields)
+        rules[result.rule] = rules.get(result.rule, 0) + 1
+        losing += result.at_stake
+        order.add(result)
         yield result
-    fields: dict[str, Any] = {
-        "partitions": len(items),
-        "rules": dict(sorted(rules.items())),
-        "at_stake": losing,
-        "start_order": order.fields() if len(items) > 1 else None,
-        "found_once_count": len(planned.found_once),
-        "paths_unfinished": errors,
-        "seconds": round(time.monotonic() - started, 3),
-        "kernel": KERNEL,
-    }
-    yield ElectSummary(**fields, asked_=("start_order",))
+    yield ElectSummary(
+        partitions=len(items),
+        rules=dict(sorted(rules.items())),
+        at_stake=losing,
+        start_order=order.fields() if len(items) > 1 else None,
+        found_once_count=len(planned.found_once),
+        paths_unfinished=errors,
+        seconds=round(time.monotonic() - started, 3),
+        kernel=KERNEL,
+        asked_=("start_order",),
+    )
 
 
 def _registered(items: Iterable[Item]) -> dict[tuple[str, int], Registered]:
@@ -164,7 +163,7 @@ def elect_item(
     registered: dict[tuple[str, int], Registered],
     options: CompareOptions,
     alone: bool = True,
-) -> Row | KdumpError:
+) -> ReplicaElection | KdumpError:
     """Choose among the replicas of one partition, which are listed again."""
     broker = options.broker_version or NEWEST
     known = registered.get((item.topic or "", item.partition or 0), Registered(()))
@@ -175,23 +174,25 @@ def elect_item(
     rule = _rule(item, known)
     leader = max(range(len(candidates)), key=lambda at: _merit(candidates[at], known, at))
     choices = [_choice(at, candidates, known, rule) for at in range(len(candidates))]
-    fields: dict[str, Any] = {
-        "topic": item.topic,
-        "partition": item.partition,
-        "rule": rule,
-        "leader": candidates[leader].path,
-        "leader_node": candidates[leader].node,
-        "leader_epoch": choices[leader]["last_epoch"],
-        "leader_end": candidates[leader].end,
-        "assigned": list(known.assigned) or None,
-        "isr": list(known.isr) or None,
-        "elr": list(known.elr) or None,
-        "voters_count": (len(known.assigned) or None) if rule == _BY_RAFT else None,
-        "voters_here": _voters_here(candidates, known) if rule == _BY_RAFT else None,
-        "at_stake": any(choice["records_lost"] for choice in choices),
-        "choices": choices,
-    }
-    return ReplicaElection(**fields, **commands_of(fields, known, alone=alone))
+    row = ReplicaElection(
+        topic=item.topic,
+        partition=item.partition,
+        rule=rule,
+        leader=candidates[leader].path,
+        leader_node=candidates[leader].node,
+        leader_epoch=choices[leader]["last_epoch"],
+        leader_end=candidates[leader].end,
+        assigned=list(known.assigned) or None,
+        isr=list(known.isr) or None,
+        elr=list(known.elr) or None,
+        voters_count=(len(known.assigned) or None) if rule == _BY_RAFT else None,
+        voters_here=_voters_here(candidates, known) if rule == _BY_RAFT else None,
+        at_stake=any(choice["records_lost"] for choice in choices),
+        choices=choices,
+        advice="",
+        commands=[],
+    )
+    return advised(row, known, alone=alone)
 
 
 def _rule(item: Item, known: Registered) -> str:

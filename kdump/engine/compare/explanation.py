@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from kdump.engine.compare import kinds
+from kdump.rows.compare import ReplicaComparison
 
 
-def explained(fields: Mapping[str, Any], records: Counter[str], *, old: bool) -> str:
+def explained(row: ReplicaComparison, records: Counter[str], *, old: bool) -> str:
     """Say in words what a `replica-comparison` row says in members."""
     if old:
         return "Logs of 0.6 and 0.7 were not replicated: every broker had records of its own."
-    return " ".join(_sentences(fields, records))
+    return " ".join(_sentences(row, records))
 
 
-def _sentences(fields: Mapping[str, Any], records: Counter[str]) -> Iterator[str]:
-    counts, replicas = fields["differences"], fields["replicas"]
+def _sentences(row: ReplicaComparison, records: Counter[str]) -> Iterator[str]:
+    counts, replicas = row.differences, row.replicas
     many = {kind: _records(records[kind]) for kind in counts}
     if kinds.EVERYWHERE in counts:
         if records[kinds.EVERYWHERE]:
@@ -39,8 +39,8 @@ def _sentences(fields: Mapping[str, Any], records: Counter[str]) -> Iterator[str
     if kinds.TRUNCATED in counts:
         yield f"A log was cut: the last {many[kinds.TRUNCATED]} of the other are gone from it."
     if kinds.RECORD in counts or kinds.EPOCH in counts:
-        yield from _parting(fields)
-        yield from _not_committed(fields)
+        yield from _parting(row)
+        yield from _not_committed(row)
     if kinds.COMPACTED in counts:
         yield f"{_capital(many[kinds.COMPACTED])} compacted away on one side only."
     if kinds.REWRITTEN in counts and kinds.COMPACTED not in counts:
@@ -54,23 +54,23 @@ def _sentences(fields: Mapping[str, Any], records: Counter[str]) -> Iterator[str
         yield "Batches that differ were not opened: they are over --decompress-limit."
     if not counts or set(counts) == {kinds.TORN_TAIL}:
         yield "Same records, same leader epochs."
-    if fields["odd"] is not None:
-        yield f"The odd one out is {fields['odd']}."
+    if row.odd is not None:
+        yield f"The odd one out is {row.odd}."
 
 
-def _parting(fields: Mapping[str, Any]) -> Iterator[str]:
+def _parting(row: ReplicaComparison) -> Iterator[str]:
     """Say whether brokers would notice, and what is lost to whoever does not lead (KIP-101)."""
     first, end, epoch = (
-        fields["first_divergent_offset"],
-        fields["common_end_offset"],
-        fields["common_epoch"],
+        row.first_divergent_offset,
+        row.common_end_offset,
+        row.common_epoch,
     )
     if first is None:
         return
-    if epoch is None and kinds.EPOCH in fields["differences"]:
+    if epoch is None and kinds.EPOCH in row.differences:
         yield "The logs have no leader epoch in common: neither is a copy of the other."
         return
-    if kinds.EPOCH in fields["differences"] and first < end:
+    if kinds.EPOCH in row.differences and first < end:
         yield (
             f"At offset {first} the epochs of both sides fit what lies before and behind: those of "
             "some batches were changed later, which no checksum covers."
@@ -84,7 +84,7 @@ def _parting(fields: Mapping[str, Any]) -> Iterator[str]:
         )
         return
     yield f"Up to offset {end} the logs have a common history, to leader epoch {epoch}."
-    for replica in fields["replicas"]:
+    for replica in row.replicas:
         for span in replica["beyond_common"]:
             yield (
                 f"{replica['path']} has offsets {span['first_offset']} to {span['last_offset']} "
@@ -93,9 +93,9 @@ def _parting(fields: Mapping[str, Any]) -> Iterator[str]:
             )
 
 
-def _not_committed(fields: Mapping[str, Any]) -> Iterator[str]:
-    marks = [replica["high_watermark"] for replica in fields["replicas"]]
-    first = fields["first_divergent_offset"]
+def _not_committed(row: ReplicaComparison) -> Iterator[str]:
+    marks = [replica["high_watermark"] for replica in row.replicas]
+    first = row.first_divergent_offset
     if first is not None and None not in marks and first >= max(marks):
         yield (
             f"That is not below any high watermark on disk ({max(marks)}): as far as these tell, "

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kdump.engine.compare.plan import CompareOptions, Item, plan
 from kdump.engine.compare.verdict import compare_partition
@@ -69,19 +69,18 @@ def compare(
                     size_bytes += each["bytes"]
             yield row
     found_once = planned.found_once
-    fields: dict[str, Any] = {
-        "partitions": len(items),
-        "verdicts": dict(sorted(verdicts.items())),
-        "found_once_count": len(found_once),
-        "found_once": found_once[:_NAMES_KEPT],
-        "batches": batches,
-        "records_count": records,
-        "bytes": size_bytes,
-        "paths_unfinished": errors,
-        "seconds": round(time.monotonic() - started, 3),
-        "kernel": KERNEL,
-    }
-    yield CompareSummary(**fields)
+    yield CompareSummary(
+        partitions=len(items),
+        verdicts=dict(sorted(verdicts.items())),
+        found_once_count=len(found_once),
+        found_once=found_once[:_NAMES_KEPT],
+        batches=batches,
+        records_count=records,
+        bytes=size_bytes,
+        paths_unfinished=errors,
+        seconds=round(time.monotonic() - started, 3),
+        kernel=KERNEL,
+    )
 
 
 def compare_item(item: Item, pace: Pace, *, options: CompareOptions) -> Result:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from kdump.engine.compare.commands import node_name, quorum_start
 from kdump.findings.shell import format_command, path_word, topic_word
+from kdump.rows.compare import ReplicaElection
 
 #: Partitions and commands that are named one by one.
 _NAMED = 20
@@ -42,30 +43,30 @@ class StartOrder:
         self._holders: set[str] = set()  # nodes with partitions of topics
         self._equal = 0
 
-    def add(self, election: dict[str, Any]) -> None:
+    def add(self, election: ReplicaElection) -> None:
         """Take the choices of one partition."""
-        self._nodes.update(dict.fromkeys(map(_node, election["choices"])))
-        if election["rule"] == "raft":
+        self._nodes.update(dict.fromkeys(map(_node, election.choices)))
+        if election.rule == "raft":
             best = _best(election)
-            if election["at_stake"] and best["electable"]:
+            if election.at_stake and best["electable"]:
                 self._first = [_node(each) for each in quorum_start(election, best)[0]]
             return
-        self._holders.update(map(_node, election["choices"]))
-        if not election["at_stake"]:
+        self._holders.update(map(_node, election.choices))
+        if not election.at_stake:
             self._equal += 1
             return
         able = [
             each
-            for each in election["choices"]
+            for each in election.choices
             if each["refused"] is None and each["in_sync"] is not False
         ]
         self._stakes.append(
             _Stake(
-                election["topic"],
-                election["partition"],
+                election.topic,
+                election.partition,
                 _node(_best(election)),
                 {_node(each): each["records_lost"] for each in able},
-                tuple(os.path.dirname(each["path"]) for each in election["choices"]),
+                tuple(os.path.dirname(each["path"]) for each in election.choices),
             )
         )
 
@@ -141,8 +142,8 @@ class StartOrder:
         return steps, decided
 
 
-def _best(election: dict[str, Any]) -> dict[str, Any]:
-    return next(each for each in election["choices"] if each["path"] == election["leader"])
+def _best(election: ReplicaElection) -> dict[str, Any]:
+    return next(each for each in election.choices if each["path"] == election.leader)
 
 
 def _node(choice: dict[str, Any]) -> str:

@@ -66,25 +66,24 @@ def compare_partition(
         )
         for replica, (epochs, _) in zip(replicas, logs, strict=True)
     ]
-    fields: dict[str, Any] = {
-        "topic": topic,
-        "partition": partition,
-        "verdict": verdict,
-        "severity": severity.value if severity is not None and not old else None,
-        "explanation": "",
-        "replicas": rows,
-        "odd": _odd(listener.odd, replicas),
-        "first_divergent_offset": collected.first_divergent,
-        "common_epoch": shared[0] if shared is not None else None,
-        "common_end_offset": ends,
-        "differences": dict(sorted(counts.items())),
-        "records_differing": {
+    row = ReplicaComparison(
+        topic=topic,
+        partition=partition,
+        verdict=verdict,
+        severity=severity.value if severity is not None and not old else None,
+        explanation="",
+        replicas=rows,
+        odd=_odd(listener.odd, replicas),
+        first_divergent_offset=collected.first_divergent,
+        common_epoch=shared[0] if shared is not None else None,
+        common_end_offset=ends,
+        differences=dict(sorted(counts.items())),
+        records_differing={
             name: collected.records[name] for name in sorted(counts) if name in damage
         },
-        "differences_shown": len(collected.shown()),
-    }
-    fields["explanation"] = explained(fields, collected.records, old=old)
-    yield ReplicaComparison(**fields)
+        differences_shown=len(collected.shown()),
+    )
+    yield row.replaced(explanation=explained(row, collected.records, old=old))
 
 
 def _clean(listener: Listener, replicas: Sequence[Replica]) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.broker.versions import REMOTE_INDEX_CACHE, Version, has
-from kdump.findings.rows import Row
 from kdump.rows.verify import Recovery
 from kdump.storage import names, places
 
@@ -17,8 +16,12 @@ REFUSALS = ("refuses-to-start", "out-of-memory")
 
 
 def predict_directory(
-    directory: LogDir, partitions: Iterable[Row], broker: Version, *, others: Sequence[LogDir] = ()
-) -> Row | None:
+    directory: LogDir,
+    partitions: Iterable[Recovery],
+    broker: Version,
+    *,
+    others: Sequence[LogDir] = (),
+) -> Recovery | None:
     """Say why the broker would not start with this data directory, None where it would.
 
     `partitions` are the rows predicted for it (others are passed over), `others` the broker's
@@ -35,19 +38,19 @@ def predict_directory(
     )
 
 
-def _refused(directory: LogDir, partitions: Iterable[Row]) -> Iterator[tuple[str, str]]:
+def _refused(directory: LogDir, partitions: Iterable[Recovery]) -> Iterator[tuple[str, str]]:
     paths = {path for _, path in directory.partitions}
     inside = {places.real(path) for path in paths}
     refused = [
-        row.fields
+        row
         for row in partitions
-        if row.fields["outcome"] in REFUSALS and places.real(str(row.fields.get("path"))) in inside
+        if row.outcome in REFUSALS and places.real(str(row.path)) in inside
     ]
     if not refused:
         return
     first = refused[0]
     more = f", and {len(refused) - 1} more partitions" if len(refused) > 1 else ""
-    yield str(first["outcome"]), f"{first['topic']}-{first['partition']} stops it{more}"
+    yield first.outcome, f"{first.topic}-{first.partition} stops it{more}"
 
 
 def _names(directory: LogDir, broker: Version) -> Iterator[tuple[str, str]]:

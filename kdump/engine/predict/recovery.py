@@ -7,7 +7,7 @@ entries are met. Here the result becomes a row.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kdump.broker.loading import Loading
 from kdump.broker.log_reader import MemoryRefusalError, RefusalError, UnknowableError
@@ -30,11 +30,6 @@ if TYPE_CHECKING:
     from kdump.storage.log_dir import LogDir
     from kdump.storage.targets import Target
 
-FIELDS = (
-    "topic", "partition", "outcome", "segments_read", "truncate_segment", "truncate_position",
-    "log_end_before", "log_end_after", "first_lost_offset", "records_lost", "segments_deleted",
-    "indexes_rebuilt", "reason", "bytes_read", "path", "remedies",
-)  # fmt: skip
 _METADATA_INTERVAL_BYTES = 4096  # the metadata log takes none of the broker's log settings
 
 
@@ -54,42 +49,42 @@ def predict_partition(
     """
     assert target.log is not None
     log, directory = target.log, target.log_dir()
-    fields = unknown(target, "")
+    row = unknown(target, "")
     try:
         stop = stop or stop_of(log, directory, broker)
         if not has(broker, COUNTED_OFFSETS):
-            _pre08(fields, log, clean=stop.clean)
-        else:
-            loading = loaded(log, broker, settings, stop)
-            _fill(fields, log, loading, _high_watermark(log, directory))
-            if has(broker, STRAYS_SET_ASIDE):
-                fields |= set_aside(log, directory, cluster)
+            return _pre08(row, log, clean=stop.clean)
+        loading = loaded(log, broker, settings, stop)
+        row = _after(row, log, loading, _high_watermark(log, directory))
+        if has(broker, STRAYS_SET_ASIDE):
+            row = row.replaced(**set_aside(log, directory, cluster))
     except RefusalError as error:
         memory = isinstance(error, MemoryRefusalError)
-        fields["outcome"] = "out-of-memory" if memory else "refuses-to-start"
-        fields["reason"] = f"the broker would stop at: {error}"
+        return row.replaced(
+            outcome="out-of-memory" if memory else "refuses-to-start",
+            reason=f"the broker would stop at: {error}",
+        )
     except UnknowableError as error:
-        doubt = f"it cannot be told here what the broker would make of {error}"
-        fields = unknown(target, doubt)
+        return unknown(target, f"it cannot be told here what the broker would make of {error}")
     except PathError as error:
-        fields = unknown(target, str(error))
-    return Recovery(**fields)
+        return unknown(target, str(error))
+    return row
 
 
-def unknown(target: Target, reason: str) -> dict[str, Any]:
-    """Return the fields of a partition of which nothing can be foretold."""
-    return dict.fromkeys(FIELDS) | {
-        "topic": target.topic,
-        "partition": target.partition,
-        "outcome": "unknown",
-        "segments_read": [],
-        "segments_deleted": [],
-        "indexes_rebuilt": [],
-        "remedies": [],
-        "records_lost": 0,
-        "reason": reason,
-        "path": target.path,
-    }
+def unknown(target: Target, reason: str) -> Recovery:
+    """Return the row of a partition of which nothing can be foretold."""
+    return Recovery(
+        topic=target.topic,
+        partition=target.partition,
+        outcome="unknown",
+        segments_read=[],
+        segments_deleted=[],
+        indexes_rebuilt=[],
+        remedies=[],
+        records_lost=0,
+        reason=reason,
+        path=target.path,
+    )
 
 
 def loaded(log: LocalLog, broker: Version, settings: Settings, stop: Stop) -> Loading:
@@ -101,25 +96,26 @@ def loaded(log: LocalLog, broker: Version, settings: Settings, stop: Stop) -> Lo
     return loading
 
 
-def _pre08(fields: dict[str, Any], log: LocalLog, *, clean: bool) -> None:
+def _pre08(row: Recovery, log: LocalLog, *, clean: bool) -> Recovery:
     found = start_pre08(log, clean=clean)
-    fields["log_end_before"], fields["log_end_after"] = found.end_before, found.end_after
-    fields["bytes_read"] = found.bytes_read
+    row = row.replaced(
+        log_end_before=found.end_before,
+        log_end_after=found.end_after,
+        bytes_read=found.bytes_read,
+    )
     if not found.recovered:
-        fields["outcome"], fields["reason"] = "clean", "the broker stopped cleanly"
-        return
-    fields["segments_read"] = [found.segment]
+        return row.replaced(outcome="clean", reason="the broker stopped cleanly")
+    row = row.replaced(segments_read=[found.segment])
     if found.end_after == found.end_before:
-        fields["outcome"], fields["reason"] = "recover", "the last file is sound to its end"
-        return
-    fields |= {
-        "outcome": "truncate",
-        "truncate_segment": found.segment,
-        "truncate_position": found.position,
-        "first_lost_offset": found.end_after,
-        "records_lost": found.records_lost,
-        "reason": f"the message at {found.position} of the last file is not whole and valid",
-    }
+        return row.replaced(outcome="recover", reason="the last file is sound to its end")
+    return row.replaced(
+        outcome="truncate",
+        truncate_segment=found.segment,
+        truncate_position=found.position,
+        first_lost_offset=found.end_after,
+        records_lost=found.records_lost,
+        reason=f"the message at {found.position} of the last file is not whole and valid",
+    )
 
 
 def _high_watermark(log: LocalLog, directory: LogDir | None) -> int:
@@ -129,7 +125,7 @@ def _high_watermark(log: LocalLog, directory: LogDir | None) -> int:
     return directory.offset(names.REPLICATION_CHECKPOINT, log.topic, log.partition) or 0
 
 
-def _fill(fields: dict[str, Any], log: LocalLog, loading: Loading, high_watermark: int) -> None:
+def _after(row: Recovery, log: LocalLog, loading: Loading, high_watermark: int) -> Recovery:
     """Say what the start came to."""
     active = loading.segments[max(loading.segments)]
     believed = _believed_end(log, loading, active)
@@ -147,30 +143,34 @@ def _fill(fields: dict[str, Any], log: LocalLog, loading: Loading, high_watermar
         {segment.base_offset for segment in loading.deleted} | set(loading.files.replaced)
     )
     cut = loading.cut or next(iter(loading.at_load), None)
-    fields |= {
-        "segments_read": sorted(set(recovered) | set(loading.replayed)),
-        "log_end_before": max(lost.end_offset, believed),
-        "log_end_after": loading.log_end,
-        "records_lost": lost.records,
-        "first_lost_offset": first_lost,
-        "segments_deleted": deleted,
-        "indexes_rebuilt": sorted(set(recovered)),
-        "bytes_read": loading.bytes_read,
-    }
-    if cut is not None:
-        fields["truncate_segment"] = cut.base_offset
-        fields["truncate_position"] = cut.size_bytes
-    fields["outcome"], reason = _outcome(loading, active, cut, in_the_log, believed)
-    if loading.split and fields["outcome"] != "wrong-log-end":
+    outcome, reason = _outcome(loading, active, cut, in_the_log, believed)
+    if loading.split and outcome != "wrong-log-end":
         reason = f"{_split_words(loading)}; {reason}" if reason else _split_words(loading)
     if end < high_watermark <= end + RELATIVE_MAX:
         reason += f"; by its high watermark the log once reached offset {high_watermark}"
-    fields["reason"] = reason
-    if log.name is not None and log.name.retirement is Retirement.DELETE:
-        fields["outcome"] = "delete-segments"
-        fields["segments_deleted"] = sorted(loading.segments)
-        fields["log_end_after"] = fields["log_end_before"] = None
-        fields["reason"] = "the partition is being deleted; the start goes on with that"
+    row = row.replaced(
+        outcome=outcome,
+        segments_read=sorted(set(recovered) | set(loading.replayed)),
+        truncate_segment=None if cut is None else cut.base_offset,
+        truncate_position=None if cut is None else cut.size_bytes,
+        log_end_before=max(lost.end_offset, believed),
+        log_end_after=loading.log_end,
+        records_lost=lost.records,
+        first_lost_offset=first_lost,
+        segments_deleted=deleted,
+        indexes_rebuilt=sorted(set(recovered)),
+        reason=reason,
+        bytes_read=loading.bytes_read,
+    )
+    if log.name is None or log.name.retirement is not Retirement.DELETE:
+        return row
+    return row.replaced(
+        outcome="delete-segments",
+        segments_deleted=sorted(loading.segments),
+        log_end_before=None,
+        log_end_after=None,
+        reason="the partition is being deleted; the start goes on with that",
+    )
 
 
 def _outcome(

@@ -22,8 +22,8 @@ from kdump.engine.predict.recovery import predict_partition
 from kdump.engine.predict.verdict import verdict
 from kdump.findings.commands import remove_command
 from kdump.findings.finding import Finding
-from kdump.findings.rows import Row
 from kdump.findings.shell import format_command
+from kdump.rows.verify import Recovery
 from kdump.storage import names, places
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind
@@ -63,9 +63,9 @@ def remedies(
     if not stop.clean:
         return
 
-    def forecast(what: str, path: str, row: Row) -> dict[str, Any]:
+    def forecast(what: str, path: str, row: Recovery) -> dict[str, Any]:
         kept = ("outcome", "log_end_after", "records_lost", "first_lost_offset")
-        return {"remove": what, "path": path} | {name: row.fields[name] for name in kept}
+        return {"remove": what, "path": path} | {name: row[name] for name in kept}
 
     unclean = stop._replace(clean=False)
     row = predict_partition(target, broker, settings, cluster=cluster, stop=unclean)
@@ -80,23 +80,23 @@ def remedies(
         yield forecast(INDEX, index, predict_partition(without, broker, settings, cluster=cluster))
 
 
-def findings_with_remedies(rows: Iterable[Row]) -> Iterator[tuple[Finding | None, Row]]:
+def findings_with_remedies(rows: Iterable[Recovery]) -> Iterator[tuple[Finding | None, Recovery]]:
     """Give the finding of each row, if there is one, with what to do so that less is lost."""
     rows = list(rows)
-    by_directory: dict[str, list[Row]] = {}
+    by_directory: dict[str, list[Recovery]] = {}
     for row in rows:
-        by_directory.setdefault(places.parent(str(row.fields["path"])), []).append(row)
+        by_directory.setdefault(places.parent(str(row.path)), []).append(row)
     for row in rows:
         found = verdict(row)
-        words = _best_words(row, by_directory[places.parent(str(row.fields["path"]))])
+        words = _best_words(row, by_directory[places.parent(str(row.path))])
         if found is not None and words is not None:
             found = found._replace(message=f"{found.message} {words}")
         yield found, row
 
 
-def _best_words(row: Row, of_directory: Iterable[Row]) -> str | None:
+def _best_words(row: Recovery, of_directory: Iterable[Recovery]) -> str | None:
     """Name the remedies that lose least; None where none is better than a start as is."""
-    before = _lost(row.fields)
+    before = _lost(row)
     allowed = [
         remedy
         for remedy in _remedies(row)
@@ -122,20 +122,16 @@ def _without(best: list[dict[str, Any]]) -> str:
     return f"{'in a copy without' if in_store else 'after'} {listed}"
 
 
-def _loses_by(row: Row, what: str) -> bool:
+def _loses_by(row: Recovery, what: str) -> bool:
     """Whether a remedy costs a partition more than a start as is."""
-    return any(
-        _lost(remedy) > _lost(row.fields) for remedy in _remedies(row) if remedy["remove"] == what
-    )
+    return any(_lost(remedy) > _lost(row) for remedy in _remedies(row) if remedy["remove"] == what)
 
 
-def _remedies(row: Row) -> list[dict[str, Any]]:
-    found = row.fields["remedies"]
-    assert isinstance(found, list)
-    return found
+def _remedies(row: Recovery) -> list[dict[str, Any]]:
+    return row.remedies or []
 
 
-def _lost(forecast: dict[str, Any]) -> int:
+def _lost(forecast: Recovery | dict[str, Any]) -> int:
     lost = forecast["records_lost"]
     if forecast["outcome"] in _NO_REMEDY or not isinstance(lost, int):
         return _EVERYTHING

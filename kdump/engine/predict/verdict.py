@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from kdump.broker.versions import TWO_RECOVERY_THREADS, Version, has
 from kdump.engine.predict.directory import REFUSALS
 from kdump.findings.finding import Finding, finding
-from kdump.findings.rows import Row
+from kdump.rows.verify import Recovery
 from kdump.storage import names, places
 from kdump.storage.about import meta_of
 from kdump.storage.disk_rate import DiskRate
@@ -29,56 +29,50 @@ def default_threads(broker: Version) -> int:
     return 2 if has(broker, TWO_RECOVERY_THREADS) else 1
 
 
-def verdict(row: Row) -> Finding | None:
+def verdict(row: Recovery) -> Finding | None:
     """Make a finding of a `recovery` row that loses records, or with which no broker starts."""
-    fields = row.fields
-    if fields["outcome"] in REFUSALS:
-        return _start_finding("start-refused", row, f"At the next start {fields['reason']}.")
-    name = names.parse_directory(os.path.basename(places.absolute(str(fields["path"]))))
+    if row.outcome in REFUSALS:
+        return _start_finding("start-refused", row, f"At the next start {row.reason}.")
+    name = names.parse_directory(os.path.basename(places.absolute(str(row.path))))
     if name is not None and name.retirement is not None:
         return None  # no consumer reads there
-    lost, first = fields["records_lost"], fields["first_lost_offset"]
-    if isinstance(lost, int) and lost > 0:
-        where = f" from offset {first:,} on" if isinstance(first, int) else ""
-        message = f"The next start loses {lost:,} records{where}: {fields['reason']}."
+    lost, first = row.records_lost, row.first_lost_offset
+    if lost:
+        where = "" if first is None else f" from offset {first:,} on"
+        message = f"The next start loses {lost:,} records{where}: {row.reason}."
         return _start_finding("start-loses-records", row, message)
     if _begins_anew(row):
         message = (
             f"The next start begins anew at offset 0, where the log ends at "
-            f"{fields['log_end_before']:,}: {fields['reason']}."
+            f"{row.log_end_before:,}: {row.reason}."
         )
         return _start_finding("start-loses-records", row, message)
     return None
 
 
-def _begins_anew(row: Row) -> bool:
+def _begins_anew(row: Recovery) -> bool:
     """Whether a partition that the cluster knows is set aside, in a directory of KRaft's.
 
     An older directory lacks what would tell, and no broker that sets anything aside starts on it.
     """
-    fields = row.fields
-    if fields["outcome"] != "stray" or fields["log_end_after"] != 0 or not fields["log_end_before"]:
+    if row.outcome != "stray" or row.log_end_after != 0 or not row.log_end_before:
         return False
-    return meta_of(places.parent(str(fields["path"]))).get("version") == "1"
+    return meta_of(places.parent(str(row.path))).get("version") == "1"
 
 
-def _start_finding(code: str, row: Row, message: str) -> Finding:
-    fields = row.fields
-    first, lost = fields["first_lost_offset"], fields["records_lost"]
-    topic, partition, segment = fields["topic"], fields["partition"], fields["truncate_segment"]
-    count = lost if isinstance(lost, int) and lost > 0 else None
+def _start_finding(code: str, row: Recovery, message: str) -> Finding:
     return finding(
         code,
-        path=str(fields["path"]),
-        topic=topic if isinstance(topic, str) else None,
-        partition=partition if isinstance(partition, int) else None,
-        segment=segment if isinstance(segment, int) else None,
-        offset=first if isinstance(first, int) else None,
-        expected=fields["log_end_before"],
-        actual=fields["log_end_after"],
+        path=row.path or "",
+        topic=row.topic,
+        partition=row.partition,
+        segment=row.truncate_segment,
+        offset=row.first_lost_offset,
+        expected=row.log_end_before,
+        actual=row.log_end_after,
         message=message,
-        lost_at_least=count,
-        lost_at_most=count,
+        lost_at_least=row.records_lost or None,
+        lost_at_most=row.records_lost or None,
     )
 
 
@@ -99,18 +93,17 @@ class Totals:
         self._bytes: Counter[str] = Counter()  # by data directory
         self._largest: dict[str, int] = {}
 
-    def add(self, row: Row) -> None:
+    def add(self, row: Recovery) -> None:
         """Add what is foretold for one partition."""
-        fields = row.fields
-        self._outcomes[str(fields["outcome"])] += 1
+        self._outcomes[row.outcome] += 1
         reported = verdict(row)
         if reported is not None and reported.code == "start-loses-records":
             self._losing += 1
             self._records_lost += reported.lost_at_least or 0
-        read, size = fields["segments_read"], fields["bytes_read"]
-        self._segments += len(read) if isinstance(read, list) else 0
-        directory = places.parent(str(fields["path"]))
-        if isinstance(size, int):
+        read, size = row.segments_read, row.bytes_read
+        self._segments += len(read or ())
+        directory = places.parent(str(row.path))
+        if size is not None:
             self._bytes[directory] += size
             self._largest[directory] = max(size, self._largest.get(directory, 0))
 

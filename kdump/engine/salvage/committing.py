@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kdump.client.cluster import PATIENCE_SECONDS, ClusterError
 from kdump.client.group_offsets import COMMITTED, HAS_MEMBERS, UNCLEAR, GroupOffsets, Place
@@ -32,9 +32,7 @@ APPLIED, PLANNED = frozenset((COMMITTED, _DONE_BEFORE)), "planned"
 
 def left_out_row(place: Place, old: int | None, why: str) -> Row:
     """Say of an offset why it is not committed."""
-    members: dict[str, Any] = dict(place._asdict())
-    members |= {"old_offset": old, "offset": None, "previous_offset": None, "outcome": why}
-    return GroupOffset(**members)
+    return GroupOffset(*place, old, None, None, why)
 
 
 class Translated(NamedTuple):

@@ -10,7 +10,7 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kdump.broker.settings import Settings
 from kdump.engine.salvage.targets import Missing, settings_command
@@ -38,13 +38,7 @@ KEEP, CREATE, AGAIN, RESTORE = "keep", "create-topic", "same-command", "restore-
 
 
 def _step(step: str, command: str, text: str, before_ms: int | None = None) -> Row:
-    fields: dict[str, Any] = {
-        "step": step,
-        "command": command,
-        "text": text,
-        "before_ms": before_ms,
-    }
-    return SalvageStep(**fields)
+    return SalvageStep(step, command, text, before_ms)
 
 
 # Directories that a broker deletes soon.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kdump.engine.verify.results import Counts, FindingCounts, Result
-from kdump.findings.rows import Row
 from kdump.rows.verify import SummaryBy
 from kdump.storage import places
 
@@ -48,21 +47,27 @@ class Groups:
         key = tuple(values[word] for word in self._by)
         return self._groups.setdefault(key, _Group())
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[SummaryBy]:
         """Yield a `summary-by` row for each group, by name."""
         for key in sorted(self._groups, key=lambda key: [part or "" for part in key]):
             group = self._groups[key]
-            names: dict[str, Any] = dict(zip(self._by, key, strict=True))
-            if "broker" in names:
-                broker = names.pop("broker")
-                names = {"broker": broker, "node_id": self._nodes.get(str(broker)), **names}
-            fields: dict[str, Any] = {
-                **names,
-                **group.counts.members(),
-                **group.findings.members(),
-            }
-            by = ",".join(self._by)
-            yield SummaryBy(by, partitions=group.partitions, **fields, asked_=tuple(fields))
+            names = dict(zip(self._by, key, strict=True))
+            broker, read = names.get("broker"), group.counts
+            yield SummaryBy(
+                ",".join(self._by),
+                broker,
+                self._nodes.get(str(broker)),
+                names.get("topic"),
+                group.partitions,
+                read.segments,
+                None,
+                read.batches,
+                read.records_count,
+                read.bytes,
+                group.findings.by_severity(),
+                group.findings.by_code(),
+                (*self._by, *(("node_id",) if "broker" in names else ())),
+            )
 
 
 class _Group:

@@ -67,7 +67,7 @@ class Predictor(NamedTuple):
             if verdict(row) is None or _place(row) == before:
                 return row
         doubt = "the broker wrote to it during each of several looks"
-        return Recovery(**unknown(target, doubt))
+        return unknown(target, doubt)
 
     def remedies(self, target: Target) -> list[dict[str, Any]]:
         """Forecast the start after each change that is cheap to make."""
@@ -98,21 +98,21 @@ def measured_disks(items: Iterable[Item]) -> dict[str, DiskRate | None]:
     return {directory: measure(files) for directory, files in logs.items()}
 
 
-def _place(row: Row) -> tuple[object, ...]:
+def _place(row: Recovery) -> tuple[object, ...]:
     """Say where a loss is, and not how large it has become."""
     names = ("outcome", "truncate_segment", "truncate_position", "first_lost_offset")
-    return tuple(row.fields[name] for name in names)
+    return tuple(row[name] for name in names)
 
 
 def unserved(
-    target: Target, findings: Iterable[Finding], recovery: Row, predict: Predictor, limit: int
+    target: Target, findings: Iterable[Finding], recovery: Recovery, predict: Predictor, limit: int
 ) -> list[dict[str, Any]]:
     """Say at which damage consumers stop after a start, and from where on they are served again.
 
     What the start cuts off is no more in their way.
     """
-    end = recovery.fields["log_end_after"]
-    if not isinstance(end, int):
+    end = recovery.log_end_after
+    if end is None:
         return []
     stays = [
         found
@@ -137,13 +137,13 @@ def predictor(
 
 
 def refused(
-    directories: Iterable[DirectoryFacts], rows: list[Row], broker: Version
+    directories: Iterable[DirectoryFacts], rows: list[Recovery], broker: Version
 ) -> Iterator[Finding | Row]:
     """Yield a row for each data directory with which the whole broker would not start.
 
     What only one of its partitions stops was found there.
     """
-    found = {places.parent(str(row.fields["path"])) for row in rows}
+    found = {places.parent(str(row.path)) for row in rows}
     for group in _nodes(directories):
         for directory in group:
             row = predict_directory(directory, rows, broker, others=group)
@@ -155,7 +155,7 @@ def refused(
 
 
 def node_rows(
-    named: Iterable[str], options: VerifyOptions, stopping: list[Row]
+    named: Iterable[str], options: VerifyOptions, stopping: list[Recovery]
 ) -> Iterator[Finding | Row]:
     """Say whether the node starts that the data directories are of, with a finding if not.
 
@@ -179,7 +179,7 @@ def node_rows(
         yield from filter(None, map(node.finding_of, facts))
 
 
-def _with_partitions(facts: list[Fact], group: list[str], stopping: list[Row]) -> list[Fact]:
+def _with_partitions(facts: list[Fact], group: list[str], stopping: list[Recovery]) -> list[Fact]:
     """Add what a partition alone stops, which is known once all were looked at."""
     from kdump.broker.node_settings import REFUSES, STARTS, Fact
 
@@ -187,10 +187,10 @@ def _with_partitions(facts: list[Fact], group: list[str], stopping: list[Row]) -
         return facts
     inside = {places.absolute(path) for path in group}
     for row in stopping:
-        path = str(row.fields["path"])
+        path = str(row.path)
         if not group or places.absolute(places.parent(path)) in inside:
             remedy = "Mend that partition, or move it out of the data directory: see its finding."
-            refused = Fact(REFUSES, "partition", str(row.fields["reason"]), path, remedy)
+            refused = Fact(REFUSES, "partition", str(row.reason), path, remedy)
             return [refused, *(fact for fact in facts if fact[:2] != (STARTS, "none"))]
     return facts
 

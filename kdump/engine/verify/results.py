@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding, Severity
+from kdump.rows.verify import Recovery
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.checks.survey import PartitionFacts
-    from kdump.findings.rows import Row
 
 
 class Counts(NamedTuple):
@@ -33,13 +33,6 @@ class Counts(NamedTuple):
         }
         return Counts(**sums)
 
-    def members(self) -> dict[str, int]:
-        """Give the members of a row that say how much was read."""
-        return {name: getattr(self, name) for name in _READ}
-
-
-_READ = ("segments", "batches", "records_count", "bytes")
-
 
 class FindingCounts:
     """Counts findings by severity and by code."""
@@ -57,9 +50,9 @@ class FindingCounts:
         """Give the counts, the worst first."""
         return {word.value: self._severities[word.value] for word in reversed(Severity)}
 
-    def members(self) -> dict[str, object]:
-        """Give the members of a row that say what was found."""
-        return {"findings": self.by_severity(), "codes": dict(sorted(self._codes.items()))}
+    def by_code(self) -> dict[str, int]:
+        """Give the counts by code."""
+        return dict(sorted(self._codes.items()))
 
 
 class Result(NamedTuple):
@@ -70,7 +63,7 @@ class Result(NamedTuple):
     errors: tuple[KdumpError, ...] = ()
     verified: frozenset[int] = frozenset()  # base offsets of logs that were read to their end
     facts: PartitionFacts | None = None  # for what is looked at when all results are in
-    recovery: Row | None = None  # what the next start would do
+    recovery: Recovery | None = None  # what the next start would do
     replayed: int = 0  # logs that others had read in pieces
 
     @property

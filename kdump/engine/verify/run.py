@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kdump.engine.checks.survey import PartitionFacts
 from kdump.engine.checks.surveyed import surveyed_under
@@ -32,7 +32,7 @@ from kdump.findings.finding import Finding, Severity, internal_error
 from kdump.findings.rows import Place, Row
 from kdump.kernels import NAME as KERNEL
 from kdump.replay.topic_settings import TopicSettings, topic_settings
-from kdump.rows.verify import VerifySummary
+from kdump.rows.verify import Recovery, VerifySummary
 from kdump.storage import places
 from kdump.storage.about import facts_of
 from kdump.storage.data_directories import spread_all
@@ -119,10 +119,10 @@ def verify(
         )
     yield from map(sums.error, not_prepared)
     groups = Groups(options.summary_by, progress.directories)
-    stopping: list[Row] = []
-    waiting: list[Row] = []
+    stopping: list[Recovery] = []
+    waiting: list[Recovery] = []
 
-    def foretold(rows: list[Row]) -> Iterator[Finding | Row]:
+    def foretold(rows: list[Recovery]) -> Iterator[Finding | Row]:
         if not rows:
             return
         from kdump.engine.predict.remedies import findings_with_remedies
@@ -150,11 +150,11 @@ def verify(
         yield from result.findings
         if result.recovery is not None and totals is not None:
             totals.add(result.recovery)
-            if result.recovery.fields["remedies"]:
+            if result.recovery.remedies:
                 waiting.append(result.recovery)  # what the others lose by them decides
             else:
                 yield from foretold([result.recovery])
-            if result.recovery.fields["outcome"] in REFUSALS:
+            if result.recovery.outcome in REFUSALS:
                 stopping.append(result.recovery)
     yield from foretold(waiting)
     whole = len(surveyed) == sum(item.whole for item in items)
@@ -323,18 +323,20 @@ class _Sums:
 
     def row(self, options: VerifyOptions, seconds: float) -> VerifySummary:
         """Make the summary row."""
-        read = self._counts.members()
-        fields: dict[str, Any] = {
-            "paths": self._paths,
-            "segments": read.pop("segments"),
-            **({"tails": self._counts.tails} if options.quick else {}),
-            **read,
-            **self._findings.members(),
-            "not_checked": dict(sorted(self._not_checked.items())),
-            "paths_unfinished": self._errors,
-            "finished": not self._errors and not self._not_checked[OUT_OF_TIME],
-            "mode": "deep" if options.deep else "quick" if options.quick else "default",
-            "seconds": round(seconds, 3),
-            "kernel": KERNEL,
-        }
-        return VerifySummary(**fields)
+        read = self._counts
+        return VerifySummary(
+            paths=self._paths,
+            segments=read.segments,
+            tails=read.tails if options.quick else None,
+            batches=read.batches,
+            records_count=read.records_count,
+            bytes=read.bytes,
+            findings=self._findings.by_severity(),
+            codes=self._findings.by_code(),
+            not_checked=dict(sorted(self._not_checked.items())),
+            paths_unfinished=self._errors,
+            finished=not self._errors and not self._not_checked[OUT_OF_TIME],
+            mode="deep" if options.deep else "quick" if options.quick else "default",
+            seconds=round(seconds, 3),
+            kernel=KERNEL,
+        )

@@ -18,7 +18,7 @@ from kdump.errors import NothingToDo, PathError
 from kdump.findings.rows import Row
 from kdump.output.elect_table import ElectTable
 from kdump.output.text_report import Page
-from kdump.rows.compare import ElectSummary
+from kdump.rows.compare import ElectSummary, ReplicaElection
 from kdump.storage.targets import Selection
 
 NODES = Path(__file__).parents[3] / "sample-data/damaged/4.4.0-three-nodes"
@@ -223,7 +223,7 @@ def test_nodes_have_one_start_order() -> None:
     assert alone["start_order"] is None
 
 
-def election(number: int, best: str, lost: dict[str, int], **members: object) -> Json:
+def election(number: int, best: str, lost: dict[str, int], **members: object) -> ReplicaElection:
     """Make a row of a partition: what is lost with each node."""
     choices = [
         {
@@ -236,14 +236,17 @@ def election(number: int, best: str, lost: dict[str, int], **members: object) ->
         }
         for node, count in lost.items()
     ]
-    return {
-        "topic": "t",
-        "partition": number,
-        "rule": "in-sync",
-        "leader": f"/{best}/t-{number}",
-        "at_stake": any(lost.values()),
-        "choices": choices,
-    }
+    row = declared_rows.made(
+        "replica-election",
+        topic="t",
+        partition=number,
+        rule="in-sync",
+        leader=f"/{best}/t-{number}",
+        at_stake=any(lost.values()),
+        choices=choices,
+    )
+    assert isinstance(row, ReplicaElection)
+    return row
 
 
 def test_least_is_lost_in_the_start_order() -> None:
@@ -279,12 +282,12 @@ def test_table_has_what_matters_first_and_counts_the_rest() -> None:
     table = ElectTable(Page(written.append), quiet=False)
     order = StartOrder(())
     for number, lost in enumerate((0, 3, 70, 0, *(1 for _ in range(20)))):
-        fields = election(number, "1", {"1": 0, "2": lost}, log_end=9, last_epoch=0, voter=None)
-        fields |= {"leader_node": 1, "advice": "-", "commands": []}
-        for choice in fields["choices"]:
+        row = election(number, "1", {"1": 0, "2": lost}, log_end=9, last_epoch=0, voter=None)
+        for choice in row.choices:
             choice["changes_lost"] = None
-        order.add(fields)
-        table.write(declared_rows.made("replica-election", **fields))
+        row = row.replaced(leader_node=1, advice="-")
+        order.add(row)
+        table.write(row)
     summary = {"partitions": 24, "at_stake": 22, "seconds": 0, "start_order": order.fields()}
     table.write(ElectSummary(**summary))
     text = b"".join(written).decode()
