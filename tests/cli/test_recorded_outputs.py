@@ -112,7 +112,8 @@ TOGETHER = (
 DAMAGED = 60  # copies, each asked some of the commands
 _OF_THE_MOMENT = re.compile(
     r'"(?:seconds|kernel|sha256|device|used_bytes|free_bytes|allocated_bytes)":[^,}]*|'
-    r'"size_bytes":\d+(?=,"used)|[\d.,]+ (?:[KMGT]i)?B? ?(?:bytes )?on disk| (?:in )?[\d.]+ m?s\b'
+    r'"size_bytes":\d+(?=,"used)|[\d.,]+ (?:[KMGT]i)?B? ?(?:bytes )?on disk|'
+    r" (?:in|stake\.) [\d.]+ m?s\b"
 )
 #: Words of a disk or a machine in tables: lines with them are left out.
 _LINES = re.compile(r".*(?:on disk|free|data directory|kernel|data-directory).*\n")
