@@ -42,10 +42,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """Give a session on two processors; a task may fail three times, as on a cluster."""
+    """Give a session on two processors, in which a task that fails once fails the query."""
     from kdump.spark.session import spark_session
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with spark_session("local[2,4]", None) as session:
+    with spark_session("local[2,1]", None) as session:
         session.conf.set("spark.sql.shuffle.partitions", "2")
         yield session
