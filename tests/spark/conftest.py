@@ -33,6 +33,10 @@ def why_not() -> str:
     return ""
 
 
+#: How often a task may fail, in the environment.
+TASK_FAILURES = "KDUMP_TEST_TASK_FAILURES"
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what needs Spark from one place, so that a run says so in one line."""
@@ -42,10 +46,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """Give a session on two processors, in which a task that fails once fails the query."""
+    """Give a session on two processors, in which a task that fails once fails the query.
+
+    TASK_FAILURES in the environment allows more, as a cluster does.
+    """
     from kdump.spark.session import spark_session
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with spark_session("local[2,1]", None) as session:
+    with spark_session(f"local[2,{os.environ.get(TASK_FAILURES, 1)}]", None) as session:
         session.conf.set("spark.sql.shuffle.partitions", "2")
         yield session

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -153,10 +155,19 @@ def sabotaged(driver: Driver, act: Callable[[Split, Any], None]) -> Driver:
     return Through(driver, hurt)
 
 
+def test_task_that_ends_badly_is_done_again(tmp_path: Path) -> None:
+    """In a process of its own: Spark does nothing again in the session of the other tests."""
+    tests = f"{__file__}::done_again"
+    command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", tests]
+    names = ["-o", "python_functions=done_again", "--basetemp", str(tmp_path / "again")]
+    environment = {**os.environ, "KDUMP_TEST_TASK_FAILURES": "4"}
+    done = subprocess.run([*command, *names], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert "2 passed" in done.stdout
+
+
 @pytest.mark.parametrize("way", ["raise", "kill"])
-def test_task_that_ends_badly_is_done_again(
-    spark: Any, directory: Path, tmp_path: Path, way: str
-) -> None:
+def done_again(spark: Any, directory: Path, tmp_path: Path, way: str) -> None:
     once = tmp_path / "once"
 
     def act(split: Split, result: Any) -> None:
