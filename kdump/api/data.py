@@ -211,7 +211,7 @@ class Data:
 
     def predict(self, **options: Any) -> Iterator[Row | Finding]:
         """Yield how the next start of the node goes, and what it does to each partition."""
-        found = self.rows("verify", predict=True, **options)
+        found = self.rows("predict", **options)
         return (one for one in found if isinstance(one, Row) and one.row != "summary")
 
     def why(self, **options: Any) -> Iterator[Row | Finding]:

@@ -26,22 +26,30 @@ _COMMANDS = {
         "groups": "Show groups, their members and committed offsets, and who moved them.",
         "transactions": "Show transactions: whose they are, which are open, which hang.",
         "cluster": "Show what the metadata of a cluster says, at any offset or time.",
-        "usage": "Bytes and records by topic, partition, producer, codec or key; misplaced keys.",
+        "usage": "Bytes and records by topic, partition, producer, codec or key.",
         "schema": "Show the kinds of rows that commands write: members, types, units, meaning.",
     },
     "Check": {
         "verify": "Check logs, indexes and checkpoints, and say what is wrong and what it means.",
+        "predict": "Say whether a node starts, and what the start does to each partition.",
         "compare": "Compare replicas of partitions, and say what differs and who lost what.",
-        "sequences": "Find gaps and repeats in what producers sent, and duplicates of any sender.",
+        "sequences": "Find gaps and repeats in what producers sent.",
+        "duplicates": "Find records that say the same, whoever sent them.",
+        "placement": "Find keys that lie on another partition than their hash says.",
     },
     "Find": {
         "find-offset": "Find an offset as a broker does, and what a consumer is given.",
         "find-time": "Find the first record at or after a time as a broker does.",
     },
-    "Explain": {"why": "Say why a disk is full, why a segment is still there, and when it goes."},
+    "Explain": {
+        "why": "Say why a disk is full, why a segment is still there, and when it goes.",
+        "elect": "Say who should lead each partition, and what every other choice loses.",
+    },
     "Repair": {
         "reindex": "Rebuild indexes as a broker's recovery would.",
         "salvage": "Make of damaged and deleted copies a directory that a broker serves.",
+        "carve": "Find batches in raw images of disks, and make a directory of them.",
+        "produce": "Send the records of damaged and deleted copies to a running cluster.",
     },
 }
 _HELP = {name: line for lines in _COMMANDS.values() for name, line in lines.items()}

@@ -84,8 +84,8 @@ def cluster(
         kdump cluster --at 48210 --view zookeeper /var/lib/kafka/__cluster_metadata-0
     """
     from kdump.cli.results import run_plan
-    from kdump.engine.cluster.asked import ClusterOptions, until
-    from kdump.engine.cluster.run import cluster as replay
+    from kdump.engine.cluster.asked import until
+    from kdump.engine.registry import COMMANDS
 
     with wrong_usage():
         ways = [diff is not None, asked["history"], asked["view"] is not None]
@@ -94,7 +94,8 @@ def cluster(
         if diff is not None and at is not None:
             raise UsageError("--diff FROM TO says itself up to when; --at goes with the others")
     start, end = diff or (None, at)
-    options = ClusterOptions(
+    command = COMMANDS["cluster"]
+    options = command.options(
         at=until(end), diff_from=start and until(start), what=what or (), **asked
     )
-    return run_plan(replay, paths, options, engine=engine, writing=writing)
+    return run_plan(command, paths, options, engine=engine, writing=writing)

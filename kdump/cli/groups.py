@@ -64,11 +64,11 @@ def groups(
     from kdump.cli.reports import GroupsReport
     from kdump.cli.results import run_plan
     from kdump.cli.run_context import wrong_usage
-    from kdump.engine.groups.options import GroupOptions
-    from kdump.engine.groups.run import groups as replay
+    from kdump.engine.registry import COMMANDS
     from kdump.errors import UsageError
 
-    options = GroupOptions(broker_version=broker_version, **asked)
+    command = COMMANDS["groups"]
+    options = command.options(broker_version=broker_version, **asked)
     with wrong_usage():
         if options.history and writing.form == "reset-csv":
             raise UsageError("--history has no reset-csv: give --at a time before the change")
@@ -81,4 +81,4 @@ def groups(
             if is_given and not options.history:
                 raise UsageError(f"{name} goes with --history")
     report = GroupsReport(options, paths)
-    return run_plan(replay, paths, options, engine=engine, writing=writing, report=report)
+    return run_plan(command, paths, options, engine=engine, writing=writing, report=report)

@@ -35,8 +35,40 @@ def under(heading: str) -> Callable[..., Decorator]:
     return partial(click.option, cls=Option, heading=heading)
 
 
+#: Options that are commands of their own now -> the command, by the command that had them.
+MOVED = {
+    "verify": dict.fromkeys(
+        ("--predict", "--as-user", "--recovery-rate", "--measure", "--recovery-threads"), "predict"
+    ),
+    "compare": {"--elect": "elect"},
+    "sequences": dict.fromkeys(
+        ("--duplicates-by", "--within", "--visible", "--isolation", "--scratch"), "duplicates"
+    ),
+    "usage": dict.fromkeys(("--partitioner", "--partitions", "--scratch"), "placement"),
+    "salvage": {"--carve": "carve", "--propose-map": "carve"}
+    | dict.fromkeys(
+        (
+            *("--produce", "--resume", "--rate", "--client-properties"),
+            *("--groups", "--apply-groups", "--groups-at"),
+        ),
+        "produce",
+    ),
+}
+
+
 class Command(click.Command):
     """A command whose help lists its options under their headings."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments; name the command to which an option has moved."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            moved = MOVED.get(str(self.name), {}).get(error.option_name)
+            if moved is None:
+                raise
+            text = f"{error.option_name} is now: kdump {moved}"
+            raise click.UsageError(text, ctx) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a command's own headings in the order of its options, then those of all."""

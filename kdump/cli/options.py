@@ -220,15 +220,21 @@ _PATH_OPTIONS = (
         type=FROM_1,
         help="Workers; on Spark, tasks. reindex, and dump to a file or pipe, take one.",
     ),
-    _ENGINE(
-        "--decompress-limit",
-        type=POSITIVE_SIZE,
-        default="64MiB",
-        help="Do not open a batch with more uncompressed bytes; it is a note.",
-    ),
+)
+_DECOMPRESS_OPTION = _ENGINE(
+    "--decompress-limit",
+    type=POSITIVE_SIZE,
+    default="64MiB",
+    help="Do not open a batch with more uncompressed bytes; it is a note.",
 )
 #: What commands have that Spark can run: which Spark.
 _SPARK_OPTIONS = (
+    _ENGINE(
+        "--engine",
+        type=click.Choice(("local", "spark")),
+        default="local",
+        help="What runs the work.",
+    ),
     _ENGINE("--master", metavar="URL", help="With --engine spark: the cluster, as in local[4]."),
     _ENGINE("--remote", metavar="URL", help="With --engine spark: a Connect server, sc://HOST."),
     _ENGINE(
@@ -313,6 +319,8 @@ def shared_options(
     forms: tuple[str, ...] = PLAIN_FORMATS,
     *,
     on_spark: bool = True,
+    decompresses: bool = True,
+    has_raw: bool = False,
     has_bytes: bool = False,
     is_wide: bool = True,
     metavar: str | None = None,
@@ -323,20 +331,16 @@ def shared_options(
 
     The command is given `paths`, one `engine` and one `writing` in their place, and without paths
     is not called. `last`: the name of what stands behind the paths and how it is read, which makes
-    a `target`. `has_bytes`: rows may hold keys or values. Tables that are sentences are not
-    `is_wide`: they are broken and never cut.
+    a `target`. `has_raw`: files are images, taken as they are. `has_bytes`: rows may hold keys or
+    values. What is not `on_spark`, or never `decompresses`, has no such option. Tables that are
+    sentences are not `is_wide`: they are broken and never cut.
     """
     options = together(
         click.argument(
             "paths", nargs=-1, metavar=metavar, type=None if last is not None else FILE_PATH
         ),
         *_PATH_OPTIONS,
-        _ENGINE(
-            "--engine",
-            type=click.Choice(("local", "spark") if on_spark else ("local",)),
-            default="local",
-            help="What runs the work.",
-        ),
+        *([_DECOMPRESS_OPTION] if decompresses else []),
         *(_SPARK_OPTIONS if on_spark else ()),
         output_options(forms, has_bytes=has_bytes, is_wide=is_wide),
     )
@@ -366,7 +370,7 @@ def shared_options(
             with wrong_usage():
                 if not paths and asked["server_properties"] is None:
                     raise UsageError(missing)
-                if not asked.get("carve"):  # raw images are what they are
+                if not has_raw:
                     paths = opened(
                         paths,
                         named,

@@ -269,9 +269,10 @@ class SalvageReport(Report):
         if self._options.produce is not None:
             for line in _produced(self._options):
                 self.messages.line(line)
-        elif self._options.out is None:
+        elif self._options.out is None or self._options.dry_run:
+            out = () if self._options.out else ("--out", DIRECTORY)
             prefer = ("--prefer", COPY) if self._conflicts else ()
-            command = again("--out", DIRECTORY, *prefer)
+            command = again(*out, *prefer, without="--dry-run")
             self.messages.line(f"Nothing was written. To build it: {command}")
         elif not self.messages.statuses:
             for line in _steps(self._options.out, self._partitions):

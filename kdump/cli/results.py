@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kdump.cli import status
@@ -28,6 +28,7 @@ from kdump.output.text_report import Page
 from kdump.output.values import BYTES_MODES
 
 if TYPE_CHECKING:
+    from kdump.engine.registry import Command
     from kdump.output.report import Result
 
 #: To read more than this, the pure kernel takes long enough for a person to ask why.
@@ -66,7 +67,7 @@ def _know_rows(kind: str | None) -> None:
 
 
 def run_plan(
-    command: Callable[..., Iterator[Result]],
+    command: Command,
     paths: tuple[str, ...],
     options: object,
     *,
@@ -84,7 +85,7 @@ def run_plan(
     tally = PlannedTally(progress, unit)
     results = Results(writing, inputs=paths, report=report, tally=tally)
     with engine.driver(decodes=decodes) as driver:
-        return results.take(command(paths, options, driver=driver, progress=progress))
+        return results.take(command.run(paths, options, driver=driver, progress=progress))
 
 
 class Results:

@@ -41,7 +41,7 @@ class Engine(NamedTuple):
     def taken(cls, asked: dict[str, Any]) -> Engine:
         """Take the engine's options out of all; not all commands have them all."""
         others = (asked.pop(name, None) for name in cls._fields[1:])
-        return cls(asked.pop("engine"), *others)
+        return cls(asked.pop("engine", "local"), *others)
 
     @contextmanager
     def driver(

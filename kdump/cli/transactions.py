@@ -48,8 +48,8 @@ def transactions(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **
     """
     from kdump.cli.reports import TransactionsReport
     from kdump.cli.results import run_plan
-    from kdump.engine.transactions.options import TransactionOptions
-    from kdump.engine.transactions.run import transactions as replay
+    from kdump.engine.registry import COMMANDS
 
-    options, report = TransactionOptions(**asked), TransactionsReport()
-    return run_plan(replay, paths, options, engine=engine, writing=writing, report=report)
+    command = COMMANDS["transactions"]
+    options, report = command.options(**asked), TransactionsReport()
+    return run_plan(command, paths, options, engine=engine, writing=writing, report=report)

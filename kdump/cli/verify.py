@@ -10,13 +10,13 @@ from kdump.cli.headings import Command, under
 from kdump.cli.options import (
     DURATION,
     FILE_PATH,
-    FROM_1,
     LOOKUP_FORMATS,
     RATE,
     SLICE,
     Read,
     config_option,
     shared_options,
+    together,
     topic_configs_option,
     version_option,
 )
@@ -82,42 +82,30 @@ def _end_as_plugin(why: str) -> None:
     raise SystemExit(_UNKNOWN)
 
 
+#: What both `verify` and `predict` have.
+NOTES = _OUTPUT("--notes", help="In the table, list every note; else they are counted.")
+MONITORING = together(
+    _MONITORING(
+        "--textfile",
+        type=FILE_PATH,
+        help="Write metrics to FILE for the textfile collector of Prometheus' node exporter.",
+    ),
+    _MONITORING(
+        "--nagios",
+        help="Print a plug-in's line, behind it the worst ten findings, and exit with 0 no finding "
+        "above note, 1 rebuild, 2 damage, 3 not done; --fail-on says what alarms.",
+    ),
+)
+
+
 @click.command(cls=PluginCommand)
 @_CHECKED("--deep", help="Decompress and check every record as well.")
 @_CHECKED("--quick", help="Names, sizes, indexes and tails only; no log is read through.")
-@_OUTPUT("--notes", help="In the table, list every note; else they are counted.")
-@_CHECKED(
-    "--predict",
-    help="Also say whether the next start goes well, and what it does to each partition.",
-)
-@_CHECKED(
-    "--as-user",
-    metavar="USER",
-    help="With --predict: hold modes and owners of files against what this user may do, by name or "
-    "number. Default: rights are not looked at.",
-)
+@NOTES
 @version_option(
     _CHECKED,
-    "The version asked what it serves behind damage and, with --predict, what its start "
-    "does. Default: the newest.",
+    "The version asked what it serves behind damage. Default: the newest.",
     None,
-)
-@_CHECKED(
-    "--recovery-rate",
-    type=RATE,
-    help="With --predict: what a recovery thread reads in a second, for the estimate of time. "
-    "Default: 100MiB.",
-)
-@_CHECKED(
-    "--measure",
-    help="With --predict: read for up to 3 s in the logs of each data directory, past the page "
-    "cache, and give the time that recovery takes as a range.",
-)
-@_CHECKED(
-    "--recovery-threads",
-    type=FROM_1,
-    help="With --predict: recovery threads of a data directory. Default: "
-    "num.recovery.threads.per.data.dir of --server-properties, else 2, before 4.0 1.",
 )
 @config_option(_CHECKED)
 @topic_configs_option(_CHECKED)
@@ -145,16 +133,7 @@ def _end_as_plugin(why: str) -> None:
     help="Begin no segment after this time, as in 2h; the summary says what is left.",
 )
 @_AMOUNT("--bwlimit", "bytes_per_second", type=RATE, help="Read so many bytes a second, as 50MiB.")
-@_MONITORING(
-    "--textfile",
-    type=FILE_PATH,
-    help="Write metrics to FILE for the textfile collector of Prometheus' node exporter.",
-)
-@_MONITORING(
-    "--nagios",
-    help="Print a plug-in's line, behind it the worst ten findings, and exit with 0 no finding "
-    "above note, 1 rebuild, 2 damage, 3 not done; --fail-on says what alarms.",
-)
+@MONITORING
 @_MONITORING(
     "--summary-by",
     type=Read("words", read_words),
@@ -193,23 +172,61 @@ def verify(
     Examples:
         kdump verify /var/lib/kafka
         kdump verify --deep --topic 'orders*' -j 4 /var/lib/kafka
-        kdump verify --predict --broker-version 3.9 /var/lib/kafka
         kdump verify --nagios --state /var/lib/kdump/state --bwlimit 50MiB /var/lib/kafka
         kdump verify --format jsonl /var/lib/kafka | jq -r 'select(.row == "finding").code'
     """
+    from kdump.cli.run_context import wrong_usage
+
+    with wrong_usage():
+        for one, given in (("deep", asked["deep"]), ("state", state is not None)):
+            if given and asked["quick"]:
+                raise UsageError(f"--{one} and --quick exclude each other")
+        if asked["recheck_s"] is not None and state is None:
+            raise UsageError("--recheck-after needs --state")
+    return run_verify(
+        "verify",
+        paths,
+        asked,
+        notes=notes,
+        nagios=nagios,
+        textfile=textfile,
+        state=state,
+        engine=engine,
+        writing=writing,
+    )
+
+
+def run_verify(
+    name: str,
+    paths: tuple[str, ...],
+    asked: dict[str, Any],
+    *,
+    notes: bool,
+    nagios: bool,
+    textfile: str | None,
+    engine: Engine,
+    writing: Writing,
+    state: str | None = None,
+) -> int:
+    """Run `verify` or `predict`, and return the exit status."""
     from kdump.cli.results import Results
     from kdump.cli.run_context import wrong_usage
     from kdump.cli.verify_report import VerifyReport, read_state
-    from kdump.engine.verify.options import VerifyOptions
-    from kdump.engine.verify.run import verify as verify_items
+    from kdump.engine.registry import COMMANDS
     from kdump.engine.verify.state import is_state
     from kdump.engine.work.pace import Progress
     from kdump.output.progress import PlannedTally
     from kdump.output.textfile import is_textfile
 
-    progress = Progress()
+    command, progress = COMMANDS[name], Progress()
     with wrong_usage():
-        _refuse_contradictions(asked, engine, writing, has_state=state is not None, nagios=nagios)
+        if nagios and (writing.form is not None or writing.output is not None):
+            raise UsageError("--nagios prints one line and takes no --format or --output")
+        paced = asked["max_duration_s"] is not None or asked["bytes_per_second"] is not None
+        if engine.is_spark and paced:
+            raise UsageError(
+                "--max-duration and --bwlimit are kept by one process, not by a cluster"
+            )
         for option, path, is_ours in (
             ("--state", state, is_state),
             ("--textfile", textfile, is_textfile),
@@ -238,8 +255,8 @@ def verify(
         )
     asked["selection"] = asked["selection"]._replace(retired=True)  # everything is looked at
     with engine.driver(bytes_per_second=asked.pop("bytes_per_second")) as driver:
-        options = VerifyOptions(**asked)
-        found = verify_items(paths, options, progress=progress, state=seen, driver=driver)
+        options = command.options(**asked)
+        found = command.run(paths, options, progress=progress, state=seen, driver=driver)
         return results.take(found)
 
 
@@ -247,32 +264,3 @@ def _is_given(name: str) -> bool:
     """Whether an option was said, and is not its default."""
     source = click.get_current_context().get_parameter_source(name)
     return source not in (None, click.core.ParameterSource.DEFAULT)
-
-
-def _refuse_contradictions(
-    asked: dict[str, Any], engine: Engine, writing: Writing, *, has_state: bool, nagios: bool
-) -> None:
-    for one, given in (("deep", asked["deep"]), ("state", has_state)):
-        if given and asked["quick"]:
-            raise UsageError(f"--{one} and --quick exclude each other")
-    if nagios and (writing.form is not None or writing.output is not None):
-        raise UsageError("--nagios prints one line and takes no --format or --output")
-    for name in ("recovery_rate", "recovery_threads", "as_user"):
-        if asked[name] is not None and not asked["predict"]:
-            raise UsageError(f"--{name.replace('_', '-')} needs --predict")
-    if asked["measure"] and not asked["predict"]:
-        raise UsageError("--measure needs --predict")
-    if asked["measure"] and engine.is_spark:
-        raise UsageError("--measure reads disks of this machine, not of a cluster")
-    if asked["as_user"] is not None:
-        from kdump.engine.predict.node import user_of
-
-        try:
-            user_of(asked["as_user"])
-        except ValueError as error:
-            raise UsageError(f"--as-user: {error}") from error
-    paced = asked["max_duration_s"] is not None or asked["bytes_per_second"] is not None
-    if engine.is_spark and paced:
-        raise UsageError("--max-duration and --bwlimit are kept by one process, not by a cluster")
-    if asked["recheck_s"] is not None and not has_state:
-        raise UsageError("--recheck-after needs --state")

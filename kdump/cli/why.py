@@ -83,16 +83,16 @@ def why(
     from kdump.cli.reports import WhyReport
     from kdump.cli.results import run_plan
     from kdump.cli.run_context import wrong_usage
-    from kdump.engine.why.options import WhyOptions
-    from kdump.engine.why.run import why as explain
+    from kdump.engine.registry import COMMANDS
     from kdump.output.target import prepare_output
     from kdump.output.textfile import is_textfile
 
     if textfile is not None:
         with wrong_usage():
             prepare_output(textfile, paths, "--textfile", force=writing.force, is_ours=is_textfile)
-    options, report = WhyOptions(**asked), WhyReport(textfile)
+    command = COMMANDS["why"]
+    options, report = command.options(**asked), WhyReport(textfile)
     decodes = options.cleaner
     return run_plan(
-        explain, paths, options, engine=engine, writing=writing, report=report, decodes=decodes
+        command, paths, options, engine=engine, writing=writing, report=report, decodes=decodes
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kdump.tuples import NamedTuple
@@ -25,13 +26,14 @@ class Command(NamedTuple):
     """A command of the engine.
 
     `kinds`: the kinds of rows that it makes, each with the options without which there are none.
-    `asks`: what it takes behind the paths.
+    `asks`: what it takes behind the paths. `always`: options that it always has.
     """
 
     function: str
     options_class: str
     kinds: Mapping[str, Mapping[str, object]]
     asks: bool = False
+    always: Mapping[str, object] = MappingProxyType({})
 
     @property
     def run(self) -> Run:
@@ -42,6 +44,7 @@ class Command(NamedTuple):
     def options(self, **given: object) -> Any:
         """Make its options of what is given; a moment that is not given is now."""
         made: Callable[..., Any] = _named(self.options_class)
+        given |= self.always
         if "now_ms" in getattr(made, "_fields", ()) and given.get("now_ms") is None:
             given["now_ms"] = time.time_ns() // 1_000_000
         return made(**given)
@@ -55,7 +58,6 @@ def _named(name: str) -> Any:
 _ALWAYS: Mapping[str, object] = {}
 _ENTRIES = {"mode": "entries"}
 _HISTORY = {"history": True}
-_PREDICT = {"predict": True}
 
 
 def _kinds(names: str, options: Mapping[str, object] = _ALWAYS) -> dict[str, Mapping[str, object]]:
@@ -100,15 +102,24 @@ COMMANDS: Mapping[str, Command] = {
     "verify": Command(
         "verify.run:verify",
         "verify.options:VerifyOptions",
-        _kinds("finding summary")
-        | _kinds("summary-by", {"summary_by": ("broker", "topic")})
-        | _kinds("recovery node-start", _PREDICT),
+        _kinds("finding summary") | _kinds("summary-by", {"summary_by": ("broker", "topic")}),
+    ),
+    "predict": Command(
+        "verify.run:verify",
+        "verify.options:VerifyOptions",
+        _kinds("recovery node-start finding summary"),
+        always={"predict": True},
     ),
     "compare": Command(
         "compare.run:compare",
         "compare.plan:CompareOptions",
-        _kinds("replica-difference replica-comparison")
-        | _kinds("replica-election", {"elect": True}),
+        _kinds("replica-difference replica-comparison"),
+    ),
+    "elect": Command(
+        "compare.elect:elect",
+        "compare.plan:CompareOptions",
+        _kinds("replica-election"),
+        always={"elect": True},
     ),
     "sequences": Command(
         "sequences.run:sequences",
@@ -141,9 +152,18 @@ COMMANDS: Mapping[str, Command] = {
     "salvage": Command(
         "salvage.run:salvage",
         "salvage.options:SalvageOptions",
-        _kinds("salvaged salvage-step salvage-check")
-        | _kinds("carved", {"carve": True})
-        | _kinds("group-offset group-offsets", {"groups": True}),
+        _kinds("salvaged salvage-step salvage-check"),
+    ),
+    "carve": Command(
+        "salvage.run:salvage",
+        "salvage.options:SalvageOptions",
+        _kinds("carved salvaged salvage-step"),
+        always={"carve": True},
+    ),
+    "produce": Command(
+        "salvage.run:salvage",
+        "salvage.options:SalvageOptions",
+        _kinds("salvaged salvage-step") | _kinds("group-offset group-offsets", {"groups": True}),
     ),
 }
 

@@ -607,7 +607,7 @@ CATALOGUE: dict[str, Code] = {
         "A broker may refuse to start, or to load the partition.",
         show=Show.ENTRIES,
     ),
-    # What `verify --predict` foretells.
+    # What `predict` foretells.
     "start-loses-records": _damage(
         "The next start of the broker would lose records.",
         "Before any start copy the directory away; with a sound replica elsewhere, delete this "

@@ -1,4 +1,4 @@
-"""Print the choices of `compare --elect` for a person."""
+"""Print the choices of `elect` for a person."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _SEGMENTS_SHOWN = 8
 def map_text(groups: Mapping[str, tuple[str, dict[str, Any]]]) -> bytes:
     """Give the text for groups of carved batches, with the partition that each is now."""
     lines = [
-        "# Partitions of carved batches, for kdump salvage --carve --topic-map.",
+        "# Partitions of carved batches, for kdump carve --topic-map.",
         "# Check each line, and complete those that begin with #: GROUP,TOPIC-PARTITION.",
     ]
     for word, (name, one) in sorted(groups.items(), key=lambda each: int(each[0][7:])):

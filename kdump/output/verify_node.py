@@ -1,4 +1,4 @@
-"""Print whether a node starts, before all else of `verify --predict`: the verdict, then why."""
+"""Print whether a node starts, before all else of `predict`: the verdict, then why."""
 
 from __future__ import annotations
 

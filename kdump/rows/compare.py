@@ -52,7 +52,7 @@ class ReplicaComparison(Row, kind="replica-comparison", sums_up=True, judged=Tru
 
 
 class ReplicaElection(Row, kind="replica-election"):
-    """Who should lead a partition, and what each choice loses: with --elect."""
+    """Who should lead a partition, and what each choice loses."""
 
     topic: _Topic
     partition: _Partition

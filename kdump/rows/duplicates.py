@@ -1,4 +1,4 @@
-"""The rows of `sequences --duplicates-by`."""
+"""The rows of `duplicates`."""
 
 from __future__ import annotations
 

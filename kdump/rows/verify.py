@@ -42,7 +42,7 @@ class Summary(Row, kind="summary", sums_up=True, omits=tuple(_OF_SUMMARIES.split
     mode: Annotated[Word | None, "default, deep or quick"] = None
     seconds: Annotated[float, "how long it took"] = 0.0
     kernel: Annotated[Word, "compiled or pure"] = ""
-    forecast: Annotated[_Object | None, "sums of the forecast, with --predict"] = None
+    forecast: Annotated[_Object | None, "sums of the forecast, by predict"] = None
     asked_: tuple[str, ...] = ()
 
 

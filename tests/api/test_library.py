@@ -47,7 +47,6 @@ def test_every_public_name_is_there() -> None:
 OPTIONS: dict[str, dict[str, Any]] = {
     "--history": {"history": True},
     "--explained": {"explained": True},
-    "--predict": {"predict": True},
     "--by key": {"by": ("key",), "top": 20},
     "--rolls": {"rolls": True},
     "--entries": {"mode": "entries"},
@@ -57,8 +56,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--partitioner any": {},
     "--partitioner murmur2": {"partitioner": "murmur2"},
-    "--duplicates-by key,value": {"by": ("key", "value")},
-    "--duplicates-by header:trace": {"by": ("header",), "header": b"trace"},
+    "--by key,value": {"by": ("key", "value")},
+    "--by header:trace": {"by": ("header",), "header": b"trace"},
     "--free 1MiB --cleaner --now 2026-11-25T00:00Z": {
         "free": (FreeRequest(1 << 20),),
         "cleaner": True,
@@ -67,8 +66,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--check --explain": {"check": True, "explain": True},
     "--check --explain --none earliest": {"check": True, "explain": True, "none": "earliest"},
 }
-#: Commands by an option of another that stands for them on the command line.
-OTHERS = {"--partitioner": "placement", "--duplicates-by": "duplicates"}
 
 
 @pytest.mark.parametrize(("words", "sample", "behind"), RUNS)
@@ -76,7 +73,6 @@ def test_rows_are_those_of_the_command(words: str, sample: str, behind: str) -> 
     command, _, option = words.partition(" ")
     if option == "--batches":
         pytest.skip("headers are read by batches()")
-    command = OTHERS.get(option.partition(" ")[0], command)
     data = kdump.open(SAMPLES / sample)
     given = OPTIONS[option] if option else {}
     found: dict[str, list[Any]] = {}

@@ -119,7 +119,7 @@ def wrong(directory: Path, end: int, textfile: Path) -> list[str]:
     start = min(int(path.stem) for path in directory.glob("*.log"))
     where = str(directory)
     held = sum(path.stat().st_size for path in directory.glob("*.log"))
-    for line in told("--predict", "--summary-by", "topic", "--format", "jsonl", where).splitlines():
+    for line in told("--summary-by", "topic", "--format", "jsonl", where).splitlines():
         row = json.loads(line)
         if row["row"] == "finding":
             counts = [row["lost_at_least"], row["lost_at_most"]]

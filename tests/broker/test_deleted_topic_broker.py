@@ -146,7 +146,7 @@ class Incident:
         return self.site.version == "4.4.0" or self.seed % 2 == 1
 
     def command(self) -> str:
-        words = ["kdump", "salvage", "--produce", self.site.address, "--apply-groups"]
+        words = ["kdump", "produce", "--bootstrap-server", self.site.address, "--apply-groups"]
         words += ["--topic", self.topic, str(self.site.broker.directory)]
         if self.site.version == "2.8.2" and self.is_known:
             words.append(f"{self.site.broker.directory}.broker/zookeeper")

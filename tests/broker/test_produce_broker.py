@@ -280,7 +280,7 @@ def test_through_tls_and_a_login(tmp_path: Path) -> None:
             f"ssl.truststore.type=PEM\nssl.truststore.location={tmp_path}/cert.pem\n"
         )
         command = cluster.target("secure")
-        command[command.index("--produce") + 1] = secure
+        command[command.index("--bootstrap-server") + 1] = secure
         told = done([*command, "--client-properties", str(tmp_path / "client.properties")])
         assert told.returncode == 0, told.stderr
         cluster.assert_whole("secure")
@@ -384,7 +384,7 @@ def test_kills_of_the_broker_lose_and_repeat_nothing(cluster: Cluster) -> None:
         command = [*cluster.target(name), "--rate", "250KiB" if LONG else "1MiB"]
         while True:
             # It may have had to take another port.
-            command[command.index("--produce") + 1] = cluster.address
+            command[command.index("--bootstrap-server") + 1] = cluster.address
             with subprocess.Popen(
                 command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
             ) as running:

@@ -137,12 +137,12 @@ def test_printed_commands_run_nothing_of_the_disks(root: Path, tmp_path: Path) -
     hang = [*map(str, (DATA / "clean/4.4.0-transactions").iterdir())]
     lines = [
         *printed("verify", "--format", "table", here),
-        *printed("verify", "--format", "jsonl", "--predict", here),
+        *printed("predict", "--format", "jsonl", here),
         *printed("verify", "--nagios", here),
         *printed("why", "--format", "jsonl", "--free", "1GiB", "--config", "retention.ms=-1", here),
         *printed("compare", "--format", "table", here, str(other)),
-        *printed("compare", "--elect", here, str(other)),
-        *printed("compare", "--elect", "--topic", "__cluster_metadata", str(lone)),
+        *printed("elect", here, str(other)),
+        *printed("elect", "--topic", "__cluster_metadata", str(lone)),
         *printed("reindex", "--format", "table", here),
         *printed("salvage", "--format", "table", "--topic", ";>RAN;", here),
         *printed("salvage", "--format", "table", "--out", "out;>RAN", f"{root}/sound-0"),

@@ -37,7 +37,8 @@ COMMANDS = [
     "dump --hex --limit 2",
     "dump --retired --entries",
     *(f"verify --format {form}" for form in TABLES),
-    "verify --deep --notes --predict --summary-by broker,topic",
+    "verify --deep --notes --summary-by broker,topic",
+    "predict --notes",
     "verify --quick -q",
     "verify --format reset-csv",
     "verify --nagios",
@@ -53,8 +54,8 @@ COMMANDS = [
     *(f"sequences --explained --format {form}" for form in TABLES),
     *(f"compare --format {form}" for form in TABLES),
     *(f"why --free 1GiB --rolls --format {form}" for form in TABLES),
-    *(f"usage --partitioner any --format {form}" for form in TABLES),
-    "sequences --duplicates-by key,value --format table",
+    *(f"placement --partitioner any --format {form}" for form in TABLES),
+    "duplicates --by key,value --format table",
     "salvage --format table",
 ]
 #: On topics of coordinators and of the metadata log, in which strings are as hostile.
@@ -67,7 +68,7 @@ INTERNAL = [
     "cluster --view zookeeper --format table",
     *(f"dump --format {form}" for form in ("table", "jsonl", "csv", "kafka")),
     "dump --decode raw --format table",
-    "verify --predict --format table",
+    "predict --format table",
 ]
 
 

@@ -72,7 +72,7 @@ COMMANDS = (
     "dump PATH",
     "dump --batches PATH",
     "verify --deep PATH",
-    "verify --predict PATH",
+    "predict PATH",
     "find-offset PATH 5",
     "find-time PATH 1763800000000",
     "groups PATH",

@@ -30,6 +30,11 @@ COMMANDS = {
     "groups": "groups --format jsonl {}",
     "cluster": "cluster --format jsonl {}",
     "compare": "compare --format jsonl {} {}-copy",
+    "elect": "elect --format jsonl {} {}-copy",
+    "predict": "predict --format jsonl {}",
+    "duplicates": "duplicates --format jsonl {}",
+    "placement": "placement --format jsonl {}",
+    "carve": "carve --format jsonl {}",
 }
 
 
@@ -82,7 +87,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, target: str, broken: str = BROKEN) 
 
 
 def test_every_command_is_among_them() -> None:
-    assert sorted(COMMANDS) == READING
+    assert sorted([*COMMANDS, "produce"]) == READING  # which needs a cluster
 
 
 #: What a command reads of a partition when its turn comes: a file's bytes, or the listing.
@@ -95,7 +100,7 @@ LISTING = "kdump.storage.local_log:LocalLog.__init__"
 def test_exception_of_one_partition_is_a_finding_and_the_others_are_done(
     command: str, target: str, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if command == "compare":
+    if command in ("compare", "elect"):
         shutil.copytree(data, f"{data}-copy")
     whole = run(COMMANDS[command], data)
     failing(monkeypatch, target)
@@ -135,7 +140,7 @@ def test_exception_of_the_metadata_log_is_a_finding(
     shutil.copytree(DATA / "clean" / "4.1.1" / "d1", tmp_path / "d1")
     failing(monkeypatch, OPENING, "__cluster_metadata-0/")
     assert internal(run("cluster --format jsonl {}", tmp_path / "d1"))
-    result = run("verify --format jsonl --predict {}", tmp_path / "d1")
+    result = run("predict --format jsonl {}", tmp_path / "d1")
     assert internal(result)
     summary = rows(result.stdout)[-1]
     assert summary["row"] == "summary"
@@ -175,7 +180,7 @@ def test_each_phase_of_verify_may_fail_and_the_summary_comes(
         raise Unforeseen("injected")
 
     monkeypatch.setattr(owner, name, fail)
-    result = run("verify --predict --format jsonl {}", data)
+    result = run("predict --format jsonl {}", data)
     assert calls
     found = rows(result.stdout)
     assert found[-1]["row"] == "summary"

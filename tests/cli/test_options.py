@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from kdump.cli import cli
+from kdump.cli.headings import MOVED
 from kdump.option_values import (
     read_duration,
     read_int64,
@@ -153,9 +154,14 @@ def test_slices() -> None:
             read_slice(text)
 
 
-@pytest.mark.parametrize("other", [("--by", "key"), ("--deep",)])
-def test_partitioners_go_with_no_grouping(other: tuple[str, ...], tmp_path: Path) -> None:
-    arguments = ["usage", "--partitioner", "any", *other, str(tmp_path)]
-    result = CliRunner().invoke(cli, arguments)
+@pytest.mark.parametrize(
+    ("command", "option", "moved"),
+    [(command, option, moved) for command in MOVED for option, moved in MOVED[command].items()],
+)
+def test_an_option_that_is_a_command_now_is_refused_by_its_name(
+    command: str, option: str, moved: str, tmp_path: Path
+) -> None:
+    result = CliRunner().invoke(cli, [command, option, str(tmp_path)])
     assert result.exit_code == 2
-    assert "do not go with --partitioner" in result.stderr
+    assert f"{option} is now: kdump {moved}\n" in result.stderr
+    assert CliRunner().invoke(cli, [moved, "--help"]).exit_code == 0

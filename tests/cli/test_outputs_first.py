@@ -52,7 +52,9 @@ def unprivileged(*args: object) -> "subprocess.CompletedProcess[str]":
 def named(command: str) -> str:
     """Write a command with a place for its output and one for a path, and what stands behind it."""
     paths = next(one for one in registered(command).params if isinstance(one, click.Argument))
-    return f"{command} --output {{}} {{}}{' 3' if 'PATHS... ' in (paths.metavar or '') else ''}"
+    behind = " 3" if "PATHS... " in (paths.metavar or "") else ""
+    behind += " --bootstrap-server b:9092" if command == "produce" else ""
+    return f"{command} --output {{}} {{}}{behind}"
 
 
 COMMANDS = [

@@ -33,14 +33,14 @@ WHOLE = (
 AGAINST_ORIGINAL = (
     "compare --format table ORIGINAL DIR",
     "compare DIR ORIGINAL",
-    "compare --elect DIR ORIGINAL",
+    "elect DIR ORIGINAL",
     "salvage ORIGINAL DIR",
     "salvage --split-batches --format table DIR ORIGINAL",
 )
 COMMANDS = (
     "verify --format table DIR",
     "verify --deep --notes --summary-by broker,topic DIR",
-    "verify --predict DIR",
+    "predict DIR",
     "dump --format table --limit 40 DIR",
     "dump --format kafka --limit 60 DIR",
     "dump --hex --limit 8 DIR",
@@ -52,10 +52,10 @@ COMMANDS = (
     "find-time --explain --check --format table DIR 1700040100000",
     "find-time --broker-version 0.10.0 DIR -- -1",
     "sequences --explained --format table DIR",
-    "sequences --duplicates-by key,value --format table DIR",
+    "duplicates --by key,value --format table DIR",
     "usage --by topic,partition,producer,codec --format table DIR",
     "usage --by key --format markdown DIR",
-    "usage --partitioner any --format table DIR",
+    "placement --partitioner any --format table DIR",
     "why --rolls --cleaner DIR",
     "why --free 1MiB DIR",
     "why --broker-version 0.9 --format markdown --rows segment-fate DIR",
@@ -71,19 +71,19 @@ COMMANDS = (
     "cluster --view zookeeper --format table DIR",
 )
 TOGETHER = (
-    "verify --predict --format table clean/4.1.1",
-    "verify --predict --format table damaged/4.1.1-killed",
+    "predict --format table clean/4.1.1",
+    "predict --format table damaged/4.1.1-killed",
     "why --rolls --cleaner --format table clean/4.4.0/d1",
     (
         "compare --format table damaged/4.4.0-three-nodes/n1 damaged/4.4.0-three-nodes/n2"
         " damaged/4.4.0-three-nodes/n3"
     ),
     (
-        "compare --elect --format table damaged/4.4.0-three-nodes/n1 damaged/4.4.0-three-nodes/n2"
+        "elect --format table damaged/4.4.0-three-nodes/n1 damaged/4.4.0-three-nodes/n2"
         " damaged/4.4.0-three-nodes/n3"
     ),
     "compare clean/4.1.1/d1 damaged/one-bit",
-    "compare --elect clean/4.1.1/d1 damaged/4.1.1-stopped/d1",
+    "elect clean/4.1.1/d1 damaged/4.1.1-stopped/d1",
     "cluster --history damaged/4.4.0-three-nodes/n2",
     "schema --format table",
     "dump --hex --limit 3 clean/4.1.1/d2/clock.append-0",

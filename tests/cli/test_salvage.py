@@ -27,13 +27,17 @@ def run(*args: object) -> Result:
     return CliRunner().invoke(cli, ["salvage", *map(str, args)])
 
 
+def carve(*args: object) -> Result:
+    return CliRunner().invoke(cli, ["carve", *map(str, args)])
+
+
 def rows_of(result: Result) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 def test_a_dry_run_writes_nothing(copies: list[Path], tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
-    for more in ((), ("--dry-run",)):
+    for more in ((), ("--dry-run",), ("--dry-run", "--out", tmp_path / "out")):
         result = run(*more, *copies)
         assert result.exit_code == 0
         (row,) = rows_of(result)
@@ -76,10 +80,10 @@ def test_a_conflict_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("--dry-run", "--out", "out"), "exclude each other"),
         (("--check", "m", "--out", "out"), "--check takes"),
         (("--topic-id", "short"), "22 characters"),
-        (("--apply-groups",), "--apply-groups goes with --produce"),
+        (("--apply-groups",), "--apply-groups is now: kdump produce"),
+        (("--carve",), "--carve is now: kdump carve"),
         (("--out", "s3://bucket/out"), "is in a store"),
     ],
 )
@@ -112,25 +116,25 @@ def test_a_terminal_is_told_what_to_do_next(copies: list[Path], tmp_path: Path) 
 def test_an_image_is_carved(tmp_path: Path) -> None:
     image, names = tmp_path / "disk.img", tmp_path / "names"
     image.write_bytes(bytes(4096) + b"".join(batch.data() for batch in LOG))
-    result = run("--carve", image)
+    result = carve(image)
     assert result.exit_code == 0
     carved, row = rows_of(result)
     assert (carved["row"], carved["batches"], carved["torn"]) == ("carved", len(LOG), 0)
     assert (row["topic"], row["records_count"]) == ("carved-1", 30)
     names.write_text("carved-1,orders-7\n")
-    row = rows_of(run("--carve", "--topic-map", names, image))[1]
+    row = rows_of(carve("--topic-map", names, image))[1]
     assert (row["topic"], row["partition"], row["carved"][0]["named_by"]) == (
         "orders",
         7,
         "topic-map",
     )
     names.write_text("carved-1,orders\n")
-    result = run("--carve", "--topic-map", names, image)
+    result = carve("--topic-map", names, image)
     assert result.exit_code == 1
     assert "carved-1,TOPIC-PARTITION" in result.stderr
-    result = run("--carve", tmp_path / "not-there.img", image)
+    result = carve(tmp_path / "not-there.img", image)
     assert result.exit_code == 1
     assert len(rows_of(result)) == 2
-    status, written = on_terminal("salvage", "--carve", str(image))
+    status, written = on_terminal("carve", str(image))
     assert status == 0
     assert b"No partition is known for carved-1." in written

@@ -121,7 +121,7 @@ def test_other_commands(partition: Path, tmp_path: Path, form: str) -> None:
     log = other / LOG
     log.write_bytes(log.read_bytes().replace(b"4711", b"4712"))
     for words in (
-        ("sequences", "--duplicates-by", "value", partition),
+        ("duplicates", "--by", "value", partition),
         ("compare", partition, other),
         ("verify", "--deep", partition),
         ("cluster", partition),

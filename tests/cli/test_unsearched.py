@@ -14,7 +14,12 @@ from commands import DATA, READING
 from kdump.cli import cli
 
 SOURCE = DATA / "clean" / "4.1.1"
-ARGUMENTS = {"find-offset": "5", "find-time": "1700050000000", "transactions": "--topic clock*"}
+ARGUMENTS = {
+    "produce": "--bootstrap-server b:9092 --dry-run",
+    "find-offset": "5",
+    "find-time": "1700050000000",
+    "transactions": "--topic clock*",
+}
 
 
 @pytest.fixture
@@ -37,7 +42,7 @@ def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("command", READING)
 def test_what_was_not_searched_is_named(command: str, parent: Path) -> None:
     words = [command, str(parent), *ARGUMENTS.get(command, "").split()]
-    if command == "compare":
+    if command in ("compare", "elect"):
         words.append(str(SOURCE / "d1"))
     result = CliRunner().invoke(cli, words)
     assert f"{parent}/b2: was not searched for data directories: Permission denied" in (

@@ -22,7 +22,7 @@ MORE = (
     ("verify --quick --summary-by broker,topic", "damaged/4.1.1-stopped", ""),
     ("why --free 1MiB --cleaner", "clean/4.1.1", ""),
     ("compare", "damaged/4.4.0-three-nodes/n1", f"{SAMPLES}/damaged/4.4.0-three-nodes/n2"),
-    ("compare --elect", "damaged/4.4.0-three-nodes/n1", f"{SAMPLES}/damaged/4.4.0-three-nodes/n2"),
+    ("elect", "damaged/4.4.0-three-nodes/n1", f"{SAMPLES}/damaged/4.4.0-three-nodes/n2"),
     ("salvage --split-batches", "damaged/4.1.1-stopped", ""),
 )
 

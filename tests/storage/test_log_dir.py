@@ -24,7 +24,7 @@ COMMANDS = [
     "dump --batches --format jsonl {}",
     "dump --entries --format jsonl {}",
     "verify --format jsonl {}",
-    "verify --quick --predict --format jsonl {}",
+    "predict --quick --format jsonl {}",
     "usage --by partition --format jsonl {}",
     "reindex --all --format jsonl {}",
     "find-offset --format jsonl {} 3",
@@ -167,7 +167,7 @@ def test_files_of_the_directory_that_fail(
 ) -> None:
     (data / name).touch()
     failing(monkeypatch, name, errno.EIO)
-    status, out, told = run("verify --predict --format jsonl {}", data)
+    status, out, told = run("predict --format jsonl {}", data)
     assert '"paths":2' in out
     assert status == 1
     assert name in told

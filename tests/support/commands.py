@@ -20,7 +20,7 @@ READING = [name for name in NAMES if name != "schema"]
 DATA = Path(__file__).parents[2] / "sample-data"
 COMMANDS = [
     "verify --deep --format jsonl {}",
-    "verify --predict --format jsonl {}",
+    "predict --format jsonl {}",
     "dump --format jsonl {}",
     "dump --entries --format jsonl {}",
     "dump --visible --isolation read_committed --format jsonl {}",

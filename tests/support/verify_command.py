@@ -63,3 +63,7 @@ def rows_but_seconds(result: Result) -> list[dict[str, Any]]:
     found = rows(result)
     del found[-1]["seconds"]
     return found
+
+
+def predict(*args: object) -> Result:
+    return CliRunner().invoke(cli, ["predict", *map(str, args)])

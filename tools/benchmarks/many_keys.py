@@ -1,4 +1,4 @@
-"""Measure what very many keys cost: `sequences --duplicates-by key` and `usage --partitioner`.
+"""Measure what very many keys cost: `duplicates --by key` and `placement --partitioner`.
 
     python tools/benchmarks/many_keys.py --keys 10000000 --directory /tmp/keys
 
@@ -65,9 +65,11 @@ def main() -> None:
     given = parser.parse_args()
     root = given.directory / str(given.keys)
     twice = len(range(0, given.keys, 1000)) if root.exists() else generate(root, given.keys)
-    found = json.loads(measured("sequences", "--duplicates-by", "key", "--format=jsonl", str(root)))
+    found = json.loads(measured("duplicates", "--by", "key", "--format=jsonl", str(root)))
     assert found["groups"] == found["groups_across_partitions"] == twice, found
-    placed = json.loads(measured("usage", "--partitioner", "murmur2", "--format=jsonl", str(root)))
+    placed = json.loads(
+        measured("placement", "--partitioner", "murmur2", "--format=jsonl", str(root))
+    )
     assert (placed["keys"], placed["keys_moved"]) == (given.keys, twice), placed
 
 

@@ -1,4 +1,4 @@
-"""Rate of `kdump salvage --produce` beside kafka-producer-perf-test, to one broker in one run.
+"""Rate of `kdump produce` beside kafka-producer-perf-test, to one broker in one run.
 
     python tools/benchmarks/produce_rates.py --data DIRECTORY --classpath JARS [--rounds N]
 
@@ -77,7 +77,8 @@ def main() -> int:
             names = asked.data / f"{topic}.map"
             names.write_text(f"source,{topic}\n")
             ours = seconds([
-                sys.executable, "-m", "kdump", "salvage", "--produce", address, "--topic-map",
+                sys.executable, "-m", "kdump", "produce", "--bootstrap-server", address,
+                "--topic-map",
                 str(names), "--resume", str(asked.data / f"{topic}.state"), str(copy),
             ])  # fmt: skip
             ratios.append(theirs / ours)

@@ -49,19 +49,24 @@ BATCH = 40  # inputs of one process
 STATUSES = frozenset(range(6))
 _FORMS = ("table", "jsonl")
 COMMANDS: dict[str, tuple[str, ...]] = {
-    "verify": ("", "--deep", "--quick", "--predict", "--nagios", "--summary-by topic", "-j 2"),
+    "verify": ("", "--deep", "--quick", "--nagios", "--summary-by topic", "-j 2"),
     "dump": ("", "--batches", "--entries", "--hex", "--format kafka", "--format csv", "--visible"),
     "find-offset": ("3", "--check 7", "--as-is 100", "--broker-version 0.10.2 3", "--explain 9"),
     "find-time": ("1700050000000", "--check 1700050000000", "-- -1", "--explain -- -3"),
-    "sequences": ("", "--explained", "--duplicates-by key"),
-    "usage": ("", "--by key", "--by topic,partition,producer,codec", "--partitioner any"),
+    "predict": ("", "--quick", "--nagios"),
+    "sequences": ("", "--explained"),
+    "duplicates": ("", "--by key"),
+    "placement": ("", "--partitioner murmur2"),
+    "usage": ("", "--by key", "--by topic,partition,producer,codec"),
     "why": ("", "--rolls", "--cleaner", "--free 1MiB", "--broker-version 0.8.2"),
     "reindex": ("", "--all", "--only leader-epochs", "--only checkpoints"),
-    "salvage": ("", "--split-batches", "--carve", "--out OUT", "--split-batches --out OUT"),
+    "salvage": ("", "--split-batches", "--out OUT", "--split-batches --out OUT"),
+    "carve": ("", "--split-batches --out OUT"),
     "transactions": ("", "--at 2024-01-01T00:00:00Z"),
     "groups": ("", "--history", "--history --backwards"),
     "cluster": ("", "--history", "--view zookeeper"),
-    "compare": ("OTHER", "--elect OTHER"),
+    "compare": ("OTHER",),
+    "elect": ("OTHER",),
 }
 _HAVE_FORMS = frozenset(COMMANDS) - {"dump"}
 _NAMES = ("orders-0", "lost+found", "x\udcff-1", "a\x1b[2J-3", "-delete", f"{5:020}.log")

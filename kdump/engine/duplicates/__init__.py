@@ -1,1 +1,1 @@
-"""`sequences --duplicates-by`: records that say the same, whoever sent them."""
+"""`duplicates`: records that say the same, whoever sent them."""

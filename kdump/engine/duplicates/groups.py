@@ -1,4 +1,4 @@
-"""Find the groups of one bucket of entries: the second step of `sequences --duplicates-by`."""
+"""Find the groups of one bucket of entries: the second step of `duplicates`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run `sequences --duplicates-by`: records of a topic that say the same, wherever they lie.
+"""Run `duplicates`: records of a topic that say the same, wherever they lie.
 
 Three steps, so that no topic is too large: each split leaves what is compared of its records as
 sorted runs in scratch files; each bucket of these is merged, and its groups are written under their

@@ -1,1 +1,1 @@
-"""`verify --predict`: what the next start of a broker would do to each partition."""
+"""`predict`: what the next start of a broker would do to each partition."""

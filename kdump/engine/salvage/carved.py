@@ -11,8 +11,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from itertools import accumulate
 from operator import or_
 from typing import TYPE_CHECKING
@@ -31,7 +32,7 @@ from kdump.engine.salvage.carved_names import (
 from kdump.engine.salvage.carved_records import internal_topic, sampled_keys, topics_by_id
 from kdump.engine.salvage.carving import Carved, Extent, Piece, carve
 from kdump.engine.salvage.copies import Batch, Copy, Found, Groups
-from kdump.errors import PathError
+from kdump.errors import KdumpError, PathError, attempted
 from kdump.findings.rows import Place, Row
 from kdump.kernels.members import codec_name
 from kdump.record.frames import Gap
@@ -181,6 +182,7 @@ class Carving:
 
     def __init__(self, options: SalvageOptions, pace: Pace, *, has_others: bool) -> None:
         self.has_others = has_others
+        self.failed: list[KdumpError] = []
         self._options = options
         self._pace = pace
         self._images: list[Carved] = []
@@ -310,20 +312,31 @@ class Carving:
     def _known_from(self, copies: Groups, by_extent: dict[int, Group]) -> dict[Group, Name]:
         """Find groups that have batches of copies whose partition is known; of one alone."""
         votes: dict[Group, Counter[Name]] = defaultdict(Counter)
-        for (topic, partition), group in copies.items():
-            if topic is None or partition is None:
+        for (topic, number), group in copies.items():
+            if topic is None or number is None:
                 continue
             for found in group.values():
-                copy = found.opened(self._pace, self._options.decompress_limit)
-                try:
-                    for batch in copy.batches():
-                        told = (batch.last, batch.crc, batch.size_bytes, batch.layout)
-                        number = self._known.get(hash(told))
-                        if number is not None and id(self._extents[number]) in by_extent:
-                            votes[by_extent[id(self._extents[number])]][topic, partition] += 1
-                finally:
-                    copy.close()
+                vote = partial(self._vote, found, (topic, number), by_extent, votes)
+                with suppress(PathError):  # said where the copy is read
+                    attempted(found.path, vote, None, self.failed, topic=topic, partition=number)
         return {group: next(iter(each)) for group, each in votes.items() if len(each) == 1}
+
+    def _vote(
+        self,
+        found: Found,
+        name: Name,
+        by_extent: dict[int, Group],
+        votes: dict[Group, Counter[Name]],
+    ) -> None:
+        copy = found.opened(self._pace, self._options.decompress_limit)
+        try:
+            for batch in copy.batches():
+                told = (batch.last, batch.crc, batch.size_bytes, batch.layout)
+                number = self._known.get(hash(told))
+                if number is not None and id(self._extents[number]) in by_extent:
+                    votes[by_extent[id(self._extents[number])]][name] += 1
+        finally:
+            copy.close()
 
     def _said(self) -> dict[Group, tuple[Name, At]]:
         """Find groups that end where checkpoints say of one partition alone that it did."""

@@ -99,9 +99,13 @@ Groups = dict[tuple[str | None, int | None], dict[str, Found]]
 
 
 class Nameless(Protocol):
-    """Copies that do not say of which partition they are; `has_others`: paths of copies that do."""
+    """Copies that do not say of which partition they are; `has_others`: paths of copies that do.
+
+    `failed`: copies that do, and of which nobody foresaw that they could not be read.
+    """
 
     has_others: bool
+    failed: list[KdumpError]
 
     def named(self, copies: Groups, selection: Selection) -> Iterator[Found]:
         """Yield them with names, by what the copies at hand tell."""
@@ -144,6 +148,7 @@ def plan(
     if carved is not None:
         for number, copy in enumerate(carved.named(groups, selection)):
             groups.setdefault((copy.topic, copy.partition), {})[f"{number} {copy.path}"] = copy
+        yield from carved.failed
     metadata = groups.pop((names.CLUSTER_METADATA_TOPIC, 0), None)
     if metadata is not None and not groups:
         reason = "is the metadata log of a cluster, which its other controllers have"

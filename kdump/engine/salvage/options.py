@@ -55,7 +55,7 @@ class SalvageOptions(NamedTuple):
     groups: bool = False
     apply_groups: bool = False
     groups_at: int | None = None
-    command: tuple[str, ...] = ("kdump", "salvage")
+    command: tuple[str, ...] = ("kdump", "produce")
 
 
 def read_topic_map(path: str) -> dict[str, str]:

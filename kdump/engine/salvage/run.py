@@ -85,7 +85,7 @@ def _salvage(
     settings = topic_settings(options.server_properties, paths, from_disk=options.topic_configs)
     _refuse_names(items, options)
     built = None
-    if options.out is not None and items:
+    if options.out is not None and not options.dry_run and items:
         sources = [copy.directory for item in items for copy in item.copies]
         needed = sum(item.size_bytes // len(item.copies) for item in items)
         built = DataDirectory(options.out, sources, needed)

@@ -295,7 +295,7 @@ def again(
     """Give the words of the same command, with the folders of hard links and the state it has."""
     words = list(options.command)
     if "--resume" not in words and not any(word.startswith("--resume=") for word in words):
-        at = words.index("salvage") + 1
+        at = words.index("produce") + 1
         words[at:at] = ["--resume", str(options.resume)]
     kept = kept_folders([item for _, item, _ in copies])
     named = {places.real(path) for path in paths}

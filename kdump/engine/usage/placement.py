@@ -1,6 +1,6 @@
 """Count the keys of a split that lie on another partition than a partitioner says.
 
-This is the step of `usage --partitioner`. What is counted goes by producer; of keys, the first and
+This is the step of `placement`. What is counted goes by producer; of keys, the first and
 the last record on each partition go to sorted runs, so that those that moved can be told.
 """
 

@@ -1,4 +1,4 @@
-"""Predict for `verify --predict`: each partition, then all of a broker's together."""
+"""Predict for `predict`: each partition, then all of a broker's together."""
 
 from __future__ import annotations
 

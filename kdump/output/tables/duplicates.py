@@ -1,4 +1,4 @@
-"""The table of `sequences --duplicates-by`: groups of copies, totals first."""
+"""The table of `duplicates`: groups of copies, totals first."""
 
 from __future__ import annotations
 

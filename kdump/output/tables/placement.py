@@ -1,4 +1,4 @@
-"""The tables of `usage --partitioner`: a line for each topic, then where keys do not belong."""
+"""The tables of `placement`: a line for each topic, then where keys do not belong."""
 
 from __future__ import annotations
 

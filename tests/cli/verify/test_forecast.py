@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from node_starts import Node, unpacked
-from verify_command import break_batch, rows, rows_but_seconds, run
+from verify_command import break_batch, predict, rows, rows_but_seconds
 
 
 def test_predictions_are_rows_behind_the_findings_of_their_partition(data: Path) -> None:
     break_batch(data)
-    result = run("--predict", "--broker-version", "2.8", data)
+    result = predict("--broker-version", "2.8", data)
     kinds = [(row["row"], row.get("partition")) for row in rows(result)]
     assert kinds == [
         ("recovery", 0),
@@ -24,15 +24,15 @@ def test_predictions_are_rows_behind_the_findings_of_their_partition(data: Path)
     ]
     assert rows(result)[2]["code"] == "start-loses-records"
     assert rows(result)[0]["outcome"] == "recover"
-    assert rows_but_seconds(
-        run("--predict", "--broker-version", "2.8", "-j", 2, data)
-    ) == rows_but_seconds(result)
-    assert "What the next start would do:" in run("--predict", "--format", "table", data).stdout
+    assert rows_but_seconds(predict("--broker-version", "2.8", "-j", 2, data)) == rows_but_seconds(
+        result
+    )
+    assert "What the next start would do:" in predict("--format", "table", data).stdout
 
 
 def test_a_broker_that_would_not_start_is_a_row_of_its_own(data: Path) -> None:
     (data / "no partition").mkdir()
-    result = run("--predict", data)
+    result = predict(data)
     *_, refusal, _ = rows(result)
     assert result.exit_code == 3
     assert (refusal["row"], refusal["topic"]) == ("recovery", None)
@@ -42,9 +42,9 @@ def test_a_broker_that_would_not_start_is_a_row_of_its_own(data: Path) -> None:
 def test_a_forecast_that_loses_records_fails_and_sums_up(data: Path) -> None:
     broken = data / "orders-1" / f"{20:020}.log"
     broken.write_bytes(broken.read_bytes()[:-9])
-    assert run("--predict", "--fail-on", "never", data).exit_code == 0
-    assert run("--predict", "--nagios", data).exit_code == 2
-    result = run("--predict", "--format", "table", "--recovery-rate", "1k", data)
+    assert predict("--fail-on", "never", data).exit_code == 0
+    assert predict("--nagios", data).exit_code == 2
+    result = predict("--format", "table", "--recovery-rate", "1k", data)
     assert result.exit_code == 3
     text = " ".join(result.stdout.split())
     assert "start-loses-records: The next start loses 2 records from offset 28 on" in text
@@ -59,28 +59,28 @@ def node(tmp_path: Path) -> Node:
 
 
 def test_whether_a_node_starts_comes_first_in_the_table_and_as_rows_in_a_pipe(node: Node) -> None:
-    asked = ("--predict", "--server-properties", node.server_properties)
-    sound = run(*asked)
+    asked = ("--server-properties", node.server_properties)
+    sound = predict(*asked)
     assert sound.exit_code == 0
     assert [row["outcome"] for row in rows(sound) if row["row"] == "node-start"] == ["starts"]
-    assert "\nThe node starts.\n" in run(*asked, "--format", "table").stdout
+    assert "\nThe node starts.\n" in predict(*asked, "--format", "table").stdout
     node.write_meta({"node.id": "99"})
-    refused = run(*asked)
+    refused = predict(*asked)
     assert refused.exit_code == 3
     (row,) = (row for row in rows(refused) if row["row"] == "node-start")
     assert list(row) == ["row", "outcome", "cause", "message", "path", "remedy"]
     assert (row["outcome"], row["cause"]) == ("refuses", "node-id")
     assert row["message"].startswith("Stored node id 99 doesn't match previous node id 1 in ")
     assert rows(refused)[-1]["codes"] == {"start-refused": 1}
-    verdict, *said = run(*asked, "--format", "table").stdout.splitlines()[2:]
+    verdict, *said = predict(*asked, "--format", "table").stdout.splitlines()[2:]
     assert verdict == "THE NODE DOES NOT START: node-id"
     assert sum("Stored node id 99" in line for line in said) == 1
-    assert run(*asked, "--fail-on", "never").exit_code == 0
-    assert "start-refused in" in run(*asked, "--nagios").stdout
+    assert predict(*asked, "--fail-on", "never").exit_code == 0
+    assert "start-refused in" in predict(*asked, "--nagios").stdout
 
 
 def test_without_settings_is_said_what_is_not_known(node: Node) -> None:
-    result = run("--predict", node.first)
+    result = predict(node.first)
     found = [row for row in rows(result) if row["row"] == "node-start"]
     assert result.exit_code == 0
     assert [row["outcome"] for row in found] == ["starts", "unknown"]
@@ -89,7 +89,7 @@ def test_without_settings_is_said_what_is_not_known(node: Node) -> None:
 def test_an_emptied_volume_has_its_row_though_it_has_no_partition(node: Node) -> None:
     shutil.rmtree(node.first)
     node.first.mkdir()
-    result = run("--predict", "--server-properties", node.server_properties, node.first)
+    result = predict("--server-properties", node.server_properties, node.first)
     (row,) = (row for row in rows(result) if row["row"] == "node-start")
     assert (row["outcome"], row["cause"]) == ("refuses", "meta-missing")
     assert result.exit_code in (1, 3)
@@ -97,12 +97,11 @@ def test_an_emptied_volume_has_its_row_though_it_has_no_partition(node: Node) ->
 
 def test_rights_are_those_of_the_user_that_is_named(node: Node) -> None:
     (node.first / "meta.properties").chmod(0o600)
-    asked = ("--predict", "--server-properties", node.server_properties)
-    assert run(*asked, "--as-user", os.getuid()).exit_code == 0
-    result = run(*asked, "--as-user", "54321")
+    asked = ("--server-properties", node.server_properties)
+    assert predict(*asked, "--as-user", os.getuid()).exit_code == 0
+    result = predict(*asked, "--as-user", "54321")
     told = [row for row in rows(result) if row["row"] == "node-start"]
     assert {(row["outcome"], row["cause"]) for row in told} == {("refuses", "permission")}
     files = [Path(row["path"]).name for row in told]
     assert files == ["meta.properties", ".lock"]  # all obstacles, in the broker's order
-    assert run(*asked, "--as-user", "nobody of that name").exit_code == 2
-    assert run("--as-user", "54321", node.first).exit_code == 2
+    assert predict(*asked, "--as-user", "nobody of that name").exit_code == 2

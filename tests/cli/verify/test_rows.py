@@ -75,9 +75,6 @@ def test_nothing_to_work_on_is_1(data: Path, tmp_path: Path) -> None:
         ["--max-duration", "soon", "x"],
         ["--bwlimit", "0", "x"],
         ["--recheck-after", "3d", "x"],
-        ["--recovery-rate", "1MiB", "x"],
-        ["--recovery-threads", "1", "x"],
-        ["--predict", "--recovery-threads", "0", "x"],
         ["--format", "kafka", "x"],
     ],
 )

@@ -108,7 +108,7 @@ def test_map_is_proposed_and_can_be_given_back(tmp_path: Path) -> None:
     write_partition(folder / "d1" / "users-3", [60], 70, b"three")
     imaging.ext4(image, folder, 8)
     imaging.ext4_again(image)
-    words = ["salvage", "--carve", "--format", "jsonl"]
+    words = ["carve", "--format", "jsonl"]
     run = CliRunner().invoke(cli, [*words, "--propose-map", str(proposed), str(image)])
     assert f"kdump: wrote {proposed}, 3 groups" in run.stderr
     assert sorted(read_topic_map(str(proposed)).values()) == ["orders-0", "orders-1", "users-3"]

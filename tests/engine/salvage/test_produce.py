@@ -283,7 +283,7 @@ def test_hard_links_come_first_and_then_the_topic_as_it_was(bench: Bench, tmp_pa
     bench.cluster.topics.clear()
     settings = {"cleanup.policy": "compact", "segment.bytes": "1048576", "min.insync.replicas": "1"}
     one = deleted_topic(tmp_path, **settings)
-    command = ("kdump", "salvage", "--produce", "b:9092", str(one))
+    command = ("kdump", "produce", "--bootstrap-server", "b:9092", str(one))
     outcome = bench.run(one, selection=Selection("orders"), command=command)
     assert [row.row for row in outcome.rows] == ["salvage-step"] * 3
     assert list(outcome.steps) == ["keep", "create-topic", "same-command"]
@@ -303,7 +303,7 @@ def test_hard_links_come_first_and_then_the_topic_as_it_was(bench: Bench, tmp_pa
         capture_output=True, text=True, check=True,
     ).stdout.split("\0")[:-1]  # fmt: skip
     assert words == [
-        *("kdump", "salvage", "--resume", str(tmp_path / "state"), "--produce", "b:9092"),
+        *("kdump", "produce", "--resume", str(tmp_path / "state"), "--bootstrap-server", "b:9092"),
         *(str(one), str(kept)),
     ]
     bench.cluster.topics["orders"] = TopicFacts(3, SETTINGS, NEW_ID)

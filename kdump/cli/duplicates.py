@@ -1,0 +1,118 @@
+"""`kdump duplicates`: records that say the same, whoever sent them."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from kdump.cli.headings import Command, under
+from kdump.cli.options import ISOLATION, Read, scratch_option, shared_options
+from kdump.option_values import read_duration
+
+if TYPE_CHECKING:
+    from kdump.cli.run_context import Engine, Writing
+
+_COMPARED = under("What is compared")
+_WORDS = ("key", "value")
+_HEADER = "header:"
+
+
+class Compared(NamedTuple):
+    """What of records is compared: words, and the name of a header where that is one."""
+
+    by: tuple[str, ...]
+    header: bytes | None
+
+
+class Within(NamedTuple):
+    """How far a copy may lie behind the one before."""
+
+    within_ms: int | None = None
+    within_records: int | None = None
+
+
+def read_compared(text: str) -> Compared:
+    """Read key, value, key,value or header:NAME."""
+    if text.startswith(_HEADER) and len(text) > len(_HEADER):
+        return Compared(("header",), os.fsencode(text[len(_HEADER) :]))
+    given = [word.strip() for word in text.split(",")]
+    if set(given) - set(_WORDS):
+        raise ValueError("is none of key, value, key,value and header:NAME")
+    return Compared(tuple(word for word in _WORDS if word in given), None)
+
+
+def read_within(text: str) -> Within:
+    """Read a length of time, as in 10m, or a number of records, as in '1000 records'."""
+    if match := re.fullmatch(r"\s*(\d{1,18})\s*records?\s*", text):
+        return Within(within_records=int(match[1]))
+    try:
+        return Within(within_ms=round(read_duration(text) * 1000))
+    except ValueError:
+        raise ValueError("is neither a length of time, as in 10m, nor '1000 records'") from None
+
+
+@click.command(cls=Command)
+@_COMPARED(
+    "--by",
+    type=Read("what", read_compared),
+    default="key,value",
+    help="What is the same: key, value, key,value or header:NAME.",
+)
+@_COMPARED(
+    "--within",
+    type=Read("distance", read_within),
+    help="Only copies so near the one before: 10m by their times, '1000 records' by offsets.",
+)
+@_COMPARED("--visible", help="Only what a consumer would be handed, as in dump.")
+@_COMPARED(
+    "--isolation",
+    type=ISOLATION,
+    default="read_uncommitted",
+    help="read_committed (which implies --visible): no aborted data either.",
+)
+@scratch_option(_COMPARED)
+@shared_options(has_bytes=True)
+def duplicates(
+    paths: tuple[str, ...],
+    *,
+    by: Compared,
+    within: Within | None,
+    visible: bool,
+    isolation: str,
+    engine: Engine,
+    writing: Writing,
+    **asked: Any,
+) -> int:
+    """List the records of a topic that say the same, on whatever partition they lie under PATHS,
+    with place, time and producer of each copy: retries by another producer, or a topic that was
+    replayed, have sequence numbers of their own, and kdump sequences does not see them.
+
+    All records are read. It is exact and takes memory for none of them: what is compared is sorted
+    in scratch files, about as large.
+
+    Duplicates are notes: the exit status is 3 when there are any and --fail-on is note, or when
+    there is damage on the way.
+
+    \b
+    Examples:
+        kdump duplicates --topic payments /var/lib/kafka
+        kdump duplicates --by value --within 10m --topic payments /var/lib/kafka
+        kdump duplicates --by header:trace-id --isolation read_committed /var/lib/kafka
+    """
+    from kdump.cli.results import run_plan
+    from kdump.engine.registry import COMMANDS
+
+    command = COMMANDS["duplicates"]
+    options = command.options(
+        **by._asdict(),
+        **(within or Within())._asdict(),
+        visible=visible or isolation == "read_committed",
+        isolation=isolation,
+        **asked,
+    )
+    return run_plan(
+        command, paths, options, engine=engine, writing=writing, unit="piece", decodes=True
+    )

@@ -1,0 +1,68 @@
+"""`kdump placement`: keys that lie on another partition than their hash says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kdump.cli.headings import Command, under
+from kdump.cli.options import FROM_0, FROM_1, scratch_option, shared_options
+
+if TYPE_CHECKING:
+    from kdump.cli.run_context import Engine, Writing
+
+_KEYS = under("Where keys belong")
+PARTITIONERS = (
+    *("any", "default", "murmur2", "consistent-random", "crc32"),
+    *("fnv1a", "fnv1a-reference", "fnv1a-unsigned", "java-hash", "java-hash-old"),
+    *("byte-array-hash", "byte-array-hash-old", "kafkajs-legacy"),
+)
+_ALL = 1 << 62
+
+
+@click.command(cls=Command)
+@_KEYS(
+    "--partitioner",
+    type=click.Choice(PARTITIONERS),
+    default="any",
+    help="Which partitioner says where a key belongs; any: the one that fits best, which is named.",
+)
+@_KEYS(
+    "--partitions",
+    type=FROM_1,
+    help="How many partitions topics have. Default: what the metadata log says, else directories.",
+)
+@_KEYS("--top", type=FROM_0, default=20, help="Show the N keys that moved most; 0: all.")
+@scratch_option(_KEYS)
+@shared_options(has_bytes=True)
+def placement(
+    paths: tuple[str, ...],
+    *,
+    partitioner: str,
+    top: int,
+    engine: Engine,
+    writing: Writing,
+    **asked: Any,
+) -> int:
+    """Say for each topic under PATHS how many of the records with a key lie on another partition
+    than the hash of the key says: since and until which offset, by which producers, and which keys
+    lie on several partitions. All records are read.
+
+    default is murmur2, that of the Java client; consistent-random is that of librdkafka, fnv1a that
+    of Sarama.
+
+    \b
+    Examples:
+        kdump placement --topic orders /var/lib/kafka
+        kdump placement --partitioner murmur2 --partitions 12 --topic orders /var/lib/kafka
+    """
+    from kdump.cli.results import run_plan
+    from kdump.engine.registry import COMMANDS
+
+    command = COMMANDS["placement"]
+    name = None if partitioner == "any" else partitioner.replace("default", "murmur2")
+    options = command.options(partitioner=name, top=top or _ALL, **asked)
+    return run_plan(
+        command, paths, options, engine=engine, writing=writing, unit="piece", decodes=True
+    )
