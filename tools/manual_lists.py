@@ -66,14 +66,14 @@ def _members() -> list[str]:
     return lines
 
 
-def _of_kinds(module: str, page: str) -> list[str]:
+def _of_command(name: str) -> list[str]:
     """Give the rows of a command: what each is, and what its members are."""
-    from kdump.rows.declared import kinds_of, members
+    from kdump.engine.registry import COMMANDS
+    from kdump.rows.declared import kinds, members
 
+    of_it = COMMANDS[name].kinds if name in COMMANDS else ("schema-field",)
     lines: list[str] = []
-    for kind in kinds_of(module):
-        if module == "find" and not page.startswith(f"find-{kind.row.partition('-')[0]}"):
-            continue
+    for kind in (kinds()[one] for one in of_it if one not in _ELSEWHERE):
         lines += [".TP", f".B {escaped(kind.row)}", escaped(str(kind.__doc__)), ".RS", ".PD 0"]
         for field in members(kind):
             lines += [".TP 19", f".I {escaped(field.name)}", escaped(field.doc)]
@@ -81,29 +81,18 @@ def _of_kinds(module: str, page: str) -> list[str]:
     return lines
 
 
-#: Page of a command -> the modules that declare its rows.
-_ROWS = {
-    "dump": "dump",
-    "groups": "groups",
-    "schema": "schema",
-    "transactions": "transactions",
-    "sequences": "sequences duplicates",
-    "usage": "usage",
-    "find-offset": "find",
-    "find-time": "find",
-    "reindex": "reindex",
-    "cluster": "cluster",
-    "why": "why",
-}
+#: Kinds of rows with a list of their own, and those that belong to another command.
+_ELSEWHERE = ("record", "batch", "finding", "salvaged", "salvage-step")
+#: Commands whose pages have a list of all that rows have.
+_LISTED = (
+    "dump groups schema transactions sequences duplicates usage placement find-offset find-time"
+    " reindex cluster why carve produce"
+).split()
 LISTS = {
     "findings": ("kdump.1", _findings),
     "versions": ("kdump.1", _versions),
     "members": ("kdump-dump.1", _members),
-    **{
-        f"rows of {module} in {page}": (f"kdump-{page}.1", partial(_of_kinds, module, page))
-        for page, modules in _ROWS.items()
-        for module in modules.split()
-    },
+    **{f"rows of {name}": (f"kdump-{name}.1", partial(_of_command, name)) for name in _LISTED},
 }
 
 

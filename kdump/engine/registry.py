@@ -93,7 +93,7 @@ COMMANDS: Mapping[str, Command] = {
         "cluster.asked:ClusterOptions",
         _kinds(
             "cluster-summary broker controller topic partition config feature quota scram-user acl"
-            " delegation-token producer-ids zk-migration leader"
+            " delegation-token producer-ids zk-migration"
         )
         | _kinds("change", _HISTORY)
         | _kinds("znode", {"view": "zookeeper"}),

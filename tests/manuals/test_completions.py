@@ -33,7 +33,7 @@ def test_script_is_clicks(shell: type[ShellComplete], path: str) -> None:
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
 @pytest.mark.parametrize(
-    ("line", "expected"), [("kdump du", "dump"), ("kdump dump --batc", "--batches")]
+    ("line", "expected"), [("kdump dum", "dump"), ("kdump dump --batc", "--batches")]
 )
 def test_bash_completes(line: str, expected: str) -> None:
     words = line.split()
