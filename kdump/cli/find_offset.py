@@ -35,6 +35,4 @@ def find_offset(paths: tuple[str, ...], **asked: Any) -> int:
         kdump find-offset --explain --check /var/lib/kafka/orders-7 48301220
         kdump find-offset --isolation read_committed 00000000000048230114.log 48301220
     """
-    from kdump.engine.find.run import find_offset as find
-
-    return run(find, paths, **asked)
+    return run("find-offset", paths, **asked)

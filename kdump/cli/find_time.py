@@ -64,6 +64,4 @@ def find_time(paths: tuple[str, ...], **asked: Any) -> int:
     """
     if asked["check"] and asked["list_offsets_version"] == 0:
         raise click.UsageError("--check has no index to check with --list-offsets-version 0")
-    from kdump.engine.find.run import find_time as find
-
-    return run(find, paths, **asked)
+    return run("find-time", paths, **asked)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +17,11 @@ from kdump.cli.options import (
     topic_configs_option,
     version_option,
 )
-from kdump.errors import KdumpError
-from kdump.findings.finding import Finding
 
 if TYPE_CHECKING:
     from click.core import Context
 
     from kdump.cli.run_context import Engine, Writing
-    from kdump.findings.rows import Row
-
-    Find = Callable[..., Iterator[Row | Finding | KdumpError]]
 
 _ANSWER = under("Whose answer")
 _SAID = under("What is said about it")
@@ -83,7 +77,7 @@ class LookupCommand(Command):
 
 
 def run(
-    find: Find,
+    name: str,
     paths: tuple[str, ...],
     *,
     target: int,
@@ -94,7 +88,7 @@ def run(
     """Look up, write the rows, and return the exit status."""
     from kdump.cli.reports import LookupReport
     from kdump.cli.results import Results
-    from kdump.engine.find.options import FindOptions
+    from kdump.engine.registry import COMMANDS
     from kdump.engine.work.pace import Progress
     from kdump.output.progress import LookupTally
 
@@ -102,8 +96,9 @@ def run(
     alone = not engine.is_spark and engine.jobs in (None, 1)
     if writing.form == "reset-csv" and asked["none"] is None:
         asked["none"] = "latest"
-    progress, options = Progress(), FindOptions(**asked)
+    command, progress = COMMANDS[name], Progress()
+    options = command.options(**asked)
     tally = None if alone else LookupTally(progress)
     results = Results(writing, inputs=paths, report=LookupReport(), tally=tally)
     with nullcontext() if alone else engine.driver() as driver:
-        return results.take(find(paths, target, options, driver=driver, progress=progress))
+        return results.take(command.run(paths, target, options, driver=driver, progress=progress))

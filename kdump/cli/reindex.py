@@ -83,9 +83,8 @@ def reindex(
     from kdump.cli.reports import ReindexReport
     from kdump.cli.results import Results
     from kdump.cli.run_context import wrong_usage
-    from kdump.engine.reindex.options import ReindexOptions
+    from kdump.engine.registry import COMMANDS
     from kdump.engine.reindex.run import kinds_of
-    from kdump.engine.reindex.run import reindex as items
     from kdump.output.writable import need_writable_directory
     from kdump.storage.evidence import refuse_among_evidence
 
@@ -96,7 +95,8 @@ def reindex(
             except ValueError as error:
                 raise UsageError(f"--only {error}") from None
         asked["write"] = asked["write"] or asked["out"] is not None
-        options = ReindexOptions(**asked)
+        command = COMMANDS["reindex"]
+        options = command.options(**asked)
         if options.undo and options.out is not None:
             raise UsageError(
                 "--undo and --out exclude each other: nothing is put aside under --out"
@@ -110,4 +110,4 @@ def reindex(
             refuse_among_evidence(options.out, "--out")
             need_writable_directory(options.out, "--out")
         results = Results(writing, inputs=paths, report=ReindexReport(options))
-    return results.take(items(paths, options))
+    return results.take(command.run(paths, options))

@@ -103,8 +103,8 @@ def made(judge: Oracle, seed: int, root: Path) -> tuple[Path, str, int]:
     return directory, f"seed {seed}: {', '.join(done)}", end
 
 
-def told(*arguments: str) -> str:
-    result = CliRunner().invoke(cli, ["verify", *arguments])
+def told(*arguments: str, command: str = "verify") -> str:
+    result = CliRunner().invoke(cli, [command, *arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.stdout
 
@@ -119,7 +119,8 @@ def wrong(directory: Path, end: int, textfile: Path) -> list[str]:
     start = min(int(path.stem) for path in directory.glob("*.log"))
     where = str(directory)
     held = sum(path.stat().st_size for path in directory.glob("*.log"))
-    for line in told("--summary-by", "topic", "--format", "jsonl", where).splitlines():
+    lines = told("--summary-by", "topic", "--format", "jsonl", where).splitlines()
+    for line in lines + told("--format", "jsonl", where, command="predict").splitlines():
         row = json.loads(line)
         if row["row"] == "finding":
             counts = [row["lost_at_least"], row["lost_at_most"]]

@@ -157,7 +157,7 @@ class Incident:
 
     def killed(self, command: str) -> None:
         """Kill a command once it has begun to send."""
-        slow = command.replace("kdump salvage", "exec kdump salvage --rate 200KiB", 1)
+        slow = command.replace("kdump produce", "exec kdump produce --rate 200KiB", 1)
         state = Path(shlex.split(command)[3])
         none = subprocess.DEVNULL
         with subprocess.Popen(

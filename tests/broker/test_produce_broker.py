@@ -92,8 +92,8 @@ class Cluster:
         self.ask({"op": "create_topic", "topic": name, "configs": FOREVER | settings})
         (self.folder / f"{name}.map").write_text(f"{SOURCE},{name}\n")
         return [
-            sys.executable, "-m", "kdump", "salvage", "--topic", SOURCE,
-            "--topic-map", str(self.folder / f"{name}.map"), "--produce", self.address,
+            sys.executable, "-m", "kdump", "produce", "--topic", SOURCE,
+            "--topic-map", str(self.folder / f"{name}.map"), "--bootstrap-server", self.address,
             "--resume", str(self.folder / f"{name}.state"), "--groups", str(self.folder / "copy"),
         ]  # fmt: skip
 
