@@ -3,8 +3,6 @@
 import csv
 import json
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 import builders
 import pytest
 from click.testing import CliRunner, Result
+from commands import modules_after
 
 from kdump.cli import cli, results
 from kdump.cli.find_time import read_target
@@ -288,9 +287,7 @@ def test_workers_give_the_same_output(partition: Path) -> None:
 
 
 def test_what_one_worker_needs_and_no_more_is_imported(partition: Path) -> None:
-    command = [sys.executable, "-X", "importtime", "-m", "kdump", "find-offset", partition, "3"]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True)
-    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    imported = modules_after("find-offset", str(partition), "3")
     assert "kdump.engine.find.run" in imported
     packages = {name.split(".")[0] for name in imported}
     assert not packages & {"multiprocessing", "pyspark", "pyarrow", "rich"}
