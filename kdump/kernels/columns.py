@@ -74,13 +74,15 @@ RECORD_COLUMNS = (
     *("value", "value_size", "headers", "headers_count", "flags"),
 )
 
-# Bits of R_FLAGS; but for MARKER set for messages inside a wrapper only.
+# Bits of R_FLAGS. The kernels set MARKER, and the others only for messages inside a wrapper.
 INNER_CRC_BAD = 1
 INNER_MAGIC_OTHER = 2  # the message's magic is not its wrapper's (F15)
 MARKER = 4  # a transaction marker that decode_run found sound
 INNER_CODEC_SHIFT = 4  # three bits: the message's own codec, where `read_past_nested` opened it
 INNER_CODEC = 7 << INNER_CODEC_SHIFT
 INNER_MAGIC_SHIFT = 8  # two bits: the message's own magic; 3 stands for any above 2 and below 0
+KEY_JSON = 1 << 10  # JSON text in place of the key; only `kdump/values/` sets this and the next
+VALUE_JSON = 1 << 11
 #: What a row of the message has a mark for.
 INNER_MARKS = INNER_CRC_BAD | INNER_CODEC
 

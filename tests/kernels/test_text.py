@@ -52,6 +52,26 @@ def test_format_record_is_exactly_this(kernel: ModuleType) -> None:
     )
 
 
+def test_a_key_or_value_that_is_json_is_written_as_it_is(kernel: ModuleType) -> None:
+    data = batch([record(0, 0, b'{"a":1}', b'{"b":"\xc3\xbc"}'), record(1, 0, b"k", b"v")])
+    batches, records = decode(kernel, data)
+    records.mark(0, c.KEY_JSON | c.VALUE_JSON)
+    records.mark(1, c.VALUE_JSON)
+    cells = (Cell("key", width=9, most=9), Cell("value", b" ", width=4, most=99))
+    table = TextForm(TABLE, c.BYTES_HEX, cells, cells, (), (), shown=True)
+    csv = csv_form(b"", c.BYTES_HEX, shown=False, safe=False)
+    found = []
+    for form in (json_form(b"", c.BYTES_HEX), csv, table):
+        out: list[bytes] = []
+        kernel.format_records(out.append, data, batches, records, array("q", (1, 0)), form)
+        found.append(b"".join(out).splitlines())
+    assert found[0][0].endswith(b'"key":"6b","value":v,"headers":[]}')
+    assert found[0][1].endswith(b'"key":{"a":1},"value":{"b":"\xc3\xbc"},"headers":[]}')
+    assert found[1][0].endswith(b",6b,v,[]")
+    assert found[1][1].endswith(b',"{""a"":1}","{""b"":""\xc3\xbc""}",[]')
+    assert found[2] == [b"6b        v"]  # a line with more than ASCII is left to the caller
+
+
 def test_format_marker_is_exactly_this(kernel: ModuleType) -> None:
     last = batch([control_record(1, struct.pack(">hi", 0, -2), version=9)], attributes=CONTROL)
     data = marker(0, coordinator_epoch=7) + batch(base_offset=1) + last

@@ -88,6 +88,8 @@ cdef enum:
     INNER_CODEC_SHIFT = 4
     INNER_MAGIC_SHIFT = 8
     INNER_MARKS = 1 | 7 << 4
+    KEY_JSON = 1 << 10
+    VALUE_JSON = 1 << 11
 
 cdef enum:
     LOG_OVERHEAD = 12

@@ -317,13 +317,15 @@ cdef inline int put_digits(Out *out, int64_t number) except -1 nogil:
 
 
 cdef inline int put_data(
-    Out *out, const uint8_t *p, Py_ssize_t size, const Form *form
+    Out *out, const uint8_t *p, Py_ssize_t size, const Form *form, bint is_json
 ) except -1 nogil:
-    """Add a key or a value in the form's style."""
+    """Add a key or a value in the form's style; `is_json`: it is JSON text already."""
     if form.style == STYLE_JSON:
+        if is_json:
+            return put(out, p, size)
         return put_bytes(out, p, size, form.mode, form.spelling)
     if form.style == STYLE_CSV:
-        return put_csv(out, p, size, form.mode, form.shown, form.safe)
+        return put_csv(out, p, size, BYTES_AUTO if is_json else form.mode, form.shown, form.safe)
     return put_text(out, p, size, form.spelling, True)
 
 
@@ -348,7 +350,7 @@ cdef int fit(Out *out, Py_ssize_t start, const Cell *each) except -1 nogil:
 
 
 cdef int put_shown(
-    Out *out, const uint8_t *p, Py_ssize_t size, const Form *form, const Cell *each
+    Out *out, const uint8_t *p, Py_ssize_t size, const Form *form, const Cell *each, bint is_json
 ) except -1 nogil:
     """Add as much of a key or a value as a table may show; what looks like a mark is refused."""
     cdef Py_ssize_t start = out.used
@@ -356,9 +358,9 @@ cdef int put_shown(
     if size > MOST_SHOWN or (size < 3 and (p[0] == b"?" or p[0] == b"'")):
         out.refused = True
         return 0
-    if form.mode == BYTES_HEX:
+    if form.mode == BYTES_HEX and not is_json:
         put_hex(out, p, size)
-    elif form.mode == BYTES_BASE64:
+    elif form.mode == BYTES_BASE64 and not is_json:
         put_base64(out, p, size)
     else:
         put_text(out, p, size, form.spelling)
@@ -463,6 +465,7 @@ cdef int put_cell(
             form.said is not NULL or marker_here(data, length, batches, records, row, &marker)
         ):
             return put_part(out, &each.without)  # what is said stands in place of the bytes
+        flags = cell(records, R_FLAGS, row) & (KEY_JSON if each.member == M_KEY else VALUE_JSON)
         position = R_KEY if each.member == M_KEY else R_VALUE
         size = cell(records, position + 1, row)
         position = cell(records, position, row)
@@ -472,9 +475,9 @@ cdef int put_cell(
             if size == 0:
                 return put_part(out, &each.after)
             put_part(out, &each.before)
-            return put_shown(out, data + position, size, form, each)
+            return put_shown(out, data + position, size, form, each, flags != 0)
         put_part(out, &each.before)
-        put_data(out, data + position, size, form)
+        put_data(out, data + position, size, form, flags != 0)
         return put_part(out, &each.after)
     if each.member == M_NOTE:
         put_part(out, &each.before)

@@ -104,6 +104,12 @@ def _blocks(piece: memoryview) -> Iterator[memoryview]:
     return (piece[at : at + _BLOCK] for at in range(0, len(piece), _BLOCK))
 
 
+def put_blocks(out: Out, piece: memoryview) -> None:
+    """Write bytes as they are."""
+    for block in _blocks(piece):
+        out.put(bytes(block))
+
+
 def put_java_text(out: Out, piece: memoryview, spell: Spell) -> None:
     """Write text as Java decodes it: a surrogate is one malformed sequence."""
     if _is_utf8(piece):

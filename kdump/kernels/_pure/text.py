@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kdump.kernels import columns as c
 from kdump.kernels._pure.layout import U32, view_of
 from kdump.kernels._pure.records import batch_row, marker_of, read_header
-from kdump.kernels._pure.spelling import Out, put_csv, put_java_text, put_json, speller
+from kdump.kernels._pure.spelling import Out, put_blocks, put_csv, put_java_text, put_json, speller
 from kdump.kernels.columns import BatchHeader, Columns, DecodedRecords, RecordBatches
 from kdump.kernels.layout import (
     CODEC_MASK,
@@ -179,15 +179,16 @@ class _Rows:
                 notes.append(f"{record[c.R_HEADERS_COUNT]}h")
             text = " ".join(notes)
         else:
+            mode = c.BYTES_AUTO if _is_json(record, member) else self._form.bytes_mode
             piece = _piece(self._view, record, member)
             if not piece:
                 return cell.without if piece is None else cell.after
             start = piece[: (cell.most // 3 + 1) * 3]  # base64 has no padding inside
             if len(start) > MOST_SHOWN or (len(piece) < 3 and piece[0] in b"?'"):
                 return None  # it may look like a mark
-            if self._form.bytes_mode == c.BYTES_HEX:
+            if mode == c.BYTES_HEX:
                 text = start.hex()
-            elif self._form.bytes_mode == c.BYTES_BASE64:
+            elif mode == c.BYTES_BASE64:
                 text = b2a_base64(start, newline=False).decode()
             else:
                 text = self._spell(str(start, "utf-8", "replace"))
@@ -212,7 +213,7 @@ class _Rows:
                 out.put(text + cell.without)
                 return
             out.put(text + cell.before)
-            self._bytes(piece)
+            self._bytes(piece, is_json=_is_json(record, member))
             if cell.after:
                 out.put(cell.after)
         elif member in ("headers", "header_names"):
@@ -221,12 +222,15 @@ class _Rows:
             value = self._word(member, record, number)
             out.put(text + (cell.without if value is None else cell.before + value + cell.after))
 
-    def _bytes(self, piece: memoryview) -> None:
+    def _bytes(self, piece: memoryview, *, is_json: bool) -> None:
+        """Write a key or a value in the form's style; `is_json`: it is JSON text already."""
         form = self._form
-        if form.style == JSON:
+        if form.style == JSON and is_json:
+            put_blocks(self._out, piece)
+        elif form.style == JSON:
             put_json(self._out, piece, form.bytes_mode, self._spell)
         elif form.style == CSV:
-            put_csv(self._out, piece, form)
+            put_csv(self._out, piece, form._replace(bytes_mode=c.BYTES_AUTO) if is_json else form)
         else:
             put_java_text(self._out, piece, self._spell)
 
@@ -297,6 +301,11 @@ class _Rows:
         return None if piece is None else b"%d" % len(piece)
 
 
+def _is_json(record: Row, member: str) -> bool:
+    """Whether a record's key or value is JSON text in place of the bytes on the disk."""
+    return bool(record[c.R_FLAGS] & (c.KEY_JSON if member == "key" else c.VALUE_JSON))
+
+
 def _piece(view: memoryview, record: Row, member: str) -> memoryview | None:
     """Return a record's key or value; `member` is that or its size."""
     at = c.R_KEY if member.startswith("key") else c.R_VALUE
@@ -325,7 +334,8 @@ def format_records(
     not, writing ends, and the count of rows says where.
 
     What a format does not have is null; what it has is written as stored, so -1 stays -1. Header
-    keys are strings under BYTES_AUTO too.
+    keys are strings under BYTES_AUTO too. A key or a value that is JSON text (KEY_JSON, VALUE_JSON)
+    is written into JSON as it is, and elsewhere as text, whatever the mode of bytes.
 
     JSON escapes, besides what it must, U+007F to U+009F, U+2028, U+2029 and the direction marks,
     since text from a log is hostile to terminals.
