@@ -28,12 +28,13 @@ LAYERS: dict[str, tuple[str, str]] = {
     "stores": ("errors", "pyarrow fsspec lz4 zstandard"),
     "storage": ("errors kernels record stores", ""),
     "client": ("errors", "confluent_kafka"),
-    "findings": ("errors kernels messages record storage", ""),
+    "findings": ("errors kernels record storage", ""),
     "broker": ("errors findings kernels messages record storage", ""),
+    "values": ("findings kernels messages storage", ""),
     "replay": ("broker errors findings kernels messages record storage", ""),
     "writing": ("", ""),
     "engine": (
-        "broker client errors findings kernels messages record replay storage writing",
+        "broker client errors findings kernels messages record replay storage values writing",
         "",
     ),
     "output": (

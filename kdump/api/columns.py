@@ -46,8 +46,7 @@ def reader(items: Items, name: str, columns: Iterable[str] | None, options: dict
     import pyarrow as pa
 
     kind = kind_named(name)
-    decode = bool(options.pop("decode", False))
-    secrets = bool(options.pop("show_secrets", False))
+    decode = bool(options.get("decode"))
     types = _types(kind, decode=decode)
     wanted = list(types if columns is None else columns)
     for column in wanted:
@@ -55,7 +54,7 @@ def reader(items: Items, name: str, columns: Iterable[str] | None, options: dict
             raise UsageError(f"{column}: rows of kind {kind} have no such column")
     command, needed = command_of(kind)
     schema = schema_of({column: types[column] for column in wanted})
-    sink = ArrowBatches(frozenset(wanted), decode=decode, secrets=secrets)
+    sink = ArrowBatches(frozenset(wanted), decode=decode)
     batches = _batches(items(command, **{**needed, **options}), kind, sink, wanted)
     return pa.RecordBatchReader.from_batches(schema, batches)
 

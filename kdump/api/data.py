@@ -8,13 +8,14 @@ when all else has been given, so that one partition never silences the others.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from kdump.engine.registry import COMMANDS
 from kdump.errors import InternalError, KdumpError, UsageError
 from kdump.findings.finding import Finding, internal_error
-from kdump.findings.rows import BatchChunk, BatchRow, DecodedChunk, RecordChunk, RecordRow
+from kdump.findings.rows import BatchChunk, BatchRow, JsonText, RecordChunk, RecordRow
 from kdump.option_values import read_time
 from kdump.rows.row import Row
 from kdump.storage.inputs import Named, opened
@@ -124,6 +125,7 @@ class Data:
         from_time: When | None = None,
         to_time: When | None = None,
         key: bytes | None = None,
+        grep: bytes | re.Pattern[bytes] | None = None,
         visible: bool = False,
         isolation: str = "read_uncommitted",
         limit: int | None = None,
@@ -132,9 +134,9 @@ class Data:
     ) -> Iterator[RecordRow | Finding]:
         """Yield the records on disk, in the order of the logs, as `kdump dump` shows them.
 
-        `to_offset` and `to_time` are the first that are not given any more. With `decode` keys and
-        values of internal topics are what they say; secrets in them are masked without
-        `show_secrets`.
+        `to_offset` and `to_time` are the first that are not given any more; `grep` is a regular
+        expression that a key or a value matches. With `decode` keys and values of internal topics
+        are objects. Secrets are masked unless `show_secrets`.
         """
         items = self._items(
             "dump",
@@ -143,11 +145,14 @@ class Data:
             from_time_ms=_time(from_time),
             to_time_ms=_time(to_time),
             key=key,
+            grep=re.compile(grep) if isinstance(grep, bytes) else grep,
             visible=visible or isolation == "read_committed",
             isolation=isolation,
             limit=limit,
+            decode=decode,
+            show_secrets=show_secrets,
         )
-        return _records(_given(items), decode=decode, secrets=show_secrets)
+        return _records(_given(items))
 
     def batches(
         self, *, from_offset: int | None = None, to_offset: int | None = None, deep: bool = False
@@ -307,22 +312,22 @@ def _sound(items: Iterable[Target | KdumpError]) -> Iterator[Target]:
     return cast("Iterator[Target]", _given(items))
 
 
-def _records(items: Iterable[Any], *, decode: bool, secrets: bool) -> Iterator[RecordRow | Finding]:
-    from kdump.output.decoding import decoding
-
+def _records(items: Iterable[Any]) -> Iterator[RecordRow | Finding]:
     for item in items:
-        if isinstance(item, Finding):
+        if isinstance(item, RecordChunk):
+            yield from map(_opened, item.iter_records())
+        elif isinstance(item, (Finding, RecordRow)):
             yield item
-            continue
-        shown = decoding(item, decode=decode, secrets=secrets)
-        if decode and isinstance(shown, DecodedChunk):
-            for record, key, value in shown.iter_said():
-                told: Any = {"key": key, "value": value}
-                yield record._replace(**told)
-        elif isinstance(shown, RecordRow):
-            yield shown
-        elif isinstance(shown, RecordChunk):
-            yield from shown.iter_records()
+
+
+def _opened(record: RecordRow) -> RecordRow:
+    """Return a record with its key and value as Python's objects where they are decoded."""
+    found: dict[str, Any] = {
+        name: text.value()
+        for name, text in (("key", record.key), ("value", record.value))
+        if isinstance(text, JsonText)
+    }
+    return record._replace(**found) if found else record
 
 
 def _batches(items: Iterable[Any]) -> Iterator[BatchRow | Finding]:

@@ -137,7 +137,6 @@ def dump(
                 records=mode == "records",
                 headers=not records_only,
                 decode=options.decode,
-                secrets=options.show_secrets,
             )
     if results is None:
         return _into_directory(paths, options, form, engine, writing)

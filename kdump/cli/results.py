@@ -12,7 +12,6 @@ from kdump.engine.work.pace import Progress
 from kdump.errors import KdumpError, PathError, UsageError
 from kdump.findings.rows import BatchChunk, Row
 from kdump.output.amounts import counted
-from kdump.output.decoding import Decoding
 from kdump.output.escape import TerminalDoor
 from kdump.output.forms import FORMS, FORMS_OF_DUMP, Place, form_of_name, make_sink
 from kdump.output.kind_directory import ByKind, KindDirectory, is_directory, kind_of
@@ -104,12 +103,10 @@ class Results:
         headers: bool = True,
         elsewhere: bool = False,
         decode: bool = False,
-        secrets: bool = False,
     ) -> None:
         """`records`: those are the rows, `headers` of batches that cannot be read among them.
 
-        `decode`: what records of internal topics say is shown, not their bytes; `secrets`: and
-        what is masked otherwise.
+        `decode`: keys and values may be decoded, for which Arrow has columns.
 
         `elsewhere`: workers write them to files of their own. A `tally` of a plan is shown beside a
         table as well, which comes late.
@@ -118,7 +115,7 @@ class Results:
         _know_rows(writing.rows)
         self._report = report or Report()
         output, quiet = writing.output, writing.quiet and not self._report.has_summary
-        self._records, self._decode, self._secrets = records, decode, secrets
+        self._records, self._decode = records, decode
         self._writing = writing
         self._file: OutputFile | KindDirectory | None = None
         settled = FORMS_OF_DUMP.get(form, FORMS["table"])
@@ -155,8 +152,6 @@ class Results:
         self._report.messages, self._report.quiet = self.messages, writing.quiet
         try:
             self._sink = Sink() if quiet or elsewhere else self._make_sink(form)
-            if not settled.binary:
-                self._sink = Decoding(self._sink, decode=decode, secrets=secrets)
             if records and (settled.one_kind or not headers):
                 # A header stands for a batch that cannot be read; a finding says the same.
                 self._sink = Without(self._sink, lambda item: isinstance(item, BatchChunk))
@@ -204,7 +199,6 @@ class Results:
                 wide=self._writing.wide,
                 records=self._records,
                 decode=self._decode,
-                secrets=self._secrets,
             ),
         )
         if file is not None and FORMS_OF_DUMP[form].binary:

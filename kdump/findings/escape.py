@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: What reorders or breaks a line without being seen, and the halves of UTF-16 pairs that stand for
 #: bytes of file names that are no UTF-8 and cannot be encoded.
 _UNSEEN = "\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+_encoder: Callable[[object], str] | None = None
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -64,3 +69,24 @@ def escape_json(text: str) -> str:
     if text.isascii() and "\x7f" not in text:
         return text
     return _json().sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+
+
+def json_text(value: object) -> str:
+    """Write a value as one line of JSON text, without the line end."""
+    global _encoder  # most runs need no encoder, and its import is not free
+    if _encoder is None:
+        _encoder = _new_encoder()
+    return escape_json(_encoder(value))
+
+
+def _new_encoder() -> Callable[[object], str]:
+    """Make an encoder; the one in C once, where `JSONEncoder` makes one for each value."""
+    from json import encoder
+
+    made = encoder.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+    make = getattr(encoder, "c_make_encoder", None)  # not every Python has it
+    if make is None:
+        return made.encode
+    quoted = encoder.encode_basestring
+    write = make(None, made.default, quoted, None, ":", ",", False, False, True)
+    return lambda value: "".join(write(value, 0))

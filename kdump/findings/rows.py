@@ -31,13 +31,23 @@ class Place(NamedTuple):
     path: str
 
 
+class JsonText(bytes):
+    """JSON text of what a key or a value holds, in the place of its bytes."""
+
+    def value(self) -> object:
+        """Read the text."""
+        from json import loads
+
+        return loads(self)
+
+
 class RecordRow(NamedTuple):
     """One record, with the members of the `record` row in order; what some have has a default.
 
     `format` and `next_offset` are those of a message of a `.kafka` file; others are without them.
     `crc_valid` is False, and `inner_codec` a codec, only where they mark a message inside a wrapper
     of magic 0 or 1: its own checksum is wrong, or it is compressed again and its value the
-    compressed bytes.
+    compressed bytes. Where the topic is decoded, `key` and `value` are a JsonText.
     """
 
     topic: str | None
@@ -116,11 +126,12 @@ class HexText(NamedTuple):
 class RecordChunk:
     """Some records of one segment as columns.
 
-    `data` holds the bytes that the record columns point into; `batches` the headers they belong
-    to; `rows` the row numbers that passed the filters (None: all). `controls` is set only for
-    control batches: what each record says, parallel to the records; of those that are transaction
-    markers the records' flags say so, and the batch may stand among others. `format` is that of
-    messages of a `.kafka` file, whose next offsets stand as the last ones of their batches.
+    `data` holds the bytes that the record columns point into, JSON text where the records' flags
+    say so; `batches` the headers they belong to; `rows` the row numbers that passed the filters
+    (None: all). `controls` is set only for control batches, and where keys are JSON text: what each
+    record says, parallel to the records; of those that are transaction markers the records' flags
+    say so, and the batch may stand among others. `format` is that of messages of a `.kafka` file,
+    whose next offsets stand as the last ones of their batches.
     """
 
     def __init__(
@@ -188,6 +199,8 @@ class RecordChunk:
             # Inside a wrapper the message's own magic says whether there is a timestamp (F10, F15).
             own = message_format(flags >> c.INNER_MAGIC_SHIFT & 3) if wrapper else read
             timed = own.has_timestamps
+            key_of = JsonText if flags & c.KEY_JSON else bytes
+            value_of = JsonText if flags & c.VALUE_JSON else bytes
             yield RecordRow(
                 place.topic,
                 place.partition,
@@ -204,28 +217,14 @@ class RecordChunk:
                 sequence_at(base_sequence, offset - batch.base_offset) if producing else None,
                 transactional,
                 self.control(number),
-                bytes(data[key : key + key_size]) if key_size >= 0 else None,
-                bytes(data[value : value + value_size]) if value_size >= 0 else None,
+                key_of(data[key : key + key_size]) if key_size >= 0 else None,
+                value_of(data[value : value + value_size]) if value_size >= 0 else None,
                 headers_of(data, headers, count, start + size) if count else (),
                 self.format,
                 batch.last_offset if self.format else None,
                 False if flags & c.INNER_CRC_BAD else None,
                 codec_name(flags >> c.INNER_CODEC_SHIFT) if flags & c.INNER_CODEC else None,
             )
-
-
-class DecodedChunk(RecordChunk):
-    """Records of an internal topic that say what they hold. Their bytes are not to be shown."""
-
-    def iter_said(self) -> Iterator[tuple[RecordRow, object, object]]:
-        """Make a row of each record, with what its key and its value are as JSON."""
-        raise NotImplementedError
-
-    has_large = False  # whether some record might be too large to be decoded
-
-    def iter_json(self) -> Iterator[tuple[str, str]]:
-        """Write key and value of each record as JSON; not where some might be too large."""
-        raise NotImplementedError
 
 
 class BatchChunk:

@@ -14,7 +14,7 @@ from kdump.tuples import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Self
 
     Data = bytes | bytearray | memoryview
@@ -373,12 +373,36 @@ class DecodedRecords(Columns):
         first = k * self.stride
         self.block[first : first + self.count] = array("q", [number]) * self.count
 
-    def without_bytes(self) -> DecodedRecords:
-        """Return a copy whose keys and values are null."""
-        copy = self.slice(0, self.count)
-        copy.fill(R_KEY_SIZE, -1)
-        copy.fill(R_VALUE_SIZE, -1)
-        return copy
+    def shift(self, by: int) -> None:
+        """Add a number to all positions: the bytes are elsewhere now."""
+        for k in (R_POSITION, R_KEY, R_VALUE, R_HEADERS):
+            first = k * self.stride
+            moved = array("q", [position + by for position in self.column(k)])
+            self.block[first : first + self.count] = moved
+
+    def put_keys(self, rows: Iterable[int], texts: Iterable[bytes | None], start: int) -> int:
+        """Place keys that are JSON text one after another, where not None; return their end."""
+        return self._put(R_KEY, rows, texts, start, KEY_JSON)
+
+    def put_values(
+        self, rows: Iterable[int], texts: Iterable[bytes | None], start: int, *, is_json: bool
+    ) -> int:
+        """Place values one after another, where not None; return where they end."""
+        return self._put(R_VALUE, rows, texts, start, VALUE_JSON if is_json else 0)
+
+    def _put(
+        self, k: int, rows: Iterable[int], texts: Iterable[bytes | None], at: int, flag: int
+    ) -> int:
+        block, starts, sizes = self.block, k * self.stride, (k + 1) * self.stride
+        flags = R_FLAGS * self.stride
+        for i, text in zip(rows, texts, strict=True):
+            if text is not None:
+                size = len(text)
+                block[starts + i], block[sizes + i] = at, size
+                block[flags + i] |= flag
+                at += size
+        self.flags |= flag
+        return at
 
     def mark(self, i: int, flags: int) -> None:
         """Set flags of record `i`; `flags` of all follows."""
@@ -396,6 +420,21 @@ class DecodedRecords(Columns):
     def payload(self, data: Data, i: int) -> bytes | None:
         """Return the value of record `i`, which was decoded from `data`; None for null."""
         return self._bytes(data, R_VALUE, i)
+
+    def contents(
+        self, data: Data, rows: Iterable[int]
+    ) -> Iterator[tuple[int, bytes | None, bytes | None]]:
+        """Yield the keys and values of some records, which were decoded from `data`."""
+        view = memoryview(data)
+        keys, key_sizes = self.key_positions.tolist(), self.key_sizes.tolist()
+        values, value_sizes = self.value_positions.tolist(), self.value_sizes.tolist()
+        for i in rows:
+            key, key_size, value, size = keys[i], key_sizes[i], values[i], value_sizes[i]
+            yield (
+                i,
+                None if key_size < 0 else bytes(view[key : key + key_size]),
+                None if size < 0 else bytes(view[value : value + size]),
+            )
 
     def _bytes(self, data: Data, k: int, i: int) -> bytes | None:
         size = self.block[(k + 1) * self.stride + i]  # the size stands behind the place

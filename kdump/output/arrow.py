@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kdump.errors import KdumpError, PathError, UsageError
-from kdump.findings.rows import BatchChunk, BatchRow, DecodedChunk, RecordChunk, RecordRow, Row
+from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk, RecordRow, Row
 from kdump.findings.schema import SAID
 from kdump.output.arrow_columns import WORDS, RecordColumns, as_kafka, dictionary
 from kdump.output.arrow_rows import GatheredBatches, GatheredRecords, GatheredRows
@@ -20,7 +20,6 @@ from kdump.output.arrow_schema import (
     schema_of,
     types_of_kind,
 )
-from kdump.output.decoding import decoding
 from kdump.output.sink import Sink
 
 if TYPE_CHECKING:
@@ -51,20 +50,17 @@ def need_arrow(form: str) -> None:
         raise ArrowMissing(form)
 
 
-def arrow_sink(
-    form: str, file: BinaryIO, path: str, *, decode: bool = False, secrets: bool = False
-) -> ArrowSink:
+def arrow_sink(form: str, file: BinaryIO, path: str, *, decode: bool = False) -> ArrowSink:
     """Return a sink that writes a Parquet or an Arrow file; `path` is what errors call it."""
     need_arrow(form)
-    return ArrowSink(form, file, path, decode=decode, secrets=secrets)
+    return ArrowSink(form, file, path, decode=decode)
 
 
 class ArrowSink(Sink):
     """Writes rows of one kind. The first row decides the kind; a file has one schema.
 
     Columns `left_out` are known from elsewhere, as from the name of a part's directory. `decode`:
-    what records of internal topics say has columns of its own, in the place of their bytes.
-    `secrets`: also what is masked otherwise.
+    there are columns for what was decoded, in which keys and values are not bytes.
     """
 
     def __init__(
@@ -75,9 +71,7 @@ class ArrowSink(Sink):
         *,
         left_out: frozenset[str] = frozenset(),
         decode: bool = False,
-        secrets: bool = False,
     ) -> None:
-        self._secrets = secrets
         self._form = form
         self._file = file
         self._path = path
@@ -99,12 +93,9 @@ class ArrowSink(Sink):
 
     def write(self, item: Item) -> None:
         """Take one item."""
-        item = decoding(item, decode=self._decode, secrets=self._secrets)
-        if isinstance(item, DecodedChunk) or (isinstance(item, RecordChunk) and item.format):
-            from kdump.output.decoded import said_columns
-
+        if isinstance(item, RecordChunk) and item.format:
             for record in item.iter_records():
-                self._row("record", self._record_types, said_columns(record))
+                self._row("record", self._record_types, record._asdict())
         elif isinstance(item, RecordChunk):
             self._chunk(item)
         elif isinstance(item, BatchChunk):
@@ -150,7 +141,7 @@ class ArrowSink(Sink):
         if not isinstance(self._gathered, GatheredRecords):
             self._begin("record", self._record_types)
             if self._columns is None:
-                self._columns = RecordColumns(ROWS_A_BATCH, BYTES_A_BATCH)
+                self._columns = RecordColumns(ROWS_A_BATCH, BYTES_A_BATCH, decode=self._decode)
             self._gathered = GatheredRecords(self._topics, self._columns)
         return self._gathered
 

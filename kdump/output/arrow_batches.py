@@ -16,10 +16,8 @@ class ArrowBatches(ArrowSink):
     `wanted`: names of columns; None: all.
     """
 
-    def __init__(
-        self, wanted: frozenset[str] | None = None, *, decode: bool = False, secrets: bool = False
-    ) -> None:
-        super().__init__("arrow", None, "", decode=decode, secrets=secrets)  # type: ignore[arg-type]
+    def __init__(self, wanted: frozenset[str] | None = None, *, decode: bool = False) -> None:
+        super().__init__("arrow", None, "", decode=decode)  # type: ignore[arg-type]
         self._wanted = wanted
         self.ready: list[Arrow] = []
 

@@ -52,8 +52,9 @@ def _copy_of(field: Field) -> Copy:
     return Copy(number, bool(of), int(field.type.lstrip("uint")))
 
 
-#: What the kernel copies for them.
+#: What the kernel copies for them; where topics are decoded, also the flags of records.
 COPIES = tuple(map(_copy_of, _COPIED))
+_FLAGS = Copy(c.RECORD_COLUMNS.index("flags"), True, 16)
 
 
 def buffer(data: bytes | bytearray) -> Array:
@@ -180,10 +181,12 @@ class RecordColumns:
 
     `rows` and `size_bytes` (of values; keys and headers get a part of it) say when it is full. A
     record that needs more than an empty one has gets room made for it, until the next `clear`.
+    `decode`: keys and values that are JSON text have columns of their own.
     """
 
-    def __init__(self, rows: int, size_bytes: int) -> None:
+    def __init__(self, rows: int, size_bytes: int, *, decode: bool = False) -> None:
         self._size = (rows, size_bytes)
+        self._copies = (*COPIES, _FLAGS) if decode else COPIES
         self._gathered = self._empty()
         self._wide = False
 
@@ -196,7 +199,7 @@ class RecordColumns:
             values=size_bytes,
             names=size_bytes // 8,
             contents=size_bytes // 4,
-            copies=COPIES,
+            copies=self._copies,
         )
 
     @property
@@ -217,9 +220,8 @@ class RecordColumns:
         if max(keys, values, names, contents) > MAX_INT32:
             offset = chunk.records.offset(row)
             raise PathError(chunk.place.path, f"offset {offset} is too large for an Arrow column")
-        self._gathered = Gathered(
-            1, headers, keys=keys, values=values, names=names, contents=contents, copies=COPIES
-        )
+        room = {"keys": keys, "values": values, "names": names, "contents": contents}
+        self._gathered = Gathered(1, headers, **room, copies=self._copies)
         self._wide = True
 
     def clear(self) -> None:
@@ -240,7 +242,7 @@ class RecordColumns:
             field.name: self._numbers(number, field.type, *absent[field.since])
             for number, field in enumerate(_COPIED, g.GATHERED_WIDTH)
         }
-        return copied | {
+        arrays = copied | {
             "codec": dictionary(self._numbers(g.G_CODEC, "int32"), _CODECS),
             "timestamp_type": dictionary(types, _TIMESTAMP_TYPES),
             "sequence": self._numbers(g.G_SEQUENCE, "int32", *absent[2]),
@@ -252,6 +254,16 @@ class RecordColumns:
             "headers": self._headers(),
             "control": self._markers(),
         }
+        if self._copies is not COPIES:
+            import pyarrow.compute as pc
+
+            flags = self._numbers(g.GATHERED_WIDTH + len(COPIES), "uint16")
+            for name, flag in (("key", c.KEY_JSON), ("value", c.VALUE_JSON)):
+                is_json = bit(flags, flag.bit_length() - 1)
+                texts = only_where(is_json, arrays[name])
+                arrays[name] = only_where(pc.invert(is_json), arrays[name])
+                arrays[f"{name}_json"] = texts.cast(pa.string())
+        return arrays
 
     def _buffer(self, number: int, size_bytes: int) -> Array:
         """Wrap what is used of a buffer, without a copy."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kdump.findings.escape import json_text
 from kdump.findings.rows import BatchChunk, Place, RecordChunk
 from kdump.findings.schema import BATCH
 from kdump.kernels import columns as c
@@ -13,7 +14,6 @@ from kdump.kernels.members import codec_name
 from kdump.output import arrow_columns as ac
 from kdump.output.arrow_schema import arrow_type
 from kdump.output.escape import name_text
-from kdump.output.jsonl import json_text
 
 #: Columns whose text is a name that may be no UTF-8; a topic is spelled where it is gathered.
 _NAMES = frozenset(("path", "file"))

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kdump import kernels
+from kdump.findings.escape import json_text
 from kdump.findings.rows import (
     MARK_NAMES,
     PRE08_NAMES,
     RECORD_NAMES,
     BatchChunk,
     BatchRow,
-    DecodedChunk,
     Place,
     RecordChunk,
     RecordRow,
@@ -27,7 +27,6 @@ from kdump.findings.rows import (
 from kdump.kernels import columns as c
 from kdump.kernels.text_form import TextForm
 from kdump.output.escape import visible
-from kdump.output.jsonl import json_text
 from kdump.output.sink import Sink
 from kdump.output.text_forms import csv_form
 from kdump.output.values import AUTO, BASE64, bytes_text, headers_json
@@ -70,7 +69,7 @@ class Delimited(Sink):
     def write(self, item: Item) -> None:
         """Write one item."""
         if isinstance(item, RecordChunk):
-            self._chunk(item)
+            self._columns(item, item.rows)
         elif isinstance(item, BatchChunk):
             self._header_of("batch", BatchRow._fields)
             form = self._form_of(item.place)
@@ -81,16 +80,6 @@ class Delimited(Sink):
             self._line("batch", item._fields, item)
         elif isinstance(item, Row):
             self._line(item.row, tuple(item.fields), item.fields.values())
-
-    def _chunk(self, chunk: RecordChunk) -> None:
-        if not isinstance(chunk, DecodedChunk):
-            self._columns(chunk, chunk.rows)
-            return
-        for number, record in zip(chunk.numbers, chunk.iter_records(), strict=True):
-            if type(record.key) is bytes or type(record.value) is bytes:
-                self._columns(chunk, array("q", (number,)))  # too large to be decoded
-            else:
-                self._record(record)
 
     def _columns(self, chunk: RecordChunk, rows: array[int] | None) -> None:
         if chunk.may_have_marks and not self._marks:

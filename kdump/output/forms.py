@@ -31,8 +31,8 @@ class Place(NamedTuple):
     wide: bool = False
     #: Records are the rows, and headers stand for batches that cannot be read.
     records: bool = False
+    #: Keys and values may be decoded, and Arrow has columns for that.
     decode: bool = False
-    secrets: bool = False
 
 
 class Form(NamedTuple):
@@ -80,7 +80,7 @@ def _arrow(form: str, place: Place) -> Sink:
     from kdump.output.arrow import arrow_sink
 
     assert place.file is not None
-    return arrow_sink(form, place.file, place.path, decode=place.decode, secrets=place.secrets)
+    return arrow_sink(form, place.file, place.path, decode=place.decode)
 
 
 def _kafka(form: str, place: Place) -> Sink:

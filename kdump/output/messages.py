@@ -59,7 +59,7 @@ class Messages:
         """Write a finding: one JSON line, or one line of text."""
         self.count(finding)
         if self._as_json:
-            from kdump.output.jsonl import json_text
+            from kdump.findings.escape import json_text
 
             self._line(json_text({"row": "finding", **finding.fields()}))
         else:

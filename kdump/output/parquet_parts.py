@@ -50,8 +50,7 @@ def write_part(split: Split, pace: Pace, *, job: PartJob) -> PartResult:
     missing, this machine does not see the one that the results go to.
     """
     name = f"{split.number}-{uuid.uuid4().hex}.parquet"
-    options = job.options
-    part = _Part(job.staging, name, decode=options.decode, secrets=options.show_secrets)
+    part = _Part(job.staging, name, decode=job.options.decode)
     reader = SplitReader(split, job.options)
     findings: list[Finding] = []
     errors: list[KdumpError] = []
@@ -86,10 +85,10 @@ def write_part(split: Split, pace: Pace, *, job: PartJob) -> PartResult:
 class _Part:
     """A Parquet file that is there only if it has rows."""
 
-    def __init__(self, directory: str, name: str, *, decode: bool, secrets: bool) -> None:
+    def __init__(self, directory: str, name: str, *, decode: bool) -> None:
         self._directory = directory
         self._name = name
-        self._decode, self._secrets = decode, secrets
+        self._decode = decode
         self._files: PartFiles | None = None
         self._file: Any = None
         self._sink: ArrowSink | None = None
@@ -113,7 +112,6 @@ class _Part:
                 self._directory,
                 left_out=_OF_THE_DIRECTORY,
                 decode=self._decode,
-                secrets=self._secrets,
             )
         self.rows += count
         self._sink.write(item)

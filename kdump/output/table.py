@@ -18,7 +18,6 @@ from kdump import kernels
 from kdump.findings.rows import (
     BatchChunk,
     BatchRow,
-    DecodedChunk,
     HexText,
     Place,
     RecordChunk,
@@ -147,8 +146,7 @@ class Table(Sink):
 
     def _draw_chunk(self, chunk: RecordChunk) -> None:
         """Draw records: by the kernel as far as they are plain and fit into their columns."""
-        decoded = isinstance(chunk, DecodedChunk) or chunk.controls is not None
-        if decoded or not (self._is_utf8 and times_are_utc()):
+        if chunk.controls is not None or not (self._is_utf8 and times_are_utc()):
             self._draw_records(chunk.place, chunk.iter_records())
             return
         if chunk.format:  # single rows lie among them, which know no path

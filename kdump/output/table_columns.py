@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kdump.findings.rows import BatchRow, Place, RecordRow, Row
+from kdump.findings.rows import BatchRow, JsonText, Place, RecordRow, Row
 from kdump.output.amounts import time_cell
 from kdump.output.column_widths import Column, Columns, member_of
 from kdump.output.escape import visible, visible_bytes
 from kdump.output.row_tables import has_own_columns, own_columns, span_text
-from kdump.output.values import AUTO, Said, bytes_text
+from kdump.output.values import AUTO, bytes_text
 from kdump.rows.reindex import Reindex
 
 #: Cells of a key or value of which no more than a part has room.
@@ -48,7 +48,7 @@ def cell_bytes(data: bytes | None, mode: int, width: int) -> str:
     if not data:
         return EMPTY
     start = data if len(data) <= 4 * width + 8 else data[: 4 * width + 8]
-    as_text = mode == AUTO or isinstance(data, Said)
+    as_text = mode == AUTO or isinstance(data, JsonText)
     text = visible_bytes(start) if as_text else visible(bytes_text(start, mode))
     # A value that looks like one of our own marks is quoted, so that it is not taken for it.
     return f'"{text}"' if text in (NULL, EMPTY) else text

@@ -10,14 +10,8 @@ AUTO, UTF8, HEX, BASE64 = range(4)
 BYTES_MODES = ("auto", "utf8", "hex", "base64")
 
 
-class Said(bytes):
-    """JSON text that says what a key or a value holds, in the place of its bytes."""
-
-
 def bytes_text(data: bytes, mode: int) -> str:
     """Write bytes as one string. Under auto, what is no UTF-8 becomes base64, unmarked."""
-    if isinstance(data, Said):
-        return data.decode()
     if mode == HEX:
         return data.hex()
     if mode == BASE64:

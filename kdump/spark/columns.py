@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kdump.errors import KdumpError
+from kdump.findings.escape import json_text
 from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk
 from kdump.output.arrow_batches import ArrowBatches
 from kdump.output.arrow_columns import as_kafka
 from kdump.output.arrow_schema import AS_KAFKA
-from kdump.output.jsonl import json_text
 
 if TYPE_CHECKING:
     from kdump.engine.reading.options import Item

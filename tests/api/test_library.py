@@ -17,7 +17,8 @@ from every_command import OF_THE_MOMENT, RUNS, SAMPLES, rows_of
 import kdump
 from kdump.engine.registry import COMMANDS
 from kdump.engine.why.volumes import FreeRequest
-from kdump.output.jsonl import json_text, row_members
+from kdump.findings.escape import json_text
+from kdump.output.jsonl import row_members
 from kdump.output.values import AUTO
 from kdump.rows.declared import kinds
 

@@ -12,7 +12,9 @@ from click.testing import CliRunner
 from message_writing import message_bytes
 from pyarrow import ipc
 
+import kdump
 from kdump.cli import cli
+from kdump.findings.rows import RecordChunk
 from kdump.messages.secrets import blotted
 from kdump.messages.table import message
 
@@ -130,6 +132,42 @@ def test_other_commands(partition: Path, tmp_path: Path, form: str) -> None:
     ):
         shown = run(*words, "--format", form)
         assert hidden(shown), (words, shown)
+
+
+def test_filters_do_not_find_what_is_hidden(partition: Path) -> None:
+    """Else a search, character by character, would tell what is masked."""
+    for form in ("--format jsonl", "--decode raw --format csv", "--format kafka"):
+        words = ("dump", *form.split(), "--grep", HUSH)
+        assert "4711" not in run(*words, partition), form
+        assert not hidden(run(*words, "--show-secrets", partition)), form
+    assert "(redacted)" in run("dump", "--grep", r"\(redacted\)", partition)
+
+
+def test_the_library_hides_what_the_command_does(partition: Path) -> None:
+    data = kdump.open(partition)
+    for secrets in (False, True):
+        found = [
+            *(data.records(decode=decode, show_secrets=secrets) for decode in (False, True)),
+            (row for chunk in data.rows("dump", show_secrets=secrets)
+             if isinstance(chunk, RecordChunk) for row in chunk.iter_records()),
+            data.table("records", show_secrets=secrets).to_pylist(),
+            data.table("records", decode=True, show_secrets=secrets).to_pylist(),
+            data.table("configs", show_secrets=secrets).to_pylist(),
+            data.table("scram_users", show_secrets=secrets).to_pylist(),
+            data.rows("dump", mode="hex", show_secrets=secrets),
+        ]  # fmt: skip
+        assert [hidden(repr([*rows])) for rows in found] == [not secrets] * len(found)
+
+
+def test_records_that_differ_in_a_secret_are_not_duplicates(tmp_path: Path) -> None:
+    directory = tmp_path / "__cluster_metadata-0"
+    directory.mkdir()
+    values = [SCRAM, SCRAM.replace(HUSH.encode(), HUSH[::-1].encode()), SCRAM]
+    records = [builders.record(n, 0, None, value) for n, value in enumerate(values)]
+    (directory / LOG).write_bytes(builders.batch(records))
+    lines = run("sequences", "--duplicates-by", "value", directory).splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert [row["offset"] for row in rows if row["row"] == "duplicate"] == [0, 2]
 
 
 def test_what_is_blotted() -> None:

@@ -11,13 +11,13 @@ from chunks import batch_chunk, one, record_chunk
 
 from kdump import kernels
 from kdump.errors import PathError, UsageError
+from kdump.findings.escape import json_text
 from kdump.findings.rows import BatchChunk, Place, RecordChunk, RecordRow
 from kdump.kernels.gathered import header_name
 from kdump.output import arrow, arrow_columns
 from kdump.output.arrow import ArrowMissing, arrow_sink
 from kdump.output.arrow_columns import RecordColumns
 from kdump.output.arrow_schema import AS_KAFKA
-from kdump.output.jsonl import json_text
 from kdump.rows.dump import ProducerState, Property
 
 pyarrow = pytest.importorskip("pyarrow")

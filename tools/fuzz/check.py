@@ -207,23 +207,13 @@ class _Opened:
         compression.decompress = self._real
 
 
+def decodes(run: Run) -> bool:
+    """Whether values are decoded: where that is the default, and in half of the files."""
+    return run.mode == "records" and BYTES_MODES[run.bytes_mode] in ("auto", "base64")
+
+
 def sink_of(run: Run, output: _Output, messages: Messages, directory: Path) -> tuple[Sink, Any]:
-    """Make the sink of a run as the command does, and the file it writes to, if any.
-
-    Records of internal topics are decoded where that is the default, and in half of the files.
-    """
-    decode = run.mode == "records" and BYTES_MODES[run.bytes_mode] in ("auto", "base64")
-    sink, file = _sink_of(run, output, messages, directory, decode=decode)
-    if decode and run.form in ("jsonl", "csv", "table"):
-        from kdump.output.decoding import Decoding
-
-        return Decoding(sink), file
-    return sink, file
-
-
-def _sink_of(
-    run: Run, output: _Output, messages: Messages, directory: Path, *, decode: bool
-) -> tuple[Sink, Any]:
+    """Make the sink of a run as the command does, and the file it writes to, if any."""
     if run.form == "jsonl":
         from kdump.output.jsonl import JsonLines
 
@@ -244,7 +234,7 @@ def _sink_of(
     from kdump.output.arrow import arrow_sink
 
     file = (directory / "out").open("wb")
-    return arrow_sink(run.form, file, "output", decode=decode), file
+    return arrow_sink(run.form, file, "output", decode=decodes(run)), file
 
 
 def call(run: Run, target: str, directory: Path, *, keep: int = 0) -> tuple[_Output, list[str]]:
@@ -254,7 +244,8 @@ def call(run: Run, target: str, directory: Path, *, keep: int = 0) -> tuple[_Out
     asked = dict(run.options)
     selection = Selection.taken(asked)
     options = DumpOptions(
-        **{"selection": selection, "mode": run.mode, "decompress_limit": LIMIT, **asked}
+        **{"selection": selection, "mode": run.mode, "decompress_limit": LIMIT, **asked},
+        decode=decodes(run),
     )
     sink, file = sink_of(run, output, messages, directory)
     try:

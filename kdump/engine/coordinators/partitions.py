@@ -148,7 +148,7 @@ class Records:
             if isinstance(target, KdumpError):
                 yield target
                 continue
-            for one in log_items(target, self._options):
+            for one in log_items(target, self._options, as_stored=True):
                 if isinstance(one, RecordChunk):
                     self._going.reached(one)
                     yield one

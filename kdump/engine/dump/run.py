@@ -19,6 +19,7 @@ from kdump.findings.rows import BatchChunk, HexText, RecordChunk, RecordRow
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 from kdump.storage.targets import LogFile, Target, resolve
+from kdump.values.shown import values_of
 
 if TYPE_CHECKING:
     from kdump.broker.visibility import AbortFilter, View
@@ -74,8 +75,13 @@ def entry_items(target: Target) -> Iterator[Item | Finding | KdumpError]:
             yield error
 
 
-def log_items(target: Target, options: DumpOptions) -> Iterator[Item | Finding | KdumpError]:
-    """Yield what is asked for of a target's logs, in order."""
+def log_items(
+    target: Target, options: DumpOptions, *, as_stored: bool = False
+) -> Iterator[Item | Finding | KdumpError]:
+    """Yield what is asked for of a target's logs, in order.
+
+    `as_stored`: keys and values are neither decoded nor masked, for those who do not show them.
+    """
     files = logs_of(target)
     if not files:
         if not target.whole:
@@ -103,7 +109,7 @@ def log_items(target: Target, options: DumpOptions) -> Iterator[Item | Finding |
         for file in logs_within(files, filters):
             try:
                 with Source(file.path) as source:
-                    for item in _log(source, file, filters, options, aborted):
+                    for item in _log(source, file, filters, options, aborted, as_stored=as_stored):
                         yield advisor.advised(item) if isinstance(item, Finding) else item
             except PathError as error:
                 yield unread(error, place_of(file))
@@ -130,11 +136,14 @@ def _log(
     filters: Filters,
     options: DumpOptions,
     aborted: AbortFilter | None,
+    *,
+    as_stored: bool,
 ) -> Iterator[Item | Finding]:
     if file.name.kind is Kind.PRE08_LOG:
         from kdump.engine.dump.pre08 import LARGE_BYTES, in_chunk, pre08_items
 
         place = place_of(file)
+        values = None if as_stored else values_of(place, decode=False, secrets=options.show_secrets)
         for item in pre08_items(
             source,
             place,
@@ -144,6 +153,11 @@ def _log(
             to_offset=filters.to_offset,
             in_chunks=options.mode == "records" and filters == Filters(),
         ):
+            if values is not None:
+                if isinstance(item, RecordChunk):
+                    item = values.hidden(item)
+                elif isinstance(item, RecordRow):
+                    item = values.hidden_row(item)
             if isinstance(item, (Finding, HexText, RecordChunk)):
                 yield item
             elif filters.admits_pre08(item):
@@ -170,7 +184,7 @@ def _log(
 
         # From the batch before on: it tells whether the first one's leader epoch can be right.
         position = max(position, start_position(source, file, filters.from_offset - 1))
-    reader = SegmentReader(source, file, options, filters, aborted)
+    reader = SegmentReader(source, file, options, filters, aborted, as_stored=as_stored)
     items = reader.items(position)
     if options.mode == "hex":
         from kdump.engine.hex.dump import hex_items

@@ -23,11 +23,15 @@ if TYPE_CHECKING:
 
 
 class SplitReader:
-    """Yields what `dump` yields, of one split; `seam` then says how a piece was read."""
+    """Yields what `dump` yields, of one split; `seam` then says how a piece was read.
 
-    def __init__(self, split: Split, options: DumpOptions) -> None:
+    `as_stored`: keys and values are neither decoded nor masked, for those who do not show them.
+    """
+
+    def __init__(self, split: Split, options: DumpOptions, *, as_stored: bool = False) -> None:
         self._split = split
         self._options = options
+        self._as_stored = as_stored
         self.seam: SplitEdges | None = None
 
     def items(self) -> Iterator[Item | Finding | KdumpError]:
@@ -39,7 +43,7 @@ class SplitReader:
 
     def _whole(self) -> Iterator[Item | Finding | KdumpError]:
         shrunk: set[str] = set()
-        for item in log_items(self._split.target, self._options):
+        for item in log_items(self._split.target, self._options, as_stored=self._as_stored):
             if isinstance(item, StoreError):
                 raise item  # a later attempt may have an answer
             if isinstance(item, Finding) and item.code == "file-shrank":
@@ -75,7 +79,9 @@ class SplitReader:
                 if reach is None:
                     self.seam = SplitEdges()
                     return
-                reader = PieceReader(source, file, options, options.filters)
+                reader = PieceReader(
+                    source, file, options, options.filters, as_stored=self._as_stored
+                )
                 yield from reader.piece(*reach)
                 self.seam = reader.seam
         except PathError:
@@ -101,7 +107,9 @@ class ProvedReader(SplitReader):
 
                     if ends_before(source, file, options.from_time_ms):
                         return
-                reader = PieceReader(source, file, options, options.filters)
+                reader = PieceReader(
+                    source, file, options, options.filters, as_stored=self._as_stored
+                )
                 if source.size != split.sizes[0]:  # it is another log than was planned
                     if split.start == 0:
                         yield from reader.items()

@@ -30,8 +30,8 @@ from kdump.engine.work.whole_logs import of_whole_logs
 from kdump.errors import KdumpError
 from kdump.findings.finding import CATALOGUE, Finding
 from kdump.findings.rows import Place, RecordChunk, RecordRow, Row
-from kdump.findings.secret_values import blotter
 from kdump.rows.duplicates import Duplicate, DuplicatesSummary
+from kdump.values.secrets import redactor
 
 _SPLIT_BYTES = 256 << 20
 
@@ -110,7 +110,7 @@ def spool_split(
     """Write what is compared of the records of a split to sorted runs."""
     layout = Layout.of(options)
     spool = Spool(directory, buckets)
-    reader = SplitReader(split, options)
+    reader = SplitReader(split, options, as_stored=True)
     going = Going(split.size_bytes, pace, split.start)
     topic = topics[split.target.topic or ""]
     told: list[Finding | KdumpError] = []
@@ -190,10 +190,10 @@ def _row(
     starts: dict[str, tuple[bytes | None, int | None]] = {
         "value": (None, None if copy.value_size < 0 else copy.value_size)
     }
-    blot = blotter(Place(topic, None, None, ""))
+    redact = None if options.show_secrets else redactor(Place(topic, None, None, ""))
     for part, (start, size) in zip(options.by, head.parts, strict=True):
-        if part == "value" and start is not None and blot is not None and not options.show_secrets:
-            start = blot(start) or start
+        if part == "value" and start is not None and redact is not None:
+            start = redact(start) or start
         starts[part] = start, None if start is None else size
     nothing = None, None
     key, value, header = (starts.get(part, nothing) for part in ("key", "value", "header"))

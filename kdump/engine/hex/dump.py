@@ -17,12 +17,12 @@ from kdump.findings.code import Show
 from kdump.findings.finding import Finding
 from kdump.findings.moments import time_text
 from kdump.findings.rows import BatchChunk, HexText, Place
-from kdump.findings.secret_values import blotter, is_of_metadata
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.kernels.columns import BatchHeader, RecordBatches
 from kdump.kernels.members import codec_name, sequence_at
 from kdump.record import bitflip, compression, layout
+from kdump.values.secrets import is_of_metadata, redactor
 
 if TYPE_CHECKING:
     from kdump.engine.reading.segment_reader import Item
@@ -62,7 +62,7 @@ def hex_items(
     """Yield the bytes of each entry whose header comes by, and of what has none.
 
     `limit` bounds what is read of one entry, and its uncompressed bytes. Without `secrets` those of
-    the metadata log are blotted.
+    the metadata log are hidden.
     """
     hidden = None if secrets else place
     for item in items:
@@ -95,7 +95,7 @@ def hex_lines(
 
     `header` is its row of batch columns, sums checked. `data` may hold less than the entry, or
     more. `limit` bounds the uncompressed bytes of a compressed entry. Secrets that a log of the
-    place `hidden` may have are blotted.
+    place `hidden` may have are asterisks.
     """
     view = memoryview(data).cast("B")
     if not header.count:
@@ -151,7 +151,7 @@ def pre08_hex_lines(
 def _lines(size_bytes: int, hidden: Place | None) -> Lines:
     lines = Lines(size_bytes)
     if hidden is not None:
-        lines.blot, lines.hides_rest = blotter(hidden), is_of_metadata(hidden)
+        lines.redact, lines.hides_rest = redactor(hidden), is_of_metadata(hidden)
     return lines
 
 

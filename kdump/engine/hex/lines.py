@@ -29,8 +29,8 @@ class Lines:
     def __init__(self, size_bytes: int, mark: str = "+", out: list[str] | None = None) -> None:
         self.lines: list[str] = [] if out is None else out
         self.muted = False
-        #: What blots secrets in the value of a record, and whether all other bytes may be secret.
-        self.blot: Callable[[bytes], bytes | None] | None = None
+        #: What hides secrets in the value of a record, and whether all other bytes may be secret.
+        self.redact: Callable[[bytes], bytes | None] | None = None
         self.hides_rest = False
         self._mark = mark
         self._digits = max(2, len(str(max(size_bytes, 0))))
@@ -43,7 +43,7 @@ class Lines:
     def within(self, size_bytes: int) -> Lines:
         """Go on in uncompressed bytes, whose positions count from their own start."""
         inside = Lines(size_bytes, "=", self.lines)
-        inside.blot, inside.hides_rest = self.blot, self.hides_rest
+        inside.redact, inside.hides_rest = self.redact, self.hides_rest
         return inside
 
     def at(self, position: int) -> str:
@@ -82,8 +82,8 @@ class Lines:
         """Write bytes whose length stood before them: in hex and ASCII, long ones in part."""
         if self.muted:
             return
-        if self.blot is not None and label == "value":
-            raw = memoryview(self.blot(bytes(raw)) or raw)
+        if self.redact is not None and label == "value":
+            raw = memoryview(self.redact(bytes(raw)) or raw)
         if len(raw) <= _FIELD_BYTES:
             self.field(position, raw, label, bytes(raw).translate(_ASCII).decode("ascii"))
             return

@@ -25,6 +25,7 @@ from kdump.record.frames import Gap, Oversize, Run
 from kdump.record.layout import BATCH_HEADER_V2, SMALLEST_MESSAGE
 from kdump.record.stretches import stretches
 from kdump.storage.source import Source
+from kdump.values.shown import values_of
 
 if TYPE_CHECKING:
     from kdump.engine.kafka_text.pairs import Pairs
@@ -73,7 +74,8 @@ class ToolLog:
     ) -> None:
         self._source = source
         self._filters = options.filters
-        self._place = Place(None, None, segment, source.path)
+        self._place = place = Place(None, None, segment, source.path)
+        self._values = values_of(place, decode=False, secrets=options.show_secrets)
         self._deep = options.mode == "records"
         self._limit = options.decompress_limit
         self._gaps_in_offsets = OffsetGaps(gaps)
@@ -138,12 +140,16 @@ class ToolLog:
             admitted = bytearray(filters.admits_batch(batches, row) for row in range(batches.count))
             rows = array("q", (row for row in rows if admitted[row]))
         wanted = filters.shown_records(data, records, admitted)
+        chunk = RecordChunk(self._place, data, batches, records, wanted, controls)
+        if self._values is not None:
+            chunk = self._values.hidden(chunk, filters.content)
+            wanted = chunk.rows
         if filters.on_records and wanted is not None:
             holding = {records.batch(row) for row in wanted}
             rows = array("q", (row for row in rows if row in holding))
         return ToolChunk(
             BatchChunk(self._place, batches, rows) if behind > first else None,
-            RecordChunk(self._place, data, batches, records, wanted, controls),
+            chunk,
         )
 
     def _one(self, run: Run, row: int) -> Iterator[LogItem]:

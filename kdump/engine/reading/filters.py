@@ -13,7 +13,11 @@ from kdump.record.layout import DELETE_HORIZON_BIT, TIMESTAMP_TYPE_BIT
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from kdump.kernels.columns import Data, DecodedRecords, RecordBatches
+
+    Forms = Sequence[bytes | None]
 
 _NO_TIMESTAMP = -1
 
@@ -54,6 +58,23 @@ class Filters(NamedTuple):
     def on_records(self) -> bool:
         """Whether records have to be looked at one by one."""
         return self._on_columns or self.grep is not None
+
+    @property
+    def content(self) -> Callable[[Forms, Forms], bool] | None:
+        """What tells if a record is asked for by its key and value; None: none is asked for so."""
+        return None if self.key is None and self.grep is None else self.admits_content
+
+    def admits_content(self, keys: Forms, values: Forms) -> bool:
+        """Whether a record is asked for by its key and value, each of which has one form or more.
+
+        Forms are the bytes, and the JSON text where they are decoded.
+        """
+        if self.key is not None and self.key not in keys:
+            return False
+        search = None if self.grep is None else self.grep.search
+        return search is None or any(
+            text is not None and search(text) is not None for text in (*keys, *values)
+        )
 
     def admits_batch(self, batches: RecordBatches, row: int) -> bool:
         """Whether a batch can hold a record that is asked for, as far as its header tells.
@@ -109,11 +130,7 @@ class Filters(NamedTuple):
             return False
         if isinstance(row, BatchRow):
             return True
-        if self.key is not None:
-            return False
-        return self.grep is None or (
-            row.value is not None and self.grep.search(row.value) is not None
-        )
+        return self.admits_content((), (row.value,))
 
     def shown_headers(self, batches: RecordBatches) -> array[int] | None:
         """Return the rows of headers asked for, None for all."""

@@ -26,8 +26,8 @@ class DumpOptions(Options):
     """What is asked for; the names are those of the command line.
 
     `mode` is records, batches, entries or hex. Times are epoch milliseconds, `to_*` exclusive.
-    `decode`: who writes the rows says what records of internal topics hold, and masks secrets in
-    them unless `show_secrets`.
+    `decode`: keys and values of topics that have a decoder are JSON text of what they hold.
+    `show_secrets`: also what is masked otherwise, decoded or not.
     """
 
     mode: str = "records"

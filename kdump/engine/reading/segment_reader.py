@@ -28,10 +28,12 @@ from kdump.storage.offsets import Offsets, Released
 from kdump.storage.segment_range import end_of
 from kdump.storage.source import Source
 from kdump.storage.targets import LogFile
+from kdump.values.shown import values_of
 
 if TYPE_CHECKING:
     from kdump.broker.visibility import AbortFilter
     from kdump.engine.reading.options import DumpOptions
+    from kdump.values.shown import Values
 
     Item = RecordChunk | BatchChunk | Finding
 
@@ -42,7 +44,8 @@ _GAPS_IN_FULL = 1000  # of those behind no flipped bit is looked for
 class SegmentReader:
     """Reads one file as the options say; what is asked for of it may be less (`filters`).
 
-    `aborted` names the batches that a consumer skips. `place` is where rows come from: its segment
+    `aborted` names the batches that a consumer skips. `as_stored`: keys and values are neither
+    decoded nor masked, for those who do not show them. `place` is where rows come from: its segment
     is None for a metadata snapshot, whose records' offsets have nothing to do with its name.
     """
 
@@ -53,6 +56,8 @@ class SegmentReader:
         options: DumpOptions,
         filters: Filters,
         aborted: AbortFilter | None = None,
+        *,
+        as_stored: bool = False,
     ) -> None:
         self.place = place = place_of(file)
         if file.name.kind is Kind.METADATA_SNAPSHOT:
@@ -60,6 +65,9 @@ class SegmentReader:
         self._source = source
         self._filters = filters
         self._want_records = options.mode == "records"
+        self._values: Values | None = None
+        if self._want_records and not as_stored:
+            self._values = values_of(place, decode=options.decode, secrets=options.show_secrets)
         self._limit = options.decompress_limit
         self._next_base = next_base = file.next_base
         self._active = active = file.active and not file.name.retired
@@ -280,10 +288,16 @@ class SegmentReader:
         admitted: bytearray | None,
         controls: list[dict[str, object] | None] | None = None,
     ) -> Iterator[RecordChunk]:
-        rows = self._filters.shown_records(data, records, admitted)
+        filters, values = self._filters, self._values
+        if values is not None and values.decodes:
+            filters = filters._replace(key=None, grep=None)
+        rows = filters.shown_records(data, records, admitted)
         if rows is None or rows:
             chunk = RecordChunk(self.place, data, batches, records, rows, controls)
-            yield chunk
+            if values is None:
+                yield chunk
+            else:
+                yield from values.chunks(chunk, self._filters.content)
             # Whoever took it may hold it until it has the next, whose text is opened meanwhile.
             chunk.data = b""
 

@@ -126,7 +126,7 @@ def place_split(
     spans = KeySpans(spool, topics[topic], split.target.partition or 0)
     numbers = {name: _remembered(PARTITIONERS[name]) for name in options.names}
     sums: dict[tuple[str, int], _Sum] = {}
-    reader = SplitReader(split, options)
+    reader = SplitReader(split, options, as_stored=True)
     going = Going(split.size_bytes, pace, split.start)
     told: list[Finding | KdumpError] = []
     records = without = 0

@@ -82,7 +82,7 @@ class Counted(NamedTuple):
 
 def count_split(split: Split, pace: Pace, *, options: UsageOptions, most: int) -> Counted:
     """Count what lies in a split by the groups asked for, of which at most so many are held."""
-    reader = SplitReader(split, options.of_dump)
+    reader = SplitReader(split, options.of_dump, as_stored=True)
     counter = _Counter(options, most)
     reported: list[Finding | KdumpError] = []
     lost = _Lost(options)

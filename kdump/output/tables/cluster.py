@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kdump.findings.escape import json_text
 from kdump.output.amounts import counted, time_cell
 from kdump.output.column_widths import Column, folded, number, short
 from kdump.output.escape import visible
-from kdump.output.jsonl import json_text
 from kdump.output.row_tables import Summaries, Tables
 from kdump.rows.cluster import (
     Acl,

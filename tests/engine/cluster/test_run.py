@@ -26,10 +26,11 @@ from kdump.engine.cluster import run as cluster_run
 from kdump.engine.cluster.asked import ClusterOptions, until
 from kdump.engine.cluster.run import cluster
 from kdump.errors import KdumpError, PathError
+from kdump.findings.escape import json_text
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.messages.table import message
-from kdump.output.jsonl import JsonLines, json_text
+from kdump.output.jsonl import JsonLines
 from kdump.output.table import Table
 from kdump.output.values import BYTES_MODES
 from kdump.replay.cluster import Until, read_replay

@@ -23,14 +23,13 @@ from pyarrow import ipc
 from kdump.cli import cli
 from kdump.engine.dump.run import dump as dumped
 from kdump.engine.reading.options import DumpOptions
-from kdump.findings.rows import DecodedChunk, Place, RecordChunk
+from kdump.findings.rows import JsonText, Place, RecordChunk
 from kdump.messages.records import TOPICS, decode
 from kdump.messages.table import UNKNOWN_TAGS, message, tables
-from kdump.output.arrow import ArrowSink
-from kdump.output.decoded import MOST_BYTES, members
-from kdump.output.decoding import Decoding, decoding
-from kdump.output.jsonl import JsonLines, said_line
-from kdump.output.values import AUTO, HEX
+from kdump.output.jsonl import JsonLines, json_line
+from kdump.output.values import AUTO, headers_json
+from kdump.values.decoders.internal_topics import members
+from kdump.values.shown import MOST_BYTES, values_of
 
 LOG = "00000000000000000000.log"
 COMMIT_KEY = b"\0\1" + message_bytes(
@@ -334,7 +333,10 @@ def test_a_bootstrap_file_has_records_of_cluster_metadata(tmp_path: Path) -> Non
 
 def decoded_rows(chunk: RecordChunk) -> bytes:
     written: list[bytes] = []
-    Decoding(JsonLines(written.append, AUTO)).write(chunk)
+    values = values_of(chunk.place, decode=True, secrets=False)
+    assert values is not None
+    for part in values.chunks(chunk):
+        JsonLines(written.append, AUTO).write(part)
     return b"".join(written)
 
 
@@ -364,19 +366,6 @@ def test_hostile_records_are_lines_of_json() -> None:
         assert line.decode().isprintable() or not any(ord(c) < 32 for c in line.decode()[:-1])
 
 
-def test_chunks_of_other_topics_pass_as_they_are() -> None:
-    chunk = record_chunk(builders.batch([builders.record(0, 0, b"k", b"v")]))
-    seen: list[object] = []
-
-    class Taker(JsonLines):
-        def write(self, item: object) -> None:
-            seen.append(item)
-
-    Decoding(Taker(lambda data: None, HEX)).write(chunk)
-    assert seen == [chunk]
-    assert ArrowSink("arrow", io.BytesIO(), "x", decode=True)._decode
-
-
 def test_members_of_a_key() -> None:
     key, value = decode("__consumer_offsets", COMMIT_KEY, COMMIT + b"!")
     assert key is not None
@@ -389,21 +378,22 @@ SAMPLES = Path(__file__).parents[2] / "sample-data/clean"
 
 
 def test_lines_of_the_kernel_are_those_of_the_encoder() -> None:
-    """Of decoded records the kernel writes what is around keys and values, byte for byte."""
+    """Decoded records are written by the kernel; the lines are those of rows, byte for byte."""
     seen = set()
     for path in sorted(SAMPLES.glob("*/*/__*")):
         written: list[bytes] = []
         sink = JsonLines(written.append, 0)
         expected = b""
-        for item in dumped([str(path)], DumpOptions()):
+        for item in dumped([str(path)], DumpOptions(decode=True)):
             if not isinstance(item, RecordChunk):
                 continue
-            chunk = decoding(item)
-            assert isinstance(chunk, DecodedChunk)
-            assert not chunk.has_large
-            sink.write(chunk)
-            for record, key, value in chunk.iter_said():
-                expected += said_line(record, key, value, 0)
+            sink.write(item)
+            for record in item.iter_records():
+                line: dict[str, object] = {"row": "record", **dict(record.members())}
+                for name, text in (("key", record.key), ("value", record.value)):
+                    assert text is None or isinstance(text, JsonText)
+                    line[name] = None if text is None else text.value()
+                expected += json_line(line | {"headers": headers_json(record.headers, 0)})
                 seen.add((record.control is None, record.key is None, record.value is None))
         assert b"".join(written) == expected
     assert len(seen) == 4  # plain ones, tombstones, those without a key, control records

@@ -1,0 +1,221 @@
+"""Put what keys and values hold, as JSON text, in the place of their bytes; hide secrets in others.
+
+A chunk of records whose topic has a decoder becomes several, each with text of its own, whose
+records are flagged (KEY_JSON, VALUE_JSON). Whoever writes them needs no other path than for bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
+
+from kdump.findings.escape import json_text
+from kdump.findings.rows import Place, RecordChunk, RecordRow
+from kdump.storage import names
+from kdump.values.registry import decoder_of
+from kdump.values.secrets import Redact, is_sound, redactor, without_secrets
+
+if TYPE_CHECKING:
+    from kdump.kernels.columns import DecodedRecords
+    from kdump.values.decoder import Decoder
+
+#: Larger records are not decoded: no broker writes one to an internal topic, and what is made of
+#: one takes much more memory than its bytes.
+MOST_BYTES = 8 << 20
+TOO_LARGE = b'{"type":"unknown","problem":"too-large"}'
+#: A chunk of decoded records has no more than this; of text at least one record's.
+_MOST_RECORDS, _MOST_TEXT = 512, 1 << 20
+#: Keys kept as text, of at most so many bytes: 50 MiB if all are as long.
+_KEYS_KEPT, _KEY_KEPT_BYTES = 1 << 14, 1 << 8
+
+Bytes = bytes | None
+#: JSON texts of a key and a value, None where bytes stay; and bytes in the place of such a value.
+Texts = tuple[Bytes, Bytes, Bytes]
+#: Whether a record is asked for, by the forms of its key and those of its value.
+Admits = Callable[[Sequence[Bytes], Sequence[Bytes]], bool]
+
+
+def values_of(place: Place, *, decode: bool, secrets: bool) -> Values | None:
+    """Return how keys and values of a place are shown; None: by their bytes.
+
+    `secrets`: also what is masked otherwise.
+    """
+    topic = place.topic
+    # `bootstrap.checkpoint` lies next to the partitions, and has records of cluster metadata.
+    if topic is None and names.parse(os.path.basename(place.path)).kind is (
+        names.Kind.METADATA_SNAPSHOT
+    ):
+        topic = names.CLUSTER_METADATA_TOPIC
+    decoder = decoder_of(topic) if decode and topic is not None else None
+    redact = None if secrets else redactor(place)
+    return Values(decoder, redact, secrets=secrets) if decoder or redact else None
+
+
+class Values:
+    """Decodes the keys and values of one place, or hides secrets in their bytes."""
+
+    def __init__(self, decoder: Decoder | None, redact: Redact | None, *, secrets: bool) -> None:
+        self._decoder, self._redact = decoder, redact
+        if decoder is not None:
+            self._read_key, self._read_value = _key_reader(decoder, secrets), decoder.read_value
+            self._text = _text_writer(decoder, secrets)
+
+    @property
+    def decodes(self) -> bool:
+        """Whether keys and values are decoded, so that `chunks` has to see all of them."""
+        return self._decoder is not None
+
+    def hidden(self, chunk: RecordChunk, admits: Admits | None = None) -> RecordChunk:
+        """Return records as bytes, with the values hidden that hold secrets.
+
+        Records that were asked for by what is hidden are left out.
+        """
+        if self._redact is None or (shown := without_secrets(chunk, self._redact)) is chunk:
+            return chunk
+        if admits is not None:
+            data, records = shown.data, shown.records
+            contents = records.contents(data, shown.numbers)
+            admitted = (number for number, key, value in contents if admits((key,), (value,)))
+            shown.rows = array("q", admitted)
+        return shown
+
+    def hidden_row(self, row: RecordRow) -> RecordRow:
+        """Return a record as bytes, with its value hidden if that holds a secret."""
+        value = None if self._redact is None or row.value is None else self._redact(row.value)
+        return row if value is None else row._replace(value=value)
+
+    def chunks(self, chunk: RecordChunk, admits: Admits | None = None) -> Iterator[RecordChunk]:
+        """Yield the records of a chunk that are asked for, with their keys and values as shown."""
+        if self._decoder is not None:
+            yield from self._decoded(self._decoder, chunk, admits)
+        elif len(chunk := self.hidden(chunk, admits)):
+            yield chunk
+
+    def _decoded(
+        self, decoder: Decoder, chunk: RecordChunk, admits: Admits | None
+    ) -> Iterator[RecordChunk]:
+        data, records = chunk.data, chunk.records
+        has_controls = chunk.may_have_controls
+        is_plain = admits is None and not has_controls and not _has_large(records)
+        part = _Part(chunk, has_controls=has_controls)
+        for number, key, value in records.contents(data, chunk.numbers):
+            if is_plain:
+                texts = self._texts(key, value)
+            else:
+                control = chunk.control(number) if has_controls else None
+                texts = self._any_texts(decoder, key, value, control)
+                if admits is not None:
+                    shown = value
+                    if value is not None and not is_sound(control):
+                        shown = self._hide(value) or value
+                    if not admits((key, texts[0]), (shown, texts[1])):
+                        continue
+            if part.add(number, texts):
+                yield part.chunk()
+                part = _Part(chunk, has_controls=has_controls)
+        if part.numbers:
+            yield part.chunk()
+
+    def _any_texts(
+        self, decoder: Decoder, key: Bytes, value: Bytes, control: dict[str, object] | None
+    ) -> Texts:
+        """Return what `_texts` does, also of control records and of those that are too large."""
+        if control is not None:
+            if decoder.read_control is None:
+                return None, None, None
+            of_key, of_value = decoder.read_control(key, value)
+            return (
+                None if of_key is None else self._text(of_key),
+                None if of_value is None else self._text(of_value),
+                None,
+            )
+        if len(key or b"") + len(value or b"") <= MOST_BYTES:
+            return self._texts(key, value)
+        if self._redact is None:
+            return None, None, None
+        # Its bytes might be a secret, however unlikely.
+        return None if key is None else TOO_LARGE, TOO_LARGE, None
+
+    def _texts(self, key: Bytes, value: Bytes) -> Texts:
+        """Decode a key and a value, or hide the secrets in one that is not decoded."""
+        of_key = key_text = None
+        if key is not None:
+            read = self._read_key
+            of_key, key_text = (read if len(key) <= _KEY_KEPT_BYTES else read.__wrapped__)(key)
+        if value is None:
+            return key_text, None, None
+        text = self._text(self._read_value(of_key, value))
+        return key_text, text, self._hide(value) if text is None else None
+
+    def _hide(self, value: bytes) -> Bytes:
+        return None if self._redact is None else self._redact(value)
+
+
+@cache
+def _text_writer(decoder: Decoder, secrets: bool) -> Callable[[object], Bytes]:
+    """Return what writes what was read as JSON text; None where it is not decoded."""
+    as_json = decoder.as_json
+
+    def text(found: object) -> Bytes:
+        value = as_json(found, secrets)
+        return None if isinstance(value, bytes) else json_text(value).encode()
+
+    return text
+
+
+@cache
+def _key_reader(decoder: Decoder, secrets: bool) -> Any:
+    """Return what reads a key and writes it as text: in a log that was not compacted keys recur."""
+    text, read_key = _text_writer(decoder, secrets), decoder.read_key
+
+    @lru_cache(_KEYS_KEPT)
+    def read(key: bytes) -> tuple[object, Bytes]:
+        found = read_key(key)
+        return found, text(found)
+
+    return read
+
+
+def _has_large(records: DecodedRecords) -> bool:
+    """Whether some record might be too large to be decoded."""
+    return len(records) > 0 and max(records.key_sizes) + max(records.value_sizes) > MOST_BYTES
+
+
+class _Part:
+    """Records of a chunk with the JSON texts of their keys and values; None: the bytes stay."""
+
+    def __init__(self, chunk: RecordChunk, *, has_controls: bool) -> None:
+        self._of, self._has_controls = chunk, has_controls
+        self.numbers: list[int] = []
+        self._texts: list[Texts] = []
+        self._size = 0
+
+    def add(self, number: int, texts: Texts) -> bool:
+        """Take a record; return whether it is large enough for a chunk."""
+        self.numbers.append(number)
+        self._texts.append(texts)
+        self._size += len(texts[0] or b"") + len(texts[1] or texts[2] or b"")
+        return self._size >= _MOST_TEXT or len(self.numbers) == _MOST_RECORDS
+
+    def chunk(self) -> RecordChunk:
+        """Return the records, with the bytes around them and the texts in memory of their own."""
+        of, first, end = self._of, self.numbers[0], self.numbers[-1] + 1
+        records = of.records.slice(first, end)
+        start = min(records.positions)
+        stop = max(map(sum, zip(records.positions, records.sizes, strict=True)))
+        records.shift(-start)
+        rows = [number - first for number in self.numbers]
+        keys, values, hidden = zip(*self._texts, strict=True)
+        at = records.put_keys(rows, keys, stop - start)
+        at = records.put_values(rows, values, at, is_json=True)
+        records.put_values(rows, hidden, at, is_json=False)
+        texts = (text for text in (*keys, *values, *hidden) if text is not None)
+        data = b"".join((memoryview(of.data)[start:stop], *texts))
+        controls = None
+        if self._has_controls:  # their keys are text now, of which no kernel reads a marker
+            controls = [of.control(number) for number in range(first, end)]
+        shown = None if len(rows) == end - first else array("q", rows)
+        return RecordChunk(of.place, data, of.batches, records, shown, controls)
