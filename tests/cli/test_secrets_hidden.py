@@ -165,7 +165,7 @@ def test_records_that_differ_in_a_secret_are_not_duplicates(tmp_path: Path) -> N
     values = [SCRAM, SCRAM.replace(HUSH.encode(), HUSH[::-1].encode()), SCRAM]
     records = [builders.record(n, 0, None, value) for n, value in enumerate(values)]
     (directory / LOG).write_bytes(builders.batch(records))
-    lines = run("sequences", "--duplicates-by", "value", directory).splitlines()
+    lines = run("duplicates", "--by", "value", directory).splitlines()
     rows = [json.loads(line) for line in lines]
     assert [row["offset"] for row in rows if row["row"] == "duplicate"] == [0, 2]
 
