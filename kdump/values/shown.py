@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 #: one takes much more memory than its bytes.
 MOST_BYTES = 8 << 20
 TOO_LARGE = b'{"type":"unknown","problem":"too-large"}'
-#: A chunk of decoded records has no more than this; of text at least one record's.
-_MOST_RECORDS, _MOST_TEXT = 512, 1 << 20
+#: A chunk of decoded records has no more than this; of text at least one record's. The first are
+#: smaller, and each twice the one before: a table needs as many as its sample, `--limit` fewer.
+_FIRST_RECORDS, _MOST_RECORDS, _MOST_TEXT = 64, 1024, 1 << 20
 #: Keys kept as text, of at most so many bytes: 50 MiB if all are as long.
 _KEYS_KEPT, _KEY_KEPT_BYTES = 1 << 14, 1 << 8
 
@@ -59,6 +60,7 @@ class Values:
 
     def __init__(self, decoder: Decoder | None, redact: Redact | None, *, secrets: bool) -> None:
         self._decoder, self._redact = decoder, redact
+        self._most = _FIRST_RECORDS
         if decoder is not None:
             self._read_key, self._read_value = _key_reader(decoder, secrets), decoder.read_value
             self._text = _text_writer(decoder, secrets)
@@ -100,7 +102,7 @@ class Values:
         data, records = chunk.data, chunk.records
         has_controls = chunk.may_have_controls
         is_plain = admits is None and not has_controls and not _has_large(records)
-        part = _Part(chunk, has_controls=has_controls)
+        part = _Part(chunk, self._most, has_controls=has_controls)
         for number, key, value in records.contents(data, chunk.numbers):
             if is_plain:
                 texts = self._texts(key, value)
@@ -115,7 +117,8 @@ class Values:
                         continue
             if part.add(number, texts):
                 yield part.chunk()
-                part = _Part(chunk, has_controls=has_controls)
+                self._most = min(2 * self._most, _MOST_RECORDS)
+                part = _Part(chunk, self._most, has_controls=has_controls)
         if part.numbers:
             yield part.chunk()
 
@@ -187,8 +190,8 @@ def _has_large(records: DecodedRecords) -> bool:
 class _Part:
     """Records of a chunk with the JSON texts of their keys and values; None: the bytes stay."""
 
-    def __init__(self, chunk: RecordChunk, *, has_controls: bool) -> None:
-        self._of, self._has_controls = chunk, has_controls
+    def __init__(self, chunk: RecordChunk, most: int, *, has_controls: bool) -> None:
+        self._of, self._most, self._has_controls = chunk, most, has_controls
         self.numbers: list[int] = []
         self._texts: list[Texts] = []
         self._size = 0
@@ -198,7 +201,7 @@ class _Part:
         self.numbers.append(number)
         self._texts.append(texts)
         self._size += len(texts[0] or b"") + len(texts[1] or texts[2] or b"")
-        return self._size >= _MOST_TEXT or len(self.numbers) == _MOST_RECORDS
+        return self._size >= _MOST_TEXT or len(self.numbers) >= self._most
 
     def chunk(self) -> RecordChunk:
         """Return the records, with the bytes around them and the texts in memory of their own."""

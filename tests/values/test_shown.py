@@ -82,15 +82,16 @@ def numbered(pairs: list[Pair], *numbers: int) -> list[tuple[int, *Pair]]:
     return [(number, *pairs[number]) for number in numbers or range(len(pairs))]
 
 
-@pytest.mark.parametrize("most", [1, 2, 512])
-def test_texts_are_in_the_place_of_bytes(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("first", "most", "sizes"), [(1, 1, [1] * 6), (1, 3, [1, 2, 3]), (2, 3, [2, 3, 1]), (9, 9, [6])]
+)
+def test_texts_are_in_the_place_of_bytes(
+    first: int, most: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shown, "_FIRST_RECORDS", first)
     monkeypatch.setattr(shown, "_MOST_RECORDS", most)
     values = values_by(DECODER)
-    assert [len(part) for part in values.chunks(chunk_of(PAIRS))] == {
-        1: [1] * 6,
-        2: [2, 2, 2],
-        512: [6],
-    }[most]
+    assert [len(part) for part in values.chunks(chunk_of(PAIRS))] == sizes
     assert rows_of(values, chunk_of(PAIRS)) == numbered(SHOWN)
     chunk = chunk_of(PAIRS)
     chunk.rows = array("q", (1, 2, 4))
