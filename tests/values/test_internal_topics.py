@@ -113,6 +113,27 @@ def test_json_lines_say_what_keys_and_values_hold(offsets: Path) -> None:
         assert pairs(result) == SAID_PAIRS
 
 
+def test_filters_match_the_bytes_and_the_text(offsets: Path, tmp_path: Path) -> None:
+    key_text = json.dumps(SAID_KEY, separators=(",", ":"))
+    for words, numbers in (
+        (("--key", key_text), [0, 1]),
+        (("--key", COMMIT_KEY.decode()), [0, 1]),
+        (("--key", key_text, "--decode", "raw"), []),
+        (("--grep", '"type":"offset_commit","version":3'), [0]),
+        (("--grep", "unknown-type|u001b.31m"), [0, 2]),
+        (("--grep", "unknown-type", "--decode", "raw"), []),
+        (("--grep", r"\x07billing"), [0, 1]),  # as stored, with a length before it
+        (("--key", key_text, "--grep", "offset_commit", "--limit", "1"), [0]),
+        (("--key", key_text, "--from-offset", "1"), [1]),
+    ):
+        lines = map(json.loads, dump(*words, offsets).stdout.splitlines())
+        assert [line["offset"] for line in lines] == numbers, words
+        output = tmp_path / "out.parquet"
+        decode = () if "--decode" in words else ("--decode", "auto")
+        dump(*words, *decode, "--force", "-o", output, offsets)
+        assert pq.read_table(output)["offset"].to_pylist() == numbers, words
+
+
 def test_members_stand_where_they_do_without(offsets: Path) -> None:
     said, raw = dump(offsets), dump("--decode", "raw", offsets)
     for one, other in zip(said.stdout.splitlines(), raw.stdout.splitlines(), strict=True):
