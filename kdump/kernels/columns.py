@@ -83,6 +83,7 @@ INNER_CODEC = 7 << INNER_CODEC_SHIFT
 INNER_MAGIC_SHIFT = 8  # two bits: the message's own magic; 3 stands for any above 2 and below 0
 KEY_JSON = 1 << 10  # JSON text in place of the key; only `kdump/values/` sets this and the next
 VALUE_JSON = 1 << 11
+JSON_TEXT = KEY_JSON | VALUE_JSON
 #: What a row of the message has a mark for.
 INNER_MARKS = INNER_CRC_BAD | INNER_CODEC
 

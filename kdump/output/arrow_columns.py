@@ -188,7 +188,7 @@ class RecordColumns:
         self._size = (rows, size_bytes)
         self._copies = (*COPIES, _FLAGS) if decode else COPIES
         self._gathered = self._empty()
-        self._wide = False
+        self._wide = self._has_json = False
 
     def _empty(self) -> Gathered:
         rows, size_bytes = self._size
@@ -209,6 +209,7 @@ class RecordColumns:
 
     def add(self, chunk: RecordChunk, first: int) -> int:
         """Take records of a chunk, from the `first`th on; return how many there was room for."""
+        self._has_json = self._has_json or chunk.records.flags & c.JSON_TEXT != 0
         return kernels.gather(
             self._gathered, chunk.data, chunk.batches, chunk.records, chunk.rows, first
         )
@@ -230,6 +231,7 @@ class RecordColumns:
             self._gathered = self._empty()
             self._wide = False
         self._gathered.clear()
+        self._has_json = False
 
     def arrays(self) -> dict[str, Array]:
         """Return the columns; what a record's version does not have is null."""
@@ -254,7 +256,7 @@ class RecordColumns:
             "headers": self._headers(),
             "control": self._markers(),
         }
-        if self._copies is not COPIES:
+        if self._has_json:
             import pyarrow.compute as pc
 
             flags = self._numbers(g.GATHERED_WIDTH + len(COPIES), "uint16")
