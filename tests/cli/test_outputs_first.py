@@ -1,9 +1,5 @@
 """Where results are to go is tried before anything is read, and a path without permission is 1."""
 
-import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,11 +8,9 @@ import pytest
 import segments
 from click.testing import CliRunner, Result
 from commands import READING, registered
+from unprivileged import unprivileged
 
 from kdump.cli import cli
-
-_WITHOUT = "-dac_override,-dac_read_search"
-_BOUND = (f"--bounding-set={_WITHOUT}", f"--inh-caps={_WITHOUT}")
 
 
 @pytest.fixture
@@ -37,16 +31,6 @@ def shut(tmp_path: Path) -> Iterator[Path]:
 
 def kdump(*args: object) -> Result:
     return CliRunner().invoke(cli, [str(arg) for arg in args])
-
-
-def unprivileged(*args: object) -> "subprocess.CompletedProcess[str]":
-    """Run a command that modes of files bind, as they do not bind a superuser."""
-    command = [sys.executable, "-m", "kdump", *map(str, args)]
-    if not os.geteuid():
-        if shutil.which("setpriv") is None:
-            pytest.skip("no setpriv here")
-        command = ["setpriv", *_BOUND, *command]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def named(command: str) -> str:

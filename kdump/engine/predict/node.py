@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
 from kdump.broker.node_directories import LOCKED, OFFLINE, User, directory_facts, doubled
 from kdump.broker.node_identity import identity_facts
@@ -26,6 +27,7 @@ from kdump.findings.rows import Row
 from kdump.rows.verify import NodeStart
 from kdump.storage import places
 from kdump.storage.about import meta_of
+from kdump.storage.names import CLUSTER_METADATA_TOPIC, LOCK
 
 
 def node_start(
@@ -47,10 +49,16 @@ def node_start(
         return [_not_looked("store", "Whether a node starts is not asked of what lies in a store.")]
     if broker is None and not _is_kraft(node):
         return [_not_looked("version", _WHICH, "Name it with --broker-version.")]
-    found = list(_facts(node, broker or NEWEST, user))
+    unread = dict.fromkeys(_unread(node))
+    found = [
+        fact
+        for fact in _facts(node, broker or NEWEST, user)
+        if fact.path not in unread and os.path.dirname(fact.path or "") not in unread
+    ]
     if not any(fact.outcome == REFUSES for fact in found):
         where = node.path or next(iter(node.log_dirs), None)
         found.insert(0, Fact(STARTS, "none", "Nothing that was looked at stops the start.", where))
+    found += [Fact(UNKNOWN, "permission", _UNREAD, path, _AS_BROKER) for path in unread]
     if node.values is None:
         found.append(_not_known(node))
     elif node.elsewhere and len(node.log_dirs) < node.dirs_named:
@@ -59,6 +67,26 @@ def node_start(
     elif not node.kraft:
         found.append(_zookeeper(node))
     return found
+
+
+_UNREAD = "What is in there: this user may not read it."
+_AS_BROKER = "Run kdump as the user that runs the broker, or as root."
+
+
+def _unread(node: NodeSettings) -> Iterator[str]:
+    """Yield what this user may not read of what a start reads of a node; partitions have rows."""
+    for directory in dict.fromkeys((*node.log_dirs, node.metadata_dir)):
+        if directory is None:
+            continue
+        for folder in (directory, os.path.join(directory, f"{CLUSTER_METADATA_TOPIC}-0")):
+            if os.path.isdir(folder) and not os.access(folder, os.R_OK | os.X_OK):
+                yield folder
+                break
+            with suppress(OSError):
+                for name in sorted(os.listdir(folder)):
+                    path = os.path.join(folder, name)
+                    if name != LOCK and os.path.isfile(path) and not os.access(path, os.R_OK):
+                        yield path
 
 
 _WHICH = (

@@ -1,11 +1,13 @@
 """Forecasts of starts: rows, statuses, and what comes first for a person."""
 
+import json
 import os
 import shutil
 from pathlib import Path
 
 import pytest
 from node_starts import Node, unpacked
+from unprivileged import unprivileged
 from verify_command import break_batch, predict, rows, rows_but_seconds
 
 
@@ -105,3 +107,23 @@ def test_rights_are_those_of_the_user_that_is_named(node: Node) -> None:
     files = [Path(row["path"]).name for row in told]
     assert files == ["meta.properties", ".lock"]  # all obstacles, in the broker's order
     assert predict(*asked, "--as-user", "nobody of that name").exit_code == 2
+
+
+def test_what_this_user_may_not_read_is_not_known(node: Node) -> None:
+    bootstrap = node.first / "bootstrap.checkpoint"
+    bootstrap.write_bytes(b"no records")
+    asked = ("--format", "jsonl", "--server-properties", node.server_properties)
+
+    def told() -> list[tuple[str, str, str]]:
+        lines = map(json.loads, unprivileged("predict", *asked).stdout.splitlines())
+        starts = (row for row in lines if row["row"] == "node-start")
+        return [(one["outcome"], one["cause"], Path(one["path"]).name) for one in starts]
+
+    assert told()[0] == ("refuses", "bootstrap", "bootstrap.checkpoint")
+    bootstrap.chmod(0)
+    assert told()[0][0] == "starts"
+    assert told()[1:] == [("unknown", "permission", "bootstrap.checkpoint")]
+    bootstrap.unlink()
+    (node.first / "meta.properties").chmod(0)
+    assert ("unknown", "permission", "meta.properties") in told()
+    assert "refuses" not in {outcome for outcome, *_ in told()}
