@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from typing import Any
 
 from kdump.record.layout import MAX_INT64
@@ -107,6 +108,10 @@ class TopicConfig(NamedTuple):
     name: str
     value: str
     topic: str | None = None
+
+    def is_of(self, topic: str | None) -> bool:
+        """Whether it is one of a topic."""
+        return self.topic is None or (topic is not None and fnmatchcase(topic, self.topic))
 
 
 def read_topic_config(text: str) -> TopicConfig:

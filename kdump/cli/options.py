@@ -353,6 +353,7 @@ def shared_options(
                 show_unpacked,
                 tell,
                 tell_directories,
+                tell_unmatched,
                 wrong_usage,
             )
             from kdump.storage.inputs import Named, opened
@@ -380,6 +381,7 @@ def shared_options(
                     )
                 if not writing.quiet:
                     tell_directories(paths)
+                tell_unmatched(asked.get("configs") or (), paths, asked)
                 engine.check()
             raise SystemExit(command(paths, engine=engine, writing=writing, **asked))
 

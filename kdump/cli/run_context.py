@@ -16,6 +16,7 @@ from kdump.errors import UsageError
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
+    from kdump.broker.settings import TopicConfig
     from kdump.engine.work.pipeline import Driver
 
 
@@ -117,6 +118,23 @@ def tell_directories(paths: Iterable[str]) -> None:
     for path in paths:
         if below := data_directories_below(path):
             tell(f"{path} is no data directory; reading {', '.join(below)} below it")
+
+
+def tell_unmatched(
+    configs: Iterable[TopicConfig], paths: Iterable[str], asked: dict[str, Any]
+) -> None:
+    """Say which settings that were given for some topics alone are of no topic here."""
+    named = [config for config in configs if config.topic is not None]
+    if not named:
+        return
+    from kdump.storage.targets import Target, resolve
+
+    found = resolve(paths, asked["selection"], asked["server_properties"], listed=False)
+    topics = {one.topic for one in found if isinstance(one, Target) and one.topic is not None}
+    for config in named:
+        if not any(config.is_of(topic) for topic in topics):
+            setting = f"{config.topic}:{config.name}={config.value}"
+            tell(f"--config {setting}: no topic here matches, so that it changes nothing")
 
 
 def tell(text: str) -> None:

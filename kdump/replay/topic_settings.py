@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from fnmatch import fnmatchcase
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -156,11 +155,7 @@ class TopicSettings:
 
     def _with_options(self, settings: Settings, topic: str | None) -> Settings:
         """Add what the user gave: of two values for a setting the last, an option's own first."""
-        given = {
-            name: value
-            for name, value, pattern in self._configs
-            if pattern is None or (topic is not None and fnmatchcase(topic, pattern))
-        }
+        given = {config.name: config.value for config in self._configs if config.is_of(topic)}
         return settings.of_topic(given, s.OPTION).given(s.OPTION, self._options)
 
     def prepare(self, directories: Iterable[str]) -> None:

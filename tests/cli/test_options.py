@@ -4,6 +4,7 @@ import re
 import time
 from pathlib import Path
 
+import builders
 import pytest
 from click.testing import CliRunner
 
@@ -165,3 +166,15 @@ def test_an_option_that_is_a_command_now_is_refused_by_its_name(
     assert result.exit_code == 2
     assert f"{option} is now: kdump {moved}\n" in result.stderr
     assert CliRunner().invoke(cli, [moved, "--help"]).exit_code == 0
+
+
+@pytest.mark.parametrize("command", ["verify", "predict", "why", "reindex", "find-time"])
+def test_a_setting_of_no_topic_here_is_said(command: str, tmp_path: Path) -> None:
+    partition = tmp_path / "orders-0"
+    partition.mkdir()
+    (partition / f"{0:020}.log").write_bytes(builders.batch())
+    given = ("--config", "ordres:retention.ms=1", "--config", "ord*:retention.ms=1")
+    last = ("0",) if command == "find-time" else ()
+    result = CliRunner().invoke(cli, [command, *given, str(tmp_path), *last])
+    assert result.stderr.count("--config ordres:retention.ms=1: no topic here matches") == 1
+    assert "ord*" not in result.stderr
