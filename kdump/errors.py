@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 TRACEBACK = "KDUMP_TRACEBACK"
 _LONGEST = 300  # characters of such an exception's own text
 #: User and password of a URI. A slash in the password, which should be spelled %2F, ends nothing.
+_MASKED = r"\1***"
+#: Members of a URI's query that let in whoever has them: signatures, tokens and keys.
+SIGNATURE = re.compile(
+    r"((?:\?|&)(?:sig|signature|(?:access_|sas_?)?token|sas|password|passwd|secret(?:_key)?|"
+    r"(?:api|access)_?key|awsaccesskeyid|googleaccessid|"
+    r"x-(?:amz|goog|oss)-(?:signature|credential|security-token))=)([^&#\s]+)",
+    re.IGNORECASE,
+)
 LOGIN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/{1,2}[^/?#:@\s]*):([^/?#\s]*|(?!\d*[/?#])[^@\s]*)@")
 
 
@@ -31,7 +39,7 @@ class KdumpError(Exception):
     status = 1
 
     def __str__(self) -> str:
-        return LOGIN.sub(r"\1:***@", self._text())
+        return SIGNATURE.sub(_MASKED, LOGIN.sub(r"\1:***@", self._text()))
 
     def _text(self) -> str:
         return super().__str__()

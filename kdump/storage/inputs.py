@@ -93,7 +93,9 @@ class _Inputs:
         if is_view(path):
             return self._again(path)
         if is_uri(path):
-            return path
+            from kdump.stores.passwords import without_password
+
+            return without_password(path)
         if os.path.isdir(path):
             return self._tiered(path) or path
         is_known = _is_known(path) and not self._named.is_given

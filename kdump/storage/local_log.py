@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import zip_longest
@@ -103,6 +104,20 @@ class LocalLog:
             return places.statuses(self.path)
         except OSError:
             return {}
+
+    def without_directories(self) -> LocalLog:
+        """Give it without directories that have the names of files: a start passes over them (N12).
+
+        One in the place of the only log stops a start, and stays.
+        """
+        found = {
+            name
+            for name, status in self.statuses.items()
+            if isinstance(status, os.stat_result) and stat.S_ISDIR(status.st_mode)
+        }
+        files = {name: self.statuses[name] for name in self.statuses if name not in found}
+        left = LocalLog(self.path, files) if found else self
+        return left if left.logs else self
 
     @property
     def topic(self) -> str | None:

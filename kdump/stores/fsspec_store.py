@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from kdump.stores.failures import failures
-from kdump.stores.passwords import with_password
+from kdump.stores.passwords import with_password, with_signature
 from kdump.stores.store import Status
 
 # What the implementations call the time of the last change.
@@ -28,7 +28,7 @@ class FsspecStore:
 
     def at(self, path: str) -> str:
         """Return a path as the file system wants it."""
-        found: str = self.files._strip_protocol(self._uri(path))
+        found: str = self.files._strip_protocol(with_signature(self._uri(path)))
         return found
 
     def status(self, path: str) -> Status | None:

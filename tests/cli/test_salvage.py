@@ -138,3 +138,13 @@ def test_an_image_is_carved(tmp_path: Path) -> None:
     status, written = on_terminal("carve", str(image))
     assert status == 0
     assert b"No partition is known for carved-1." in written
+
+
+def test_a_directory_in_the_place_of_a_log_hides_no_other(tmp_path: Path) -> None:
+    copy = replica(tmp_path, "one", LOG[:2])
+    (copy / "orders-0" / f"{20:020}.log").mkdir()
+    (row,) = rows_of(run(copy))
+    assert (row["first_offset"], row["last_offset"]) == (LOG[0].base, LOG[1].last)
+    forecast = CliRunner().invoke(cli, ["predict", str(copy)])
+    (start,) = (one for one in rows_of(forecast) if one["row"] == "recovery")
+    assert start["log_end_before"] == LOG[1].last + 1

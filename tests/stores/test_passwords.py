@@ -1,15 +1,21 @@
 """A password in a URI reaches its store, and nothing that is shown."""
 
+from contextlib import suppress
+
 import pytest
 from click.testing import CliRunner
 
+import kdump
 from kdump.cli import cli
+from kdump.errors import KdumpError, PathError
 from kdump.stores import passwords
+from kdump.stores.uris import normal
 
 
 @pytest.fixture(autouse=True)
 def none_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passwords, "_known", {})
+    monkeypatch.setattr(passwords, "_signed", {})
 
 
 @pytest.mark.parametrize(
@@ -45,6 +51,42 @@ def test_path_without_a_password(path: str) -> None:
     assert not passwords.has_password(path)
     assert passwords.without_password(path) == path
     assert passwords.with_password(path) == path
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "sv=2024-11-04&sp=r&sig=hunter2%2B%3D",
+        "X-Amz-Expires=900&X-Amz-Credential=hunter2%2Fus-east-1&X-Amz-Signature=hunter2",
+        "GoogleAccessId=hunter2&Signature=hunter2",
+        "X-Goog-Signature=hunter2&alt=media",
+        "token=hunter2",
+        "a=1&access_key=hunter2&secret_key=hunter2",
+    ],
+)
+def test_a_signature_is_kept_for_the_store(query: str) -> None:
+    uri = f"HTTPS://host/a/{0:020}.log?{query}"
+    assert passwords.has_password(uri)
+    plain = passwords.without_password(uri)
+    assert "hunter2" not in plain
+    assert plain.count("***") == query.count("hunter2")
+    assert passwords.with_signature(normal(plain)) == normal(uri)
+    assert passwords.without_password(plain) == plain
+    assert passwords.with_signature(normal(plain)) == normal(uri)
+    assert "hunter2" not in passwords.hidden(f"403 Forbidden for {uri}")
+    assert "hunter2" not in str(PathError(uri, f"no answer of {uri}"))
+    for command in ("dump", "verify", "salvage", "predict"):
+        result = CliRunner().invoke(cli, [command, uri.replace("host", "127.0.0.1:1")])
+        assert "hunter2" not in result.stdout + result.stderr
+    with suppress(KdumpError):
+        assert "hunter2" not in str(list(kdump.open(uri).verify()))
+    assert "hunter2" not in repr(kdump.open(uri))
+
+
+def test_a_query_without_a_secret_stays() -> None:
+    uri = "https://host/x?sum=1&monkey=2&signal=3"
+    assert not passwords.has_password(uri)
+    assert passwords.without_password(uri) == uri
 
 
 @pytest.mark.parametrize("command", ["dump", "verify", "verify --nagios", "usage", "salvage"])

@@ -48,7 +48,7 @@ def predict_partition(
     `stop` is how the broker stopped; None: as the data directory says.
     """
     assert target.log is not None
-    log, directory = target.log, target.log_dir()
+    log, directory = target.log.without_directories(), target.log_dir()
     row = unknown(target, "")
     try:
         stop = stop or stop_of(log, directory, broker)

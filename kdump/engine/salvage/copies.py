@@ -69,8 +69,8 @@ class Found:
         return None if name is None else name.retirement
 
     def log(self) -> LocalLog:
-        """The directory as it was listed."""
-        return self.listed or LocalLog.open(self.directory)
+        """The directory as it was listed, without directories in the place of files."""
+        return (self.listed or LocalLog.open(self.directory)).without_directories()
 
     def files(self) -> list[str]:
         """The logs that are read."""
