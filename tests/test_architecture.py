@@ -236,8 +236,6 @@ def test_columns_are_named(name: str) -> None:
         word = getattr(node, "attr", getattr(node, "id", ""))
         told = f"kdump/{name}:{node.lineno}: {word}"
         assert word == "R_OK" or not re.fullmatch("[BR]_[A-Z_]+", str(word)), told
-            f"kdump/{name}:{node.lineno}: {word}"
-        )
 
 
 def formats_compared(tree: ast.AST) -> Iterator[int]:
