@@ -134,7 +134,7 @@ class Data:
     ) -> Iterator[RecordRow | Finding]:
         """Yield the records on disk, in the order of the logs, as `kdump dump` shows them.
 
-        `to_offset` and `to_time` are the first that are not given any more; `grep` is a regular
+        Rows end before `to_offset` and `to_time`; `grep` is a regular
         expression that a key or a value matches. With `decode` keys and values of internal topics
         are objects. Secrets are masked unless `show_secrets`.
         """

@@ -54,7 +54,7 @@ TAKEN = together(
         "imply.",
     ),
     _TAKEN("--from-offset", type=INT64, help="First offset taken."),
-    _TAKEN("--to-offset", type=INT64, help="First offset not taken any more."),
+    _TAKEN("--to-offset", type=INT64, help="Stop before this offset."),
     _TAKEN(
         "--topic-map",
         metavar="FILE",

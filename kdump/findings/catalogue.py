@@ -225,8 +225,10 @@ CATALOGUE: dict[str, Code] = {
     ),
     "inner-crc-mismatch": _damage(
         "The checksum of a message inside a compressed wrapper is wrong.",
-        "Consumers that verify checksums stop at this message.",
-        "The messages behind it in the wrapper are out of reach of such consumers too.",
+        "kdump dump shows the messages, this one with a mark; consumers go on where a broker "
+        "serves them again, which the finding says.",
+        "Consumers that verify checksums stop at this message, and do not get those behind it in "
+        "the wrapper.",
     ),
     "inner-cut-short": _note(
         "The uncompressed bytes of a wrapper end in a piece of a message, which brokers pass over.",

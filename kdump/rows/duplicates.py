@@ -15,7 +15,7 @@ class DuplicatesSummary(Row, kind="duplicates-summary", sums_up=True, leads=True
 
     by: Annotated[str, "what is compared: key, value, header"]
     within_ms: Annotated[Duration | None, "copies count within this time of the one before"]
-    within_records: Annotated[int | None, "copies count within so many records"]
+    within_records: Annotated[int | None, "copies count within this many records"]
     groups: Annotated[int, "groups of records that are alike"]
     copies: Annotated[int, "records in them"]
     extra_copies: Annotated[int, "those beyond the first of each group"]

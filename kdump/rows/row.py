@@ -76,7 +76,7 @@ class Row(metaclass=_Kind):
         sums_up: ClassVar[bool]
         #: Its severity counts for the exit status as that of a finding does.
         judged: ClassVar[bool]
-        #: There are so many that a table shows them as they come.
+        #: There may be millions: a table shows them as they come.
         streamed: ClassVar[bool]
         #: Comes before what it sums up.
         leads: ClassVar[bool]

@@ -142,9 +142,14 @@ def test_an_image_is_carved(tmp_path: Path) -> None:
 
 def test_a_directory_in_the_place_of_a_log_hides_no_other(tmp_path: Path) -> None:
     copy = replica(tmp_path, "one", LOG[:2])
-    (copy / "orders-0" / f"{20:020}.log").mkdir()
+    (copy / "orders-0" / f"{9999:020}.log").mkdir()
     (row,) = rows_of(run(copy))
     assert (row["first_offset"], row["last_offset"]) == (LOG[0].base, LOG[1].last)
     forecast = CliRunner().invoke(cli, ["predict", str(copy)])
     (start,) = (one for one in rows_of(forecast) if one["row"] == "recovery")
     assert start["log_end_before"] == LOG[1].last + 1
+    checked = rows_of(CliRunner().invoke(cli, ["verify", "--broker-version", "4.4", str(copy)]))
+    codes = [row["code"] for row in checked if row["row"] == "finding"]
+    assert codes.count("file-unknown") == 1
+    assert "segment-missing" not in codes
+    assert checked[-1]["findings"]["damage"] == 0

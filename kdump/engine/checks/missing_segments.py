@@ -78,7 +78,7 @@ def holes(partition: PartitionScan, covered: Sequence[Covered]) -> Iterator[Find
     elif partition.settings.topic_is_known and not partition.settings.tiered:
         yield from _first_missing(partition, covered)
     start: int | None = None
-    for one, following in pairwise(partition.segments):
+    for one, following in pairwise(_of_files(partition)):
         hole = Covered(one.last_offset + 1, following.base_offset)
         if hole.offset >= hole.next_offset or one.tail:
             continue
@@ -90,6 +90,14 @@ def holes(partition: PartitionScan, covered: Sequence[Covered]) -> Iterator[Find
             # Most logs have no hole, and need no file read for it.
             start = _start(partition) if start is None else start
             yield _hole_finding(partition, one, hole, start, cleaner)
+
+
+def _of_files(partition: PartitionScan) -> list[SegmentScan]:
+    """The segments without those whose log is a directory: brokers pass over it (N12)."""
+    listed = {segment.base_offset for segment in partition.log.logs}
+    files = {segment.base_offset for segment in partition.log.without_directories().logs}
+    passed_over = listed - files
+    return [one for one in partition.segments if one.base_offset not in passed_over]
 
 
 def _hole_finding(
@@ -184,7 +192,8 @@ def _is_elsewhere(partition: PartitionScan, hole: Covered, covered: Sequence[Cov
 
 def has_log(log: LocalLog, base: int) -> bool:
     """Whether a segment's log is there by its name, whatever a listing said."""
-    return places.lexists(os.path.join(log.path, names.file_name(Kind.LOG, base)))
+    path = os.path.join(log.path, names.file_name(Kind.LOG, base))
+    return places.lexists(path) and not places.isdir(path)
 
 
 def _deleted(partition: PartitionScan, hole: Covered) -> str | None:

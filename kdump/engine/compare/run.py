@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections import Counter
@@ -17,6 +18,7 @@ from kdump.errors import KdumpError, NothingToDo, PathError
 from kdump.findings.rows import Row
 from kdump.kernels import NAME as KERNEL
 from kdump.rows.compare import CompareSummary, ReplicaComparison
+from kdump.storage import places
 from kdump.storage.local_log import LocalLog
 from kdump.storage.targets import Target
 
@@ -95,7 +97,11 @@ def compare_item(item: Item, pace: Pace, *, options: CompareOptions) -> Result:
         targets.append(Target(item.topic, item.partition, path, log, (), whole=True))
     while len(targets) > 1:
         try:
-            return Result(tuple(compare_partition(targets, pace, options)), tuple(errors))
+            rows = tuple(compare_partition(targets, pace, options))
+            for target in targets:  # of one that went meanwhile, what was not read is no difference
+                if not places.isdir(target.path):
+                    raise PathError(target.path, os.strerror(errno.ENOENT))
+            return Result(rows, tuple(errors))
         except PathError as error:
             # One of the replicas cannot be read: the others still can be compared.
             errors.append(error)

@@ -61,7 +61,7 @@ class Filters(NamedTuple):
 
     @property
     def content(self) -> Callable[[Forms, Forms], bool] | None:
-        """What tells if a record is asked for by its key and value; None: none is asked for so."""
+        """What says whether a record is asked for by its key and value; None: not asked for so."""
         return None if self.key is None and self.grep is None else self.admits_content
 
     def admits_content(self, keys: Forms, values: Forms) -> bool:

@@ -28,7 +28,7 @@ from kdump.errors import (
     attempted,
     guarded,
 )
-from kdump.findings.finding import Finding, Severity, internal_error
+from kdump.findings.finding import Finding, Severity, finding, internal_error
 from kdump.findings.rows import Place, Row
 from kdump.kernels import NAME as KERNEL
 from kdump.replay.topic_settings import TopicSettings, topic_settings
@@ -272,6 +272,12 @@ def verify_item(
     predict = predict._replace(settings=of_topic)
     try:
         recovery = predict.partition(target)
+        if not places.isdir(target.path):  # no start sees what is gone by now
+            gone = finding(
+                "file-vanished", path=target.path, topic=target.topic, partition=target.partition
+            )
+            known = any(found.code == gone.code for found in result.findings)
+            return result if known else result._replace(findings=(*result.findings, gone))
         from kdump.engine.predict.verdict import verdict
         from kdump.engine.verify.predict import unserved
 

@@ -13,7 +13,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def _usage(row: Usage, bytes_cell: BytesCell) -> Columns:
-    """Return the columns of a row: what its group is made of, then what it comes to."""
+    """Return the columns of a row: its group, then the sums of that."""
     asked = row.asked_
     names: dict[str, Column[Usage]] = {
         "topic": folded("topic", lambda row: "-" if row.topic is None else row.topic, 12),
@@ -42,7 +42,7 @@ def _usage(row: Usage, bytes_cell: BytesCell) -> Columns:
 
 
 def _usage_summary(row: UsageSummary) -> list[str]:
-    """Say in lines what all groups come to, and what was not counted."""
+    """Say in lines the sums of all groups, and what was not counted."""
     parts = [f"{_size(row.plain_bytes)} of keys, values and headers"]
     if row.batches is not None:
         parts = [_size(row.size_bytes), counted(row.batches, "batch")]

@@ -4,11 +4,14 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from node_starts import Node, unpacked
 from unprivileged import unprivileged
 from verify_command import break_batch, predict, rows, rows_but_seconds
+
+from kdump.engine.predict.recovery import predict_partition
 
 
 def test_predictions_are_rows_behind_the_findings_of_their_partition(data: Path) -> None:
@@ -127,3 +130,21 @@ def test_what_this_user_may_not_read_is_not_known(node: Node) -> None:
     (node.first / "meta.properties").chmod(0)
     assert ("unknown", "permission", "meta.properties") in told()
     assert "refuses" not in {outcome for outcome, *_ in told()}
+
+
+def test_a_partition_that_goes_meanwhile_has_no_forecast(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(target: Any, *asked: Any, **more: Any) -> Any:
+        if target.partition == 1:
+            shutil.rmtree(target.path)
+        return predict_partition(target, *asked, **more)
+
+    monkeypatch.setattr("kdump.engine.verify.predict.predict_partition", gone)
+    result = predict("--format", "jsonl", data)
+    found = rows(result)
+    assert result.exit_code == 0
+    assert [row["partition"] for row in found if row["row"] == "recovery"] == [0]
+    assert [row["path"] for row in found if row.get("code") == "file-vanished"] == [
+        str(data / "orders-1")
+    ]

@@ -1,7 +1,10 @@
 """Which partitions are compared, and how much is reported."""
 
 import re
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import builders
 import damage
@@ -16,10 +19,12 @@ from replica_pairs import LOG
 from kdump.engine.compare.kinds import KINDS, VERDICTS, severity_of, verdict_of
 from kdump.engine.compare.plan import CompareOptions
 from kdump.engine.compare.run import compare
+from kdump.engine.compare.verdict import compare_partition
 from kdump.engine.work.pipeline import Workers
 from kdump.errors import NothingToDo, PathError
 from kdump.findings.rows import Row
-from kdump.storage.targets import Selection
+from kdump.rows.compare import ReplicaComparison
+from kdump.storage.targets import Selection, Target
 
 
 def test_odd_one_of_three(tmp_path: Path) -> None:
@@ -155,3 +160,20 @@ def test_rows_are_in_the_order_of_the_partitions(tmp_path: Path) -> None:
     names = [f"{row.fields['topic']}-{row.fields['partition']}" for row in rows[:-1]]
     assert names == ["a-9", "a-10", "b-0", "orders-0"]
     assert re.fullmatch("summary", rows[-1].row)
+
+
+def test_a_replica_that_goes_while_it_is_read_is_an_error_and_no_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots = [replica(tmp_path, name, LOG) for name in ("a", "b", "c")]
+
+    def gone(targets: list[Target], *asked: Any) -> Iterator[Row]:
+        if len(targets) == 3:
+            shutil.rmtree(targets[0].path)
+        return compare_partition(targets, *asked)
+
+    monkeypatch.setattr("kdump.engine.compare.run.compare_partition", gone)
+    error, row, _ = compare(list(map(str, roots)), CompareOptions())
+    assert str(error) == f"{roots[0]}/orders-0: No such file or directory"
+    assert isinstance(row, ReplicaComparison)
+    assert (row.verdict, len(row.replicas)) == ("equal", 2)
