@@ -3,11 +3,13 @@
 import csv
 import io
 import json
+import shutil
 import tarfile
 from pathlib import Path
 
 import corpus
 import pytest
+from commands import DATA
 from verify_command import (
     break_batch,
     break_index,
@@ -171,3 +173,12 @@ def test_sound_directories_of_a_real_broker_have_notes_at_most(copy: str) -> Non
     grave = [row for row in rows(result)[:-1] if row["severity"] != "note"]
     assert grave == []
     assert result.exit_code == 0
+
+
+def test_a_directory_with_the_name_of_a_log_makes_no_offsets_missing(tmp_path: Path) -> None:
+    data = shutil.copytree(DATA / "clean/4.1.1/d1", tmp_path / "d1")
+    (data / "orders.zstd-0" / f"{9999:020}.log").mkdir()
+    result = run("--topic", "orders.zstd", data)
+    assert [row["code"] for row in rows(result) if row["row"] == "finding"] == ["file-unknown"]
+    assert result.exit_code == 1
+    assert f"{9999:020}.log: is a directory" in result.stderr
