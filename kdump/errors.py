@@ -21,16 +21,40 @@ if TYPE_CHECKING:
 #: Set in the environment, an exception that nobody foresaw ends the run with its traceback.
 TRACEBACK = "KDUMP_TRACEBACK"
 _LONGEST = 300  # characters of such an exception's own text
-#: User and password of a URI. A slash in the password, which should be spelled %2F, ends nothing.
-_MASKED = r"\1***"
-#: Members of a URI's query that let in whoever has them: signatures, tokens and keys.
-SIGNATURE = re.compile(
-    r"((?:\?|&)(?:sig|signature|(?:access_|sas_?)?token|sas|password|passwd|secret(?:_key)?|"
-    r"(?:api|access)_?key|awsaccesskeyid|googleaccessid|"
-    r"x-(?:amz|goog|oss)-(?:signature|credential|security-token))=)([^&#\s]+)",
+#: What a URI says of who asks: user and password, or for HTTP a token alone. A slash in the
+#: password, which should be spelled %2F, ends nothing.
+LOGIN = re.compile(
+    r"([A-Za-z][A-Za-z0-9+.-]*:/{1,2}[^/?#:@\s]*:)([^/?#\s]*|(?!\d*[/?#])[^@\s]*)@"
+    r"|(https?:/{1,2})([^/?#:@\s]+)@",
     re.IGNORECASE,
 )
-LOGIN = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:/{1,2}[^/?#:@\s]*):([^/?#\s]*|(?!\d*[/?#])[^@\s]*)@")
+MASK = "***"
+_MEMBER = re.compile(r"([?&;#](?:amp;)?)([^=&;#?\s]+)=([^&;#\s]+?)(?=[:.,)'\"]*(?:[&;#\s]|$))")
+#: Names of members of a query that let in whoever has them, without what is no letter or digit.
+_LETS_IN = re.compile(
+    r"(?:.*(?:token|secret|secretkey|passw(?:or)?d|signature|credentials?|apikey|accesskey|accessid"
+    r"|accesskeyid|keypairid)|sig|sas|pwd|jwt|auth|authorization|code|key|policy|session)",
+    re.IGNORECASE,
+)
+
+
+def masked_login(text: str) -> str:
+    """Return a text with every login of a URI masked."""
+    return LOGIN.sub(lambda found: f"{found[1] or found[3]}{MASK}@", text)
+
+
+def masked_members(text: str, mask: str = MASK) -> str:
+    """Return a text with the values masked of what lets in whoever has it in a URI's query."""
+    return _MEMBER.sub(lambda found: _masked_member(found, mask), text)
+
+
+def _masked_member(found: re.Match[str], mask: str) -> str:
+    from urllib.parse import unquote
+
+    is_masked = found[3].startswith(MASK)
+    if is_masked or not _LETS_IN.fullmatch(re.sub(r"[^A-Za-z0-9]", "", unquote(found[2]))):
+        return found[0]
+    return f"{found[1]}{found[2]}={mask}"
 
 
 class KdumpError(Exception):
@@ -39,7 +63,7 @@ class KdumpError(Exception):
     status = 1
 
     def __str__(self) -> str:
-        return SIGNATURE.sub(_MASKED, LOGIN.sub(r"\1:***@", self._text()))
+        return masked_members(masked_login(self._text()))
 
     def _text(self) -> str:
         return super().__str__()

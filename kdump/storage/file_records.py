@@ -8,7 +8,6 @@ where the log goes on, and all that lies between is one gap.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import reduce
 from operator import or_
@@ -19,7 +18,7 @@ from kdump.kernels import reasons
 from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.record.layout import LOG_OVERHEAD
-from kdump.storage import names
+from kdump.storage import names, places
 from kdump.storage.after_damage import BROKEN, AfterDamage, Window, header_at
 from kdump.storage.believed import Believed
 from kdump.storage.names import OFFSET_MAX
@@ -146,7 +145,7 @@ class FileRecords:
         return AfterDamage(self.source, self._sums, believed)
 
     def _base_offset(self) -> int | None:
-        name = names.parse(os.path.basename(self.source.path))
+        name = names.parse(places.file_name(self.source.path))
         return name.base_offset if name.kind is names.Kind.LOG else None
 
     def header(self, position: int) -> RecordBatches | None:

@@ -155,6 +155,13 @@ def parent(path: str) -> str:
     return uris.parent(path) if is_uri(path) else os.path.dirname(os.path.abspath(path))
 
 
+def file_name(path: str) -> str:
+    """Return the name of a file, without the query that a URI may have behind it."""
+    if is_uri(path):
+        path = path.partition("?")[0].partition("#")[0]
+    return os.path.basename(path)
+
+
 def real(path: str) -> str:
     """Name a place in the one way that all links to it lead to."""
     if is_uri(path):

@@ -309,7 +309,7 @@ def _file(path: str) -> Target:
         raise PathError.from_os(path, error) from error
     except ValueError as error:  # a null character
         raise PathError(path, str(error)) from error
-    name = names.parse(os.path.basename(path))
+    name = names.parse(places.file_name(path))
     parent = os.path.dirname(path) or "."
     log: LocalLog | None = None
     following: int | None = None

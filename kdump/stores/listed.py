@@ -32,7 +32,7 @@ class Listed:
     def status(self, path: str) -> Status | None:
         """Say what lies at a path; None for nothing."""
         above, _, name = path.rpartition("/")
-        if not name or above not in self._listings:
+        if not name or above not in self._listings or "?" in path:  # no listing has a query
             return self.store.status(path)
         try:
             return self._listing(above, ENTRIES_SECONDS).get(name)

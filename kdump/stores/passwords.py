@@ -6,53 +6,68 @@ back where its store is opened, in the same process or a fork of it.
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
+from itertools import count
 from urllib.parse import unquote
 
-from kdump.errors import LOGIN, SIGNATURE, PathError
+from kdump.errors import LOGIN, MASK, PathError, masked_login, masked_members
 from kdump.stores.uris import is_uri, normal, split
 
-_MASK = "***"
+_SHORT = 4  # characters; a password of fewer is looked for as a word only
 
-#: By the root of a URI, as it is without.
+#: The login, by the root of a URI, as it is without.
 _known: dict[str, str] = {}
 #: URIs with the signatures of their queries, by what they are without.
 _signed: dict[str, str] = {}
 
 
 def has_password(path: str) -> bool:
-    """Whether a path is a URI with a password."""
-    return is_uri(path) and bool(LOGIN.match(path) or SIGNATURE.search(path))
+    """Whether a path is a URI with a password, a token or a signature."""
+    return is_uri(path) and (_login(path) is not None or masked_members(path) != path)
 
 
 def without_password(path: str) -> str:
-    """Return a URI without its password, which is kept; any other path as it is."""
-    if is_uri(path) and SIGNATURE.search(path):
-        masked = SIGNATURE.sub(rf"\1{_MASK}", path)
+    """Return a URI without its password, which is kept; any other path as it is.
+
+    URIs that differ only in what is masked have masks that differ.
+    """
+    if is_uri(path) and masked_members(path) != path:
+        plain = path
         with suppress(PathError):  # of a store that takes no query; said where it is opened
-            if f"={_MASK}" not in path:
-                _signed[without_login(normal(masked))] = without_login(normal(path))
-        path = masked
+            full = without_login(normal(path))
+            for number in count(1):
+                plain = masked_members(path, MASK if number == 1 else f"{MASK}{number}")
+                if _signed.setdefault(without_login(normal(plain)), full) == full:
+                    break
+        path = masked_members(plain)
     return without_login(path)
 
 
 def without_login(path: str) -> str:
-    """Return a URI without the password before its host, which is kept."""
-    found = LOGIN.match(path) if is_uri(path) else None
+    """Return a URI without the password or token before its host, which is kept."""
+    found = _login(path) if is_uri(path) else None
     if found is None:
         return path
-    plain = f"{found[1]}@{path[found.end() :]}"
-    _known[split(plain.partition("?")[0])[0]] = found[2]
+    user, before_token = found[1], found[3]
+    plain = f"{user[:-1] if user else before_token + MASK}@{path[found.end() :]}"
+    login = found[0].partition("://")[2][:-1]
+    _known[split(plain.partition("?")[0])[0]] = login
     return plain
 
 
+def _login(uri: str) -> re.Match[str] | None:
+    found = LOGIN.match(uri)
+    return None if found is None or found[4] == MASK else found
+
+
 def with_password(root: str) -> str:
-    """Return the root of a URI with the password that it came with."""
-    password = _known.get(root)
-    if password is None:
+    """Return the root of a URI with the login that it came with."""
+    login = _known.get(root)
+    if login is None:
         return root
-    user, _, host = root.rpartition("@")
-    return f"{user}:{password}@{host}"
+    scheme, _, host = root.partition("://")
+    return f"{scheme}://{login}@{host.rpartition('@')[2]}"
 
 
 def with_signature(uri: str) -> str:
@@ -62,8 +77,12 @@ def with_signature(uri: str) -> str:
 
 def hidden(text: str) -> str:
     """Return what a store's client said, without passwords."""
-    text = SIGNATURE.sub(rf"\1{_MASK}", text)
-    for password in _known.values():
-        for spelled in {password, unquote(password)} - {""}:
-            text = text.replace(spelled, _MASK)
+    text = masked_members(masked_login(text))
+    for login in _known.values():
+        user, colon, password = login.partition(":")
+        secret = password if colon else user
+        for spelled in {secret, unquote(secret)} - {""}:
+            is_word = len(spelled) < _SHORT
+            pattern = rf"(?<!\w){re.escape(spelled)}(?!\w)" if is_word else re.escape(spelled)
+            text = re.sub(pattern, MASK, text)
     return text

@@ -1,6 +1,10 @@
 """A password in a URI reaches its store, and nothing that is shown."""
 
 from contextlib import suppress
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
 
 import pytest
 from click.testing import CliRunner
@@ -10,6 +14,9 @@ from kdump.cli import cli
 from kdump.errors import KdumpError, PathError
 from kdump.stores import passwords
 from kdump.stores.uris import normal
+
+
+SAMPLE = Path(__file__).parents[2] / "sample-data"
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +69,12 @@ def test_path_without_a_password(path: str) -> None:
         "X-Goog-Signature=hunter2&alt=media",
         "token=hunter2",
         "a=1&access_key=hunter2&secret_key=hunter2",
+        "client_secret=hunter2&id_token=hunter2&refresh_token=hunter2&code=hunter2&auth=hunter2",
+        "X-Ms-Token=hunter2&Policy=hunter2&Key-Pair-Id=hunter2&key=hunter2",
+        "sv=2;sig=hunter2;se=1",
+        "sv=2&amp;sig=hunter2",
+        "access%5Ftoken=hunter2&%73ig=hunter2",
+        "x=1#access_token=hunter2",
     ],
 )
 def test_a_signature_is_kept_for_the_store(query: str) -> None:
@@ -81,6 +94,57 @@ def test_a_signature_is_kept_for_the_store(query: str) -> None:
     with suppress(KdumpError):
         assert "hunter2" not in str(list(kdump.open(uri).verify()))
     assert "hunter2" not in repr(kdump.open(uri))
+
+
+def test_a_token_alone_before_the_host_is_kept_for_the_store() -> None:
+    uri = "https://hunter2@host/a?sig=hunter3"
+    plain = passwords.without_password(uri)
+    assert plain == "https://***@host/a?sig=***"
+    assert passwords.without_password(plain) == plain
+    assert not passwords.has_password(plain)
+    assert passwords.with_password("https://***@host") == "https://hunter2@host"
+    assert passwords.with_signature(plain) == "https://***@host/a?sig=hunter3"
+    assert passwords.hidden(f"401 for {uri}: hunter2") == f"401 for {plain}: ***"
+    assert str(PathError(uri, "no answer")) == f"{plain}: no answer"
+
+
+def test_files_that_differ_in_what_is_masked_stay_two() -> None:
+    one, two = (f"https://host/log?key={name}" for name in ("a.log", "b.log"))
+    plain = [passwords.without_password(uri) for uri in (one, two, one, two)]
+    assert plain == ["https://host/log?key=***", "https://host/log?key=***2"] * 2
+    assert [passwords.with_signature(uri) for uri in plain[:2]] == [one, two]
+
+
+def test_a_password_of_one_letter_leaves_words_whole() -> None:
+    passwords.without_password("ftp://me:a@host/x")
+    shown = passwords.hidden("ftp://me:a@host/x: bad answer, password a")
+    assert shown == "ftp://me:***@host/x: bad answer, password ***"
+
+
+@pytest.mark.parametrize("before", ["hunter2@", "me:hunter2@", ""])
+def test_a_real_server_gets_what_is_masked(before: str) -> None:
+    pytest.importorskip("aiohttp")
+    asked = []
+    log = SAMPLE / "clean/4.1.1/d1/orders.zstd-0/00000000000000000293.log"
+
+    class Handler(SimpleHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append((self.path, self.headers.get("Authorization")))
+            super().do_GET()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    handler = partial(Handler, directory=str(log.parent))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        uri = f"http://{before}127.0.0.1:{server.server_port}/{log.name}?sig=hunter3"
+        result = CliRunner().invoke(cli, ["dump", uri])
+        server.shutdown()
+    assert "hunter" not in result.stdout + result.stderr
+    assert result.stdout.count("\n") > 300
+    assert all(path.endswith("?sig=hunter3") for path, _ in asked)
+    assert all((login is not None) == bool(before) for _, login in asked)
 
 
 def test_a_query_without_a_secret_stays() -> None:
