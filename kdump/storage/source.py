@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kdump.stores.store import Status
     from kdump.stores.windows import Windows
 
+_AT_ONCE = 1 << 18  # what is read at a time of a file that is only asked what can be read
 UNREADABLE_STEP = 4096  # what is read at a time around an I/O error, aligned in the file
 SMALL_FILE_LIMIT = 64 << 20
 _READ_AHEAD = 128 << 10  # what Linux reads ahead by itself
@@ -49,6 +50,18 @@ _KINDS = (
     (stat.S_ISCHR, "is a device, not a regular file"),
     (stat.S_ISBLK, "is a device, not a regular file"),
 )
+
+
+class Unreadable(PathError):
+    """A device does not give back all bytes of a file; `ranges` are those that it does not."""
+
+    def __init__(self, path: str, ranges: list[tuple[int, int]]) -> None:
+        start, end = ranges[0]
+        super().__init__(path, f"bytes {start:,} to {end - 1:,}: {os.strerror(errno.EIO)}")
+        self.ranges = ranges
+
+    def __reduce__(self) -> tuple[type[Unreadable], tuple[str, list[tuple[int, int]]]]:
+        return Unreadable, (self.path, self.ranges)
 
 
 class Source:
@@ -255,12 +268,19 @@ class Source:
         count = self.read_into(buffer, position, size)
         return bytes(buffer) if count == size else bytes(buffer[:count])
 
-    def whole(self, limit: int = SMALL_FILE_LIMIT) -> bytes:
-        """Read all of a small file; one larger than the limit is not what it says it is."""
+    def whole(self, limit: int = SMALL_FILE_LIMIT, *, with_holes: bool = False) -> bytes:
+        """Read all of a small file; one larger than the limit is not what it says it is.
+
+        Raises `Unreadable` where the device does not give all of it, which is not asked of those
+        who read `with_holes`: they look at `unreadable` themselves.
+        """
         if self.size > limit:
             reason = f"is {self.size} bytes long; no file of its kind is over {limit}"
             raise PathError(self.path, reason)
-        return self.read(0, self.size)
+        data = self.read(0, self.size)
+        if self.unreadable and not with_holes:
+            raise Unreadable(self.path, self.unreadable)
+        return data
 
     def _pread(self, view: memoryview, position: int) -> int:
         if self._windows is not None:
@@ -328,3 +348,15 @@ def whole(path: str | os.PathLike[str], limit: int = SMALL_FILE_LIMIT) -> bytes:
     """Read all of a small file; see `Source.whole`."""
     with Source(path) as source:
         return source.whole(limit)
+
+
+def unreadable_ranges(path: str) -> list[tuple[int, int]]:
+    """Read all of a file, and return the ranges that the device does not give back."""
+    buffer = bytearray(_AT_ONCE)
+    with Source(path) as source:
+        source.advise_sequential()
+        position = source.next_data(0)
+        while position < source.size:
+            source.read_into(buffer, position, len(buffer))
+            position = source.next_data(position + len(buffer))
+        return source.unreadable

@@ -15,7 +15,6 @@ from kdump.errors import KdumpError, PathError
 from kdump.stores import passwords
 from kdump.stores.uris import normal
 
-
 SAMPLE = Path(__file__).parents[2] / "sample-data"
 
 

@@ -39,6 +39,8 @@ def meta_properties(directory: LogDir) -> tuple[dict[str, str], list[Finding | P
     place = Place(None, None, None, path)
     found, reported = read_properties(place, properties.parse_meta_properties)
     values = {} if found is None else found.values
+    if any(isinstance(one, Finding) and one.code == "unreadable" for one in reported):
+        return {}, list(reported)
     told = [
         finding("meta-properties-malformed", path=path, expected=one.expected, actual=one.actual,
                 message=one.message) if isinstance(one, Finding) else one

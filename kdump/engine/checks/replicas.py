@@ -20,6 +20,7 @@ from kdump.replay.cluster import read_cluster, replay_snapshot
 from kdump.storage import lock, names, places, properties
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind
+from kdump.storage.source import unreadable_ranges
 
 if TYPE_CHECKING:
     from kdump.engine.checks.surveyed import Member
@@ -65,9 +66,10 @@ def _metadata_files(path: str, limit: int) -> Iterator[Finding | PathError]:
     for end_offset, snapshot in snapshots:
         try:
             ends = replay_snapshot(snapshot, None, limit)
+            is_cut = not (ends.header and ends.footer) and not unreadable_ranges(snapshot)
         except PathError:
             continue  # brokers delete them while they run
-        if not (ends.header and ends.footer) and places.lexists(snapshot):
+        if is_cut and places.lexists(snapshot):
             yield at_place(
                 "metadata-snapshot-incomplete",
                 place,

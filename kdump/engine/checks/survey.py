@@ -15,7 +15,7 @@ from kdump.findings.rows import Place
 from kdump.storage import names, places, properties
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Retirement
-from kdump.storage.source import whole
+from kdump.storage.source import Unreadable, whole
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -193,6 +193,11 @@ def read_small(
             return None, []
         if isinstance(error.__cause__, PermissionError):
             return None, [error]
+        if isinstance(error, Unreadable):
+            return None, [
+                at_place("unreadable", place, position=start, size_bytes=end - start)
+                for start, end in error.ranges
+            ]
         return None, [at_place(unreadable, place, message=f"It {error.reason}.")]
     # The rest of a file that is not what it should be is one damage with the first.
     return found, [problem_finding(problem, place) for problem in found.problems[:1]]

@@ -258,6 +258,10 @@ class TransactionIndexCheck:
         if self._unread:
             self.close()
             return
+        if self._source is not None and self._source.unreadable:
+            yield from self._unreadable(segment, self._source.unreadable)
+            self.close()
+            return
         self._leave_out_written(segment)
         for slot, ended in self._later:
             if ended.offset >= self._states.joined_from:
@@ -267,6 +271,11 @@ class TransactionIndexCheck:
         yield from self._no_markers(segment)
         yield from self._not_named(segment)
         self.close()
+
+    def _unreadable(self, segment: SegmentScan, ranges: list[tuple[int, int]]) -> Iterator[Finding]:
+        """Name what the device does not give back: zeros in its place say nothing."""
+        for start, end in ranges:
+            yield self._finding("unreadable", segment, None, position=start, size_bytes=end - start)
 
     def leave(self, segment: SegmentScan) -> Iterator[Finding]:
         """Say what is wrong with the file itself: its segment was not read to the end."""

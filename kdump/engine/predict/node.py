@@ -22,12 +22,14 @@ from kdump.broker.node_settings import (
 )
 from kdump.broker.versions import NEWEST, Version
 from kdump.engine.predict.node_quorum import LOST, quorum_facts
+from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Row
 from kdump.rows.verify import NodeStart
 from kdump.storage import places
 from kdump.storage.about import meta_of
-from kdump.storage.names import CLUSTER_METADATA_TOPIC, LOCK
+from kdump.storage.names import CLUSTER_METADATA_TOPIC, LOCK, Kind, parse
+from kdump.storage.source import Unreadable, unreadable_ranges
 
 
 def node_start(
@@ -49,7 +51,7 @@ def node_start(
         return [_not_looked("store", "Whether a node starts is not asked of what lies in a store.")]
     if broker is None and not _is_kraft(node):
         return [_not_looked("version", _WHICH, "Name it with --broker-version.")]
-    unread = dict.fromkeys(_unread(node))
+    unread = dict(_unread(node))
     found = [
         fact
         for fact in _facts(node, broker or NEWEST, user)
@@ -58,7 +60,19 @@ def node_start(
     if not any(fact.outcome == REFUSES for fact in found):
         where = node.path or next(iter(node.log_dirs), None)
         found.insert(0, Fact(STARTS, "none", "Nothing that was looked at stops the start.", where))
-    found += [Fact(UNKNOWN, "permission", _UNREAD, path, _AS_BROKER) for path in unread]
+    for path, error in unread.items():
+        if error is None:
+            found.append(Fact(UNKNOWN, "permission", _UNREAD, path, _AS_BROKER))
+        else:
+            found.append(
+                Fact(
+                    UNKNOWN,
+                    "unreadable",
+                    f"Reading it fails ({error}). {_MEETS_IT}",
+                    path,
+                    _COPY_FIRST,
+                )
+            )
     if node.values is None:
         found.append(_not_known(node))
     elif node.elsewhere and len(node.log_dirs) < node.dirs_named:
@@ -73,20 +87,42 @@ _UNREAD = "What is in there: this user may not read it."
 _AS_BROKER = "Run kdump as the user that runs the broker, or as root."
 
 
-def _unread(node: NodeSettings) -> Iterator[str]:
-    """Yield what this user may not read of what a start reads of a node; partitions have rows."""
+_MEETS_IT = "A start that meets the same error ends, or goes on without this directory."
+_COPY_FIRST = "Save what the disk still gives (ddrescue), and ask about the copy."
+
+
+def _unread(node: NodeSettings) -> Iterator[tuple[str, str | None]]:
+    """Yield what cannot be read of what a start reads of a node, and the device's error.
+
+    None in its place: this user may not read it. Partitions have rows of their own.
+    """
     for directory in dict.fromkeys((*node.log_dirs, node.metadata_dir)):
         if directory is None:
             continue
         for folder in (directory, os.path.join(directory, f"{CLUSTER_METADATA_TOPIC}-0")):
             if os.path.isdir(folder) and not os.access(folder, os.R_OK | os.X_OK):
-                yield folder
+                yield folder, None
                 break
             with suppress(OSError):
                 for name in sorted(os.listdir(folder)):
                     path = os.path.join(folder, name)
-                    if name != LOCK and os.path.isfile(path) and not os.access(path, os.R_OK):
-                        yield path
+                    if name == LOCK or not os.path.isfile(path):
+                        continue
+                    if not os.access(path, os.R_OK):
+                        yield path, None
+                    elif error := _device_error(path):
+                        yield path, error
+
+
+def _device_error(path: str) -> str | None:
+    """Read a file that a start reads; return what the device says where it does not give all."""
+    if parse(os.path.basename(path)).kind is Kind.UNKNOWN:
+        return None
+    try:
+        unreadable = unreadable_ranges(path)
+        return Unreadable(path, unreadable).reason if unreadable else None
+    except PathError as error:
+        return error.reason if places.lexists(path) else None
 
 
 _WHICH = (

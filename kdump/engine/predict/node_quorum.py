@@ -6,6 +6,7 @@ import copy
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from kdump import kernels
@@ -157,7 +158,9 @@ def _small_files(path: str, broker: Version) -> Iterator[Fact]:
         if not is_no_io_error(message):
             message = f"Error while reading partition metadata file {identity}"
     elif os.path.isfile(identity):
-        said = parse_partition_metadata(whole(identity, SIZE_LIMIT)).values.get("topic_id")
+        said = None
+        with suppress(PathError):  # who may not read it is told so
+            said = parse_partition_metadata(whole(identity, SIZE_LIMIT)).values.get("topic_id")
         if said is not None and is_topic_id(said) and said != _TOPIC_ID:
             option = f"Some({_TOPIC_ID})"
             if has(broker, v.KRAFT_ONLY):

@@ -105,6 +105,10 @@ def entries(path: str | os.PathLike[str]) -> Iterator[Item]:
             yield file.find("file-shrank")
 
 
+def _bytes(file: _File, limit: int) -> bytes:
+    return file.source.whole(limit, with_holes=True)
+
+
 def has_entries(name: str) -> bool:
     """Whether `entries` reads files of that name."""
     return parse(name).kind in _READERS
@@ -159,7 +163,7 @@ def _transaction_index(file: _File) -> Iterator[Item]:
 
 
 def _producer_snapshot(file: _File) -> Iterator[Item]:
-    snapshot = ProducerSnapshot(file.source.whole(producer_snapshot.SIZE_LIMIT))
+    snapshot = ProducerSnapshot(_bytes(file, producer_snapshot.SIZE_LIMIT))
     yield from _version(file, snapshot.version, snapshot.entries)
     for state in snapshot:
         open_since = state.current_txn_first_offset
@@ -178,7 +182,7 @@ def _producer_snapshot(file: _File) -> Iterator[Item]:
 
 
 def _leader_epochs(file: _File) -> Iterator[Item]:
-    found = checkpoints.parse_leader_epochs(file.source.whole(checkpoints.SIZE_LIMIT))
+    found = checkpoints.parse_leader_epochs(_bytes(file, checkpoints.SIZE_LIMIT))
     yield from _version(file, found.version, len(found.entries))
     for epoch, start_offset in found.entries:
         yield LeaderEpoch(*file.place, epoch, start_offset)
@@ -186,12 +190,12 @@ def _leader_epochs(file: _File) -> Iterator[Item]:
 
 
 def _offset_checkpoint(file: _File) -> Iterator[Item]:
-    return _offset_rows(file, checkpoints.parse_offsets(file.source.whole(checkpoints.SIZE_LIMIT)))
+    return _offset_rows(file, checkpoints.parse_offsets(_bytes(file, checkpoints.SIZE_LIMIT)))
 
 
 def _other_checkpoint(file: _File) -> Iterator[Item]:
     """A checkpoint of a name we do not know: offsets if they read as such, else just fields."""
-    data = file.source.whole(checkpoints.SIZE_LIMIT)
+    data = _bytes(file, checkpoints.SIZE_LIMIT)
     offsets = checkpoints.parse_offsets(data)
     if not offsets.problems:
         yield from _offset_rows(file, offsets)
@@ -223,7 +227,7 @@ def _property(file: _File, name: str, value: str | None) -> Row:
 
 def _properties(parse_data: Callable[[bytes], properties.Properties]) -> _Reader:
     def read(file: _File) -> Iterator[Item]:
-        found = parse_data(file.source.whole(properties.SIZE_LIMIT))
+        found = parse_data(_bytes(file, properties.SIZE_LIMIT))
         for name, value in found.values.items():
             yield _property(file, name, value)
         yield from file.report(found.problems)

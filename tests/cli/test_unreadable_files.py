@@ -1,0 +1,78 @@
+"""A device that does not give back one file: said of that file, and nothing else changes."""
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kdump.cli import cli
+from kdump.storage.source import Source
+
+SAMPLE = Path(__file__).parents[2] / "sample-data"
+NODE = SAMPLE / "damaged/4.4.0-three-nodes/n2"
+SOUND = SAMPLE / "clean/4.1.1/d1"
+#: What verify needs no contents of.
+_NOT_READ = (".kafka_cleanshutdown", ".lock", "bootstrap.checkpoint")
+
+
+def _files(directory: Path) -> list[Path]:
+    found = sorted(path for path in directory.rglob("*") if path.is_file())
+    return [path for path in found if path.stat().st_size and path.name not in _NOT_READ]
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Paths that the device does not give back."""
+    bad: set[str] = set()
+    plain = Source._pread
+
+    def read(self: Source, view: memoryview, position: int) -> int:
+        if self.path in bad:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return plain(self, view, position)
+
+    monkeypatch.setattr(Source, "_pread", read)
+    return bad
+
+
+def _asked(*words: object) -> tuple[list[dict[str, Any]], str, int]:
+    result = CliRunner().invoke(cli, [*map(str, words), "--format", "jsonl"])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return [*map(json.loads, result.stdout.splitlines())], result.stderr, result.exit_code
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*_files(NODE), SOUND / "bootstrap.checkpoint"],
+    ids=lambda path: str(path.relative_to(SAMPLE)),
+)
+def test_what_a_start_reads_is_not_known(path: Path, broken: set[str]) -> None:
+    node = NODE if path.is_relative_to(NODE) else SOUND
+    before, _, _ = _asked("predict", "--quick", node)
+    broken.add(str(path))
+    rows, _, _ = _asked("predict", "--quick", node)
+    starts = [row for row in rows if row["row"] == "node-start"]
+    assert "refuses" not in {row["outcome"] for row in starts}
+    if path.parent.name.startswith("t"):
+        return  # of a partition, which has a row of its own
+    added = [row for row in starts if row not in before]
+    assert [(row["outcome"], row["cause"], row["path"]) for row in added] == [
+        ("unknown", "unreadable", str(path))
+    ]
+
+
+@pytest.mark.parametrize("path", _files(SOUND), ids=lambda path: str(path.relative_to(SOUND)))
+def test_verify_names_the_file_and_nothing_else(path: Path, broken: set[str]) -> None:
+    broken.add(str(path))
+    rows, errors, status = _asked("verify", SOUND)
+    worst = [row for row in rows if row["row"] == "finding" and row["severity"] != "note"]
+    if not worst:
+        assert str(path) in errors
+        assert status == 1
+        return
+    assert {(row["code"], row["path"]) for row in worst} == {("unreadable", str(path))}
+    assert status == 3
