@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 #: Set in the environment, an exception that nobody foresaw ends the run with its traceback.
 TRACEBACK = "KDUMP_TRACEBACK"
 _LONGEST = 300  # characters of such an exception's own text
-#: What a URI says of who asks: user and password, or for HTTP a token alone. A slash in the
+#: What a URI says of who asks: user and password, or of HTTP a token alone. A slash in the
 #: password, which should be spelled %2F, ends nothing.
+_PASSWORD = r":(?:[^/?#\s]*|(?!\d*[/?#])[^@\s]*)"
 LOGIN = re.compile(
-    r"([A-Za-z][A-Za-z0-9+.-]*:/{1,2}[^/?#:@\s]*:)([^/?#\s]*|(?!\d*[/?#])[^@\s]*)@"
-    r"|(https?:/{1,2})([^/?#:@\s]+)@",
+    rf"(https?:/{{1,2}})([^/?#:@\s]+(?:{_PASSWORD})?)@"
+    rf"|([A-Za-z][A-Za-z0-9+.-]*:/{{1,2}}[^/?#:@\s]*)({_PASSWORD})@",
     re.IGNORECASE,
 )
 MASK = "***"
@@ -40,7 +41,11 @@ _LETS_IN = re.compile(
 
 def masked_login(text: str) -> str:
     """Return a text with every login of a URI masked."""
-    return LOGIN.sub(lambda found: f"{found[1] or found[3]}{MASK}@", text)
+    return LOGIN.sub(_masked_login, text)
+
+
+def _masked_login(found: re.Match[str]) -> str:
+    return f"{found[1]}{MASK}@" if found[1] else f"{found[3]}:{MASK}@"
 
 
 def masked_members(text: str, mask: str = MASK) -> str:

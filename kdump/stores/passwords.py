@@ -49,8 +49,8 @@ def without_login(path: str) -> str:
     found = _login(path) if is_uri(path) else None
     if found is None:
         return path
-    user, before_token = found[1], found[3]
-    plain = f"{user[:-1] if user else before_token + MASK}@{path[found.end() :]}"
+    plain = f"{found[1]}{MASK}" if found[1] else found[3]
+    plain = f"{plain}@{path[found.end() :]}"
     login = found[0].partition("://")[2][:-1]
     _known[split(plain.partition("?")[0])[0]] = login
     return plain
@@ -58,7 +58,7 @@ def without_login(path: str) -> str:
 
 def _login(uri: str) -> re.Match[str] | None:
     found = LOGIN.match(uri)
-    return None if found is None or found[4] == MASK else found
+    return None if found is None or found[2] == MASK else found
 
 
 def with_password(root: str) -> str:

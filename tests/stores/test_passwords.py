@@ -90,6 +90,7 @@ def test_a_signature_is_kept_for_the_store(query: str) -> None:
     for command in ("dump", "verify", "salvage", "predict"):
         result = CliRunner().invoke(cli, [command, uri.replace("host", "127.0.0.1:1")])
         assert "hunter2" not in result.stdout + result.stderr
+    uri = uri.replace("host", "127.0.0.1:1")
     with suppress(KdumpError):
         assert "hunter2" not in str(list(kdump.open(uri).verify()))
     assert "hunter2" not in repr(kdump.open(uri))
@@ -154,10 +155,14 @@ def test_a_query_without_a_secret_stays() -> None:
 
 @pytest.mark.parametrize("command", ["dump", "verify", "verify --nagios", "usage", "salvage"])
 def test_password_is_not_shown(command: str) -> None:
-    for uri in ("ftp://me:hunter2@127.0.0.1:1/x", "nothing://me:hunter2@127.0.0.1/x"):
+    for uri, user in (
+        ("ftp://me:hunter2@127.0.0.1:1/x", "me"),
+        ("nothing://me:hunter2@127.0.0.1/x", "me"),
+        ("http://me:hunter2@127.0.0.1:1/x", "***"),
+    ):
         result = CliRunner().invoke(cli, [*command.split(), uri])
         shown = result.stdout + result.stderr
-        assert "me@127.0.0.1" in shown
+        assert f"{user}@127.0.0.1" in shown
         assert "hunter2" not in shown
 
 
