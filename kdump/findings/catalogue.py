@@ -45,7 +45,7 @@ def _by_reindex(only: str, sentence: str, meaning: str) -> Code:
 
 def _dropped(sentence: str) -> Code:
     """Make the entry of a producer snapshot that brokers do not believe."""
-    remedy = "The broker deletes it at the next start and rebuilds it from the log."
+    remedy = "Nothing: the broker deletes it at the next start and rebuilds it from the log."
     meaning = "None for readers; a start that needs it reads more of the log."
     return _rebuild(sentence, remedy, meaning, show=Show.ENTRIES)
 
@@ -130,23 +130,23 @@ CATALOGUE: dict[str, Code] = {
     ),
     "offset-not-rising": _damage(
         "Offsets do not rise from batch to batch.",
-        "Readers may see records twice or out of order; compare with a replica.",
-        "Lookups by offset may pass over these records.",
+        "Compare with a replica, and recover the partition from one that is in order.",
+        "Readers may see records twice or out of order; lookups by offset may pass over them.",
         misplaced=Misplaced.FOR_GOOD,
         offsets_lie=True,
     ),
     "offset-below-base": _damage(
         "The first batch of a segment starts below the base offset its file is named for.",
-        "Readers that look for these offsets are sent to the segment before; compare with a "
-        "replica.",
-        "Lookups by offset do not come to these records.",
+        "Compare with a replica, and recover the partition from one that is in order.",
+        "Readers that look for these offsets are sent to the segment before: lookups by offset do "
+        "not come to these records.",
         misplaced=Misplaced.FOR_GOOD,
         offsets_lie=True,
     ),
     "offset-past-next": _damage(
         "A batch reaches into the offsets of the next segment.",
-        "Readers may see records twice or not at all; compare with a replica.",
-        "The same offsets stand in two segments.",
+        "Compare with a replica, and recover the partition from one that is in order.",
+        "The same offsets stand in two segments: readers may see records twice or not at all.",
         misplaced=Misplaced.UNTIL_NEXT,
         offsets_lie=True,
     ),
@@ -173,9 +173,9 @@ CATALOGUE: dict[str, Code] = {
     ),
     "zero-tail": _damage(
         "A segment that is not preallocated ends in zeros.",
-        "Consumers fail at the zeros, and go on where a broker serves them again, which the "
-        "finding says. An unclean start cuts them off the newest segment.",
-        "No reader gets past this place by itself.",
+        "Reset groups that are stuck to the offset that the finding names. An unclean start cuts "
+        "zeros off the newest segment; recover an older one from a replica.",
+        "Consumers fail at the zeros, and none gets past this place by itself.",
         show=Show.NOTHING,
         hides=Hides.BATCHES,
         empty=True,
@@ -188,8 +188,8 @@ CATALOGUE: dict[str, Code] = {
     ),
     "records-undecodable": _damage(
         "The checksum is right but the records inside cannot be decoded to the end.",
-        "The batch was written so; consumers stop here, and go on where a broker serves them "
-        "again, which the finding says.",
+        "Reset groups that are stuck to the offset that the finding names; the batch was written "
+        "so, and a replica has it too.",
         "Consumers fail inside this batch, except in releases that the finding names; brokers "
         "serve it as it is.",
         hides=Hides.RECORDS,
@@ -197,20 +197,21 @@ CATALOGUE: dict[str, Code] = {
     ),
     "record-offset": _damage(
         "An offset inside a batch is outside the batch's own range, or does not rise.",
-        "The batch was written so; readers may see records twice or out of order.",
-        "Consumers are handed offsets that other records have, or that do not rise.",
+        "Look at the batch with dump --batches and find what wrote it: a replica has it too.",
+        "Consumers are handed offsets that other records have, or that do not rise: they may see "
+        "records twice or out of order.",
         offsets_lie=True,
     ),
     "wrapper-offset": _damage(
         "The offset of a compressed wrapper does not fit the messages inside.",
-        "The wrapper was written so; compare with a replica.",
+        "Compare with a replica: one that has another offset was changed later, on one of the two.",
         "With magic 1 consumers compute wrong offsets for the messages inside. With magic 0 these "
         "have their own, but a broker that looks for one goes by the wrapper's.",
         offsets_lie=True,
     ),
     "batch-max-timestamp": _damage(
         "The largest timestamp in a batch's header is not that of its records.",
-        "The batch was written so; compare with a replica.",
+        "Look at the batch with dump --batches: it was written so, and a replica has it too.",
         "Lookups by time and retention go by the header, not by the records.",
     ),
     "null-key": _note(
@@ -347,8 +348,8 @@ CATALOGUE: dict[str, Code] = {
     ),
     "pre08-gap": _damage(
         "0.7 segments do not join: one does not start where the one before it ends.",
-        "A 0.7 broker refuses to start here; find the missing file.",
-        "Readers cannot get from one segment to the other.",
+        "Find the missing file, in a backup or on another volume.",
+        "A 0.7 broker does not start with it; readers cannot get from one segment to the other.",
     ),
     "offset-index-size": _by_reindex(
         "index",
@@ -369,8 +370,8 @@ CATALOGUE: dict[str, Code] = {
     ),
     "offset-index-missing": _rebuild(
         "A segment has no offset index.",
-        "The next start rebuilds both its indexes; kdump reindex --only index,timeindex does so "
-        "before it.",
+        "Nothing: the next start rebuilds both its indexes. kdump reindex --only index,timeindex "
+        "does so before it.",
         "A start rebuilds it, which reads the whole segment.",
         reindex="index,timeindex",
     ),
