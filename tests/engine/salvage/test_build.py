@@ -9,6 +9,7 @@ from crash_states import Tree
 from kdump import writing
 from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.salvage.run import salvage
+from kdump.errors import Refused
 from kdump.storage.names import OURS
 
 
@@ -30,3 +31,18 @@ def test_nothing_waits_for_a_flush_when_the_result_is_put_in_place(
     assert tree.waits(tmp_path) == [], "what was reported done may be undone by a crash"
     assert not list(tmp_path.glob(f"**/*{OURS}"))
     assert len(tree.calls) > 60
+
+
+def test_no_result_is_made_inside_a_source_that_looks_like_nothing(tmp_path: Path) -> None:
+    one = replica(tmp_path, "one", batches(0, 50))
+    source = next(path for path in (one, *one.iterdir()) if path.name.endswith("-0"))
+    copy = tmp_path / "saved"
+    copy.mkdir()
+    for log in source.glob("*.log"):
+        (copy / log.name).write_bytes(log.read_bytes())
+    before = sorted(copy.rglob("*"))
+    for out in (copy, copy / "out"):
+        out.mkdir(exist_ok=True)
+        with pytest.raises(Refused, match=r"is not empty|lies in the partition itself"):
+            list(salvage([str(source), str(copy)], SalvageOptions(out=str(out))))
+    assert sorted(copy.rglob("*")) == sorted([*before, copy / "out"])
