@@ -74,9 +74,9 @@ def read_count(text: str) -> int:
 def read_time(text: str) -> int:
     """Read a time as epoch milliseconds.
 
-    Digits alone are epoch milliseconds already, and refused where they can only be meant as
-    seconds; behind an @ they are seconds. Else ISO 8601, UTC unless it says otherwise, `14:05` of
-    today, `now`, or a distance back as in `now-30m` or `now-1d12h`.
+    A number is epoch milliseconds, and rejected if it can only be meant as seconds; after an @ it
+    is seconds. Otherwise ISO 8601 (UTC by default), `14:05` (today), `yesterday`,
+    `yesterday 14:05`, `now`, or a distance back: `now-30m`, `now-1d12h`, `-2h`.
     """
     text = text.strip()
     if re.fullmatch(r"[+-]?\d+", text):
@@ -91,15 +91,16 @@ def read_time(text: str) -> int:
         return read_int64(f"{text[1:]}000")
     if text == "now":
         return _read_now("0s")
-    if text.startswith("now-"):
-        return _read_now(text[4:])
+    if text.startswith(("now-", "-")):
+        return _read_now(text.removeprefix("now")[1:])
     from datetime import UTC, datetime, time, timedelta
 
     try:
-        if re.match(r"\d\d:\d\d", text):
-            of_day = time.fromisoformat(text)
+        day, _, clock = text.partition(" ")
+        if day in _DAYS_BACK or re.match(r"\d\d:\d\d", text):
+            of_day = time.fromisoformat((clock or "00:00") if day in _DAYS_BACK else text)
             today = datetime.now(of_day.tzinfo or UTC).date()
-            moment = datetime.combine(today, of_day)
+            moment = datetime.combine(today - timedelta(_DAYS_BACK.get(day, 0)), of_day)
         else:
             moment = datetime.fromisoformat(text)
     except ValueError:
@@ -120,7 +121,11 @@ def _in_1970(time_ms: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-_NO_TIME = "is not a time: give epoch milliseconds, 2026-11-19T10:00:00Z, 14:05, now or now-30m"
+_DAYS_BACK = {"today": 0, "yesterday": 1}
+_NO_TIME = (
+    "is not a time: give epoch milliseconds, 2026-11-19T10:00:00Z, 14:05, 'yesterday 14:05', now, "
+    "or now-30m"
+)
 
 
 def _read_now(back: str) -> int:

@@ -22,41 +22,57 @@ from kdump.errors import InternalError, KdumpError, unforeseen
 #: What the commands are for, in the order of the help: name -> the line that it shows.
 _COMMANDS = {
     "Look": {
-        "dump": "Show the records, batch headers or index entries that lie on disk.",
-        "groups": "Show groups, their members and committed offsets, and who moved them.",
-        "transactions": "Show transactions: whose they are, which are open, which hang.",
-        "cluster": "Show what the metadata of a cluster says, at any offset or time.",
-        "usage": "Bytes and records by topic, partition, producer, codec or key.",
-        "schema": "Show the kinds of rows that commands write: members, types, units, meaning.",
+        "dump": "Show records, batch headers, or index entries.",
+        "groups": "Show consumer groups, committed offsets, and who moved them.",
+        "transactions": "Show transactions: producers, open ones, hanging ones.",
+        "cluster": "Show the cluster metadata at any offset or time.",
+        "usage": "Sum bytes and records by topic, partition, producer, or key.",
+        "schema": "Show the row kinds: fields, types, units, and meaning.",
     },
     "Check": {
-        "verify": "Check logs, indexes and checkpoints, and say what is wrong and what it means.",
-        "predict": "Say whether a node starts, and what the start does to each partition.",
-        "compare": "Compare replicas of partitions, and say what differs and who lost what.",
-        "sequences": "Find gaps and repeats in what producers sent.",
-        "duplicates": "Find records that say the same, whoever sent them.",
-        "placement": "Find keys that lie on another partition than their hash says.",
+        "verify": "Check logs, indexes, and checkpoints for damage.",
+        "predict": "Predict whether a broker starts, and what the start does.",
+        "compare": "Compare replicas: what differs, and who lost what.",
+        "sequences": "Find gaps and repeats in producers' sequence numbers.",
+        "duplicates": "Find records with equal keys, values, or headers.",
+        "placement": "Find keys on the wrong partition for their hash.",
     },
     "Find": {
-        "find-offset": "Find an offset as a broker does, and what a consumer is given.",
-        "find-time": "Find the first record at or after a time as a broker does.",
+        "find-offset": "Find an offset as a broker does.",
+        "find-time": "Find the first record at or after a time.",
     },
     "Explain": {
-        "why": "Say why a disk is full, why a segment is still there, and when it goes.",
-        "elect": "Say who should lead each partition, and what every other choice loses.",
+        "why": "Explain why a disk is full, and what retention deletes next.",
+        "elect": "Choose the leader of each partition that loses the least.",
     },
     "Repair": {
-        "reindex": "Rebuild indexes as a broker's recovery would.",
-        "salvage": "Make of damaged and deleted copies a directory that a broker serves.",
-        "carve": "Find batches in raw images of disks, and make a directory of them.",
-        "produce": "Send the records of damaged and deleted copies to a running cluster.",
+        "reindex": "Rebuild indexes as log recovery does.",
+        "salvage": "Rebuild partitions from damaged or deleted copies.",
+        "carve": "Recover batches from raw disk images.",
+        "produce": "Send the records of damaged copies to a running cluster.",
     },
 }
+#: Commands that people try first, which `--help` and `--version` stand for.
+_UNLISTED = ("help", "version")
 _HELP = {name: line for lines in _COMMANDS.values() for name, line in lines.items()}
+
+
+class SpelledOut(click.UsageError):
+    """Wrong usage whose message has lines of its own, and of the arguments only `repr`."""
 
 
 class LazyGroup(click.Group):
     """A group that knows its commands by name and imports one when it is asked for."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; suggest one for a word that is none."""
+        if args and self.get_command(ctx, args[0]) is None and args[0][:1] not in ("", "-"):
+            from kdump.cli.suggestions import no_such_command
+
+            raise SpelledOut(no_such_command(args[0], _HELP), ctx)
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
@@ -64,12 +80,12 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command from the module that has its name."""
-        if cmd_name not in _HELP:
+        if cmd_name not in _HELP and cmd_name not in _UNLISTED:
             return None
         name = cmd_name.replace("-", "_")
         command = getattr(import_module(f"kdump.cli.{name}"), name)
         assert isinstance(command, click.Command)
-        command.short_help = _HELP[cmd_name]
+        command.short_help = _HELP.get(cmd_name, "")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -121,38 +137,53 @@ def _internal_error(error: Exception) -> str:
 
 def spelled_out(error: click.ClickException) -> click.ClickException:
     """Spell out what a message repeats of the arguments, which may be names of any kind."""
+    if isinstance(error, (SpelledOut, click.exceptions.NoArgsIsHelpError)):
+        return error
     from kdump.output.escape import visible
 
     error.message = visible(error.message)  # type: ignore[misc]
     return error
 
 
+def print_version(ctx: click.Context) -> None:
+    """Print the version, and end."""
+    from kdump.output.process_tuning import KERNEL
+
+    click.echo(f"kdump {__version__} ({KERNEL} kernel)")
+    ctx.exit()
+
+
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        from kdump.output.process_tuning import KERNEL
-
-        click.echo(f"kdump {__version__} ({KERNEL} kernel)")
-        ctx.exit()
+        print_version(ctx)
 
 
 @click.command("kdump", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
+    "-V",
     "--version",
     is_flag=True,
     is_eager=True,
     expose_value=False,
     callback=_print_version,
-    help="Print the version and which kernel runs.",
+    help="Print the version and the kernel in use.",
 )
 def cli() -> None:
-    """Look into Kafka data directories as they lie on disk.
+    """Inspect, check, and rescue the data directories of Kafka brokers.
 
-    Reads segments, indexes, snapshots and checkpoints of every Kafka version, sound or damaged,
-    with or without a broker running on them, and changes nothing.
+    Reads data of every Kafka version, damaged or not, with or without a running broker. Only
+    reindex --write, salvage --out, carve --out, and produce change anything.
 
     \b
-    Exit status: 0 done, 1 not done or not finished, 2 wrong usage,
-    3 findings at or above --fail-on, 4 a lookup had no answer, 5 refused.
+    Examples:
+        kdump verify /var/lib/kafka             is anything damaged?
+        kdump predict /var/lib/kafka            does the broker start?
+        kdump why /var/lib/kafka                what fills the disk?
+        kdump help "consumer stuck"             which command do I need?
+
+    \b
+    Exit status: 0 done, 1 failed or incomplete, 2 wrong usage,
+    3 findings at or above --fail-on, 4 lookup without answer, 5 refused.
     """
 
 

@@ -14,14 +14,17 @@ if TYPE_CHECKING:
     from kdump.cli.run_context import Engine, Writing
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    common="--out --topic-map --propose-map --dry-run",
+)
 @BUILT
 @TAKEN
 @under("What is taken")(
     "--propose-map",
     metavar="FILE",
     type=FILE_PATH,
-    help="Write FILE for --topic-map, to be edited: what names in the images say.",
+    help="Write a --topic-map to edit, with the names found in the images.",
 )
 @BROKER
 @shared_options(on_spark=False, has_raw=True)
@@ -33,15 +36,14 @@ def carve(
     writing: Writing,
     **asked: Any,
 ) -> int:
-    """Look for batches at any byte of the raw images among PATHS, as of a disk, and make of them
-    and of the copies in directories among PATHS the best whole copy of each partition, as kdump
-    salvage does.
+    """Find batches in raw disk images among PATHS, and rebuild partitions from them.
 
-    Batches count by their checksum alone. What does not say of which partition it is stands apart,
-    as carved-1 and so on: --topic-map gives it a name, and --propose-map writes what is known.
+    A batch counts if its checksum is right. Batches that cannot be attributed to a partition
+    are grouped as carved-1, carved-2, …; --topic-map names them, and --propose-map writes what
+    is known. Directories among PATHS are more copies, as in kdump salvage.
 
-    --out builds beside DIR and renames, as kdump salvage does; kdump produce then sends the records
-    to a running cluster. The status is 3 when anything was lost.
+    --out builds next to DIR and renames, as kdump salvage does; kdump produce then sends the
+    records to a running cluster. The status is 3 if anything was lost.
 
     \b
     Examples:

@@ -35,23 +35,40 @@ def read_moment(text: str) -> Asked:
 _MOMENT = Read("offset|time", read_moment)
 
 
-@click.command(cls=Command)
-@_SHOWN("--at", type=_MOMENT, help="As of this offset of the metadata log, or this time; with it.")
+@click.command(
+    cls=Command,
+    common="--what --at --diff --history --topic --format",
+)
+@_SHOWN(
+    "--at",
+    type=_MOMENT,
+    help="Show the state at this offset of the metadata log (inclusive), or at this time.",
+)
 @_SHOWN(
     "--what",
     type=Read("words", partial(read_words, known=_WORDS)),
     metavar="WORD[,WORD]",
-    help=f"Only these: {', '.join(_WORDS)}.",
+    help=f"Only these parts: {', '.join(_WORDS)}.",
 )
-@_SHOWN("--broker", type=FROM_0, help="Only this broker, its settings, and partitions it holds.")
-@_SHOWN("--diff", nargs=2, type=_MOMENT, metavar="FROM TO", help="What changed between the two.")
-@_SHOWN("--history", help="Every change, up to --at, in the order of the log.")
+@_SHOWN(
+    "--broker",
+    type=FROM_0,
+    help="Only this broker, its settings, and the partitions with a replica on it.",
+)
+@_SHOWN(
+    "--diff",
+    nargs=2,
+    type=_MOMENT,
+    metavar="FROM TO",
+    help="Show what changed between two offsets or times.",
+)
+@_SHOWN("--history", help="List every change up to --at, in log order.")
 @_SHOWN(
     "--view",
     type=click.Choice(("zookeeper",)),
-    help="The same facts under the paths that ZooKeeper had for them.",
+    help="Show the same facts under their ZooKeeper paths.",
 )
-@_SHOWN("--show-secrets", help="Show sensitive settings, and salts and keys of users.")
+@_SHOWN("--show-secrets", help="Show sensitive settings, and the salts and keys of users.")
 @shared_options()
 def cluster(
     paths: tuple[str, ...],
@@ -63,18 +80,19 @@ def cluster(
     writing: Writing,
     **asked: Any,
 ) -> int:
-    """Replay the metadata log of a KRaft cluster with its snapshots, as a controller does, and show
-    what it comes to: topics with their ids, leaders, replicas and settings, brokers, controllers,
-    features, quotas, users, ACLs; at the end, or at any offset or time.
+    """Show the metadata of a KRaft cluster, at the end of the metadata log or at any offset or
+    time.
 
-    PATHS are data directories of controllers or brokers (both keep the log), or the partition
-    directory __cluster_metadata-0. Deleted topics are listed too, with when, and by which record.
-    Digits alone are an offset below 978307200, else epoch milliseconds. --topic and --partition
-    leave only what is said of topics. What is unreadable in the log is a finding, and bridged by
-    the next snapshot. Of a cluster that kept its metadata in ZooKeeper little is on disk: that is
-    shown, and said.
+    Replays the metadata log and its snapshots as a controller does: topics with ids, leaders,
+    replicas, and configs; brokers, controllers, features, quotas, users, and ACLs. Deleted
+    topics are included, with the time and the record of the deletion.
 
-    Values of sensitive settings, and salts and keys of users, are masked unless --show-secrets.
+    PATHS are data directories of controllers or brokers (both store the log), or the directory
+    __cluster_metadata-0. A number is an offset below 978307200, else epoch milliseconds.
+    --topic and --partition select topics. An unreadable part of the log is a finding; the next
+    snapshot replaces it. A cluster with ZooKeeper has little metadata on disk; that is shown.
+
+    Sensitive settings, and the salts and keys of users, are masked without --show-secrets.
 
     \b
     Examples:

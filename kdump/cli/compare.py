@@ -15,29 +15,33 @@ if TYPE_CHECKING:
 _REPORTED = under("What is reported")
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    common="--topic --partition --limit --jobs --format",
+)
 @_REPORTED(
     "-n",
     "--limit",
     "shown",
     type=FROM_0,
     default=20,
-    help="Differences reported of each partition, the worst first; the others are counted.",
+    help="Report N differences per partition, the worst first; the others are counted.",
 )
 @shared_options(is_wide=False, metavar="DIR DIR...", missing="give two directories or more")
 def compare(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked: Any) -> int:
-    """Compare the replicas of every partition that lies under two or more of the directories:
-    data directories of different brokers, partition directories, or directories with segments.
+    """Compare the replicas of each partition found in two or more directories.
 
-    Headers and checksums of all batches are read side by side; only where those differ are records
-    decoded and compared. What is usual between brokers is reported as a note: a log that starts or
-    ends at another offset, one that was compacted further, other segments, other batches of the
-    same records. Damage are records at the same offset that are not the same or were appended
-    under different leader epochs, bytes that only one side can read, records that one side lacks
-    inside its log, and logs that once were longer.
+    The directories are data directories of different brokers, partition directories, or
+    directories with segments. Headers and checksums of all batches are compared; records are
+    decoded only where these differ.
 
-    For each partition there is a verdict in one word, the last leader epoch and offset that all
-    have in common, what each has beyond that, and of two sides that differ the one to copy from.
+    Normal differences between brokers are notes: a log that starts or ends at another offset,
+    further compaction, other segments, other batches with the same records. Damage is:
+    different records at one offset, records appended under different leader epochs, bytes that
+    only one side can read, records missing inside a log, and logs that were once longer.
+
+    Each partition gets a one-word verdict, the last common leader epoch and offset, what each
+    replica has beyond that, and the replica to copy from.
 
     \b
     Examples:

@@ -32,50 +32,53 @@ _RANGES = under("Ranges")
 _FILTERS = under("Filters")
 
 
-@click.command(cls=Command)
-@_SHOWN("--batches", help="Batch headers only; nothing is decompressed.")
+@click.command(
+    cls=Command,
+    common="--batches --entries --from-offset --from-time --limit --key --visible --topic --format",
+)
+@_SHOWN("--batches", help="Show batch headers; decompress nothing.")
 @_SHOWN(
     "--entries",
-    help="Entries of indexes, time and transaction indexes, producer snapshots, checkpoints.",
+    help="Show the entries of indexes, producer snapshots, and checkpoints.",
 )
-@_SHOWN("--hex", "as_hex", help="Every field of a batch with its bytes and position.")
+@_SHOWN("--hex", "as_hex", help="Show every field of a batch with its bytes and position.")
 @_SHOWN(
     "--records-only",
-    help="No row for a batch whose records cannot be read; only the finding reports it.",
+    help="Omit rows for batches whose records cannot be read; the finding reports them.",
 )
 @_SHOWN(
     "--decode",
     type=click.Choice(("auto", "raw")),
-    help="On internal topics: what keys and values say, or their bytes. "
-    "Default: auto in a table and in JSON Lines.",
+    help="Decode keys and values of internal topics, or show their bytes. Default: auto in a "
+    "table and in JSON Lines.",
 )
-@_SHOWN("--deep", help="With --batches: open wrappers to count what is inside.")
-@_RANGES("--from-offset", type=INT64, help="First offset shown.")
-@_RANGES("--to-offset", type=INT64, help="First offset not shown any more.")
-@_RANGES("--from-time", "from_time_ms", type=TIME, help="Earliest time shown.")
-@_RANGES("--to-time", "to_time_ms", type=TIME, help="First time not shown any more.")
+@_SHOWN("--deep", help="With --batches: open wrappers to count the messages inside.")
+@_RANGES("--from-offset", type=INT64, help="Start at this offset.")
+@_RANGES("--to-offset", type=INT64, help="Stop before this offset.")
+@_RANGES("--from-time", "from_time_ms", type=TIME, help="Start at this time.")
+@_RANGES("--to-time", "to_time_ms", type=TIME, help="Stop before this time.")
 @_RANGES("-n", "--limit", type=FROM_0, help="Stop after N rows.")
 @_FILTERS("--key", type=BYTES, help="Only records with exactly this key.")
 @_FILTERS("--grep", type=PATTERN, help="Only records whose key or value matches.")
-@_SHOWN("--show-secrets", help="Show keys of SCRAM users and sensitive settings, in all forms.")
-@_FILTERS("--producer-id", type=INT64, help="Only what this producer wrote.")
+@_SHOWN(
+    "--show-secrets", help="Show the keys of SCRAM users and sensitive settings, in every format."
+)
+@_FILTERS("--producer-id", type=INT64, help="Only records of this producer.")
 @_FILTERS(
     "--visible",
-    help="Only what a consumer would be handed: from the log start to the high watermark, "
-    "no control records.",
+    help="Only what a consumer receives: log start offset to high watermark, no control records.",
 )
 @_FILTERS(
     "--isolation",
     type=ISOLATION,
     default="read_uncommitted",
-    help="read_committed (which implies --visible): no aborted data either, "
-    "and only up to the last stable offset.",
+    help="read_committed (implies --visible): no aborted data, and stop at the last stable offset.",
 )
 @_FILTERS(
     "--control/--no-control",
     "control",
     default=None,
-    help="Only control records, or none. Default: all records.",
+    help="Only control records, or none of them. Default: all records.",
 )
 @shared_options(FORMATS, has_bytes=True)
 def dump(
@@ -90,26 +93,28 @@ def dump(
     writing: Writing,
     **asked: Any,
 ) -> int:
-    """Show the records that lie on disk under PATHS: segment files, topic-partition directories
-    or whole data directories.
+    """Show the records on disk under PATHS: segment files, partition directories, or data
+    directories.
 
-    Everything on disk is shown, also what no consumer can see any more: before the log start, after
-    the high watermark, control records, aborted data. --visible shows the consumer's view.
+    Shows everything on disk, including what consumers cannot see: records before the log start
+    offset, records after the high watermark, control records, and aborted data. --visible shows
+    the consumer's view.
 
-    Reads the segments in order and each byte once; ranges use the indexes where they are sound.
-    With --format parquet and an --output that ends in a slash, a directory of Parquet files by
-    topic and partition is written by -j workers, or by --engine spark.
-    Damage does not stop it: a finding on standard error says what is wrong, and reading goes on at
-    the next valid batch. TIME is epoch milliseconds, @ and epoch seconds, ISO 8601 (UTC unless it
-    says otherwise), now, or a distance back as in now-30m.
+    Reads each segment once, in order; ranges use the indexes if these are sound. Damage does
+    not stop it: a finding on standard error reports what is wrong, and reading continues at the
+    next valid batch.
+
+    TIME is epoch milliseconds, @ and epoch seconds, ISO 8601 (UTC by default), now, or a
+    distance back, for example now-30m. --format parquet with an --output that ends in a slash
+    writes Parquet files by topic and partition, with -j workers or on Spark.
 
     \b
     Examples:
         kdump dump /var/lib/kafka/orders-0
         kdump dump --topic 'orders*' --from-time now-30m /var/lib/kafka | jq .value
+        kdump dump --hex --from-offset 48301220 --limit 1 orders-7
         kdump dump --batches 00000000000048230114.log
         kdump dump --entries 00000000000048230114.timeindex
-        kdump dump --hex --from-offset 48301220 --limit 1 orders-7
         kdump dump --format parquet --output orders.parquet /var/lib/kafka/orders-*
         kdump dump --format parquet --output all-topics/ -j 8 /var/lib/kafka
     """

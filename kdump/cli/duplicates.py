@@ -54,24 +54,27 @@ def read_within(text: str) -> Within:
         raise ValueError("is neither a length of time, as in 10m, nor '1000 records'") from None
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    common="--by --within --topic --isolation --format",
+)
 @_COMPARED(
     "--by",
     type=Read("what", read_compared),
     default="key,value",
-    help="What is the same: key, value, key,value or header:NAME.",
+    help="Compare by key, value, key,value, or header:NAME.",
 )
 @_COMPARED(
     "--within",
     type=Read("distance", read_within),
-    help="Only copies so near the one before: 10m by their times, '1000 records' by offsets.",
+    help="Only copies this close to the one before: 10m by time, '1000 records' by offset.",
 )
-@_COMPARED("--visible", help="Only what a consumer would be handed, as in dump.")
+@_COMPARED("--visible", help="Only what a consumer receives, as in dump.")
 @_COMPARED(
     "--isolation",
     type=ISOLATION,
     default="read_uncommitted",
-    help="read_committed (which implies --visible): no aborted data either.",
+    help="read_committed (implies --visible): no aborted data.",
 )
 @scratch_option(_COMPARED)
 @shared_options(has_bytes=True)
@@ -86,15 +89,15 @@ def duplicates(
     writing: Writing,
     **asked: Any,
 ) -> int:
-    """List the records of a topic that say the same, on whatever partition they lie under PATHS,
-    with place, time and producer of each copy: retries by another producer, or a topic that was
-    replayed, have sequence numbers of their own, and kdump sequences does not see them.
+    """Find records of a topic with equal keys, values, or headers, on any partition under
+    PATHS.
 
-    All records are read. It is exact and takes memory for none of them: what is compared is sorted
-    in scratch files, about as large.
+    Each copy is listed with its location, time, and producer. Retries by another producer, or a
+    replayed topic, have their own sequence numbers, so kdump sequences does not find them.
 
-    Duplicates are notes: the exit status is 3 when there are any and --fail-on is note, or when
-    there is damage on the way.
+    All records are read. The result is exact; sorting uses scratch files about as large as the
+    compared data, not memory. Duplicates are notes: the exit status is 3 for them only with
+    --fail-on note, and for damage.
 
     \b
     Examples:

@@ -13,24 +13,28 @@ if TYPE_CHECKING:
     from kdump.cli.run_context import Engine, Writing
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    common="--topic --broker-version --format",
+)
 @version_option(
     under("Which start"),
-    "The version whose start is asked how far each log goes. Default: the newest.",
+    "Version of the broker that loads each log. Default: the newest.",
     None,
 )
 @shared_options(is_wide=False, metavar="DIR DIR...", missing="give two directories or more")
 def elect(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked: Any) -> int:
-    """Choose the leader of each partition, and of the metadata quorum, among the replicas that lie
-    under two or more of the directories: data directories of different brokers, partition
-    directories, or directories with segments.
+    """Choose the leader of each partition, and of the metadata quorum, that loses the least.
 
-    It is the replica whose log, as a start leaves it, has the newest last epoch and of those the
-    highest end. With every other one it is said what is lost, in records and of metadata in words,
-    what a controller would do by itself, and the command to type; of many partitions, in which
-    order the nodes are started. Who is in sync the metadata log says, if one of them has it.
+    The replicas are in two or more of the directories: data directories of different brokers,
+    partition directories, or directories with segments. The best leader is the replica whose
+    log, as a start leaves it, has the newest last leader epoch, and among those the highest end
+    offset.
 
-    Damage inside the logs is not looked for: kdump compare does that.
+    For every other choice the loss is shown in records, and for metadata in words, with what a
+    controller does by itself and the command to type; for many partitions, also the order in
+    which to start the nodes. The in-sync replicas come from the metadata log, if one directory
+    has it. Damage inside the logs is not checked: use kdump compare.
 
     \b
     Examples:

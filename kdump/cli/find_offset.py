@@ -11,23 +11,27 @@ from kdump.cli.options import LOOKUP_FORMATS, shared_options
 from kdump.option_values import read_int64
 
 
-@click.command(cls=LookupCommand)
+@click.command(
+    cls=LookupCommand,
+    common="--explain --check --isolation --broker-version --format",
+)
 @lookup_options
 @shared_options(LOOKUP_FORMATS, metavar="PATHS... OFFSET", last=("OFFSET", read_int64))
 def find_offset(paths: tuple[str, ...], **asked: Any) -> int:
-    """Find OFFSET in each partition under PATHS as a broker does: segment, index entry, batch, and
-    the first record at or after it that a consumer is handed.
+    """Find OFFSET in each partition under PATHS as a broker does, and the record that a
+    consumer receives.
 
-    PATHS are segment files, which stand for their partition, topic-partition directories or data
-    directories; the last argument is the offset. One row for each partition. Opened are the files
-    of the segment that may hold it, the newest segment's index and tail, and the checkpoints;
-    read_committed also reads headers from the newest usable producer snapshot on. The answer is
-    the broker's, which looks at no checksum; consumers do, and where they fail on the way to the
-    record is a finding, with exit status 3.
+    Shows the segment, the index entry, the batch, and the first record at or after OFFSET, one
+    row per partition. PATHS are segment files (which stand for their partition), partition
+    directories, or data directories.
 
-    Of a 0.7 partition, where an offset is a byte position, the entry that holds the byte is named.
+    Reads only the files of the segment that may contain the offset, the index and the end of
+    the newest segment, and the checkpoints; read_committed also reads headers from the newest
+    usable producer snapshot on. The answer is the broker's, which checks no checksum. Consumers
+    do: if they fail before the record, that is a finding with exit status 3.
 
-    The exit status is 4 when no partition had an answer.
+    In a 0.7 partition, where offsets are byte positions, the entry that contains the byte is
+    shown. The exit status is 4 if no partition has an answer.
 
     \b
     Examples:

@@ -26,35 +26,38 @@ def read_target(text: str) -> int:
     return time_ms
 
 
-@click.command(cls=LookupCommand)
+@click.command(
+    cls=LookupCommand,
+    common="--explain --check --topic --broker-version --format",
+)
 @_REQUEST(
     "--list-offsets-version",
     type=Count(0, 11),
-    help="Version of the request. 0: by modification times of files; below 4 without a leader "
-    "epoch. Default: the newest that the broker knows.",
+    help="Version of the ListOffsets request: 0 uses file modification times, below 4 has no "
+    "leader epoch. Default: the newest of that broker.",
 )
 @_REQUEST(
     "--max-offsets",
     type=FROM_1,
     default=1,
-    help="With --list-offsets-version 0: how many offsets to give.",
+    help="With --list-offsets-version 0: number of offsets to return.",
 )
 @lookup_options
 @shared_options(LOOKUP_FORMATS, metavar="PATHS... TIME", last=("TIME", read_target))
 def find_time(paths: tuple[str, ...], **asked: Any) -> int:
-    """Find the first record at or after TIME in each partition under PATHS, as a broker answers a
-    ListOffsets request.
+    """Find the first record at or after TIME in each partition under PATHS, as a broker does.
 
-    PATHS are segment files, which stand for their partition, topic-partition directories or data
-    directories; the last argument is the time: epoch milliseconds, @ and epoch seconds, ISO 8601
-    (UTC unless it says otherwise), 14:05 of today, now, a distance back as in now-30m, earliest,
-    latest, max-timestamp, or the protocol's -2, -1, -3. One row for each partition.
+    Answers like a ListOffsets request, one row per partition. PATHS are segment files (which
+    stand for their partition), partition directories, or data directories. TIME is epoch
+    milliseconds, @ and epoch seconds, ISO 8601 (UTC by default), 14:05 (today), yesterday, now,
+    a distance back (now-30m or -30m), earliest, latest, max-timestamp, or the protocol's -1,
+    -2, -3.
 
-    The first segment whose last time index entry reaches TIME is searched, and no other: a broker
-    then answers "none" even where a later segment has such a record. --check scans the log and
-    says where that, or a wrong index, makes a difference.
+    A broker searches only the first segment whose last time index entry reaches TIME, and
+    answers "none" even if a later segment has such a record. --check scans the log and reports
+    where that, or a wrong index, makes a difference.
 
-    The exit status is 4 when no partition had an answer.
+    The exit status is 4 if no partition has an answer.
 
     \b
     Examples:

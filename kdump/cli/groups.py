@@ -16,18 +16,22 @@ if TYPE_CHECKING:
 _ASKED = under("What is asked for")
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    common="--group --at --history --topic --format",
+)
 @_ASKED(
     "--group",
     metavar="GLOB",
-    help="Only groups that match, as in 'billing*'; of one name, only its partition is read.",
+    help="Only groups that match, for example 'billing*'. A plain name reads only the group's "
+    "own partition.",
 )
-@_ASKED("--at", "at_ms", type=TIME, help="As of this time: what was written later is not there.")
-@_ASKED("--history", help="Each change of a committed offset, in the order of the log.")
+@_ASKED("--at", "at_ms", type=TIME, help="Show the state at this time.")
+@_ASKED("--history", help="List every change of a committed offset, in log order.")
 @_ASKED("--backwards", help="With --history: only changes to a lower offset.")
-@_ASKED("--from", "from_ms", type=TIME, help="With --history: earliest time shown.")
+@_ASKED("--from", "from_ms", type=TIME, help="With --history: start at this time.")
 @_ASKED("--to", "to_ms", type=TIME, help="With --history: stop before this time.")
-@version_option(_ASKED, "Offsets expire as this version has it. Default: the newest.")
+@version_option(_ASKED, "Expire offsets as this version does. Default: the newest.")
 @shared_options(LOOKUP_FORMATS, on_spark=False)
 def groups(
     paths: tuple[str, ...],
@@ -37,22 +41,24 @@ def groups(
     writing: Writing,
     **asked: Any,
 ) -> int:
-    """Replay __consumer_offsets, and __share_group_state where there are share groups, from the
-    directories under PATHS: groups of all kinds, their members and their committed offsets, at the
-    end of the log or at an earlier time.
+    """Show consumer groups, their members, and their committed offsets, now or at an earlier
+    time.
 
-    --topic and --partition are those of committed offsets. Where the partition lies under PATHS
-    too, a row says where its log begins and ends and how far the group is behind: the high
-    watermark that the directory's checkpoint names, which is written every five seconds, less the
-    committed offset. They are those of the disks as they lie, whatever --at says.
+    Replays __consumer_offsets under PATHS, and __share_group_state if there are share groups.
+    --topic and --partition select committed offsets.
 
-    An offset that was committed in a transaction counts from its marker on; before, it is a row
-    with `pending`. --history says who moved what, when, and how many members the group had then:
-    none where an admin client did it. --format reset-csv gives what kafka-consumer-groups
-    --reset-offsets --from-file takes.
+    If the partition of a committed offset is under PATHS too, its row has the start and end of
+    the log and the lag: the high watermark in the directory's checkpoint, which is written
+    every five seconds, minus the committed offset. Both describe the disk as it is now, even
+    with --at.
 
-    States that live in a coordinator's memory alone (PreparingRebalance) are not on disk. The
-    cleaner takes records whose key changed later: what --at and --history then lack, they say.
+    An offset committed in a transaction counts from the transaction marker on; until then its
+    row is `pending`. --history shows who changed which offset, when, and how many members the
+    group had at that time (none: an admin client changed it). Compaction removes superseded
+    records; --at and --history report what is missing. States that exist only in the
+    coordinator's memory (PreparingRebalance) are not on disk.
+
+    --format reset-csv writes the file for kafka-consumer-groups --reset-offsets --from-file.
 
     \b
     Examples:

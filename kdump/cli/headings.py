@@ -5,7 +5,8 @@ The headings are those of the command's manual page, where each option is descri
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,6 +36,7 @@ def under(heading: str) -> Callable[..., Decorator]:
     return partial(click.option, cls=Option, heading=heading)
 
 
+_EXAMPLES = 3  # on the first screen
 #: Options that are commands of their own now -> the command, by the command that had them.
 MOVED = {
     "verify": dict.fromkeys(
@@ -57,7 +59,27 @@ MOVED = {
 
 
 class Command(click.Command):
-    """A command whose help lists its options under their headings."""
+    """A command whose help begins with what most people need: purpose, examples, few options.
+
+    The docstring of its function has the purpose as its first paragraph, and the examples as its
+    last. `common`: the options that the short help lists, separated by spaces.
+    """
+
+    def __init__(self, *args: Any, common: str = "", **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.context_settings = {**self.context_settings, "help_option_names": ["--help"]}
+        self._common = common.split()
+        self.params.append(
+            Option(
+                ["-h"],
+                heading="Help",
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=_show_short_help,
+                help="Show the most used options.",
+            )
+        )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the arguments; name the command to which an option has moved."""
@@ -70,15 +92,69 @@ class Command(click.Command):
             text = f"{error.option_name} is now: kdump {moved}"
             raise click.UsageError(text, ctx) from None
 
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the whole help: the first screen, the description, and the other options."""
+        description, examples = self._first_screen(ctx, formatter)
+        with formatter.indentation():
+            for paragraph in description:
+                formatter.write_paragraph()
+                formatter.write_text(paragraph)
+        if examples:
+            with formatter.section("More examples"):
+                _write_examples(formatter, examples)
+        self.format_options(ctx, formatter)
+
+    def format_short_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the first screen of the help."""
+        self._first_screen(ctx, formatter)
+        formatter.write_paragraph()
+        formatter.write_text(f"All options: {ctx.command_path} --help")
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a command's own headings in the order of its options, then those of all."""
         lines: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
-            if not isinstance(parameter, click.Option):
-                continue  # newer releases of click have a line for arguments, too
-            heading = parameter.heading if isinstance(parameter, Option) else "Help"
-            if line := parameter.get_help_record(ctx):
+        for option in self._options(ctx):
+            if not set(option.opts) & set(self._common) and (line := option.get_help_record(ctx)):
+                heading = option.heading if isinstance(option, Option) else "Help"
                 lines.setdefault(heading, []).append(line)
         for heading in sorted(lines, key=lambda one: _LAST.index(one) if one in _LAST else -1):
             with formatter.section(heading):
                 formatter.write_dl(lines[heading])
+
+    def _options(self, ctx: click.Context) -> Iterator[click.Option]:
+        """Yield the options; newer releases of click have a line for arguments, too."""
+        for parameter in self.get_params(ctx):
+            if isinstance(parameter, click.Option):
+                yield parameter
+
+    def _first_screen(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> tuple[list[str], list[str]]:
+        """Write what comes first; return the paragraphs and the examples that are left."""
+        purpose, *description = inspect.cleandoc(self.help or "").split("\n\n")
+        examples = description.pop().split("\n")[2:] if description else []
+        self.format_usage(ctx, formatter)
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(purpose)
+        with formatter.section("Examples"):
+            _write_examples(formatter, examples[:_EXAMPLES])
+        by_name = {name: option for option in self._options(ctx) for name in option.opts}
+        common = (by_name[name].get_help_record(ctx) for name in self._common)
+        with formatter.section("Common options"):
+            formatter.write_dl([line for line in common if line is not None])
+        return description, examples[_EXAMPLES:]
+
+
+def _write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
+    for line in examples:  # never broken: they are typed as they are
+        formatter.write(f"{'':{formatter.current_indent}}{line.strip()}\n")
+
+
+def _show_short_help(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        assert isinstance(ctx.command, Command)
+        formatter = ctx.make_formatter()
+        ctx.command.format_short_help(ctx, formatter)
+        click.echo(formatter.getvalue().rstrip("\n"), color=ctx.color)
+        ctx.exit()

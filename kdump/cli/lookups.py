@@ -32,30 +32,29 @@ lookup_options = together(
         "--isolation",
         type=ISOLATION,
         default="read_uncommitted",
-        help="read_committed: as if aborted data and what lies from the last stable offset on "
-        "were not there.",
+        help="read_committed: ignore aborted data and everything from the last stable offset on.",
     ),
     _ANSWER(
         "--as-is",
-        help="Answer from the files exactly as they lie, without what a start would mend.",
+        help="Answer from the files as they are, without the repairs of a broker start.",
     ),
     version_option(_ANSWER, "Answer as this version does. Default: the newest."),
     _ANSWER(
         "--message-format",
         type=VERSION,
-        help="The topic's configured format, which ZooKeeper kept: below 0.10 a broker refuses "
-        "lookups by time.",
+        help="The topic's message.format.version, which was in ZooKeeper: below 0.10 a broker "
+        "rejects lookups by time.",
     ),
     config_option(_ANSWER),
     topic_configs_option(_ANSWER),
     _ANSWER(
         "--none",
         type=click.Choice(("latest", "earliest", "skip")),
-        help="Where to reset a group in a partition without an answer; with --format reset-csv, "
-        "whose default is latest, as in Kafka's own tool. Other formats get reset_offset.",
+        help="Offset for partitions without an answer in --format reset-csv. Default: latest, as "
+        "in Kafka's own tool. Other formats add reset_offset.",
     ),
-    _SAID("--explain", help="Say how the answer is found, step by step; in JSON as `steps`."),
-    _SAID("--check", help="Scan the log as well; a finding where an index leads elsewhere."),
+    _SAID("--explain", help="Show how the answer is found, step by step; in JSON as `steps`."),
+    _SAID("--check", help="Also scan the log, and report an index that leads elsewhere."),
 )
 
 
@@ -67,7 +66,8 @@ class LookupCommand(Command):
         self.ignore_unknown_options = True
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """Let a number pass that looks like an option, and refuse every other unknown one."""
+        """Accept a number or a distance back that looks like an option; reject unknown options."""
+        args = [f"now{word}" if re.fullmatch(r"-\d+[a-z]\w*", word) else word for word in args]
         literal = args[args.index("--") + 1 :] if "--" in args else []
         rest = super().parse_args(ctx, args)
         for word in () if ctx.resilient_parsing else ctx.params.get("paths") or ():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +93,16 @@ class Count(click.IntRange):
     name = "n"
 
 
+class Form(click.Choice):  # type: ignore[type-arg]
+    """The name of an output format."""
+
+    def convert(self, value: object, param: Parameter | None, ctx: Context | None) -> Any:
+        """Return the format; name the one that is meant by `json`."""
+        if value == "json":
+            self.fail("'json': kdump writes JSON Lines, one object per line: jsonl", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class FilePath(click.Path):
     """A path that cannot be read is the engine's to tell: status 1, others are worked on."""
 
@@ -134,6 +145,7 @@ def version_option(
     return under_heading(
         "--broker-version",
         type=BROKER_VERSION,
+        envvar="KDUMP_BROKER_VERSION",
         callback=tell_newer,
         default=default,
         show_default=False,
@@ -150,7 +162,7 @@ def topic_configs_option(under_heading: Callable[..., Decorator]) -> Decorator:
         flag_value=False,
         default=True,
         show_default=False,
-        help="Take no settings of topics and brokers from the metadata log.",
+        help="Ignore topic and broker configs found in the metadata log.",
     )
 
 
@@ -161,8 +173,8 @@ def config_option(under_heading: Callable[..., Decorator]) -> Decorator:
         "configs",
         type=CONFIG,
         multiple=True,
-        help="Use this setting for all topics, or for TOPIC (a name or a pattern) only; may be "
-        "repeated.",
+        help="Use this topic config for all topics, or only for TOPIC (a name or a pattern). "
+        "Repeatable.",
     )
 
 
@@ -171,7 +183,8 @@ def scratch_option(under_heading: Callable[..., Decorator]) -> Decorator:
     return under_heading(
         "--scratch",
         type=FILE_PATH,
-        help="Sort in this directory; on a cluster, one that all executors see. Default: $TMPDIR.",
+        help="Directory for temporary sort files; on a cluster, one that all executors share. "
+        "Default: $TMPDIR.",
     )
 
 
@@ -188,44 +201,50 @@ def together(*options: Decorator) -> Decorator:
 
 #: What every command has: which files are worked on, and with how much of the machine.
 _PATH_OPTIONS = (
-    _PATHS("--topic", metavar="GLOB", help="Only topics that match, as in 'orders*'."),
+    _PATHS("--topic", metavar="GLOB", help="Only topics that match, for example 'orders*'."),
     _PATHS("--partition", type=FROM_0, help="Only this partition number."),
     _PATHS(
         "--retired",
-        help="Also -delete, -future, -stray directories and .deleted, .cleaned, .swap files.",
+        help="Include -delete, -future, and -stray directories and .deleted, .cleaned, and .swap "
+        "files.",
     ),
     _PATHS(
         "--server-properties",
         type=FILE_PATH,
-        help="Take settings from a broker's own file, and data directories without PATHS.",
+        help="Use the settings in a broker's own file, and without PATHS its data directories.",
     ),
     _PATHS(
         "--as",
         "as_kind",
         type=KIND,
-        help="What the files named hold, as log or index, where neither names nor bytes say.",
+        help="Treat the named files as this kind (log, index, …) when it cannot be detected.",
     ),
-    _PATHS("--base-offset", type=FROM_0, help="Their base offset, in place of what they say."),
-    _PATHS("--topic-name", metavar="NAME", help="Their topic."),
-    _PATHS("--partition-number", type=FROM_0, help="Their partition."),
+    _PATHS(
+        "--base-offset",
+        type=FROM_0,
+        help="Base offset of the named files, instead of the detected one.",
+    ),
+    _PATHS("--topic-name", metavar="NAME", help="Topic of the named files."),
+    _PATHS("--partition-number", type=FROM_0, help="Partition of the named files."),
     _PATHS(
         "--unpack-limit",
         type=SIZE,
         help="Unpack at most this much from archives and compressed files. Default: 1,000 times "
-        "the size of each, 4GiB at least.",
+        "the size of each, at least 4GiB.",
     ),
     _ENGINE(
         "-j",
         "--jobs",
         type=FROM_1,
-        help="Workers; on Spark, tasks. reindex, and dump to a file or pipe, take one.",
+        envvar="KDUMP_JOBS",
+        help="Number of worker processes; on Spark, of tasks.",
     ),
 )
 _DECOMPRESS_OPTION = _ENGINE(
     "--decompress-limit",
     type=POSITIVE_SIZE,
     default="64MiB",
-    help="Do not open a batch with more uncompressed bytes; it is a note.",
+    help="Skip batches that decompress to more than this; each is reported as a note.",
 )
 #: What commands have that Spark can run: which Spark.
 _SPARK_OPTIONS = (
@@ -233,14 +252,16 @@ _SPARK_OPTIONS = (
         "--engine",
         type=click.Choice(("local", "spark")),
         default="local",
-        help="What runs the work.",
+        help="Run in this process, or on Spark.",
     ),
-    _ENGINE("--master", metavar="URL", help="With --engine spark: the cluster, as in local[4]."),
+    _ENGINE(
+        "--master", metavar="URL", help="With --engine spark: the cluster, for example local[4]."
+    ),
     _ENGINE("--remote", metavar="URL", help="With --engine spark: a Connect server, sc://HOST."),
     _ENGINE(
         "--archive",
         type=FILE_PATH,
-        help="With --engine spark: a packed environment that has kdump, for the executors.",
+        help="With --engine spark: a packed environment with kdump for the executors.",
     ),
 )
 _BYTES_OPTION = _OUTPUT(
@@ -248,9 +269,9 @@ _BYTES_OPTION = _OUTPUT(
     "bytes_mode",
     type=click.Choice(BYTES_MODES),
     default="auto",
-    help="How keys, values and headers are written; auto: text where valid UTF-8, else base64.",
+    help="Encoding of keys, values, and headers; auto: text where valid UTF-8, else base64.",
 )
-_WIDE_OPTION = _OUTPUT("--wide", help="In a table: cut nothing and leave no column out.")
+_WIDE_OPTION = _OUTPUT("--wide", help="In a table: truncate nothing and omit no column.")
 
 
 def output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) -> Decorator:
@@ -259,37 +280,39 @@ def output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) ->
         _OUTPUT(
             "--format",
             "form",
-            type=click.Choice(forms),
-            help="Form of the results. Default: table on a terminal, jsonl in a pipe.",
+            type=Form(forms),
+            envvar="KDUMP_FORMAT",
+            help="Output format. Default: table on a terminal, jsonl in a pipe.",
         ),
         _OUTPUT(
             "-o",
             "--output",
             type=FILE_PATH,
-            help="Write the results to FILE, which appears when it is whole; to DIR/ a file for "
-            "each kind of row. parquet and arrow need it.",
+            help="Write the results to FILE, which appears when it is complete; with DIR/, one "
+            "file per row kind. Required for parquet and arrow.",
         ),
         _OUTPUT("--rows", metavar="KIND", help="Only rows of this kind."),
-        _OUTPUT("--force", help="Replace existing files that --output and other options write."),
+        _OUTPUT("--force", help="Replace existing files that --output and other options name."),
         *([_BYTES_OPTION] if has_bytes else []),
         *([_WIDE_OPTION] if is_wide else []),
         _OUTPUT(
             "--csv-safe",
-            help="In CSV: put ' before text that a spreadsheet would take for a formula.",
+            help="In CSV: put ' before text that a spreadsheet would run as a formula.",
         ),
         _OUTPUT(
             "--utc-offset",
             type=UTC_OFFSET,
+            envvar="KDUMP_UTC_OFFSET",
             default="Z",
             show_default=False,
-            help="Show times of tables in this zone, as in +02:00. Default: UTC.",
+            help="Show times in tables in this zone, for example +02:00. Default: UTC.",
         ),
         _OUTPUT("-q", "--quiet", help="Print findings only."),
         _OUTPUT(
             "--fail-on",
             type=click.Choice(FAIL_ON),
             default="damage",
-            help="Exit with 3 when a finding is at least this severe.",
+            help="Exit with 3 if a finding is at least this severe.",
         ),
     )
 
@@ -393,11 +416,14 @@ def shared_options(
 def _split(
     words: tuple[str, ...], name: str, read: Callable[[str], int]
 ) -> tuple[tuple[str, ...], int]:
-    """Split the arguments into paths and the target, which stands last."""
+    """Split the arguments into paths and the target, which is the last word, or the first."""
     if not words:
         raise click.UsageError(f"give PATHS and, last, {name}")
-    *paths, last = words
+    for rest, word in ((words[:-1], words[-1]), (words[1:], words[0])):
+        with suppress(ValueError):
+            if word is words[-1] or not os.path.lexists(word):  # the path has the first say
+                return rest, read(word)
     try:
-        return tuple(paths), read(last)
+        return words[:-1], read(words[-1])
     except ValueError as error:
-        raise click.UsageError(f"the last argument is {name}; {last!r} {error}") from None
+        raise click.UsageError(f"the last argument is {name}; {words[-1]!r} {error}") from None

@@ -21,19 +21,23 @@ PARTITIONERS = (
 _ALL = 1 << 62
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    common="--partitioner --partitions --topic --top --format",
+)
 @_KEYS(
     "--partitioner",
     type=click.Choice(PARTITIONERS),
     default="any",
-    help="Which partitioner says where a key belongs; any: the one that fits best, which is named.",
+    help="Partitioner that assigns keys; any selects and names the one that fits best.",
 )
 @_KEYS(
     "--partitions",
     type=FROM_1,
-    help="How many partitions topics have. Default: what the metadata log says, else directories.",
+    help="Number of partitions per topic. Default: from the metadata log, else the number of "
+    "directories.",
 )
-@_KEYS("--top", type=FROM_0, default=20, help="Show the N keys that moved most; 0: all.")
+@_KEYS("--top", type=FROM_0, default=20, help="Show the N keys that moved most; 0 shows all.")
 @scratch_option(_KEYS)
 @shared_options(has_bytes=True)
 def placement(
@@ -45,12 +49,13 @@ def placement(
     writing: Writing,
     **asked: Any,
 ) -> int:
-    """Say for each topic under PATHS how many of the records with a key lie on another partition
-    than the hash of the key says: since and until which offset, by which producers, and which keys
-    lie on several partitions. All records are read.
+    """Find records that are on another partition than the hash of their key selects.
 
-    default is murmur2, that of the Java client; consistent-random is that of librdkafka, fnv1a that
-    of Sarama.
+    For each topic: how many records are misplaced, between which offsets, by which producers,
+    and which keys are on several partitions. All records are read.
+
+    default is murmur2 of the Java client, consistent-random is the partitioner of librdkafka,
+    fnv1a that of Sarama.
 
     \b
     Examples:

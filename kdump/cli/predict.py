@@ -28,44 +28,52 @@ _TIME = under("How long it takes")
 _AMOUNT = under("How much is read")
 
 
-@click.command(cls=PluginCommand)
-@version_option(_START, "The version that is started. Default: the newest.", None)
+@click.command(
+    cls=PluginCommand,
+    common="--server-properties --broker-version --quick --measure --as-user --nagios --format",
+)
+@version_option(_START, "Version of the broker that starts. Default: the newest.", None)
 @_START(
     "--as-user",
     metavar="USER",
-    help="Check what this user may do with the files, by name or number. Default: rights are not "
-    "looked at.",
+    help="Check file permissions for this user, given by name or number. Default: permissions "
+    "are not checked.",
 )
 @config_option(_START)
 @topic_configs_option(_START)
 @_TIME(
     "--recovery-rate",
     type=RATE,
-    help="What a recovery thread reads in a second. Default: 100MiB.",
+    help="Bytes that one recovery thread reads per second. Default: 100MiB.",
 )
 @_TIME(
     "--measure",
-    help="Read for up to 3 s in the logs of each data directory, past the page cache, and give the "
-    "time that recovery takes as a range.",
+    help="Read each data directory for up to 3 s, bypassing the page cache, and estimate the "
+    "recovery time as a range.",
 )
 @_TIME(
     "--recovery-threads",
     type=FROM_1,
-    help="Recovery threads of a data directory. Default: num.recovery.threads.per.data.dir of "
-    "--server-properties, else 2, before 4.0 1.",
+    help="Recovery threads per data directory. Default: num.recovery.threads.per.data.dir of "
+    "--server-properties, else 2 (1 before 4.0).",
 )
 @_AMOUNT(
     "--quick",
-    help="Read no log through that the start would not read. Where consumers stop at damage that "
-    "the start leaves is then not said.",
+    help="Read only the logs that the start reads. Damage that remains after the start is then"
+    " not reported.",
 )
 @_AMOUNT(
     "--max-duration",
     "max_duration_s",
     type=DURATION,
-    help="Begin no segment after this time, as in 2h; the summary says what is left.",
+    help="Start no segment after this long, for example 2h; the summary counts what remains.",
 )
-@_AMOUNT("--bwlimit", "bytes_per_second", type=RATE, help="Read so many bytes a second, as 50MiB.")
+@_AMOUNT(
+    "--bwlimit",
+    "bytes_per_second",
+    type=RATE,
+    help="Read at most this many bytes per second, for example 50MiB.",
+)
 @MONITORING
 @NOTES
 @shared_options(LOOKUP_FORMATS, is_wide=False)
@@ -79,14 +87,15 @@ def predict(
     writing: Writing,
     **asked: Any,
 ) -> int:
-    """Say whether the node whose data directories are PATHS starts, and if not, what stops it; what
-    the start does to each partition, what is lost by it, and how long recovery takes.
+    """Predict whether a broker starts on PATHS, what the start does to each partition, and what
+    is lost.
 
-    The answer is that of the version asked: its settings, checkpoints, metadata log, and each log
-    as it would load it. Nothing is changed. The logs are checked as by kdump verify, so that it
-    can be said where consumers still stop after the start; --quick leaves that out.
+    The prediction is for --broker-version, with its settings, checkpoints, and metadata log,
+    and loads each log as that version does. It also estimates the recovery time. Nothing is
+    changed. The logs are checked as in kdump verify, so that damage that still stops consumers
+    after the start is reported; --quick skips that.
 
-    Losses and refusals are findings: the exit status is 3 when one is at or above --fail-on.
+    Losses and failed starts are findings: the exit status is 3 if one is at or above --fail-on.
 
     \b
     Examples:

@@ -18,7 +18,10 @@ _CLUSTER = under("Into which cluster")
 _GROUPS = under("Offsets of groups")
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    common="--bootstrap-server --dry-run --topic --rate --apply-groups --client-properties",
+)
 @_CLUSTER(
     "--bootstrap-server",
     "produce",
@@ -30,25 +33,32 @@ _GROUPS = under("Offsets of groups")
     "--client-properties",
     metavar="FILE",
     type=FILE_PATH,
-    help="Settings of TLS and SASL, as Kafka's own tools take them with --command-config.",
+    help="TLS and SASL settings, in the format of --command-config in Kafka's own tools.",
 )
-@_CLUSTER("--dry-run", help="Send nothing, and say what would be sent.")
+@_CLUSTER("--dry-run", help="Send nothing, and show what would be sent.")
 @_CLUSTER(
     "--resume",
     metavar="STATE",
     type=FILE_PATH,
-    help="The file that says how far a run has come. Default: one that the same command finds.",
+    help="File that records the progress of a run. Default: a file that the same command finds"
+    " again.",
 )
-@_CLUSTER("--rate", metavar="SIZE", type=RATE, help="Send no more than so much a second: 20MiB.")
-@_GROUPS("--groups", help="Write the offsets that groups committed as those of the new records.")
+@_CLUSTER(
+    "--rate",
+    metavar="SIZE",
+    type=RATE,
+    help="Send at most this much per second, for example 20MiB.",
+)
+@_GROUPS("--groups", help="Report the committed offsets of groups as offsets of the new records.")
 @_GROUPS(
     "--apply-groups",
-    help="Commit them in the cluster, too, for groups that have no members at work.",
+    help="Also commit them in the cluster, for groups without active members.",
 )
 @_GROUPS(
     "--groups-at",
     type=TIME,
-    help="Offsets as of this time. Default: from before the deletion of a deleted topic, else now.",
+    help="Use the offsets committed at this time. Default: before the deletion for a deleted "
+    "topic, else now.",
 )
 @TAKEN
 @topic_configs_option(under("What is taken"))
@@ -61,15 +71,15 @@ def produce(
     writing: Writing,
     **asked: Any,
 ) -> int:
-    """Send the records of the best whole copy of each partition under PATHS, as kdump salvage finds
-    it, to topics of a running cluster, each record once.
+    """Send the records of the best copy of each partition under PATHS to a running cluster,
+    each once.
 
-    The records of committed transactions go to topics that are there already, to the same
-    partitions, in order, with their times, headers and nulls; the cluster gives them new offsets.
-    Nobody else may write to the topics meanwhile. After a kill, of either side, the same command
-    goes on: what arrived is read back.
+    The copies are merged as in kdump salvage. Records of committed transactions go to existing
+    topics, to the same partitions, in order, with their times, headers, and nulls; the cluster
+    assigns new offsets. No other client may write to the topics meanwhile. After a crash on
+    either side, run the same command again: it reads back what arrived and continues.
 
-    The status is 3 when anything was lost.
+    The status is 3 if anything was lost.
 
     \b
     Examples:

@@ -25,52 +25,58 @@ _DONE = under("What is done")
 _RECOVERY = under("Whose recovery")
 
 
-@click.command(cls=Command)
-@_DONE("--write", help="Do it. Without this nothing is changed.")
+@click.command(
+    cls=Command,
+    common="--write --undo --out --only --topic --server-properties",
+)
+@_DONE("--write", help="Write the indexes. Without this option nothing is changed.")
 @_DONE(
     "--out",
     metavar="DIR",
     type=FILE_PATH,
-    help="Build in DIR/TOPIC-PARTITION, without --write too, and leave the source untouched.",
+    help="Build in DIR/TOPIC-PARTITION and leave the source untouched; does not need --write.",
 )
-@_DONE("--undo", help="Put back what the newest --write put aside; plans as well.")
-@_DONE("--all", "every", help="Also indexes that are sound but not as recovery writes them.")
-@_DONE("--up-to-damage", help="Of a damaged log: build the indexes of what lies before the damage.")
+@_DONE(
+    "--undo",
+    help="Restore the files that the latest --write replaced; only a plan without --write.",
+)
+@_DONE("--all", "every", help="Also rebuild sound indexes that differ from what recovery writes.")
+@_DONE("--up-to-damage", help="For a damaged log: build indexes up to the damage.")
 @_DONE(
     "--only",
     metavar="KINDS",
-    help="index, timeindex, txnindex, leader-epochs, checkpoints, joined by commas. "
-    "Default: the first three.",
+    help="Rebuild only these, joined by commas: index, timeindex, txnindex, leader-epochs, "
+    "checkpoints. Default: the first three.",
 )
 @_RECOVERY(
     "--index-interval-bytes",
     type=INT_SIZE,
-    help="The topic's index.interval.bytes. Default: as the metadata log has it, else 4096.",
+    help="The topic's index.interval.bytes. Default: from the metadata log, else 4096.",
 )
 @_RECOVERY(
     "--max-index-bytes",
     type=INT_SIZE,
-    help="The topic's segment.index.bytes. Default: as the metadata log has it, else 10485760.",
+    help="The topic's segment.index.bytes. Default: from the metadata log, else 10485760.",
 )
 @config_option(_RECOVERY)
 @topic_configs_option(_RECOVERY)
-@version_option(_RECOVERY, "Whose recovery it is. Default: the newest.")
+@version_option(_RECOVERY, "Rebuild as the recovery of this version does. Default: the newest.")
 @shared_options(on_spark=False)
 def reindex(
     paths: tuple[str, ...], *, only: str | None, engine: Engine, writing: Writing, **asked: Any
 ) -> int:
-    """Rebuild .index, .timeindex and .txnindex under PATHS, byte for byte what a broker's recovery
-    writes, so that its next start finds nothing to do.
+    """Rebuild .index, .timeindex, and .txnindex files under PATHS, byte for byte as log
+    recovery does.
 
-    Without --write this is a plan: for each index the entries as they are and as they would be,
-    the first difference, and why. Each log is read once, its checksums included; nothing is
-    decompressed, but for wrappers under --broker-version below 2.0. Sound indexes are left alone,
-    also where recovery would write them otherwise.
+    Without --write this only shows a plan: the entries of each index now and after the rebuild,
+    the first difference, and the reason. Each log is read once with its checksums; nothing is
+    decompressed, except wrappers with --broker-version below 2.0. Sound indexes are left alone.
 
-    --write puts the new file beside the old, keeps the old one as .bak-<UTC time>, and renames;
-    stopped at any point it leaves each index as before or as after. It is refused (status 5)
-    while a broker runs on the data directory, and where a broker would cut the log. The settings
-    of a topic come from the metadata log on the same disks; each row says which, and from where.
+    --write writes the new file next to the old one, keeps the old one as .bak-<UTC time>, and
+    renames; interrupted at any point, each index is complete, old or new. It is refused (status
+    5) while a broker runs on the data directory, and where a broker would truncate the log.
+    Topic configs come from the metadata log on the same disks; each row names them and their
+    source.
 
     \b
     Examples:

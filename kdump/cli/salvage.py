@@ -32,53 +32,59 @@ BUILT = together(
         "--out",
         metavar="DIR",
         type=FILE_PATH,
-        help="Build a data directory that a broker starts on. Without this nothing is written.",
+        help="Build a data directory for a broker. Without this option nothing is written.",
     ),
-    _DONE("--dry-run", help="With --out: write nothing, and say what would be built."),
+    _DONE("--dry-run", help="With --out: write nothing, and show what would be built."),
 )
 #: What is taken from copies, by `salvage`, `carve` and `produce`.
 TAKEN = together(
     _TAKEN(
         "--prefer",
         metavar="newest-epoch|longest|PATH",
-        help="Which copy leads, and wins where others have other records in the same epoch.",
+        help="Use this copy as the leader, and in conflicts within one epoch.",
     ),
     _TAKEN(
         "--split-batches",
-        help="Where no copy has a complete batch, re-encode the records that a torn one still has.",
+        help="Where no copy has the complete batch, re-encode the records that can be recovered "
+        "from a torn one.",
     ),
     _TAKEN(
         "--mend-headers",
-        help="Keep batches of which only header fields are wrong that no checksum covers: length "
-        "and magic where the checksum proves them, offset and leader epoch as the batches around "
-        "imply.",
+        help="Keep batches whose only fault is a header field outside the checksum: length and "
+        "magic that the checksum proves, offset and leader epoch that the neighbors imply.",
     ),
-    _TAKEN("--from-offset", type=INT64, help="First offset taken."),
+    _TAKEN("--from-offset", type=INT64, help="Start at this offset."),
     _TAKEN("--to-offset", type=INT64, help="Stop before this offset."),
     _TAKEN(
         "--topic-map",
         metavar="FILE",
         type=FILE_PATH,
-        help="New names of topics: lines OLD,NEW. Of what was carved: carved-1,TOPIC-PARTITION.",
+        help="File with new topic names, as lines OLD,NEW; for carved groups "
+        "carved-1,TOPIC-PARTITION.",
     ),
 )
 #: For whom something is built, by `salvage` and `carve`.
 BROKER = together(
-    _TAKEN("--topic-id", metavar="ID", help="The id of the topic. Default: that of the copies."),
+    _TAKEN("--topic-id", metavar="ID", help="Topic id of the result. Default: that of the copies."),
     topic_configs_option(_BROKER),
-    version_option(_BROKER, "What starts on the result. Default: the newest."),
+    version_option(
+        _BROKER, "Version of the broker that will start on the result. Default: the newest."
+    ),
 )
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    common="--out --dry-run --prefer --topic --check --split-batches --mend-headers",
+)
 @BUILT
 @_DONE(
     "--check",
     "manifest",
     metavar="MANIFEST",
     type=FILE_PATH,
-    help="Instead: check the data directory that PATHS names against the manifest of the run that "
-    "built it.",
+    help="Check the data directory PATHS against the manifest of the run that built it, and do"
+    " nothing else.",
 )
 @TAKEN
 @BROKER
@@ -91,29 +97,28 @@ def salvage(
     writing: Writing,
     **asked: Any,
 ) -> int:
-    """Make of the copies of partitions under PATHS, damaged, deleted or diverged, the best whole
-    copy of each: every offset from a sound batch, as one history.
+    """Rebuild each partition from all its copies under PATHS: damaged, deleted, or diverged.
 
-    Copies are partition directories of any broker or backup, -delete, -stray and -future
-    directories, and .deleted, .swap and .cleaned files in them, which are read without --retired.
-    A batch is taken if its checksum is right and its records can be read, and is copied as it is.
-    The copy that an election would choose leads: of the newest leader epoch, then the longest. What
-    others hold from epochs that were cut off has diverged, and is named and left out.
+    Copies are partition directories of any broker or backup, -delete, -stray, and -future
+    directories, and the .deleted, .swap, and .cleaned files in them, which need no --retired. A
+    batch is used if its checksum is right and its records can be read; it is copied unchanged.
+    The copy that an election would choose leads. Records of other copies from truncated epochs
+    have diverged; they are reported and left out.
 
-    Where copies have other records at the same offset of one epoch, that is a conflict: it is
-    named, and --out is refused until --prefer says which copy counts.
+    Different records at one offset of one epoch are a conflict: it is reported, and --out is
+    refused until --prefer selects a copy.
 
-    --out builds beside DIR and renames, so that a run that is killed leaves nothing that looks
-    whole; DIR must be empty or not there, and no broker may work where it lies (status 5). Offsets
-    are kept, and gaps are kept as gaps. The manifest is written beside it. The status is 3 when
-    anything was lost. kdump produce sends the records to a running cluster instead.
+    --out builds next to DIR and renames, so an interrupted run leaves nothing that looks
+    complete. DIR must be empty or not exist, and no broker may run there (status 5). Offsets
+    and gaps are kept. The manifest is written next to DIR. The status is 3 if anything was
+    lost. kdump produce sends the records to a running cluster instead.
 
     \b
     Examples:
         kdump salvage /mnt/broker1 /mnt/broker2 /backup/kafka
         kdump salvage --topic orders --out /data/new /mnt/broker1 /mnt/broker2
-        kdump salvage --prefer /mnt/broker1 --out /data/new /mnt/broker1 /mnt/broker2
         kdump salvage --check /data/new.manifest.json /data/new
+        kdump salvage --prefer /mnt/broker1 --out /data/new /mnt/broker1 /mnt/broker2
     """
     from kdump.cli.run_context import wrong_usage
 

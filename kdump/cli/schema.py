@@ -13,14 +13,17 @@ from kdump.cli.options import PLAIN_FORMATS, output_options, read_output_options
 _JSON_SCHEMA = "json-schema"
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    common="--format --output",
+)
 @click.argument("kinds", nargs=-1, metavar="[KIND]...")
 @output_options((*PLAIN_FORMATS, _JSON_SCHEMA), has_bytes=False, is_wide=True)
 def schema(*, kinds: tuple[str, ...], **asked: Any) -> int:
-    """Show the kinds of rows that commands write, or KIND: members, types, units and meaning.
+    """Show the row kinds that commands write, or one KIND: fields, types, units, and meaning.
 
-    The members of a kind are what JSON Lines has, in order; types are those of its columns in
-    Parquet and Arrow. --format json-schema writes a JSON Schema.
+    The fields are those of JSON Lines, in order; the types are those of the columns in Parquet
+    and Arrow. --format json-schema writes a JSON Schema.
 
     \b
     Examples:

@@ -15,27 +15,29 @@ if TYPE_CHECKING:
 _LISTED = under("What is listed")
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    common="--explained --topic --fail-on --jobs --format",
+)
 @_LISTED(
-    "--explained", help="Rows also for what has an innocent explanation; else it is only counted."
+    "--explained", help="List gaps with a harmless explanation, too; by default they are counted."
 )
 @shared_options(decompresses=False)
 def sequences(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked: Any) -> int:
-    """Follow the sequence numbers of idempotent and transactional producers through the partitions
-    under PATHS, and say where numbers are missing and where they come a second time.
+    """Find missing and repeated sequence numbers of idempotent and transactional producers.
 
-    Only headers of batches are read. A gap is one where numbers are missing and offsets are not;
-    where both are, the cleaner took something (or a segment is gone: verify tells). A producer
-    that was idle for producer.id.expiration.ms (a day, unless --server-properties says otherwise)
-    may have been forgotten by the broker and may go on at any number. An epoch begins at 0, and so
-    does a producer in a log that is whole from offset 0 on. Elsewhere what came before the first
-    batch of a producer cannot be judged, nor what lies around damage.
+    Only batch headers are read. A gap means that sequence numbers are missing and offsets are
+    not; if both are missing, compaction removed records (or a segment is missing, which verify
+    reports).
 
-    A retry by another producer, or a topic that was replayed, has numbers of its own: kdump
-    duplicates finds those.
+    A producer that was idle for producer.id.expiration.ms (one day by default) may have been
+    forgotten by the broker and may continue at any number. An epoch starts at 0, and so does a
+    producer in a log that is complete from offset 0. Other first numbers, and numbers around
+    damage, cannot be judged.
 
-    Gaps and repeats are notes, as in verify: the exit status is 3 when there are any
-    and --fail-on is note, or when there is damage on the way.
+    Retries by another producer, or a replayed topic, have their own sequence numbers: use kdump
+    duplicates. Gaps and repeats are notes: the exit status is 3 for them only with --fail-on
+    note, and for damage.
 
     \b
     Examples:

@@ -15,30 +15,35 @@ if TYPE_CHECKING:
 _ASKED = under("What is asked for")
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    common="--id --open --at --topic --format",
+)
 @_ASKED(
     "--id",
     "transactional_id",
     metavar="GLOB",
-    help="Only transactional ids that match, as in 'billing*'; of one name, only its partition of "
-    "__transaction_state is read.",
+    help="Only transactional ids that match, for example 'billing*'. A plain id reads only its"
+    " own partition of __transaction_state.",
 )
-@_ASKED("--at", "at_ms", type=TIME, help="As of this time: what was written later is not there.")
-@_ASKED("--open", "open_only", help="Only transactions that are not ended.")
+@_ASKED("--at", "at_ms", type=TIME, help="Show the state at this time.")
+@_ASKED("--open", "open_only", help="Only open transactions.")
 @shared_options(on_spark=False)
 def transactions(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked: Any) -> int:
-    """Replay __transaction_state from the directories under PATHS, and list the transactions that
-    are open in the logs beside it: whose they are, how old, whether one hangs, and the command
-    that ends it.
+    """Show transactions: their producers, which are open, which are hanging, and the command to
+    abort them.
 
-    One row for each transactional id, and one for each producer with an open transaction that no
-    id has. A transaction that is open in a partition hangs when its coordinator does not know of
-    it, as kafka-transactions.sh find-hanging decides it: no marker will come, and readers of
-    committed data wait at its first offset. Where the coordinators' topic is not all here, age
-    decides: none may be older than transaction.max.timeout.ms.
+    Replays __transaction_state under PATHS, and finds the open transactions in the logs. There
+    is one row per transactional id, and one per producer with an open transaction that belongs
+    to no id.
 
-    Each log is read from its newest producer snapshot on, with --at from the front. --topic and
-    --partition are those that transactions write to.
+    An open transaction is hanging if its coordinator does not know it, as in
+    kafka-transactions.sh find-hanging: no marker will follow, and read_committed consumers wait
+    at its first offset. If the coordinator's topic is not complete here, age decides: no
+    transaction may be older than transaction.max.timeout.ms.
+
+    Each log is read from its newest producer snapshot on; with --at, from the start. --topic
+    and --partition select the partitions that transactions write to.
 
     \b
     Examples:

@@ -27,19 +27,22 @@ def read_grouping(text: str) -> tuple[str, ...]:
     return words
 
 
-@click.command(cls=Command)
+@click.command(
+    cls=Command,
+    common="--by --top --topic --jobs --format",
+)
 @_ADDED(
     "--by",
     type=Read("words", read_grouping),
     metavar="WORD[,WORD]",
-    help="What to add up by: topic, partition, producer, codec, key. Default: topic.",
+    help="Group by topic, partition, producer, codec, or key. Default: topic.",
 )
 @_ADDED(
     "--top",
     type=FROM_0,
-    help="Show the N largest; 0: all. Default: 20 by key or producer, else all.",
+    help="Show the N largest; 0 shows all. Default: 20 by key or producer, else all.",
 )
-@_ADDED("--deep", help="Open wrappers of magic 0 and 1 to count what is inside.")
+@_ADDED("--deep", help="Open wrappers of magic 0 and 1 to count the messages inside.")
 @shared_options(has_bytes=True)
 def usage(
     paths: tuple[str, ...],
@@ -50,17 +53,17 @@ def usage(
     writing: Writing,
     **asked: Any,
 ) -> int:
-    """Add up what lies in the logs under PATHS, as du does for files: batches, records and bytes by
-    topic, partition, producer, codec or key, the largest first.
+    """Sum batches, records, and bytes by topic, partition, producer, codec, or key, largest
+    first.
 
-    All but keys are read off the headers of batches: each log is read once and its checksums are
-    checked, and nothing is decompressed. size_bytes are those on disk, control batches among them.
-    By key every record is read; plain_bytes are those of keys, values and headers as they were
-    before compression, and control records are left out.
+    Everything except keys comes from batch headers: each log is read once, checksums are
+    checked, and nothing is decompressed. size_bytes are bytes on disk, including control
+    batches. By key, every record is read; plain_bytes are the uncompressed bytes of keys,
+    values, and headers, without control records.
 
-    Memory is bounded, whatever the number of keys. Up to half a million groups are exact; beyond
-    that the largest are still found, and each row says how much more it may be at most. Damage
-    on the way is a finding on standard error and is not counted.
+    Memory is bounded for any number of keys. Up to half a million groups are exact; beyond that
+    the largest are still found, and each row states its possible error. Damage is a finding on
+    standard error and is not counted.
 
     \b
     Examples:

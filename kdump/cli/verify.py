@@ -83,28 +83,32 @@ def _end_as_plugin(why: str) -> None:
 
 
 #: What both `verify` and `predict` have.
-NOTES = _OUTPUT("--notes", help="In the table, list every note; else they are counted.")
+NOTES = _OUTPUT("--notes", help="List every note in the table; by default notes are counted.")
 MONITORING = together(
     _MONITORING(
         "--textfile",
         type=FILE_PATH,
-        help="Write metrics to FILE for the textfile collector of Prometheus' node exporter.",
+        help="Write metrics to FILE for the textfile collector of the Prometheus node exporter.",
     ),
     _MONITORING(
         "--nagios",
-        help="Print a plug-in's line, behind it the worst ten findings, and exit with 0 no finding "
-        "above note, 1 rebuild, 2 damage, 3 not done; --fail-on says what alarms.",
+        help="Print one line for Nagios, then the ten worst findings. Exit with 0 for notes at "
+        "most, 1 for rebuild, 2 for damage, 3 if the check failed; --fail-on sets what "
+        "alarms.",
     ),
 )
 
 
-@click.command(cls=PluginCommand)
-@_CHECKED("--deep", help="Decompress and check every record as well.")
-@_CHECKED("--quick", help="Names, sizes, indexes and tails only; no log is read through.")
+@click.command(
+    cls=PluginCommand,
+    common="--deep --quick --topic --state --nagios --fail-on --jobs --format",
+)
+@_CHECKED("--deep", help="Decompress and check every record, too.")
+@_CHECKED("--quick", help="Check names, sizes, indexes, and log ends only; read no log completely.")
 @NOTES
 @version_option(
     _CHECKED,
-    "The version asked what it serves behind damage. Default: the newest.",
+    "Version of the broker that serves the log after damage. Default: the newest.",
     None,
 )
 @config_option(_CHECKED)
@@ -112,34 +116,40 @@ MONITORING = together(
 @_AMOUNT(
     "--state",
     type=FILE_PATH,
-    help="Remember in FILE what was verified, and leave out sealed segments that did not change; "
-    "their findings are reported again.",
+    help="Record checked segments in FILE, skip sealed segments that did not change, and "
+    "report their findings again.",
 )
 @_AMOUNT(
     "--recheck-after",
     "recheck_s",
     type=DURATION,
-    help="With --state: verify again what was verified so long ago, as in 30d. Default: never.",
+    help="With --state: re-verify segments last checked longer ago than this, for example 30d."
+    " Default: never.",
 )
 @_AMOUNT(
     "--subset",
     type=SLICE,
-    help="Only slice N of T. A segment is always in the same one; 1/T to T/T cover everything.",
+    help="Check slice N of T. A segment is always in the same slice; 1/T to T/T cover everything.",
 )
 @_AMOUNT(
     "--max-duration",
     "max_duration_s",
     type=DURATION,
-    help="Begin no segment after this time, as in 2h; the summary says what is left.",
+    help="Start no segment after this long, for example 2h; the summary counts what remains.",
 )
-@_AMOUNT("--bwlimit", "bytes_per_second", type=RATE, help="Read so many bytes a second, as 50MiB.")
+@_AMOUNT(
+    "--bwlimit",
+    "bytes_per_second",
+    type=RATE,
+    help="Read at most this many bytes per second, for example 50MiB.",
+)
 @MONITORING
 @_MONITORING(
     "--summary-by",
     type=Read("words", read_words),
     default="",
     metavar="WORD[,WORD]",
-    help="Also sum up by broker (one of its data directories), topic, or both.",
+    help="Add a summary per broker (data directory), per topic, or per both.",
 )
 @shared_options(LOOKUP_FORMATS, is_wide=False)
 def verify(
@@ -153,20 +163,21 @@ def verify(
     writing: Writing,
     **asked: Any,
 ) -> int:
-    """Check the segments, indexes, snapshots and checkpoints under PATHS against each other and
-    against the rules of a broker: segment files, topic-partition directories or whole data
-    directories, with or without a broker running on them.
+    """Check the segments, indexes, snapshots, and checkpoints under PATHS for damage.
 
-    Reads every log once, from front to back, and verifies the checksum of every batch; nothing is
-    decompressed without --deep. Takes no lock, writes nothing, leaves the page cache as it was, and
-    does not take for damage what a live broker does meanwhile. What checksums do not cover (base
-    offset, leader epoch and size of a batch) is checked only against its neighbours, and no one can
-    see from here what was lost without a trace, such as whole newest segments.
+    PATHS are segment files, partition directories, or data directories, with or without a
+    running broker. Every log is read once and the checksum of every batch is checked; nothing
+    is decompressed without --deep. No lock is taken, nothing is written, the page cache stays
+    as it was, and normal activity of a running broker is not reported as damage.
+
+    Fields outside the checksum (base offset, leader epoch, and size of a batch) are checked
+    only against neighboring batches. Data that vanished without a trace, such as complete
+    newest segments, cannot be detected here.
 
     A finding is damage (records are lost or cannot be read), rebuild (an index or checkpoint is
-    wrong, the records are whole) or a note. The exit status is 3 when one is at or above --fail-on.
-    --format reset-csv gives what kafka-consumer-groups --reset-offsets --from-file takes: for each
-    partition the offset from which a broker serves consumers behind its first damage.
+    wrong, the records are intact), or a note. The exit status is 3 if a finding is at or above
+    --fail-on. --format reset-csv writes the file for kafka-consumer-groups --reset-offsets
+    --from-file: for each partition the first offset that is served after its first damage.
 
     \b
     Examples:

@@ -35,49 +35,59 @@ def read_free(text: str) -> FreeRequest:
     return FreeRequest(read_size(size), directory.strip() if sign else None)
 
 
-@click.command(cls=Command)
-@_ASKED("--now", "now_ms", type=TIME, default="now", help="Judge as of this time.")
+@click.command(
+    cls=Command,
+    common="--free --topic --config --now --rolls --cleaner --format",
+)
+@_ASKED(
+    "--now",
+    "now_ms",
+    type=TIME,
+    default="now",
+    help="Evaluate retention at this time. Default: now.",
+)
 @config_option(_ASKED)
 @_ASKED(
     "--free",
     "free",
     type=Read("[directory=]size", read_free),
     multiple=True,
-    help="Plan how to free this much, what loses least first, as commands: on each file system "
-    "that has less free, or in one data directory, as in d2=6MiB; may be repeated.",
+    help="Plan commands that free this much space, least loss first: on each file system with "
+    "less free, or in one data directory (d2=6MiB). Repeatable.",
 )
-@_ASKED("--rolls", help="Say which rule ended each segment; reads the first header of each.")
+@_ASKED("--rolls", help="Show which rule rolled each segment; reads the first header of each.")
 @_ASKED(
-    "--cleaner", help="Read compacted logs, and say what a cleaning now would drop, and what fails."
+    "--cleaner",
+    help="Read compacted logs, and show what the cleaner would remove now, and what fails.",
 )
 @topic_configs_option(_ASKED)
-@version_option(_ASKED, "Judge as a broker of this version. Default: the newest.")
+@version_option(_ASKED, "Evaluate as a broker of this version. Default: the newest.")
 @under("Reports")(
     "--textfile",
     type=FILE_PATH,
-    help="Write metrics to FILE for the textfile collector of Prometheus' node exporter.",
+    help="Write metrics to FILE for the textfile collector of the Prometheus node exporter.",
 )
 @shared_options()
 def why(
     paths: tuple[str, ...], *, textfile: str | None, engine: Engine, writing: Writing, **asked: Any
 ) -> int:
-    """Say why the disk that holds PATHS is as full as it is: which segments the next retention pass
-    deletes, what keeps the others and until when, and what all other bytes are.
+    """Explain why the disk with PATHS is full: what retention deletes next, and what keeps the
+    rest.
 
-    Judged by the broker's own rules, with the settings of topics as the metadata log on the same
-    disks has them. Of a segment only its time index and the end of its log are read; its log from
-    the start only where its index cannot be believed. Nothing is written but what --textfile names.
+    Applies the broker's own rules, with the topic configs in the metadata log on the same
+    disks. Reads only the time index and the end of each segment, and the start of a log only if
+    its index is not reliable. Writes nothing except --textfile.
 
-    What a broker holds in memory is not seen: a high watermark is as old as its checkpoint, and of
-    tiered topics no file says which segments have a copy in the remote tier. Bytes are those of the
-    files as they lie; sums are what du says.
+    What a broker keeps in memory is not visible: the high watermark is as old as its
+    checkpoint, and for tiered topics no file tells which segments were copied to the remote
+    tier. Sizes are those of the files; totals match du.
 
     \b
     Examples:
         kdump why /var/lib/kafka
+        kdump why --free 200GiB /var/lib/kafka
         kdump why --topic clicks --now 2026-12-01 /var/lib/kafka
         kdump why --config retention.ms=86400000 /var/lib/kafka
-        kdump why --free 200GiB /var/lib/kafka
         kdump why --free d2=200GiB /data/d1 /data/d2
     """
     from kdump.cli.reports import WhyReport

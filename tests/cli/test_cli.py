@@ -57,7 +57,7 @@ def test_lookups_import_no_engine_for_help_and_nothing_heavy_for_an_answer(comma
 def test_group_help_lists_what_is_there() -> None:
     result = CliRunner().invoke(cli, ["--help"])
     assert result.exit_code == 0
-    assert "Show the records" in result.output
+    assert "Show records" in result.output
 
 
 def test_lines_of_the_group_help_are_the_commands_own() -> None:

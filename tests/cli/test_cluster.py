@@ -40,7 +40,7 @@ def test_a_moment_is_an_offset_or_a_time(moment: str, offset: int) -> None:
         (["--diff", "1", "2", "--at", "3"], "--diff FROM TO says itself"),
         (["--history", "--view", "zookeeper"], "exclude each other"),
         (["--what", "topics,nodes"], "'nodes', which is none of"),
-        (["--at", "yesterday"], "is not a time"),
+        (["--at", "last week"], "is not a time"),
         (["--diff", "1"], "is not a time"),
     ],
 )

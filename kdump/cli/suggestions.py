@@ -1,0 +1,47 @@
+"""Lead from a word that is no command to the command that was meant."""
+
+from __future__ import annotations
+
+import os
+from difflib import get_close_matches
+
+from kdump.findings.shell import format_command
+
+#: Words that people try first -> the commands that answer them.
+_MEANT = {
+    "usage": "ls list topics partitions du size sizes info count",
+    "dump": "cat print read records log logs show head tail view get",
+    "verify": "check fsck scan test validate repair",
+    "reindex": "repair fix rebuild index indexes",
+    "salvage": "repair recover restore rescue undelete merge",
+    "compare": "diff replicas",
+    "groups": "lag offsets consumers consumer consumer-groups group",
+    "transactions": "txn tx transaction hanging",
+    "find-offset": "offset seek find lookup search",
+    "find-time": "time timestamp find lookup search",
+    "why": "space disk retention full explain",
+    "elect": "leader leaders election",
+    "predict": "start forecast simulate",
+    "cluster": "metadata brokers configs acls users zookeeper quorum",
+    "carve": "image disk undelete",
+    "produce": "replay send import",
+    "schema": "rows columns fields",
+    "sequences": "gaps producers",
+    "duplicates": "repeats dedup",
+    "placement": "partitioner keys hash",
+}
+
+
+def no_such_command(word: str, names: dict[str, str]) -> str:
+    """Return the message for a word that is no command; `names` have what each command does."""
+    if os.path.exists(word):
+        example = format_command(("kdump", "verify", word))
+        return f"{word!r} is a path: put a command before it, for example: {example}"
+    asked = word.lower()
+    meant = [name for name, words in _MEANT.items() if asked in words.split()]
+    meant = meant or get_close_matches(asked, names, n=2)
+    if not meant:
+        return f"no command {word!r}; kdump --help lists the commands"
+    widest = max(map(len, meant))
+    lines = (f"  kdump {name.ljust(widest)}  {names[name]}" for name in meant)
+    return "\n".join((f"no command {word!r}. Did you mean:", *lines))

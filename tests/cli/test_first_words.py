@@ -1,0 +1,126 @@
+"""What people type first leads to what they need."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from commands import NAMES
+
+from kdump.cli import cli
+from kdump.cli.suggestions import _MEANT
+from kdump.cli.symptoms import SYMPTOMS
+from kdump.option_values import read_time
+
+LOG = Path(__file__).parents[2] / "sample-data/clean/4.1.1/d1/orders.zstd-0"
+
+
+def kdump(*args: object, **environment: str) -> Result:
+    return CliRunner(env=environment).invoke(cli, [str(arg) for arg in args])
+
+
+@pytest.mark.parametrize(
+    ("word", "command"),
+    [("ls", "usage"), ("repair", "reindex"), ("lag", "groups"), ("verifi", "verify")],
+)
+def test_a_word_that_is_no_command_leads_to_one(word: str, command: str) -> None:
+    result = kdump(word)
+    assert result.exit_code == 2
+    assert f"\n  kdump {command} " in result.stderr
+    assert "\\n" not in result.stderr
+
+
+def test_words_lead_to_commands_that_exist() -> None:
+    assert set(_MEANT) == set(NAMES)
+
+
+def test_a_word_like_no_command_and_a_path_say_what_to_do() -> None:
+    assert "kdump --help lists the commands" in kdump("zzzz").stderr
+    assert f"for example: kdump verify {LOG}" in kdump(LOG).stderr
+    assert "\x1b" not in kdump("l\x1b[2Js").stderr
+
+
+def test_no_arguments_print_the_help_in_lines() -> None:
+    result = kdump()
+    assert "\n  verify " in result.output + result.stderr
+    assert "\\n" not in result.output + result.stderr
+
+
+@pytest.mark.parametrize("words", [("version",), ("-V",), ("--version",)])
+def test_version(words: tuple[str, ...]) -> None:
+    assert kdump(*words).output.startswith("kdump ")
+
+
+def test_help_of_a_command_and_of_all() -> None:
+    assert kdump("help").output == kdump("--help").output
+    assert kdump("help", "find-time").output == kdump("find-time", "--help").output
+
+
+@pytest.mark.parametrize("symptom", SYMPTOMS, ids=lambda symptom: symptom.page)
+def test_help_of_a_symptom(symptom: object) -> None:
+    assert isinstance(symptom, type(SYMPTOMS[0]))
+    result = kdump("help", *symptom.title.split())
+    assert result.exit_code == 0
+    assert result.output.startswith(symptom.title)
+    for command in symptom.commands:
+        assert f"    {command}\n" in result.output
+
+
+def test_help_of_no_symptom_lists_all() -> None:
+    result = kdump("help", "zzzz")
+    assert result.exit_code == 1
+    assert all(symptom.title in result.output for symptom in SYMPTOMS)
+
+
+@pytest.mark.parametrize("command", NAMES)
+def test_short_help_is_one_screen(command: str) -> None:
+    short, whole = kdump(command, "-h").output, kdump(command, "--help").output
+    assert short.endswith(f"All options: kdump {command} --help\n")
+    assert len(short.splitlines()) <= 45
+    assert whole.startswith(short.partition("\nAll options")[0])
+    assert 1 <= short.count("\n  kdump ") <= 3
+    assert 2 <= short.count("\n  -") <= 10
+
+
+def test_the_target_of_a_lookup_may_be_first() -> None:
+    for target, command in (("457", "find-offset"), ("2023-11-15T09:27:35Z", "find-time")):
+        assert kdump(command, target, LOG).output == kdump(command, LOG, target).output != ""
+    assert "the last argument is OFFSET; 'x'" in kdump("find-offset", LOG, "x").stderr
+
+
+def test_a_path_that_looks_like_a_target_is_a_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "457").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert "the last argument is OFFSET; 'x'" in kdump("find-offset", "457", "x").stderr
+
+
+def test_times_of_everyday_speech(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: 1_795_735_260_593_000_000)
+    day, hour = 86_400_000, 3_600_000
+    assert read_time("today") % day == read_time("yesterday") % day == 0
+    assert read_time("yesterday 14:05") % day == 14 * hour + 5 * 60_000
+    assert read_time("today 00:00+02:00") % day == 22 * hour
+    assert read_time("now-2h") == read_time("-2h") == 1_795_735_260_593 - 2 * hour
+    [row] = map(json.loads, kdump("find-time", LOG, "-2h").output.splitlines())
+    assert row["row"] == "time-lookup"
+
+
+def test_json_names_jsonl() -> None:
+    result = kdump("verify", "--format", "json", LOG)
+    assert result.exit_code == 2
+    assert "one object per line: jsonl" in result.stderr
+
+
+def test_defaults_come_from_the_environment() -> None:
+    asked = ("dump", "--limit", 1, LOG)
+    assert kdump(*asked, KDUMP_FORMAT="csv").output == kdump(*asked, "--format", "csv").output
+    assert kdump(*asked, "--format", "jsonl", KDUMP_FORMAT="csv").output == kdump(*asked).output
+    table = ("dump", "--format", "table", "--limit", 1, LOG)
+    there = kdump(*table, KDUMP_UTC_OFFSET="+02:00").output
+    assert there == kdump(*table, "--utc-offset", "+02:00").output != kdump(*table).output
+    old = ("find-time", LOG, "-1")
+    assert kdump(*old, KDUMP_BROKER_VERSION="0.9.0.1").output != kdump(*old).output
+    assert kdump("verify", LOG, KDUMP_JOBS="none").exit_code == 2
