@@ -81,6 +81,18 @@ def _of_command(name: str) -> list[str]:
     return lines
 
 
+def _symptoms() -> list[str]:
+    """Give the symptoms, each with the commands to type first and its playbook."""
+    from kdump.cli.symptoms import SYMPTOMS
+
+    lines: list[str] = []
+    for symptom in SYMPTOMS:
+        lines += [".SS " + f'"{escaped(symptom.title)}"', ".nf"]
+        lines += [f".B {escaped(command)}" for command in symptom.commands]
+        lines += [".fi", f".I docs/playbooks/{escaped(symptom.page)}.md"]
+    return lines
+
+
 #: Kinds of rows with a list of their own, and those that belong to another command.
 _ELSEWHERE = ("record", "batch", "finding", "salvaged", "salvage-step")
 #: Commands whose pages have a list of all that rows have.
@@ -92,6 +104,7 @@ LISTS = {
     "findings": ("kdump.1", _findings),
     "versions": ("kdump.1", _versions),
     "members": ("kdump-dump.1", _members),
+    "symptoms": ("kdump-playbooks.7", _symptoms),
     **{f"rows of {name}": (f"kdump-{name}.1", partial(_of_command, name)) for name in _LISTED},
 }
 

@@ -13,14 +13,16 @@ import forked
 import pytest
 
 from kdump.cli import cli
+from kdump.cli.symptoms import SYMPTOMS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
+PLAYBOOKS = sorted((ROOT / "docs/playbooks").glob("*.md"))
 TOUR = (ROOT / "docs/tour.md").read_text("utf-8")
 # Each "$ command" of a console block with the lines up to the next one.
 EXAMPLES = [
     (command, output)
-    for page in (README, TOUR)
+    for page in (README, TOUR, *(path.read_text("utf-8") for path in PLAYBOOKS))
     for block in re.findall(r"^```console\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     for command, output in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
 ]
@@ -28,7 +30,7 @@ EXAMPLES = [
 
 @pytest.mark.parametrize(("command", "output"), EXAMPLES, ids=[c for c, _ in EXAMPLES])
 def test_example_prints_what_it_says(
-    command: str, output: str, monkeypatch: pytest.MonkeyPatch
+    command: str, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Standard output and standard error together; a line of `...` stands for any lines."""
     scripts = Path(sys.executable).parent
@@ -39,6 +41,7 @@ def test_example_prints_what_it_says(
         "KDUMP_PURE": os.environ.get("KDUMP_PURE", ""),
     }
     monkeypatch.chdir(ROOT)
+    env["TMPDIR"] = str(tmp_path)
     with tempfile.TemporaryFile() as shown, Path(os.devnull).open("rb") as nothing:
         files = nothing.fileno(), shown.fileno(), shown.fileno()
         if re.fullmatch(r"kdump [\w./:+=, '-]*", command):  # nothing that a shell would do
@@ -48,6 +51,7 @@ def test_example_prints_what_it_says(
             subprocess.run(words, env=env, stdin=nothing, stdout=shown, check=False)
         shown.seek(0)
         text = shown.read().decode()
+    text = text.replace(f"{ROOT}/", ".../")
     pattern = re.escape(output).replace(re.escape("...\n"), r"(?:.*\n)*")
     assert re.fullmatch(pattern, text), text
 
@@ -75,3 +79,20 @@ def test_readme_lists_the_commands_in_the_words_of_the_help() -> None:
         command = helps[name]
         assert command is not None
         assert text.lower() == command.get_short_help_str(200).rstrip(".").lower()
+
+
+def test_playbooks_are_those_of_the_symptoms() -> None:
+    """README, the list of pages and `kdump help` have the same symptoms and first commands."""
+    listed = [(symptom.title, symptom.page, symptom.commands[0]) for symptom in SYMPTOMS]
+    for text, folder in ((README, "docs/playbooks/"), (PLAYBOOKS[0].read_text("utf-8"), "")):
+        rows = re.findall(
+            rf"^\| \[(.*)\]\({folder}([\w-]+)\.md\) \| `(.*)` \|$", text, re.MULTILINE
+        )
+        assert rows == listed
+    assert {path.stem for path in PLAYBOOKS} == {"README", *(page for _, page, _ in listed)}
+    for title, page, command in listed:
+        text = (ROOT / f"docs/playbooks/{page}.md").read_text("utf-8")
+        assert text.startswith(f"# {title}\n")
+        first = text.partition("```sh\n")[2].partition("```")[0]
+        assert command.split()[:2] == [*first.split(), ""][:2] or command in first
+        assert "```console" in text

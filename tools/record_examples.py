@@ -1,0 +1,46 @@
+"""Write what commands print into the console blocks of Markdown pages: record_examples.py PAGE...
+
+A long output keeps its first lines and a line of `...`. Look at the difference before you commit.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+_LINES = 24
+_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def main(pages: list[str]) -> None:
+    """Record the pages."""
+    for page in map(Path, pages):
+        page.write_text(_BLOCK.sub(_recorded, page.read_text("utf-8")), "utf-8")
+
+
+def _recorded(block: re.Match[str]) -> str:
+    commands = re.findall(r"^\$ (.*)$", block[1], re.MULTILINE)
+    return "```console\n" + "".join(f"$ {one}\n{_printed(one)}" for one in commands) + "```"
+
+
+def _printed(command: str) -> str:
+    scripts = Path(sys.executable).parent
+    with tempfile.TemporaryDirectory() as scratch:
+        env = {
+            "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
+            "COLUMNS": "100",
+            "LC_ALL": "C.UTF-8",
+            "TMPDIR": scratch,
+        }
+        words = ["bash", "-c", f"{{ {command}; }} 2>&1"]
+        done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    lines = [line.replace(f"{ROOT}/", ".../") for line in done.stdout.splitlines(keepends=True)]
+    lines = ["...\n" if re.search(r"\d s\.$", line) else line for line in lines]
+    return "".join(lines if len(lines) <= _LINES + 4 else [*lines[:_LINES], "...\n"])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
