@@ -69,6 +69,31 @@ COMMANDS = (
     "cluster --format table DIR",
     "cluster --history --format table DIR",
     "cluster --view zookeeper --format table DIR",
+    "verify --quick --format markdown --rows finding DIR",
+    "verify --nagios DIR",
+    "predict --broker-version 2.8 --format table DIR",
+    "predict --broker-version 3.3 --quick DIR",
+    "dump --decode raw --limit 40 DIR",
+    "dump --batches --deep --limit 100 DIR",
+    "dump --from-offset 50 --to-offset 90 --records-only --limit 50 DIR",
+    "dump --from-time 1700040100000 --format markdown --limit 30 DIR",
+    "find-offset --isolation read_committed --broker-version 0.10.1 DIR 60",
+    "find-offset --as-is --explain DIR 40",
+    "find-time --list-offsets-version 1 --explain DIR 1700040200000",
+    "find-time --format table DIR max-timestamp",
+    "sequences DIR",
+    "duplicates --by value --within 10m DIR",
+    "usage --by codec,producer --top 3 DIR",
+    "placement --partitioner murmur2 --partitions 4 DIR",
+    "why --format table DIR",
+    "why --broker-version 1.0 --cleaner --format table DIR",
+    "why --config retention.ms=1000 --config segment.bytes=4096 DIR",
+    "reindex --index-interval-bytes 512 --all DIR",
+    "groups DIR",
+    "groups --at 1795350085000 DIR",
+    "transactions --open DIR",
+    "cluster DIR",
+    "salvage --retired --topic-map maps.csv DIR",
 )
 TOGETHER = (
     "predict --format table clean/4.1.1",
@@ -106,17 +131,28 @@ TOGETHER = (
     "reindex --broker-version 0.9 --all damaged/4.1.1-stopped",
     "reindex --up-to-damage --format table damaged/0.10.2.2",
     "salvage --prefer longest --format table damaged/one-bit clean/4.1.1/d1/orders.zstd-0",
+    "carve image",
+    "carve --format table image clean/4.1.1/d1/orders.zstd-0",
+    "carve --split-batches --mend-headers --format table image",
+    "verify --state state clean/4.1.1/d1",
+    "verify --subset 1/2 clean/4.1.1",
+    "verify --topic orders.* --partition 0 clean/4.1.1/d2",
     "groups --help",
     "verify --help",
 )
-DAMAGED = 60  # copies, each asked some of the commands
+DAMAGED = 90  # copies, each asked some of the commands
 _OF_THE_MOMENT = re.compile(
     r'"(?:seconds|kernel|sha256|device|used_bytes|free_bytes|allocated_bytes)":[^,}]*|'
     r'"size_bytes":\d+(?=,"used)|[\d.,]+ (?:[KMGT]i)?B? ?(?:bytes )?on disk|'
+    r"\bseconds=[\d.]+|"
     r" (?:in|stake\.) [\d.]+ m?s\b"
 )
 #: Words of a disk or a machine in tables: lines with them are left out.
-_LINES = re.compile(r".*(?:on disk|free|data directory|kernel|data-directory).*\n")
+_LINES = re.compile(
+    r".*(?:on disk|free|data directory|kernel|data-directory).*\n|"
+    r"^\S*(?:clean|damaged)/\S+ +[\d.]+ \w+ +[\d.]+ \w+ +[\d.]+ .*\n",
+    re.MULTILINE,
+)
 
 
 class Run(NamedTuple):
@@ -147,8 +183,23 @@ RUNS = [*runs()]
 def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("recorded") / "in" / "its"
     shutil.copytree(SAMPLES, root)
+    _write_image(root)
+    (root / "maps.csv").write_text("orders.zstd,renamed\n")
     _settle(root)
     return root
+
+
+def _write_image(root: Path) -> None:
+    """Write pieces of logs as a disk may have them, whole, torn, and with a bit flipped."""
+    rng = random.Random(11)
+    pieces = []
+    for log in sorted((root / "clean").rglob("*.log")):
+        data = log.read_bytes()
+        pieces += [rng.randbytes(rng.randrange(600)), data[: rng.choice((len(data), 5000))]]
+    image = bytearray(b"".join(pieces))
+    for _ in range(6):
+        image[rng.randrange(len(image))] ^= 1 << rng.randrange(8)
+    (root / "image").write_bytes(image)
 
 
 def _settle(root: Path) -> None:

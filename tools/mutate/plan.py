@@ -13,6 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from mutate.reach import Reach, Test
 
+#: Files of tests that look at what the package is as a whole: all outputs, kinds of rows, manual
+#: pages. They run last, whatever they reach: lines that run at import are reached by no one test.
+NETS = (
+    "tests/cli/test_recorded_outputs.py",
+    "tests/rows/test_recorded_schema.py",
+    "tests/manuals/test_manual_pages.py",
+    "tests/findings/test_catalogue.py",
+)
 FIRST_FILES = 4
 FIRST_SECONDS = 5.0
 ALIKE = 3  # of one function with parameters, in the first round
@@ -80,7 +88,8 @@ def rounds(
                 rest.append(test)
                 taken.add(test)
                 seconds += test.cpu_seconds
-    return [_round(reach, tests, pure) for tests in (first, rest) if tests]
+    nets = [test for file in NETS for test in reach.of_file(file, pure) if test not in taken]
+    return [_round(reach, tests, pure) for tests in (first, rest, nets) if tests]
 
 
 def _round(reach: Reach, tests: list[Test], pure: bool) -> Round:

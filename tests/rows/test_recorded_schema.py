@@ -1,0 +1,47 @@
+"""Names, types, and nullability of every kind of row are what was recorded: a promise to users.
+
+A member that is added is recorded: KDUMP_RECORD=1 pytest -n0 THIS_FILE. One that is renamed,
+removed, or changes its type breaks whoever reads it.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kdump.cli import cli
+from kdump.output.arrow_schema import arrow_type, types_of_kind
+from kdump.rows.declared import kinds
+
+RECORDED = Path(__file__).with_name("recorded_schema.txt")
+RECORDS = "KDUMP_RECORD" in os.environ
+
+
+def asked(*words: str) -> str:
+    return CliRunner().invoke(cli, ["schema", *words]).stdout
+
+
+def schema_lines() -> list[str]:
+    known, lines = kinds(), []
+    for row in map(json.loads, asked().splitlines()):
+        kind, name = row["kind"], row["field"]
+        null = " or null" if row["null"] else ""
+        column = arrow_type(types_of_kind(known[kind])[name]) if kind in known else "-"
+        also = " ".join(filter(None, (row["unit"], row["role"], "omitted" * row["omitted"])))
+        lines.append(f"{kind}.{name}: {row['type']}{null} {also} ({column})")
+    schemas = (json.loads(asked("--format", "json-schema", kind)) for kind in known)
+    lines += [f"{kind}: {json.dumps(schema)}" for kind, schema in zip(known, schemas, strict=True)]
+    return lines
+
+
+@pytest.mark.skipif(RECORDS, reason="it is recorded")
+def test_schema_is_the_one_recorded() -> None:
+    pytest.importorskip("pyarrow")
+    assert schema_lines() == RECORDED.read_text("utf-8").splitlines()
+
+
+@pytest.mark.skipif(not RECORDS, reason="KDUMP_RECORD=1 records anew")
+def test_record() -> None:
+    RECORDED.write_text("".join(f"{line}\n" for line in schema_lines()), "utf-8")
