@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kdump.api.schema import schema
     from kdump.errors import KdumpError
     from kdump.findings.finding import Finding, Severity
-    from kdump.findings.rows import BatchRow, RecordRow
+    from kdump.findings.rows import BatchRow, DecodedRow, RecordRow
     from kdump.rows.field import Field
     from kdump.rows.row import Row
 
@@ -21,6 +21,7 @@ __version__ = "0.1.0"
 _MODULES = {
     "BatchRow": "findings.rows",
     "Data": "api.data",
+    "DecodedRow": "findings.rows",
     "Field": "rows.field",
     "Finding": "findings.finding",
     "KdumpError": "errors",
@@ -34,6 +35,7 @@ _MODULES = {
 __all__ = [
     "BatchRow",
     "Data",
+    "DecodedRow",
     "Field",
     "Finding",
     "KdumpError",
@@ -47,11 +49,13 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # a name that there is not is then wrong for whoever checks types
 
-    found: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    globals()[name] = found
-    return found
+    def __getattr__(name: str) -> object:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        found: object = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        globals()[name] = found
+        return found

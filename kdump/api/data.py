@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from kdump.engine.registry import COMMANDS
 from kdump.errors import InternalError, KdumpError, UsageError
 from kdump.findings.finding import Finding, internal_error
-from kdump.findings.rows import BatchChunk, BatchRow, JsonText, RecordChunk, RecordRow
+from kdump.findings.rows import BatchChunk, BatchRow, DecodedRow, JsonText, RecordChunk, RecordRow
 from kdump.option_values import read_time
 from kdump.rows.row import Row
 from kdump.storage.inputs import Named, opened
@@ -23,9 +23,35 @@ from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Self
+    from typing import Literal, Self, TypedDict, TypeVar, Unpack
 
-    from kdump.rows import groups as group_rows
+    from kdump.rows.find import OffsetLookup, TimeLookup
+    from kdump.rows.groups import CommittedOffset, Group, Member, OffsetCommit
+    from kdump.rows.transactions import Transaction
+
+    OneRow = TypeVar("OneRow", OffsetLookup, TimeLookup)
+
+    class Asked(TypedDict, total=False):
+        """Which records are asked for."""
+
+        from_offset: int | None
+        to_offset: int | None
+        from_time: When | None
+        to_time: When | None
+        key: bytes | None
+        grep: bytes | re.Pattern[bytes] | None
+        visible: bool
+        isolation: str
+        limit: int | None
+        show_secrets: bool
+
+    class AskedBatches(TypedDict, total=False):
+        """Which headers are asked for."""
+
+        from_offset: int | None
+        to_offset: int | None
+        deep: bool
+
 
 #: A time: epoch milliseconds, or a text as the options of commands take it.
 When = int | str
@@ -117,6 +143,16 @@ class Data:
             raise UsageError(f"{command}: {error}") from None
         return COMMANDS[command].run(self.paths, *asks, made)
 
+    @overload
+    def records(
+        self, *, decode: Literal[False] = False, **asked: Unpack[Asked]
+    ) -> Iterator[RecordRow | Finding]: ...
+
+    @overload
+    def records(
+        self, *, decode: Literal[True], **asked: Unpack[Asked]
+    ) -> Iterator[DecodedRow | Finding]: ...
+
     def records(
         self,
         *,
@@ -152,7 +188,7 @@ class Data:
             decode=decode,
             show_secrets=show_secrets,
         )
-        return _records(_given(items))
+        return _records(_given(items), decode=decode)
 
     def batches(
         self, *, from_offset: int | None = None, to_offset: int | None = None, deep: bool = False
@@ -167,13 +203,15 @@ class Data:
         """Yield the entries of indexes, snapshots, checkpoints and properties."""
         return self.rows("dump", mode="entries")
 
-    def find_offset(self, offset: int, **options: Any) -> Iterator[Row | Finding]:
+    def find_offset(self, offset: int, **options: Any) -> Iterator[OffsetLookup | Finding]:
         """Find an offset in each partition as a broker does."""
-        return self.rows("find-offset", offset, **options)
+        found = self.rows("find-offset", offset, **options)
+        return cast("Iterator[OffsetLookup | Finding]", found)
 
-    def find_time(self, time: When, **options: Any) -> Iterator[Row | Finding]:
+    def find_time(self, time: When, **options: Any) -> Iterator[TimeLookup | Finding]:
         """Find the first record at or after a time in each partition as a broker does."""
-        return self.rows("find-time", cast("int", _time(time)), **options)
+        found = self.rows("find-time", cast("int", _time(time)), **options)
+        return cast("Iterator[TimeLookup | Finding]", found)
 
     def verify(self, **options: Any) -> Iterator[Finding]:
         """Check logs, indexes and checkpoints; yield what is wrong."""
@@ -182,10 +220,10 @@ class Data:
 
     def groups(
         self, *, group: str | None = None, at: When | None = None
-    ) -> Iterator[group_rows.Group | group_rows.Member | group_rows.CommittedOffset | Finding]:
+    ) -> Iterator[Group | Member | CommittedOffset | Finding]:
         """Yield groups, their members and committed offsets, at the end or at a time."""
-        found: Any = self.rows("groups", group=group, at_ms=_time(at))
-        return cast("Iterator[group_rows.Group]", found)
+        found = self.rows("groups", group=group, at_ms=_time(at))
+        return cast("Iterator[Group | Member | CommittedOffset | Finding]", found)
 
     def commits(
         self,
@@ -194,9 +232,9 @@ class Data:
         backwards: bool = False,
         from_time: When | None = None,
         to_time: When | None = None,
-    ) -> Iterator[group_rows.OffsetCommit | Finding]:
+    ) -> Iterator[OffsetCommit | Finding]:
         """Yield each change of a committed offset, in the order of the logs."""
-        found: Any = self.rows(
+        found = self.rows(
             "groups",
             group=group,
             history=True,
@@ -204,11 +242,14 @@ class Data:
             from_ms=_time(from_time),
             to_ms=_time(to_time),
         )
-        return cast("Iterator[group_rows.OffsetCommit]", found)
+        return cast("Iterator[OffsetCommit | Finding]", found)
 
-    def transactions(self, *, at: When | None = None, **options: Any) -> Iterator[Row | Finding]:
+    def transactions(
+        self, *, at: When | None = None, **options: Any
+    ) -> Iterator[Transaction | Finding]:
         """Yield transactions: whose they are, which are open, which hang."""
-        return self.rows("transactions", at_ms=_time(at), **options)
+        found = self.rows("transactions", at_ms=_time(at), **options)
+        return cast("Iterator[Transaction | Finding]", found)
 
     def cluster(self, **options: Any) -> Iterator[Row | Finding]:
         """Yield what the metadata of the cluster says."""
@@ -253,23 +294,33 @@ class Partition:
     def __repr__(self) -> str:
         return f"<Partition {self.topic}-{self.partition} in {self.path}>"
 
-    def records(self, **options: Any) -> Iterator[RecordRow | Finding]:
-        """Yield its records, as `Data.records` does."""
-        return self._data.records(**options)
+    @overload
+    def records(
+        self, *, decode: Literal[False] = False, **asked: Unpack[Asked]
+    ) -> Iterator[RecordRow | Finding]: ...
 
-    def batches(self, **options: Any) -> Iterator[BatchRow | Finding]:
+    @overload
+    def records(
+        self, *, decode: Literal[True], **asked: Unpack[Asked]
+    ) -> Iterator[DecodedRow | Finding]: ...
+
+    def records(self, **asked: Any) -> Iterator[RecordRow | Finding]:
+        """Yield its records, as `Data.records` does."""
+        return self._data.records(**asked)
+
+    def batches(self, **asked: Unpack[AskedBatches]) -> Iterator[BatchRow | Finding]:
         """Yield the headers of its batches, as `Data.batches` does."""
-        return self._data.batches(**options)
+        return self._data.batches(**asked)
 
     def entries(self) -> Iterator[Row | Finding]:
         """Yield the entries of its small files."""
         return self._data.entries()
 
-    def find_offset(self, offset: int, **options: Any) -> Row:
+    def find_offset(self, offset: int, **options: Any) -> OffsetLookup:
         """Find an offset as a broker does."""
         return _answer(self._data.find_offset(offset, **options))
 
-    def find_time(self, time: When, **options: Any) -> Row:
+    def find_time(self, time: When, **options: Any) -> TimeLookup:
         """Find the first record at or after a time as a broker does."""
         return _answer(self._data.find_time(time, **options))
 
@@ -278,8 +329,8 @@ class Partition:
         return self._data.verify(**options)
 
 
-def _answer(found: Iterable[Row | Finding]) -> Row:
-    (row,) = (one for one in found if isinstance(one, Row))
+def _answer(found: Iterable[OneRow | Finding]) -> OneRow:
+    (row,) = (one for one in found if not isinstance(one, Finding))
     return row
 
 
@@ -312,22 +363,25 @@ def _sound(items: Iterable[Target | KdumpError]) -> Iterator[Target]:
     return cast("Iterator[Target]", _given(items))
 
 
-def _records(items: Iterable[Any]) -> Iterator[RecordRow | Finding]:
+def _records(items: Iterable[Any], *, decode: bool) -> Iterator[RecordRow | Finding]:
     for item in items:
         if isinstance(item, RecordChunk):
-            yield from map(_opened, item.iter_records())
-        elif isinstance(item, (Finding, RecordRow)):
+            records = item.iter_records()
+            yield from map(_opened, records) if decode else records
+        elif isinstance(item, RecordRow):
+            yield _opened(item) if decode else item
+        elif isinstance(item, Finding):
             yield item
 
 
-def _opened(record: RecordRow) -> RecordRow:
+def _opened(record: RecordRow) -> DecodedRow:
     """Return a record with its key and value as Python's objects where they are decoded."""
     found: dict[str, Any] = {
         name: text.value()
         for name, text in (("key", record.key), ("value", record.value))
         if isinstance(text, JsonText)
     }
-    return record._replace(**found) if found else record
+    return DecodedRow(*record)._replace(**found)
 
 
 def _batches(items: Iterable[Any]) -> Iterator[BatchRow | Finding]:

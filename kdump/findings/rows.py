@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from kdump.kernels import columns as c
 from kdump.kernels.columns import BatchHeader, DecodedRecords, RecordBatches
@@ -85,6 +86,14 @@ class RecordRow(NamedTuple):
 PRE08_NAMES, MARK_NAMES = RecordRow._fields[-4:-2], RecordRow._fields[-2:]
 _OPTIONAL = PRE08_NAMES + MARK_NAMES
 RECORD_NAMES = RecordRow._fields[: -len(_OPTIONAL)]
+
+
+class DecodedRow(RecordRow):
+    """A record whose key and value are objects where its topic can be decoded, else bytes."""
+
+    __slots__ = ()
+    key: Any
+    value: Any
 
 
 class BatchRow(NamedTuple):
