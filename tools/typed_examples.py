@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("docs/library.md",)
+PAGES = ("docs/library.md", "docs/incidents-from-python.md")
 _SCRIPT = re.compile(r"^```python\n(?!>>>)(.*?)^```", re.DOTALL | re.MULTILINE)
 #: An example of a session shows a value by naming it.
 _SETTINGS = {
