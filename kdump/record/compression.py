@@ -26,8 +26,9 @@ _STEP = 1 << 17  # uncompressed bytes asked for first; most batches give less
 _LARGEST_STEP = 1 << 23
 _FIRST_SLICE, _NEXT_SLICE = 1 << 16, 1 << 10  # bytes of a gzip stream fed at a time
 
-_zstd_opener: Any = None
-_lz4_contexts: list[Any] = []  # not in use
+# Not in use: a thread takes one out, since two that share one read each other's bytes.
+_zstd_openers: list[Any] = []
+_lz4_contexts: list[Any] = []
 
 __all__ = ["GZIP", "LZ4", "NONE", "SNAPPY", "ZSTD", "Plain", "decompress"]
 
@@ -210,11 +211,9 @@ def _zstd(packed: memoryview, limit: int) -> Plain:
 
     pieces: list[bytes | bytearray] = []
     left, step = limit + 1, _STEP
-    global _zstd_opener
-    if _zstd_opener is None:
-        _zstd_opener = zstandard.ZstdDecompressor()
+    opener = _taken(_zstd_openers) or zstandard.ZstdDecompressor()
     try:
-        with _zstd_opener.stream_reader(packed, read_across_frames=True) as stream:
+        with opener.stream_reader(packed, read_across_frames=True) as stream:
             while left > 0:
                 asked = min(step, left)
                 piece = stream.read(asked)
@@ -229,6 +228,7 @@ def _zstd(packed: memoryview, limit: int) -> Plain:
         if len(plain) > limit:
             return Plain(None, reasons.OVER_LIMIT)
         return Plain(plain, reasons.CODEC_FAILED, f"zstd: {error}")
+    _zstd_openers.append(opener)
     if left <= 0:
         return Plain(None, reasons.OVER_LIMIT)
     if not salvage.zstd_is_whole(packed):
@@ -252,7 +252,7 @@ def _lz4(packed: memoryview, limit: int, *, broken_header: bool) -> Plain:
         left, step = limit + 1, _STEP
         rest = packed
         try:
-            context = _lz4_contexts.pop() if _lz4_contexts else lz4.create_decompression_context()
+            context = _taken(_lz4_contexts) or lz4.create_decompression_context()
             while left > 0 and len(rest):
                 piece, used, ended = lz4.decompress_chunk(context, rest, max_length=min(step, left))
                 _add(pieces, piece)
@@ -274,6 +274,14 @@ def _lz4(packed: memoryview, limit: int, *, broken_header: bool) -> Plain:
     if found is None:
         return Plain(None, reasons.OVER_LIMIT)
     return Plain(_join(found), reasons.CODEC_FAILED if detail else reasons.END, detail)
+
+
+def _taken(spare: list[Any]) -> Any:
+    """Take one that is not in use, if there is one; another thread may take the last meanwhile."""
+    try:
+        return spare.pop()
+    except IndexError:
+        return None
 
 
 def _join(pieces: list[bytes | bytearray]) -> bytes | bytearray:

@@ -61,6 +61,37 @@ def test_there_and_back(name: str, plain: bytes) -> None:
     assert unpacked(codec, pack(plain)) == Plain(plain)
 
 
+@EACH
+def test_another_thread_may_read_in_the_middle(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    codec, pack = STREAMS[name]
+    packed, others = pack(NOISE * 3), list[Plain]()
+    add = compression._add
+
+    def meanwhile(pieces: list[bytes | bytearray], piece: bytes) -> None:
+        add(pieces, piece)
+        if not others:  # what another thread does while this one waits for its turn
+            others.append(Plain(None))
+            others[0] = unpacked(codec, pack(TEXT))
+
+    monkeypatch.setattr(compression, "_add", meanwhile)
+    assert unpacked(codec, packed) == Plain(NOISE * 3)
+    assert all(other == Plain(TEXT) for other in others)
+
+
+@pytest.mark.parametrize("codec", [LZ4, ZSTD])
+def test_another_thread_may_take_the_last_spare_context(
+    codec: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Taken(list[object]):
+        def __bool__(self) -> bool:  # the other thread takes it behind this answer
+            return True
+
+    monkeypatch.setattr(compression, "_lz4_contexts", Taken())
+    monkeypatch.setattr(compression, "_zstd_openers", Taken())
+    packed = lz4_stream(TEXT) if codec == LZ4 else zstandard.compress(TEXT)
+    assert unpacked(codec, packed) == Plain(TEXT)
+
+
 def test_no_codec_is_the_bytes_themselves() -> None:
     assert unpacked(NONE, TEXT) == Plain(TEXT)
 
