@@ -6,7 +6,7 @@ may be wider than its column; the column then grows, and only a column that may 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kdump.output.amounts import number_cell
@@ -66,7 +66,7 @@ def number(
     return amount(name, lambda row: number_cell(member_of(row, member), absent), rank)
 
 
-def member_of(row: Row | dict[str, Any], name: str) -> Any:
+def member_of(row: Row | Mapping[str, Any], name: str) -> Any:
     """Return a member of a row."""
     return row[name] if isinstance(row, dict) else getattr(row, name)
 
@@ -98,7 +98,7 @@ def partly(member: str, bytes_cell: Callable[[bytes | None], str]) -> Callable[[
     return cell
 
 
-def cells_of(columns: Sequence[Column[Any]], row: Row | dict[str, Any]) -> tuple[str, ...]:
+def cells_of(columns: Sequence[Column[Any]], row: Row | Mapping[str, Any]) -> tuple[str, ...]:
     """Return the cells of a row."""
     return tuple(column.cell(row) for column in columns)
 

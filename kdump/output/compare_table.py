@@ -7,7 +7,7 @@ differences stand below, each with both sides and the command that shows it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kdump.findings.commands import record_command, verify_command
 from kdump.findings.shell import format_command
@@ -22,6 +22,7 @@ from kdump.rows.compare import CompareSummary, ReplicaComparison, ReplicaDiffere
 
 if TYPE_CHECKING:
     from kdump.output.items import Item
+    from kdump.rows.compare import ReplicaFacts, Side
 
 _INDENT = " " * 4
 _VERDICT_WIDTH = 21
@@ -35,7 +36,7 @@ def partition_name(row: ReplicaComparison) -> str:
 _EQUAL: tuple[Column[ReplicaComparison], ...] = (
     Column("verdict", lambda row: row.verdict),
     folded("partition", partition_name, 24),
-    amount("records", lambda row: f"{max(r['records_count'] for r in row.replicas):,}"),
+    amount("records", lambda row: f"{row.records_count:,}"),
     amount("replicas", lambda row: str(len(row.replicas))),
 )
 _REPLICAS: Columns = (
@@ -151,7 +152,7 @@ class CompareTable(TextReport):
         self._wrapped(visible(f"Under one path only, and not compared: {names}{more}."))
 
 
-def replica_lines(replicas: list[dict[str, Any]], width: int) -> Iterator[str]:
+def replica_lines(replicas: list[ReplicaFacts], width: int) -> Iterator[str]:
     """Draw the replicas as a table; a column of which nothing is known is left out."""
     known = map(any, zip(*(cells_of(_REPLICAS, replica) for replica in replicas), strict=True))
     columns = [column for column, is_known in zip(_REPLICAS, known, strict=True) if is_known]
@@ -167,7 +168,7 @@ def span_text(row: ReplicaDifference) -> str:
     return span if count == 1 else f"{span}, {counted(count or 0, 'record')}"
 
 
-def side_text(side: dict[str, Any]) -> str:
+def side_text(side: Side) -> str:
     """Describe one side of a difference: where its batch lies, or why there is none."""
     parts = [side["path"]]
     if side["segment"] is not None:

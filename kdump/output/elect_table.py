@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kdump.findings.shell import BOOTSTRAP, format_command
 from kdump.output.amounts import counted, seconds_text
@@ -11,10 +11,11 @@ from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of
 from kdump.output.text_report import Page, TextReport
-from kdump.rows.compare import ElectSummary, ReplicaElection
+from kdump.rows.compare import Choice, ElectSummary, ReplicaElection
 
 if TYPE_CHECKING:
     from kdump.output.items import Item
+    from kdump.rows.verify import NodesInOrder
 
 _INDENT = " " * 4
 _RULES = {
@@ -24,7 +25,7 @@ _RULES = {
 }
 
 
-def _role(choice: dict[str, Any]) -> str:
+def _role(choice: Choice) -> str:
     if choice["refused"] is not None:
         return "does not start"
     if choice["voter"] is not None:
@@ -61,8 +62,7 @@ class ElectTable(TextReport):
     def __init__(self, page: Page, *, quiet: bool) -> None:
         super().__init__(page, quiet=quiet)
         self._matters: list[ReplicaElection] = []
-        self._equal: list[ReplicaElection] = []  # the first of them
-        self._equal_count = 0
+        self._free: ReplicaElection | None = None  # the last that any replica may lead
 
     def write(self, item: Item) -> None:
         """Take one row."""
@@ -70,37 +70,36 @@ class ElectTable(TextReport):
             self._end(item)
         elif not isinstance(item, ReplicaElection):
             return
-        elif item.at_stake or any(one["refused"] for one in item.choices):
-            self._matters.append(item)
+        elif item.any_may_lead:
+            self._free = item
         else:
-            self._equal_count += 1
-            self._equal = self._equal or [item]
+            self._matters.append(item)
 
     def finish(self) -> None:
         """Write what was held back where no summary came."""
         matters, self._matters = self._matters, []
-        matters.sort(key=lambda one: (one.rule != "raft", -_worst(one)))
+        matters.sort(key=lambda one: (one.rule != "raft", -one.records_at_stake))
         for row in matters[:_SHOWN]:
             self._election(row)
         if hidden := matters[_SHOWN:]:
-            lost = counted(sum(map(_worst, hidden)), "record")
+            lost = counted(sum(one.records_at_stake for one in hidden), "record")
             many = counted(len(hidden), "more partition")
             self._line(f"{many} with up to {lost} at stake; --format jsonl lists all.")
 
     def _end(self, summary: ElectSummary) -> None:
         """Write everything: what matters first, then how to start."""
-        if summary.partitions == 1:
-            self._matters += self._equal
-            self._equal_count = 0
+        is_alone = summary.partitions == 1
+        if is_alone and self._free is not None:
+            self._matters.append(self._free)
         self.finish()
-        if self._equal_count and not self._quiet:
-            self._line(f"{counted(self._equal_count, 'partition')}: any replica may lead.")
+        if summary.any_may_lead and not (is_alone or self._quiet):
+            self._line(f"{counted(summary.any_may_lead, 'partition')}: any replica may lead.")
         if summary.start_order and summary.start_order["steps"]:
             self._order(summary.start_order)
         if not self._quiet:
             self._summary(summary)
 
-    def _order(self, order: dict[str, Any]) -> None:
+    def _order(self, order: NodesInOrder) -> None:
         many = counted(order["partitions_at_stake"], "partition")
         of = f", for all {many} of topics with records at stake" if many[0] != "0" else ""
         self._line(f"{self._word('Start order', None)}{of}:")
@@ -117,7 +116,8 @@ class ElectTable(TextReport):
             lost = counted(order["records_lost"], "record")
             many = counted(order["losing_count"], "partition")
             names = ", ".join(
-                f"{name_of(one)} ({one['records_lost']:,})" for one in order["losing"]
+                f"{one['topic']}-{one['partition']} ({one['records_lost']:,})"
+                for one in order["losing"]
             )
             text = f"In this order up to {lost} of {many} are lost: {names}"
             more = order["losing_count"] - len(order["losing"])
@@ -154,10 +154,6 @@ class ElectTable(TextReport):
         self._line("Damage inside the logs was not looked for: kdump compare does that.")
 
 
-def _worst(row: ReplicaElection) -> int:
-    return max(int(choice["records_lost"]) for choice in row.choices)
-
-
 def change_text(change: tuple[str, int]) -> str:
     """Write how often something was changed: `3 topics created`."""
     words, count = change
@@ -169,10 +165,10 @@ def change_text(change: tuple[str, int]) -> str:
 
 def _by_itself(row: ReplicaElection) -> str:
     """Say whom a controller would elect, where that may be another one."""
-    able = [choice for choice in row.choices if choice["in_sync"]]
-    most = max((choice["records_lost"] for choice in able), default=0)
-    if not able or not most:
+    most = row.records_lost_alone
+    if not most:
         return ""
+    able = [choice for choice in row.choices if choice["in_sync"]]
     if len(able) == 1:
         return f"By itself a controller elects {_named(able[0])}: {counted(most, 'record')} lost."
     names = ", ".join(map(_named, able))
@@ -180,5 +176,5 @@ def _by_itself(row: ReplicaElection) -> str:
     return f"By itself a controller elects whichever of {names} is up first: {lost}."
 
 
-def _named(choice: dict[str, Any]) -> str:
+def _named(choice: Choice) -> str:
     return str(choice["path"]) if choice["node_id"] is None else f"node {choice['node_id']}"

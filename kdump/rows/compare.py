@@ -2,16 +2,90 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 from kdump.rows.row import Row
 from kdump.rows.verify import Summary
-from kdump.rows.words import Int32, Json, Numbers, Severe, Word
+from kdump.rows.words import Int32, Numbers, Severe, Word
 
 _Topic = Annotated[str | None, "the topic"]
 _Partition = Annotated[Int32 | None, "the partition's number"]
-_Object = dict[str, Json]
 _NONE: dict[str, int] = {}
+
+
+class Side(TypedDict):
+    """What a replica has where others differ: its first batch there, or why there is none."""
+
+    path: str
+    present: bool
+    segment: int | None
+    position: int | None
+    size_bytes: int | None
+    base_offset: int | None
+    last_offset: int | None
+    crc: int | None
+    crc_valid: bool | None
+    leader_epoch: int | None
+    code: str | None
+    detail: str | None
+    also: list[str]
+
+
+class EpochStart(TypedDict):
+    """Where a leader epoch begins."""
+
+    leader_epoch: int
+    start_offset: int
+
+
+class EpochSpan(TypedDict):
+    """The records of a leader epoch."""
+
+    leader_epoch: int | None
+    first_offset: int
+    last_offset: int
+    records_count: int
+
+
+class LostSpan(EpochSpan):
+    """Records that are lost with a choice of leader, and the replica that has them."""
+
+    path: str
+
+
+class ReplicaFacts(TypedDict):
+    """What is known of a replica."""
+
+    path: str
+    node_id: str | None
+    log_start: int
+    log_end: int
+    high_watermark: int | None
+    segments: int
+    batches: int
+    records_count: int
+    bytes: int
+    last_epoch: int | None
+    epochs: list[EpochStart]
+    beyond_common: list[EpochSpan]
+    sound: bool
+
+
+class Choice(TypedDict):
+    """A replica that may lead, and what is lost if it does."""
+
+    path: str
+    node_id: int | None
+    voter: bool | None
+    in_sync: bool | None
+    electable: bool | None
+    refused: str | None
+    log_start: int
+    log_end: int
+    last_epoch: int | None
+    records_lost: int
+    lost: list[LostSpan]
+    changes_lost: dict[str, int] | None
 
 
 class ReplicaDifference(Row, kind="replica-difference"):
@@ -28,8 +102,8 @@ class ReplicaDifference(Row, kind="replica-difference"):
     key: Annotated[bytes | None, "a key, of records that a cleaner may have removed"]
     copy_from: Annotated[str | None, "the replica that has them"]
     reason: Annotated[str | None, "more about the cause"]
-    left: Annotated[_Object, "what one side has there"]
-    right: Annotated[_Object, "what the other has"]
+    left: Annotated[Side, "what one side has there"]
+    right: Annotated[Side, "what the other has"]
     message: Annotated[str, "the difference in words"]
 
 
@@ -41,7 +115,7 @@ class ReplicaComparison(Row, kind="replica-comparison", sums_up=True, judged=Tru
     verdict: Annotated[Word, "equal, behind, truncated, damaged, diverged and others"]
     severity: Annotated[Severe | None, "how severe"]
     explanation: Annotated[str, "what happened, in words"]
-    replicas: Annotated[list[_Object], "what is known of each"]
+    replicas: Annotated[list[ReplicaFacts], "what is known of each"]
     odd: Annotated[str | None, "the one that differs from all others"]
     first_divergent_offset: Annotated[int | None, "the first offset that differs"]
     common_epoch: Annotated[Int32 | None, "the last leader epoch that all have"]
@@ -49,6 +123,7 @@ class ReplicaComparison(Row, kind="replica-comparison", sums_up=True, judged=Tru
     differences: Annotated[dict[str, int], "differences by kind"]
     records_differing: Annotated[dict[str, int], "records by kind of difference"]
     differences_shown: Annotated[int, "differences that have a row"]
+    records_count: Annotated[int, "records of the replica that has most"]
 
 
 class ReplicaElection(Row, kind="replica-election"):
@@ -67,9 +142,12 @@ class ReplicaElection(Row, kind="replica-election"):
     voters_count: Annotated[int | None, "voters of the quorum"]
     voters_here: Annotated[int | None, "those among the paths"]
     at_stake: Annotated[bool, "whether a choice loses records"]
-    choices: Annotated[list[_Object], "each replica, and what is lost if it leads"]
+    choices: Annotated[list[Choice], "each replica, and what is lost if it leads"]
     advice: Annotated[str, "what to do, in words"]
     commands: Annotated[list[str], "commands to type"]
+    any_may_lead: Annotated[bool, "whether no choice loses records, and each replica starts"]
+    records_at_stake: Annotated[int, "records lost with the worst choice"]
+    records_lost_alone: Annotated[int, "most that are lost if a controller elects by itself"]
 
 
 class CompareSummary(Summary):
@@ -88,3 +166,4 @@ class ElectSummary(Summary):
 
     partitions: int = 0
     at_stake: int = 0
+    any_may_lead: int = 0

@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 from kdump.rows.row import Row
 from kdump.rows.words import Bytes, Int32, Json, Word
 
 _OF_SUMMARIES = (
-    "paths partitions rules at_stake start_order verdicts found_once_count found_once segments"
-    " tails batches records_count bytes findings codes not_checked finished mode forecast"
+    "paths partitions rules at_stake any_may_lead start_order verdicts found_once_count found_once"
+    " segments tails batches records_count bytes findings codes not_checked finished mode forecast"
 )
 _Object = dict[str, Json]
 _NONE: dict[str, int] = {}
+
+
+class LosingPartition(TypedDict):
+    """A partition that loses records in an order of starts."""
+
+    topic: str | None
+    partition: int | None
+    may_lead: list[str]
+    best: str
+    records_lost: int
+
+
+class NodesInOrder(TypedDict):
+    """In which order nodes are started; `steps` is empty where any will do."""
+
+    steps: list[list[str]]
+    partitions_at_stake: int
+    partitions_equal: int
+    by_hand_count: int
+    records_at_stake: int
+    records_lost: int
+    losing_count: int
+    losing: list[LosingPartition]
+    commands: list[str]
 
 
 class Summary(Row, kind="summary", sums_up=True, omits=tuple(_OF_SUMMARIES.split())):
@@ -25,7 +49,8 @@ class Summary(Row, kind="summary", sums_up=True, omits=tuple(_OF_SUMMARIES.split
     partitions: Annotated[int | None, "partitions compared"] = None
     rules: Annotated[dict[str, int] | None, "partitions by what decides who leads"] = None
     at_stake: Annotated[int | None, "partitions that lose records by who leads"] = None
-    start_order: Annotated[_Object | None, "in which order the nodes are to be started"] = None
+    any_may_lead: Annotated[int | None, "those that any replica may lead"] = None
+    start_order: Annotated[NodesInOrder | None, "in which order the nodes are to be started"] = None
     verdicts: Annotated[dict[str, int] | None, "partitions by verdict"] = None
     found_once_count: Annotated[int | None, "partitions under one path only"] = None
     found_once: Annotated[list[str] | None, "their names"] = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kdump.findings.shell import (
     BOOTSTRAP,
@@ -15,7 +15,7 @@ from kdump.findings.shell import (
     topic_word,
     uuid_word,
 )
-from kdump.rows.compare import ReplicaElection
+from kdump.rows.compare import Choice, ReplicaElection
 from kdump.storage import names
 
 
@@ -45,9 +45,7 @@ def advised(row: ReplicaElection, known: Registered, *, alone: bool = True) -> R
     return row.replaced(advice=advice, commands=commands)
 
 
-def _of_partition(
-    row: ReplicaElection, best: dict[str, Any], *, alone: bool
-) -> tuple[str, list[str]]:
+def _of_partition(row: ReplicaElection, best: Choice, *, alone: bool) -> tuple[str, list[str]]:
     node = node_name(best)
     others = [node_name(each) for each in row.choices if each is not best]
     if not row.at_stake:
@@ -67,9 +65,7 @@ def _of_partition(
     return f"{why}{first}. If this partition has no leader then,{crash} elect it.", [asked]
 
 
-def _of_quorum(
-    row: ReplicaElection, best: dict[str, Any], known: Registered
-) -> tuple[str, list[str]]:
+def _of_quorum(row: ReplicaElection, best: Choice, known: Registered) -> tuple[str, list[str]]:
     node, choices = node_name(best), row.choices
     voters, here = row.voters_count, row.voters_here or 0
     if voters is None:
@@ -96,9 +92,7 @@ def _of_quorum(
     return sure + "With all nodes stopped, give its log to the others, then start them.", commands
 
 
-def quorum_start(
-    row: ReplicaElection, best: dict[str, Any]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def quorum_start(row: ReplicaElection, best: Choice) -> tuple[list[Choice], list[Choice]]:
     """Return so few voters that nobody but the best can be elected, and the other voters."""
     needed = (row.voters_count or 0) // 2
     able = [each for each in row.choices if each["voter"] and each is not best]
@@ -106,7 +100,7 @@ def quorum_start(
     return [best, *with_it], [each for each in able if each not in with_it]
 
 
-def _start_first(row: ReplicaElection, best: dict[str, Any]) -> tuple[str, list[str]]:
+def _start_first(row: ReplicaElection, best: Choice) -> tuple[str, list[str]]:
     node = node_name(best)
     if not row.at_stake:
         return f"No choice cuts records off; {node} goes furthest.", []
@@ -153,7 +147,7 @@ def _formatted(source: str, number: int, known: Registered) -> list[str]:
     return commands
 
 
-def node_name(choice: dict[str, Any]) -> str:
+def node_name(choice: Choice) -> str:
     """Name the node of a replica, else its directory."""
     node = choice["node_id"]
     return str(choice["path"]) if node is None else f"node {node}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kdump.engine.compare import kinds
 from kdump.findings.code import Severity
 from kdump.kernels import columns as c
-from kdump.rows.compare import ReplicaDifference
+from kdump.rows.compare import ReplicaDifference, Side
 
 if TYPE_CHECKING:
     from kdump.engine.compare.cursor import Entry
@@ -28,8 +28,8 @@ class Difference:
     first: int
     last: int  # below `first` where no offset is known to be concerned
     records_count: int
-    left: dict[str, object]
-    right: dict[str, object]
+    left: Side
+    right: Side
     fields: tuple[str, ...] = ()
     key: bytes | None = None
     copy_from: str | None = None
@@ -67,41 +67,47 @@ def side(
     entry: Entry | None = None,
     hole: UnusableRange | None = None,
     also: Sequence[Replica] = (),
-) -> dict[str, object]:
+) -> Side:
     """Describe one side of a difference: its first batch there, or what stands in its place."""
-    found: dict[str, object] = {"path": replica.path, "present": entry is not None}
-    found.update(dict.fromkeys(_OF_A_BATCH))
+    found = Side(
+        path=replica.path,
+        present=entry is not None,
+        segment=None,
+        position=None,
+        size_bytes=None,
+        base_offset=None,
+        last_offset=None,
+        crc=None,
+        crc_valid=None,
+        leader_epoch=None,
+        code=None,
+        detail=None,
+        also=[other.path for other in also],
+    )
     if entry is not None:
         batches, row = entry.batches, entry.row
-        found.update(
-            segment=entry.place.segment,
-            position=batches.position(row),
-            size_bytes=batches.size_bytes(row),
-            base_offset=None if batches.is_wrapper(row) else batches.base_offset(row),
-            last_offset=batches.last_offset(row),
-            crc=batches.crc(row),
-            crc_valid=True,
-            leader_epoch=None if batches.is_legacy(row) else batches.leader_epoch(row),
-        )
+        found |= {
+            "segment": entry.place.segment,
+            "position": batches.position(row),
+            "size_bytes": batches.size_bytes(row),
+            "base_offset": None if batches.is_wrapper(row) else batches.base_offset(row),
+            "last_offset": batches.last_offset(row),
+            "crc": batches.crc(row),
+            "crc_valid": True,
+            "leader_epoch": None if batches.is_legacy(row) else batches.leader_epoch(row),
+        }
     elif hole is not None:
-        found.update(
-            segment=hole.place.segment,
-            position=hole.finding.position,
-            size_bytes=hole.finding.size_bytes,
-            code=hole.finding.code,
-            detail=hole.finding.message,
-        )
+        found |= {
+            "segment": hole.place.segment,
+            "position": hole.finding.position,
+            "size_bytes": hole.finding.size_bytes,
+            "code": hole.finding.code,
+            "detail": hole.finding.message,
+        }
         if hole.header is not None:
             sound = not hole.header.flags & c.CRC_BAD
-            found.update(crc=hole.header.crc(0), crc_valid=sound)
-    found["also"] = [other.path for other in also]
+            found |= {"crc": hole.header.crc(0), "crc_valid": sound}
     return found
-
-
-_OF_A_BATCH = tuple(
-    "segment position size_bytes base_offset last_offset crc crc_valid leader_epoch code"
-    " detail".split()
-)
 
 
 @dataclass

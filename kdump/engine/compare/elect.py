@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kdump.broker.elections import Position, cut_point, is_elected, may_lead, raft_position
 from kdump.broker.leader_epochs import Span
@@ -34,7 +34,7 @@ from kdump.kernels import NAME as KERNEL
 from kdump.replay.cluster import read_cluster
 from kdump.replay.cluster_state import ClusterState
 from kdump.replay.lost_changes import changes_in
-from kdump.rows.compare import ElectSummary, ReplicaElection
+from kdump.rows.compare import Choice, ElectSummary, ReplicaElection
 from kdump.storage import names
 from kdump.storage.about import meta_of, owner_of
 from kdump.storage.checkpoints import loaded
@@ -90,7 +90,7 @@ def elect(
     if not items and not planned.errors:
         yield NothingToDo("no partition lies under two of the paths: there is nothing to choose")
     rules: dict[str, int] = {}
-    errors, losing = len(planned.errors), 0
+    errors, losing, free = len(planned.errors), 0, 0
     not_read: list[KdumpError] = []
     nothing: dict[tuple[str, int], Registered] = {}
     known = attempted("the metadata log", partial(_registered, items), nothing, not_read)
@@ -106,12 +106,14 @@ def elect(
             continue
         rules[result.rule] = rules.get(result.rule, 0) + 1
         losing += result.at_stake
+        free += result.any_may_lead
         order.add(result)
         yield result
     yield ElectSummary(
         partitions=len(items),
         rules=dict(sorted(rules.items())),
         at_stake=losing,
+        any_may_lead=free,
         start_order=order.fields() if len(items) > 1 else None,
         found_once_count=len(planned.found_once),
         paths_unfinished=errors,
@@ -174,6 +176,7 @@ def elect_item(
     rule = _rule(item, known)
     leader = max(range(len(candidates)), key=lambda at: _merit(candidates[at], known, at))
     choices = [_choice(at, candidates, known, rule) for at in range(len(candidates))]
+    worst = max(choice["records_lost"] for choice in choices)
     row = ReplicaElection(
         topic=item.topic,
         partition=item.partition,
@@ -187,10 +190,15 @@ def elect_item(
         elr=list(known.elr) or None,
         voters_count=(len(known.assigned) or None) if rule == _BY_RAFT else None,
         voters_here=_voters_here(candidates, known) if rule == _BY_RAFT else None,
-        at_stake=any(choice["records_lost"] for choice in choices),
+        at_stake=worst > 0,
         choices=choices,
         advice="",
         commands=[],
+        any_may_lead=not worst and not any(choice["refused"] for choice in choices),
+        records_at_stake=worst,
+        records_lost_alone=max(
+            (choice["records_lost"] for choice in choices if choice["in_sync"]), default=0
+        ),
     )
     return advised(row, known, alone=alone)
 
@@ -320,9 +328,7 @@ def _read(replica: Replica, offset: int) -> list[Span]:
 # What each choice loses.
 
 
-def _choice(
-    at: int, candidates: Sequence[Candidate], known: Registered, rule: str
-) -> dict[str, Any]:
+def _choice(at: int, candidates: Sequence[Candidate], known: Registered, rule: str) -> Choice:
     one = candidates[at]
     lost = _losses(one, [other for other in candidates if other is not one])
     is_raft = rule == _BY_RAFT
@@ -336,22 +342,20 @@ def _choice(
         ]
         can_lead = bool(voter) and one.refused is None
         elected = can_lead and is_elected(one.position, others, len(known.assigned))
-    return {
-        "path": one.path,
-        "node_id": one.node,
-        "voter": voter,
-        "in_sync": one.node in may_lead(known.isr, known.elr) if rule == _BY_ISR else None,
-        "electable": elected,
-        "refused": one.refused,
-        "log_start": one.start,
-        "log_end": one.end,
-        "last_epoch": one.epochs[-1][0] if one.epochs else None,
-        "records_lost": sum(loss.span.records_count for loss in lost),
-        "lost": [
-            span_fields(loss.span) | {"path": loss.holder.path} for loss in lost[:_SPANS_SHOWN]
-        ],
-        "changes_lost": _changes(lost) if is_raft else None,
-    }
+    return Choice(
+        path=one.path,
+        node_id=one.node,
+        voter=voter,
+        in_sync=one.node in may_lead(known.isr, known.elr) if rule == _BY_ISR else None,
+        electable=elected,
+        refused=one.refused,
+        log_start=one.start,
+        log_end=one.end,
+        last_epoch=one.epochs[-1][0] if one.epochs else None,
+        records_lost=sum(loss.span.records_count for loss in lost),
+        lost=[{**span_fields(loss.span), "path": loss.holder.path} for loss in lost[:_SPANS_SHOWN]],
+        changes_lost=_changes(lost) if is_raft else None,
+    )
 
 
 def _losses(leader: Candidate, others: Iterable[Candidate]) -> list[Loss]:

@@ -15,6 +15,7 @@ from kdump.broker.elections import end_of
 from kdump.broker.leader_epochs import NO_EPOCH, EpochSpans, Span, runs_of_epochs
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
+from kdump.rows.compare import EpochSpan
 
 
 class Epochs(EpochSpans):
@@ -33,14 +34,15 @@ class Epochs(EpochSpans):
             before = last
 
 
-def span_fields(span: Span) -> dict[str, object]:
+def span_fields(span: Span) -> EpochSpan:
     """The members of a JSON row."""
-    return {
-        "leader_epoch": None if span.epoch == NO_EPOCH else span.epoch,
-        "first_offset": span.first_offset,
-        "last_offset": span.last_offset,
-        "records_count": span.records_count,
-    }
+    epoch = None if span.epoch == NO_EPOCH else span.epoch
+    return EpochSpan(
+        leader_epoch=epoch,
+        first_offset=span.first_offset,
+        last_offset=span.last_offset,
+        records_count=span.records_count,
+    )
 
 
 def records_in(batches: RecordBatches, before: int) -> tuple[int, int]:

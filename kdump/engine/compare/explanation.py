@@ -94,9 +94,10 @@ def _parting(row: ReplicaComparison) -> Iterator[str]:
 
 
 def _not_committed(row: ReplicaComparison) -> Iterator[str]:
-    marks = [replica["high_watermark"] for replica in row.replicas]
+    known = (replica["high_watermark"] for replica in row.replicas)
+    marks = [each for each in known if each is not None]
     first = row.first_divergent_offset
-    if first is not None and None not in marks and first >= max(marks):
+    if first is not None and len(marks) == len(row.replicas) and first >= max(marks):
         yield (
             f"That is not below any high watermark on disk ({max(marks)}): as far as these tell, "
             "no consumer was handed it."

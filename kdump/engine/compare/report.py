@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from kdump.engine.compare import kinds
 from kdump.engine.compare.cursor import END, HOLE, INSIDE, START, Absence, Cursor, Entry
@@ -11,6 +12,8 @@ from kdump.engine.compare.differences import Collected, Difference, side
 from kdump.engine.compare.replica import Replica, UnusableRange
 
 Side = tuple[Cursor, Entry | None, UnusableRange | None]
+#: Of a difference that is not held no row is made.
+_NOT_HELD: list[Any] = [{}, {}]
 
 
 class Report:
@@ -48,12 +51,13 @@ class Report:
         known = collected.extend(name, *span, collected.step if since is None else since)
         if known is not None:
             return known
-        sides: list[dict[str, object]] = [{}, {}]
         if collected.has_room_for(kind):
             sides = [
                 side(cursor.replica, entry, hole, [each.replica for each in others])
                 for (cursor, entry, hole), others in zip((left, right), also, strict=True)
             ]
+        else:
+            sides = _NOT_HELD
         new = Difference(kind, *span, sides[0], sides[1], key=key)
         collected.add(name, new)
         return new

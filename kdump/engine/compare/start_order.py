@@ -11,11 +11,12 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kdump.engine.compare.commands import node_name, quorum_start
 from kdump.findings.shell import format_command, path_word, topic_word
-from kdump.rows.compare import ReplicaElection
+from kdump.rows.compare import Choice, ReplicaElection
+from kdump.rows.verify import NodesInOrder
 
 #: Partitions and commands that are named one by one.
 _NAMED = 20
@@ -70,7 +71,7 @@ class StartOrder:
             )
         )
 
-    def fields(self) -> dict[str, object]:
+    def fields(self) -> NodesInOrder:
         """Return the members of the order; `steps` is empty where any order will do."""
         steps, decided = self._steps()
         losses = sorted(
@@ -142,11 +143,11 @@ class StartOrder:
         return steps, decided
 
 
-def _best(election: ReplicaElection) -> dict[str, Any]:
+def _best(election: ReplicaElection) -> Choice:
     return next(each for each in election.choices if each["path"] == election.leader)
 
 
-def _node(choice: dict[str, Any]) -> str:
+def _node(choice: Choice) -> str:
     """Name a node by its id, else by its data directory."""
     if choice["node_id"] is None:
         return os.path.dirname(str(choice["path"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kdump.engine.compare import kinds
 from kdump.engine.compare.cleaning import Lost
@@ -17,7 +17,7 @@ from kdump.engine.compare.replica import Replica
 from kdump.engine.compare.walk import walk
 from kdump.findings.code import Severity
 from kdump.findings.rows import Row
-from kdump.rows.compare import ReplicaComparison
+from kdump.rows.compare import ReplicaComparison, ReplicaFacts
 
 if TYPE_CHECKING:
     from kdump.engine.compare.plan import CompareOptions
@@ -82,6 +82,7 @@ def compare_partition(
             name: collected.records[name] for name in sorted(counts) if name in damage
         },
         differences_shown=len(collected.shown()),
+        records_count=max(one["records_count"] for one in rows),
     )
     yield row.replaced(explanation=explained(row, collected.records, old=old))
 
@@ -108,8 +109,8 @@ def _clean(listener: Listener, replicas: Sequence[Replica]) -> None:
 
 
 def _lacking(kind: str, lost: Lost, replica: Replica, copy_from: str | None) -> Difference:
-    holder = side(lost.holder) | {"present": True}
-    left, right = holder, side(replica)
+    left, right = side(lost.holder), side(replica)
+    left["present"] = True
     if replica.number < lost.holder.number:
         left, right = right, left
     return Difference(
@@ -119,26 +120,26 @@ def _lacking(kind: str, lost: Lost, replica: Replica, copy_from: str | None) -> 
 
 def _replica(
     replica: Replica, epochs: Sequence[tuple[int, int]], common_end: int, *, sound: bool
-) -> dict[str, Any]:
+) -> ReplicaFacts:
     spans = beyond(replica.epochs.spans, common_end)
-    return {
-        "path": replica.path,
-        "node_id": replica.node_id,
-        "log_start": replica.start,
-        "log_end": replica.end,
-        "high_watermark": replica.high_watermark,
-        "segments": len(replica.segments),
-        "batches": replica.batches,
-        "records_count": replica.records_count,
-        "bytes": replica.bytes,
-        "last_epoch": epochs[-1][0] if epochs else None,
-        "epochs": [
+    return ReplicaFacts(
+        path=replica.path,
+        node_id=replica.node_id,
+        log_start=replica.start,
+        log_end=replica.end,
+        high_watermark=replica.high_watermark,
+        segments=len(replica.segments),
+        batches=replica.batches,
+        records_count=replica.records_count,
+        bytes=replica.bytes,
+        last_epoch=epochs[-1][0] if epochs else None,
+        epochs=[
             {"leader_epoch": epoch, "start_offset": start}
             for epoch, start in epochs[-_EPOCHS_SHOWN:]
         ],
-        "beyond_common": [span_fields(span) for span in spans[-_EPOCHS_SHOWN:]],
-        "sound": sound,
-    }
+        beyond_common=[span_fields(span) for span in spans[-_EPOCHS_SHOWN:]],
+        sound=sound,
+    )
 
 
 def _odd(odd: Counter[int], replicas: Sequence[Replica]) -> str | None:

@@ -119,6 +119,14 @@ def test_partitions() -> None:
     (command,) = found[0]["commands"]
     assert command.endswith("--election-type UNCLEAN --topic t10 --partition 1")
     assert summary["rules"] == {"in-sync": 3}
+    assert [(one["records_at_stake"], one["records_lost_alone"]) for one in found] == [
+        tuple(
+            max(each["records_lost"] for each in one["choices"] if every or each["in_sync"])
+            for every in (True, False)
+        )
+        for one in found
+    ]
+    assert (found[1]["records_at_stake"], found[1]["any_may_lead"]) == (33, False)
 
 
 def test_workers_give_the_same() -> None:
@@ -201,6 +209,8 @@ def test_nothing_at_stake(tmp_path: Path) -> None:
     log = [(1, offset) for offset in range(8)]
     fields, summary = rows(made(tmp_path / "a", log), made(tmp_path / "b", log))
     assert not fields["at_stake"]
+    assert fields["any_may_lead"]
+    assert summary["any_may_lead"] == 1
     assert fields["commands"] == []
     assert summary["at_stake"] == 0
 
@@ -243,6 +253,8 @@ def election(number: int, best: str, lost: dict[str, int], **members: object) ->
         rule="in-sync",
         leader=f"/{best}/t-{number}",
         at_stake=any(lost.values()),
+        any_may_lead=not any(lost.values()),
+        records_at_stake=max(lost.values()),
         choices=choices,
     )
     assert isinstance(row, ReplicaElection)
@@ -288,7 +300,7 @@ def test_table_has_what_matters_first_and_counts_the_rest() -> None:
         row = row.replaced(leader_node=1, advice="-")
         order.add(row)
         table.write(row)
-    summary = {"partitions": 24, "at_stake": 22, "seconds": 0, "start_order": order.fields()}
+    summary = {"partitions": 24, "at_stake": 22, "any_may_lead": 2, "start_order": order.fields()}
     table.write(ElectSummary(**summary))
     text = b"".join(written).decode()
     heads = [line.partition(" ")[0] for line in text.splitlines() if " \u2192 node" in line]
