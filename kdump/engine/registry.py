@@ -145,7 +145,10 @@ COMMANDS: Mapping[str, Command] = {
     "why": Command(
         "why.run:why",
         "why.options:WhyOptions",
-        _kinds("segment-fate partition-space data-directory plan-step why-summary")
+        _kinds(
+            "segment-fate pinned-segments partition-space topic-space data-directory plan-step"
+            " why-summary"
+        )
         | _kinds("compaction", {"cleaner": True}),
     ),
     "reindex": Command("reindex.run:reindex", "reindex.options:ReindexOptions", _kinds("reindex")),

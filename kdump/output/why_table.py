@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,9 +17,10 @@ from kdump.output.text_report import Page, TextReport
 from kdump.rows.why import (
     Compaction,
     DataDirectory,
-    PartitionSpace,
+    PinnedSegments,
     PlanStep,
     SegmentFate,
+    TopicSpace,
     WhySummary,
 )
 
@@ -36,36 +36,13 @@ _SEGMENTS, _SEGMENTS_ASKED = 40, 200
 _PARTITIONS = 50
 _LABEL = 12
 _STUCK = ("open-transaction", "uncleanable-mark", "corrupt-batch")
-_AROUND = "(around)"
-
-
-class _Topic:
-    """What is added up of one topic."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.size_bytes = 0
-        self.by_verdict: Counter[str] = Counter()
 
 
 class _Share(NamedTuple):
     """A line of the table of topics."""
 
-    topic: _Topic
+    topic: TopicSpace
     total: int
-
-
-class _Waiting:
-    """Segments of one partition that one record keeps."""
-
-    def __init__(self, first: SegmentFate) -> None:
-        self.first = first
-        self.segments = 0
-        self.size_bytes = 0
-
-    def add(self, row: SegmentFate) -> None:
-        self.segments += 1
-        self.size_bytes += row.size_bytes
 
 
 class WhyTable(TextReport):
@@ -73,10 +50,8 @@ class WhyTable(TextReport):
 
     def __init__(self, page: Page, *, quiet: bool) -> None:
         super().__init__(page, quiet=quiet)
-        self._topics: dict[str, _Topic] = {}
-        self._segments: Counter[str] = Counter()
-        self._pinned: dict[tuple[object, ...], _Waiting] = {}
-        self._stuck: list[Compaction] = []
+        self._topics: list[TopicSpace] = []
+        self._pinned: list[PinnedSegments] = []
         self._steps: list[PlanStep] = []
         self._listed: list[SegmentFate] = []
         self._unlisted = 0
@@ -87,13 +62,12 @@ class WhyTable(TextReport):
         """Take one row."""
         if isinstance(item, SegmentFate):
             self._segment(item)
-        elif isinstance(item, PartitionSpace):
-            used = item.apparent_bytes - item.reserved_index_bytes
-            self._topic(item.topic, item.retired).size_bytes += used
+        elif isinstance(item, TopicSpace):
+            self._topics.append(item)
+        elif isinstance(item, PinnedSegments):
+            self._pinned.append(item)
         elif isinstance(item, Compaction):
             self._compacted.append(item)
-            if item.blocked_by in _STUCK:
-                self._stuck.append(item)
         elif isinstance(item, DataDirectory):
             self._directories.append(item)
         elif isinstance(item, PlanStep):
@@ -106,25 +80,11 @@ class WhyTable(TextReport):
         word = finding.severity.value.upper()
         self._lines(self._told(word, f"{finding.code}: {finding.message}"))
 
-    def _topic(self, topic: str | None, retired: str | None = None) -> _Topic:
-        name = _AROUND if topic is None else topic
-        if retired:
-            name = f"{name} (-{retired})"
-        return self._topics.setdefault(name, _Topic(name))
-
     def _segment(self, row: SegmentFate) -> None:
-        verdict = row.verdict
-        used = row.size_bytes - row.reserved_index_bytes
-        self._topic(row.topic).by_verdict[verdict] += used
-        self._segments[verdict] += 1
         if len(self._listed) < _SEGMENTS_ASKED:
             self._listed.append(row)
         elif row.rolled_by not in (None, "active") or row.dead_records is not None:
             self._unlisted += 1
-        if verdict == "pinned" and row.pinned_by is not None:
-            pin = row.pinned_by
-            key = row.topic, row.partition, pin["offset"], pin["timestamp_ms"]
-            self._pinned.setdefault(key, _Waiting(row)).add(row)
 
     def _report(self, row: WhySummary) -> Iterator[str]:
         yield from self._table(row.apparent_bytes - row.reserved_index_bytes)
@@ -155,12 +115,12 @@ class WhyTable(TextReport):
             yield from self._plan(row)
 
     def _table(self, total: int) -> Iterator[str]:
-        topics = sorted(self._topics.values(), key=lambda one: (-one.size_bytes, one.name))
+        topics = self._topics
         rows = [_Share(topic, total) for topic in topics[:_TOPICS]]
         columns = [
             column
             for column, verdict in _COLUMNS
-            if not verdict or any(row.topic.by_verdict[verdict] for row in rows)
+            if not verdict or any(row.topic.bytes_by_verdict.get(verdict) for row in rows)
         ]
         yield from self._draw(columns, rows)
         if len(topics) > _TOPICS:
@@ -216,7 +176,7 @@ class WhyTable(TextReport):
         }
         for verdict, words in said.items():
             if sizes.get(verdict):
-                many = counted(self._segments[verdict], "segment")
+                many = counted(row.segments_by_verdict[verdict], "segment")
                 label = verdict.replace("not-deleted-by-policy", "not deleted")
                 yield _line(label, sizes[verdict], f"{many}: {words}")
         for label, size, words in (
@@ -231,18 +191,17 @@ class WhyTable(TextReport):
                 yield _line(label, size, words)
 
     def _sentences(self) -> Iterator[str]:
-        waiting = sorted(self._pinned.values(), key=lambda one: -one.size_bytes)
-        if waiting or self._stuck:
+        waiting = sorted(self._pinned, key=lambda one: -one.size_bytes)
+        stuck = [row for row in self._compacted if row.blocked_by in _STUCK]
+        if waiting or stuck:
             yield ""
         for one in waiting[:_SENTENCES]:
             many = f"{counted(one.segments, 'segment')}, {size_text(one.size_bytes)}"
-            first = one.first
-            yield from self._told(
-                "PINNED", f"{name_of(first)} from {first.segment} on: {many}, {first.text}"
-            )
+            text = f"{name_of(one)} from {one.segment} on: {many}, {one.text}"
+            yield from self._told("PINNED", text)
         if len(waiting) > _SENTENCES:
             yield f"and {counted(len(waiting) - _SENTENCES, 'pin')} more"
-        for row in self._stuck[:_SENTENCES]:
+        for row in stuck[:_SENTENCES]:
             yield from self._told("STUCK", f"{name_of(row)}: {row.text}")
 
     def _told(self, word: str, text: str) -> Iterator[str]:
@@ -290,10 +249,15 @@ def _line(label: str, size_bytes: int, words: str) -> str:
 
 def _of(name: str, verdict: str, rank: int = 0) -> tuple[Column[_Share], str]:
     def cell(row: _Share) -> str:
-        size = row.topic.by_verdict[verdict]
+        size = row.topic.bytes_by_verdict.get(verdict)
         return size_text(size) if size else "-"
 
     return amount(name, cell, rank), verdict
+
+
+def _topic_name(row: TopicSpace) -> str:
+    name = "(around)" if row.topic is None else row.topic
+    return f"{name} (-{row.retired})" if row.retired else name
 
 
 def _until(row: SegmentFate) -> str:
@@ -343,7 +307,7 @@ def _next_cleaning(row: Compaction) -> str:
 
 
 _COLUMNS: tuple[tuple[Column[_Share], str], ...] = (
-    (folded("topic", lambda row: row.topic.name, 14), ""),
+    (folded("topic", lambda row: _topic_name(row.topic), 14), ""),
     (amount("size", lambda row: size_text(row.topic.size_bytes)), ""),
     (amount("share", lambda row: f"{row.topic.size_bytes / max(row.total, 1):.1%}", 1), ""),
     _of("deletable", "deletable"),

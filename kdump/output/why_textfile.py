@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.output.textfile import SERIES, labels, last_runs, metric
-from kdump.rows.why import Compaction, PartitionSpace, SegmentFate, WhySummary
+from kdump.rows.why import Compaction, PartitionSpace, PinnedSegments, SegmentFate, WhySummary
 
 if TYPE_CHECKING:
     from kdump.findings.rows import Row
 
-    _OfPartition = SegmentFate | PartitionSpace | Compaction
+    _OfPartition = SegmentFate | PinnedSegments | PartitionSpace | Compaction
 
 _PARTS = ("log", "index", "other", "retired")
 _UNCLEANABLE = ("uncleanable-mark", "corrupt-batch")
@@ -37,11 +37,11 @@ class Gauges:
         if isinstance(row, WhySummary):
             self._summary = row
         elif isinstance(row, SegmentFate):
-            if row.verdict == "pinned":
-                self._plus("pinned_bytes", row, row.size_bytes)
-            elif row.verdict == "deletable" and row.largest_timestamp_ms is not None:
+            if row.verdict == "deletable" and row.largest_timestamp_ms is not None:
                 name = "oldest_deletable_timestamp_seconds"
                 self._places[name].setdefault(_of(row), row.largest_timestamp_ms // 1000)
+        elif isinstance(row, PinnedSegments):
+            self._plus("pinned_bytes", row, row.size_bytes)
         elif isinstance(row, PartitionSpace) and row.deletable_bytes:
             self._plus("deletable_bytes", row, row.deletable_bytes)
         elif isinstance(row, Compaction):

@@ -88,6 +88,27 @@ class PartitionSpace(Row, kind="partition-space"):
     path: Annotated[str, "the directory"]
 
 
+class PinnedSegments(Row, kind="pinned-segments"):
+    """The segments of a partition that one record keeps."""
+
+    topic: _Topic
+    partition: _Partition
+    segment: Annotated[int, "base offset of the first of them"]
+    segments: Annotated[int, "how many"]
+    size_bytes: Annotated[Bytes, "their size, with indexes"]
+    pinned_by: Annotated[PinnedBy, "the record from the future"]
+    text: Annotated[str, "why the first stays, in words"]
+
+
+class TopicSpace(Row, kind="topic-space", sums_up=True):
+    """The room that a topic takes; without a topic that around partitions."""
+
+    topic: _Topic
+    retired: Annotated[Word | None, "delete, future or stray: its directories that are so named"]
+    size_bytes: Annotated[Bytes, "its size, without what is reserved for indexes"]
+    bytes_by_verdict: Annotated[dict[str, int], "bytes of its segments by verdict"]
+
+
 class Compaction(Row, kind="compaction"):
     """What the next cleaning of a partition does, and when."""
 
@@ -162,6 +183,7 @@ class WhySummary(Row, kind="why-summary", sums_up=True, omits=_OF_PLANS):
     apparent_bytes: Annotated[Bytes, "sum of the sizes"]
     allocated_bytes: Annotated[Bytes | None, "bytes allocated on the disk"]
     bytes_by_verdict: Annotated[dict[str, int], "bytes of segments by verdict"]
+    segments_by_verdict: Annotated[dict[str, int], "segments by verdict"]
     next_deletable_ms: Annotated[Time | None, "when the next segment may be deleted"]
     paths_unfinished: Annotated[int, "paths that could not be finished"]
     asked_bytes: Annotated[Bytes | None, "bytes that are to be free, with --free"]

@@ -29,7 +29,8 @@ def test_rows_in_order(data: Path) -> None:
     assert result.exit_code == 0
     kinds = [json.loads(line)["row"] for line in result.stdout.splitlines()]
     fates, spaces = ["segment-fate"] * 2, ["partition-space"] * 2
-    assert kinds == [*fates, *spaces, "plan-step", "data-directory", "why-summary"]
+    totals = ["data-directory", "topic-space", "topic-space", "why-summary"]
+    assert kinds == [*fates, "pinned-segments", *spaces, "plan-step", *totals]
 
 
 def test_table_on_a_terminal(data: Path) -> None:

@@ -6,9 +6,13 @@ from typing import Any
 import pytest
 from declared_rows import made
 
+from kdump.engine.why.options import Item
+from kdump.engine.why.partition import pinned_together
+from kdump.engine.why.run import Sums
 from kdump.findings.rows import Row
 from kdump.output.text_report import Page
 from kdump.output.why_table import WhyTable
+from kdump.rows.why import SegmentFate, WhySummary
 
 NOW = 1_764_000_000_000
 
@@ -39,7 +43,8 @@ def fate(topic: str, segment: int, verdict: str, size: int, **fields: Any) -> Ro
 def space(topic: str | None, size: int, retired: str | None = None) -> Row:
     members: dict[str, Any] = {
         "topic": topic, "partition": 0, "apparent_bytes": size, "retired": retired,
-        "reserved_index_bytes": 0,
+        "reserved_index_bytes": 0, "allocated_bytes": None, "log_bytes": 0, "index_bytes": 0,
+        "other_bytes": 0, "retired_bytes": 0, "deletable_bytes": 0, "path": "",
     }  # fmt: skip
     return made("partition-space", **members)
 
@@ -58,14 +63,24 @@ def summary(**fields: Any) -> Row:
         "now_ms": NOW, "partitions": 2, "segments": 3, "apparent_bytes": 9 << 30,
         "allocated_bytes": 8 << 30, "retired_bytes": 0, "reserved_index_bytes": 20 << 20,
         "bytes_by_verdict": {"pinned": 6 << 30, "active": 1 << 30}, "next_deletable_ms": None,
+        "segments_by_verdict": {"pinned": 2, "active": 1},
     }  # fmt: skip
     return made("why-summary", **members | fields)
+
+
+def fates_of(rows: tuple[Row, ...]) -> list[SegmentFate]:
+    return [row for row in rows if isinstance(row, SegmentFate)]
 
 
 def shown(*rows: Row, width: int = 80) -> list[str]:
     written: list[bytes] = []
     table = WhyTable(Page(written.append, width), quiet=False)
+    sums = Sums(NOW)
     for row in rows:
+        if isinstance(row, WhySummary):
+            for one in (*pinned_together(fates_of(rows)), *sums.topics()):
+                table.write(one)
+        sums.add(Item("", "partition"), row)
         table.write(row)
     table.finish()
     return b"".join(written).decode().splitlines()

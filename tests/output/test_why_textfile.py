@@ -42,8 +42,8 @@ def test_values() -> None:
         gauges(
             fate("deletable", 9, 3000),
             fate("deletable", 9, 9000),
-            fate("pinned", 20, 1),
-            fate("pinned", 40, 1),
+            ("pinned-segments", {"size_bytes": 20}),
+            ("pinned-segments", {"size_bytes": 40}),
             ("partition-space", {"deletable_bytes": 18}),
             ("compaction", {"dirty_ratio": 0.25, "blocked_by": "corrupt-batch"}),
         )

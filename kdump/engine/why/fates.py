@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 DELETABLE, KEPT, PINNED, ACTIVE = "deletable", "kept", "pinned", "active"
 NOT_DELETED = "not-deleted-by-policy"
+VERDICTS = (ACTIVE, DELETABLE, KEPT, NOT_DELETED, PINNED)
 NO_RULE = "none"
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 

@@ -9,7 +9,7 @@ from kdump.broker.retention import policy_of
 from kdump.broker.segment_facts import FROM_FILE, log_facts
 from kdump.broker.shutdown_state import stop_of
 from kdump.engine.why.compaction import NOT_CLEANED, compaction_of
-from kdump.engine.why.fates import Fates
+from kdump.engine.why.fates import PINNED, Fates
 from kdump.engine.why.freeable import Freeable, Going, Retired, freeable
 from kdump.engine.why.pins import Pin, read_pin
 from kdump.engine.why.rolls import Rolls
@@ -17,12 +17,14 @@ from kdump.engine.why.space import Space, reserved_bytes, space_of
 from kdump.errors import PathError, path_errors
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
-from kdump.rows.why import PartitionSpace, SegmentFate
+from kdump.rows.why import PartitionSpace, PinnedSegments, SegmentFate
 from kdump.storage import lock, names, places
 from kdump.storage.local_log import LocalLog, LogSegment
 from kdump.storage.targets import Target
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kdump.engine.why.options import Item, WhyOptions
     from kdump.engine.work.pace import Pace
     from kdump.replay.topic_settings import TopicSettings
@@ -99,7 +101,7 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
     fates = judged.fates()
     rolls = Rolls(segments, facts, settings) if options.rolls else None
     sizes = _sizes(log, segments)
-    rows: list[Row] = []
+    rows: list[SegmentFate] = []
     reserved = reserved_bytes(segments[-1]) if segments else 0
     compaction = compaction_of(target, facts, policy, settings, options)
     for number, (segment, fate) in enumerate(zip(segments, fates, strict=True)):
@@ -132,12 +134,12 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
                 tombstones_removable=removed.tombstones_removable,
             )
         )
-    rows += compaction.rows
     # What is reserved takes no room: to delete it frees none.
     freed = (*sizes[:-1], *(size - reserved for size in sizes[-1:]))
     gone = len(judged.next_pass.deleted)
     space = space_of(item.path)
-    rows.append(_space_row(item, space, sum(freed[:gone]), reserved))
+    space_row = _space_row(item, space, sum(freed[:gone]), reserved)
+    all_rows = (*rows, *pinned_together(rows), *compaction.rows, space_row)
     free = going = None
     if options.free:
         around = item.directory
@@ -145,7 +147,21 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
         free = freeable(item.topic, item.partition, judged, freed, known, broker, around)
         if space.deleted_bytes:
             going = Going(around, space.deleted_bytes, _is_held(around))
-    return Judged(tuple(rows), free, going=going, findings=compaction.findings)
+    return Judged(all_rows, free, going=going, findings=compaction.findings)
+
+
+def pinned_together(rows: Iterable[SegmentFate]) -> Iterable[PinnedSegments]:
+    """Sum up the segments of a partition by the record that keeps them."""
+    found: dict[tuple[int | None, int], PinnedSegments] = {}
+    for row in rows:
+        if row.verdict == PINNED and (pin := row.pinned_by) is not None:
+            key = pin["offset"], pin["timestamp_ms"]
+            known = found.get(key) or PinnedSegments(
+                row.topic, row.partition, row.segment, 0, 0, pin, row.text
+            )
+            size = known.size_bytes + row.size_bytes
+            found[key] = known.replaced(segments=known.segments + 1, size_bytes=size)
+    return found.values()
 
 
 def _is_held(directory: str) -> bool:

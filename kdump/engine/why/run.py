@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
+from kdump.engine.why.fates import VERDICTS
 from kdump.engine.why.freeable import Freeable, Going, Retired
 from kdump.engine.why.freeing import Plan
 from kdump.engine.why.options import Item, WhyOptions
@@ -19,7 +20,7 @@ from kdump.errors import KdumpError, NothingToDo, PathError, attempted
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.replay.topic_settings import topic_settings
-from kdump.rows.why import PartitionSpace, SegmentFate, WhySummary
+from kdump.rows.why import PartitionSpace, SegmentFate, TopicSpace, WhySummary
 from kdump.storage import places
 from kdump.storage.data_directories import spread
 from kdump.storage.local_log import looks_like_partition
@@ -36,6 +37,7 @@ _SUMMED = (
     "reserved_index_bytes",
     "apparent_bytes",
 )
+_USED = "used"
 
 
 def why(
@@ -52,7 +54,7 @@ def why(
     progress = progress or Progress()
     given = list(paths)
     items: list[Item] = []
-    sums = _Sums(options.now_ms)
+    sums = Sums(options.now_ms)
     for error in take_up(plan(given, options), items, progress):
         sums.unfinished += 1
         yield error
@@ -99,17 +101,19 @@ def why(
         planned = freeing.planned[volume.directory] if goals else None
         at = volume.directory
         yield volume.row(asked.get(at), planned, sums.directories[at])
+    yield from sums.topics()
     yield sums.summary(goals, freeing if options.free else None)
 
 
-class _Sums:
+class Sums:
     """Adds up the rows of a run."""
 
     def __init__(self, now_ms: int) -> None:
         self.unfinished = 0
         self._now_ms = now_ms
         self._sums: Counter[str] = Counter()
-        self._verdicts: Counter[str] = Counter()
+        self._segments: Counter[str] = Counter()
+        self._topics: dict[tuple[str | None, str | None], Counter[str]] = defaultdict(Counter)
         self.directories: Counter[str] = Counter()
         self._allocated: int | None = 0
         self._next_ms: int | None = None
@@ -119,17 +123,28 @@ class _Sums:
         if isinstance(row, PartitionSpace):
             self._sums["partitions"] += item.kind == "partition"
             self.directories[item.directory] += row.apparent_bytes
+            used = row.apparent_bytes - row.reserved_index_bytes
+            self._topics[row.topic, row.retired][_USED] += used
             for name in _SUMMED:
                 self._sums[name] += row[name]
             if self._allocated is not None:
                 more = row.allocated_bytes
                 self._allocated = None if more is None else self._allocated + more
         elif isinstance(row, SegmentFate):
-            self._sums["segments"] += 1
-            self._verdicts[row.verdict] += row.size_bytes - row.reserved_index_bytes
+            self._segments[row.verdict] += 1
+            for sizes in (self._sums, self._topics[row.topic, None]):
+                sizes[row.verdict] += row.size_bytes - row.reserved_index_bytes
             due_ms = row.deletable_at_ms
             if due_ms is not None and due_ms > self._now_ms:
                 self._next_ms = due_ms if self._next_ms is None else min(self._next_ms, due_ms)
+
+    def topics(self) -> list[TopicSpace]:
+        """Make the rows of topics, the largest first."""
+        rows = [
+            TopicSpace(topic, retired, sizes[_USED], _by_verdict(sizes))
+            for (topic, retired), sizes in self._topics.items()
+        ]
+        return sorted(rows, key=lambda row: (-row.size_bytes, row.topic or "", row.retired or ""))
 
     def summary(self, goals: Sequence[Goal], freeing: Plan | None) -> WhySummary:
         """Make the summary; `freeing` is the plan, where one is asked for."""
@@ -137,22 +152,21 @@ class _Sums:
         return WhySummary(
             now_ms=self._now_ms,
             partitions=sums["partitions"],
-            segments=sums["segments"],
-            log_bytes=sums["log_bytes"],
-            index_bytes=sums["index_bytes"],
-            other_bytes=sums["other_bytes"],
-            retired_bytes=sums["retired_bytes"],
-            deletable_bytes=sums["deletable_bytes"],
-            reserved_index_bytes=sums["reserved_index_bytes"],
-            apparent_bytes=sums["apparent_bytes"],
+            segments=self._segments.total(),
+            **{name: sums[name] for name in _SUMMED},
             allocated_bytes=self._allocated,
-            bytes_by_verdict=dict(sorted(self._verdicts.items())),
+            bytes_by_verdict=_by_verdict(self._sums),
+            segments_by_verdict=dict(sorted(self._segments.items())),
             next_deletable_ms=self._next_ms,
             paths_unfinished=self.unfinished,
             asked_bytes=sum(goal.asked_bytes for goal in goals) if freeing else None,
             planned_bytes=sum(freeing.planned.values()) if freeing else None,
             plans=freeing.plans if freeing else None,
         )
+
+
+def _by_verdict(sizes: Counter[str]) -> dict[str, int]:
+    return {word: sizes[word] for word in VERDICTS if word in sizes}
 
 
 def _directories(options: WhyOptions) -> list[str]:

@@ -74,6 +74,25 @@ def test_sums_are_those_of_du(data: Path) -> None:
         assert sum(fields[part] for part in parts) == fields["apparent_bytes"]
 
 
+def test_topics_and_verdicts_add_up_to_the_summary(data: Path) -> None:
+    found = rows(data)
+    summary, topics = found[-1][1], of("topic-space", found)
+    used = summary["apparent_bytes"] - summary["reserved_index_bytes"]
+    assert sum(one["size_bytes"] for one in topics) == used
+    assert [one["size_bytes"] for one in topics] == sorted(
+        (one["size_bytes"] for one in topics), reverse=True
+    )
+    assert {(one["topic"], one["retired"]) for one in topics} == {
+        (one["topic"], one["retired"]) for one in of("partition-space", found)
+    }
+    fates = of("segment-fate", found)
+    for verdict, count in summary["segments_by_verdict"].items():
+        assert count == sum(one["verdict"] == verdict for one in fates)
+        by_topic = (one["bytes_by_verdict"].get(verdict, 0) for one in topics)
+        assert sum(by_topic) == summary["bytes_by_verdict"][verdict]
+    assert sum(summary["segments_by_verdict"].values()) == summary["segments"] == len(fates)
+
+
 def test_retired_are_told_apart(data: Path) -> None:
     spaces = of("partition-space", rows(data))
     retired = {fields["retired"]: fields for fields in spaces if fields["topic"] == "gone"}
@@ -142,8 +161,12 @@ def test_settings_of_a_brokers_file(data: Path, tmp_path: Path) -> None:
 def test_pin(tmp_path: Path) -> None:
     ahead = batch(33, max_timestamp=NOW + DAY_MS, producer_id=9, base_timestamp=NOW + DAY_MS - 20)
     parts = {0: batches(0, 30), 30: [batch(30), ahead], 36: batches(36, 60), 60: batches(60, 90)}
-    fates = of("segment-fate", rows(write_partition(tmp_path, parts), now_ms=NOW + 9000))
+    found = rows(write_partition(tmp_path, parts), now_ms=NOW + 9000)
+    fates, (together,) = of("segment-fate", found), of("pinned-segments", found)
     assert [one["verdict"] for one in fates] == ["deletable", "pinned", "pinned", "active"]
+    assert (together["segment"], together["segments"]) == (30, 2)
+    assert together["size_bytes"] == fates[1]["size_bytes"] + fates[2]["size_bytes"]
+    assert (together["pinned_by"], together["text"]) == (fates[1]["pinned_by"], fates[1]["text"])
     pin = {
         "offset": 35, "timestamp_ms": NOW + DAY_MS, "producer_id": 9, "records_ahead": 3
     }  # fmt: skip
