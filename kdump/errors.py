@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import contextmanager
+from functools import cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,24 +25,38 @@ _LONGEST = 300  # characters of such an exception's own text
 #: What a URI says of who asks: user and password, or of HTTP a token alone. A slash in the
 #: password, which should be spelled %2F, ends nothing.
 _PASSWORD = r":(?:[^/?#\s]*|(?!\d*[/?#])[^@\s]*)"
-LOGIN = re.compile(
-    rf"(https?:/{{1,2}})([^/?#:@\s]+(?:{_PASSWORD})?)@"
-    rf"|([A-Za-z][A-Za-z0-9+.-]*:/{{1,2}}[^/?#:@\s]*)({_PASSWORD})@",
-    re.IGNORECASE,
-)
 MASK = "***"
-_MEMBER = re.compile(r"([?&;#](?:amp;)?)([^=&;#?\s]+)=([^&;#\s]+?)(?=[:.,)'\"]*(?:[&;#\s]|$))")
-#: Names of members of a query that let in whoever has them, without what is no letter or digit.
-_LETS_IN = re.compile(
-    r"(?:.*(?:token|secret|secretkey|passw(?:or)?d|signature|credentials?|apikey|accesskey|accessid"
-    r"|accesskeyid|keypairid)|sig|sas|pwd|jwt|auth|authorization|code|key|policy|session)",
-    re.IGNORECASE,
-)
+
+
+@cache  # a start has no time to make patterns that hardly any run asks for
+def login_pattern() -> re.Pattern[str]:
+    """Return the pattern of a login: of HTTP in the second group, else user and password."""
+    return re.compile(
+        rf"(https?:/{{1,2}})([^/?#:@\s]+(?:{_PASSWORD})?)@"
+        rf"|([A-Za-z][A-Za-z0-9+.-]*:/{{1,2}}[^/?#:@\s]*)({_PASSWORD})@",
+        re.IGNORECASE,
+    )
+
+
+@cache
+def _member_pattern() -> re.Pattern[str]:
+    """Return the pattern of a member of a query: what is before it, its name, its value."""
+    return re.compile(r"([?&;#](?:amp;)?)([^=&;#?\s]+)=([^&;#\s]+?)(?=[:.,)'\"]*(?:[&;#\s]|$))")
+
+
+@cache
+def _lets_in_pattern() -> re.Pattern[str]:
+    """Return the pattern of names that let in whoever has their value, but for punctuation."""
+    return re.compile(
+        r"(?:.*(?:token|secret|secretkey|passw(?:or)?d|signature|credentials?|apikey|accesskey|accessid"
+        r"|accesskeyid|keypairid)|sig|sas|pwd|jwt|auth|authorization|code|key|policy|session)",
+        re.IGNORECASE,
+    )
 
 
 def masked_login(text: str) -> str:
     """Return a text with every login of a URI masked."""
-    return LOGIN.sub(_masked_login, text)
+    return login_pattern().sub(_masked_login, text)
 
 
 def _masked_login(found: re.Match[str]) -> str:
@@ -50,14 +65,16 @@ def _masked_login(found: re.Match[str]) -> str:
 
 def masked_members(text: str, mask: str = MASK) -> str:
     """Return a text with the values masked of what lets in whoever has it in a URI's query."""
-    return _MEMBER.sub(lambda found: _masked_member(found, mask), text)
+    return _member_pattern().sub(lambda found: _masked_member(found, mask), text)
 
 
 def _masked_member(found: re.Match[str], mask: str) -> str:
     from urllib.parse import unquote
 
     is_masked = found[3].startswith(MASK)
-    if is_masked or not _LETS_IN.fullmatch(re.sub(r"[^A-Za-z0-9]", "", unquote(found[2]))):
+    if is_masked or not _lets_in_pattern().fullmatch(
+        re.sub(r"[^A-Za-z0-9]", "", unquote(found[2]))
+    ):
         return found[0]
     return f"{found[1]}{found[2]}={mask}"
 

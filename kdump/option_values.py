@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 #: What a consumer may be told to read, in Kafka's words.
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
@@ -195,6 +194,8 @@ def read_choice(text: str, known: Sequence[str]) -> str:
     if word not in known:
         if len(known) == 2:
             raise ValueError(f"is neither {known[0]} nor {known[1]}")
+        from difflib import get_close_matches  # most runs are spelled right
+
         near = get_close_matches(word, known, 1)
         hint = f"did you mean {near[0]}?" if near else f"give one of {', '.join(known)}"
         raise ValueError(f"is not known: {hint}")

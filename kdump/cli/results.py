@@ -14,21 +14,21 @@ from kdump.findings.rows import BatchChunk, Row
 from kdump.output.amounts import counted
 from kdump.output.escape import TerminalDoor
 from kdump.output.forms import FORMS, FORMS_OF_DUMP, Place, form_of_name, make_sink
-from kdump.output.kind_directory import ByKind, KindDirectory, is_directory, kind_of
 from kdump.output.messages import Messages
 from kdump.output.process_tuning import KERNEL, prepare_for_bulk
 from kdump.output.progress import Bar, PlannedTally, Tally, answering_progress_signal
 from kdump.output.report import Report, pour
 from kdump.output.sink import Counted, Sink, Without
 from kdump.output.stream import ByteStream, standard_output
-from kdump.output.target import OutputFile, prepare_output
 from kdump.output.terminal import is_terminal, wants_colour
 from kdump.output.text_report import Page
 from kdump.output.values import BYTES_MODES
 
 if TYPE_CHECKING:
     from kdump.engine.registry import Command
+    from kdump.output.kind_directory import KindDirectory
     from kdump.output.report import Result
+    from kdump.output.target import OutputFile
 
 #: To read more than this, the pure kernel takes long enough for a person to ask why.
 _LARGE_BYTES = 64 << 20
@@ -63,6 +63,19 @@ def _know_rows(kind: str | None) -> None:
             raise UsageError(
                 f"--rows {kind}: there is no such kind of row; kdump schema lists them"
             )
+
+
+def _open(
+    output: str, suffix: str, inputs: Iterable[str], *, force: bool
+) -> OutputFile | KindDirectory:
+    """Open what `--output` names. Imported here: most runs print, and pay for no more."""
+    from kdump.output.kind_directory import KindDirectory, is_directory
+    from kdump.output.target import OutputFile, prepare_output
+
+    if is_directory(output):
+        return KindDirectory(output, suffix, inputs, force=force)
+    prepare_output(output, inputs, force=force)
+    return OutputFile(output)
 
 
 def run_plan(
@@ -119,17 +132,13 @@ class Results:
         self._writing = writing
         self._file: OutputFile | KindDirectory | None = None
         settled = FORMS_OF_DUMP.get(form, FORMS["table"])
-        self._stream: ByteStream | KindDirectory
         self._counted: Counted | None = None
-        if output is not None and not quiet and is_directory(output):
-            self._file = KindDirectory(output, settled.suffix, inputs, force=writing.force)
-            self._stream = self._file
-        elif output is not None and not quiet:
-            prepare_output(output, inputs, force=writing.force)
-            self._file = OutputFile(output)
-            self._stream = self._file.stream
-        else:
+        self._stream: ByteStream | KindDirectory
+        if output is None or quiet:
             self._stream = standard_output(sys.stdout.buffer)
+        else:
+            self._file = _open(output, settled.suffix, inputs, force=writing.force)
+            self._stream = self._file if self._file.has_kinds else self._file.stream
         self._to_person = (
             self._file is None and not quiet and not elsewhere and is_terminal(sys.stdout)
         )
@@ -156,8 +165,10 @@ class Results:
                 # A header stands for a batch that cannot be read; a finding says the same.
                 self._sink = Without(self._sink, lambda item: isinstance(item, BatchChunk))
             if (only := writing.rows) is not None:
+                from kdump.output.kind_directory import kind_of
+
                 self._sink = Without(self._sink, lambda item: kind_of(item) != only)
-            elif form == "csv" and not isinstance(self._file, KindDirectory):
+            elif form == "csv" and not (self._file and self._file.has_kinds):
                 self._sink = Without(self._sink, _sums_up)
         except KdumpError:
             if self._file is not None:
@@ -168,21 +179,22 @@ class Results:
 
     def _make_sink(self, form: str) -> Sink:
         """Make the sink of a form; of a directory one that makes one for each kind of row."""
-        directory = self._file
-        if isinstance(directory, KindDirectory):
-            return ByKind(directory, lambda file: self._sink_at(form, file.stream.write, file))
+        if self._file is not None and self._file.has_kinds:
+            from kdump.output.kind_directory import ByKind
+
+            return ByKind(self._file, lambda file: self._sink_at(form, file.stream.write, file))
         assert isinstance(self._stream, ByteStream)
         write: Callable[[bytes], object] = self._stream.write
         if self._to_person:
             if self._bar is not None:
                 write = self._write_beside_bar
             write = TerminalDoor(write, colour=wants_colour(sys.stdout)).write
-        return self._sink_at(form, write, directory)
+        return self._sink_at(form, write, self._file)
 
     def _sink_at(
         self, form: str, write: Callable[[bytes], object], file: OutputFile | None
     ) -> Sink:
-        if self._writing.rows is None and not isinstance(self._file, KindDirectory):
+        if self._writing.rows is None and not (self._file and self._file.has_kinds):
             page = Page.on(sys.stdout, write) if self._to_person else Page(write)
             if (own := self._report.sink(form, page)) is not None:
                 return own

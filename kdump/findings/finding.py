@@ -6,13 +6,15 @@ command only compares it with `--fail-on`. Both sides of a failed comparison sta
 
 from __future__ import annotations
 
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from kdump.errors import InternalError
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.code import Code, Severity
-from kdump.rows.finding import FindingRow
 from kdump.tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from kdump.rows.finding import FindingRow
 
 
 class Finding(NamedTuple):
@@ -51,6 +53,8 @@ class Finding(NamedTuple):
 
     def as_row(self) -> FindingRow:
         """Make its row; how many more there are its message says."""
+        from kdump.rows.finding import FindingRow
+
         members: dict[str, Any] = self._asdict()
         del members["more"]
         members["severity"] = self.severity.value

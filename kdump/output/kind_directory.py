@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from kdump.errors import PathError, Refused
 from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk, RecordRow, Row
@@ -37,6 +37,7 @@ class KindDirectory:
     names are then replaced. A directory that was made for a run without a row stays, empty.
     """
 
+    has_kinds: Literal[True] = True
     has_old = False
     is_new_file = True
 

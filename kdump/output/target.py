@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Literal, cast
 
 from kdump.errors import PathError, UsageError, path_errors
 from kdump.output.stream import ByteStream
@@ -30,6 +30,8 @@ class OutputFile:
     What is there and is no regular file (a pipe, /dev/null) is written to directly, and so is what
     this process was given open (/dev/stdout).
     """
+
+    has_kinds: Literal[False] = False
 
     def __init__(self, path: str, option: str = "--output") -> None:
         refuse_among_evidence(path, option)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import count
 from urllib.parse import unquote
 
-from kdump.errors import LOGIN, MASK, PathError, masked_login, masked_members
+from kdump.errors import MASK, PathError, login_pattern, masked_login, masked_members
 from kdump.stores.uris import is_uri, normal, split
 
 _SHORT = 4  # characters; a password of fewer is looked for as a word only
@@ -57,7 +57,7 @@ def without_login(path: str) -> str:
 
 
 def _login(uri: str) -> re.Match[str] | None:
-    found = LOGIN.match(uri)
+    found = login_pattern().match(uri)
     return None if found is None or found[2] == MASK else found
 
 
