@@ -3,6 +3,11 @@
 The order is the broker's (R5, R6): leftovers and swaps, each segment's files, recovery above the
 recovery point unless the stop was clean, the log end, the producers. What changed between versions
 is asked of the version where it matters.
+
+A broker is up only when all is loaded; `Loading` goes as far as one lookup needs. What a lookup
+asks is what became of one segment: whether those before it were cut, and whether its own indexes
+were rebuilt. So a segment is recovered here when it is asked for, after those before it that a
+start would recover first.
 """
 
 from __future__ import annotations
@@ -11,16 +16,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kdump.broker import versions as v
-from kdump.broker.index_builder import InvalidOffsetError
-from kdump.broker.log_reader import RefusalError
+from kdump.broker.index_builder import IndexEntries, InvalidOffsetError, full_index
+from kdump.broker.log_reader import Entries, RefusalError, UnknowableError
 from kdump.broker.partition_files import Files
 from kdump.broker.recovered_producers import Producers
 from kdump.broker.segment import OffsetOverflowError, Segment
-from kdump.broker.segment_split import split
 from kdump.broker.versions import Version, has
+from kdump.kernels import reasons
+from kdump.kernels.columns import RecordBatches
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import Kind
 from kdump.storage.offset_index import OffsetIndex
+from kdump.storage.segment_range import RELATIVE_MAX
 from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex
 from kdump.storage.transaction_index import TransactionIndex
@@ -29,6 +36,62 @@ if TYPE_CHECKING:
     from kdump.broker.settings import Settings
     from kdump.broker.shutdown_state import Stop
     from kdump.storage.local_log import LocalLog
+
+
+_PARTS = 10_000  # of offsets that jump at every batch; no broker wrote them
+
+
+def split(segment: Segment) -> list[Segment]:
+    """Split a segment that holds an offset too large for it (R15); its batches are not checked."""
+    if not segment.has_overflow():
+        raise RefusalError(
+            "IllegalArgumentException: Split operation is only permitted for segments with "
+            f"overflow, and the problem path is {segment.path}"
+        )
+    pieces: list[Segment] = []
+    build = segment.index_entries()
+    with segment.entries() as entries:
+        for rows in entries.as_is(segment.start):
+            first = 0
+            for row in range(rows.count):
+                last = rows.last_offset(row)
+                if not pieces or not 0 <= last - pieces[-1].base_offset <= RELATIVE_MAX:
+                    if pieces:
+                        _take(build, rows, first, row)
+                        _finish(pieces[-1], build, rows.position(row))
+                    if len(pieces) >= _PARTS:
+                        raise UnknowableError(f"a segment that falls into over {_PARTS} parts")
+                    pieces.append(_piece(segment, entries, rows, row))
+                    build, first = pieces[-1].index_entries(), row
+            _take(build, rows, first, rows.count)
+        if not pieces or entries.stop != segment.end:
+            raise RefusalError("NoSuchElementException: a tail that is no batch cannot be split")
+        _finish(pieces[-1], build, segment.end)
+    if len({piece.base_offset for piece in pieces}) < len(pieces):
+        raise RefusalError("NoSuchFileException: two parts of a split segment have the same name")
+    return pieces
+
+
+def _piece(segment: Segment, entries: Entries, rows: RecordBatches, row: int) -> Segment:
+    base = entries.first_offset(rows, row)
+    if not 0 <= rows.last_offset(row) - base <= RELATIVE_MAX:
+        raise RefusalError(f"IllegalStateException: the batch at offset {base} fits no segment")
+    part = (rows.position(row), segment.end)
+    files = {Kind.LOG: segment.path}
+    return Segment(base, files, segment.broker, segment.settings, limit=segment.limit, part=part)
+
+
+def _take(build: IndexEntries, rows: RecordBatches, first: int, stop: int) -> None:
+    row, reason = build.take(rows.slice(first, stop))
+    if (full := build.full()) is not None:
+        raise full_index(full)
+    if reason != reasons.END:
+        raise build.refusal(rows, first + row)
+
+
+def _finish(piece: Segment, build: IndexEntries, end: int) -> None:
+    piece.put_built(build)
+    piece.extent = piece.start, end
 
 
 class Loading:
@@ -332,3 +395,80 @@ def _transaction_index(base: int, path: str, broker: Version) -> str | None:
     if version is not None:
         raise RefusalError(f"KafkaException: aborted transaction of version {version} in {path}")
     return None
+
+
+class Partway(Loading):
+    """The segments of a partition, each as a start leaves it once it was asked for.
+
+    `segments` has those that are there as far as is known: a cut or a split changes it. What a
+    split further behind puts in the place of a segment already asked for is not waited for. Files
+    left as .swap are put in at once, with all that goes with that.
+    """
+
+    def __init__(
+        self, log: LocalLog, broker: Version, settings: Settings, stop: Stop, *, limit: int
+    ) -> None:
+        super().__init__(log, broker, settings, stop, limit=limit)
+        self._seen: set[int] = set()
+        self._waiting: list[Segment] = []
+        self._failed: tuple[int, RefusalError | UnknowableError] | None = None  # asked for, and why
+        if self.files.swaps or self.files.swapped:
+            self.run()
+            self._seen.update(self.segments)
+            return
+        for base in self.files.bases():
+            self.segments[base] = self.files.open(base)
+        if not stop.clean:
+            self._waiting = self._unflushed()
+
+    def settle(self, base: int) -> bool:
+        """Go on until it is known what becomes of a segment; whether anything was recovered.
+
+        Raises where the start fails on the way there, however often it is asked.
+        """
+        if self._failed is not None and base >= self._failed[0]:
+            raise self._failed[1]
+        try:
+            return self._settle(base)
+        except (RefusalError, UnknowableError) as error:
+            self._failed = base, error
+            raise
+
+    def _settle(self, base: int) -> bool:
+        if self._waiting and base >= self._waiting[0].base_offset:
+            self._recover_to(base)
+            return True
+        if base in self._seen or base not in self.segments:
+            return False
+        self._seen.add(base)
+        known = len(self.rebuilt)
+        self._mend_or_split(self.segments[base])
+        return len(self.rebuilt) > known
+
+    def settled(self, base: int) -> bool:
+        """Whether it is known what becomes of a segment."""
+        return base in self._seen
+
+    def _recover_to(self, base: int) -> None:
+        """Recover what was not flushed, in order; the loading of all of it comes first (R6)."""
+        if any(segment.base_offset not in self._seen for segment in self._waiting):
+            for segment in self._waiting:
+                self._seen.add(segment.base_offset)
+                self._mend_or_split(segment)
+            self._waiting = self._unflushed()
+            self._seen.update(segment.base_offset for segment in self._waiting)
+        while self._waiting and self._waiting[0].base_offset <= base:
+            segment, *self._waiting = self._waiting
+            try:
+                if self._recover_unflushed(segment, self._waiting):
+                    self._waiting = []
+            except OffsetOverflowError:
+                self._split(segment, recovering=True)
+                self._waiting = self._unflushed()  # all over again
+                self._seen.update(part.base_offset for part in self._waiting)
+
+    def _mend_or_split(self, segment: Segment) -> None:
+        try:
+            self._mend(segment)
+        except OffsetOverflowError:
+            self._split(segment, recovering=False)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump.broker import versions as v
 from kdump.broker.index_search import find_offset, floor_slot
+from kdump.broker.loading import Partway
 from kdump.broker.lookup_records import BrokerError, failing_in, raise_undecodable
 from kdump.broker.partition_files import made_empty
-from kdump.broker.partway import Partway
 from kdump.broker.segment import Segment
 from kdump.broker.settings import DEFAULT, Settings, SettingsOnDemand, index_settings
 from kdump.broker.shutdown_state import stop_for_lookup

@@ -1,5 +1,6 @@
 """Compute what a consumer may read: from the log start to the high watermark or last stable
-offset, as far as disk can show; and which records of aborted transactions it would skip."""
+offset, as far as disk can show; and which records of aborted transactions it would skip.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +9,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kdump.broker.control_batch import read_control
-from kdump.broker.log_start import log_start
 from kdump.broker.producer_events import Ended
 from kdump.broker.producer_state import ProducerStates
 from kdump.errors import PathError
@@ -25,7 +25,21 @@ from kdump.storage.source import Source
 from kdump.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 if TYPE_CHECKING:
+    from kdump.storage.log_dir import LogDir
     from kdump.storage.targets import Target
+
+
+def log_start(
+    first_base: int, directory: LogDir | None, topic: str | None, partition: int | None
+) -> int:
+    """The log start offset: the first segment's base, or the checkpoint's where that is above it.
+
+    Without a data directory, or with a checkpoint that no broker could read, the base (L16, X3).
+    """
+    if directory is None:
+        return first_base
+    return max(first_base, directory.offset(names.LOG_START_CHECKPOINT, topic, partition) or 0)
+
 
 # The high watermark is written every 5 s; a log touched later than this after it has moved on.
 STALE_CHECKPOINT_SECONDS = 10

@@ -25,7 +25,7 @@ from kdump.findings.finding import Finding
 if TYPE_CHECKING:
     from kdump.cli.run_context import Engine, Writing
     from kdump.engine.reading.options import DumpOptions
-    from kdump.output.items import Item
+    from kdump.output.sink import Item
 
 _SHOWN = under("What is shown")
 _RANGES = under("Ranges")

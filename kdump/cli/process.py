@@ -71,8 +71,7 @@ def ended_by_signals() -> Iterator[None]:
 
 def tell(text: str) -> None:
     """Write a line to standard error, if that takes one."""
-    from kdump.output.escape import visible
-    from kdump.output.terminal import silence
+    from kdump.output.escape import silence, visible
 
     try:
         print(visible(text), file=sys.stderr, flush=True)
@@ -82,7 +81,7 @@ def tell(text: str) -> None:
 
 def leave_quietly() -> None:
     """See to it that the flush at exit cannot fail once more, where something went wrong."""
-    from kdump.output.terminal import silence
+    from kdump.output.escape import silence
 
     silence(sys.stdout)
     silence(sys.stderr)

@@ -91,7 +91,7 @@ def reindex(
     from kdump.cli.run_context import wrong_usage
     from kdump.engine.registry import COMMANDS
     from kdump.engine.reindex.run import kinds_of
-    from kdump.output.writable import need_writable_directory
+    from kdump.output.target import need_writable_directory
     from kdump.storage.evidence import refuse_among_evidence
 
     with wrong_usage():

@@ -22,8 +22,8 @@ from kdump.findings.shell import (
     path_word,
 )
 from kdump.output.amounts import counted
+from kdump.output.escape import is_terminal
 from kdump.output.report import Report
-from kdump.output.terminal import is_terminal
 from kdump.storage import names
 from kdump.storage.names import CLEAN_SHUTDOWN, Kind
 
@@ -252,7 +252,7 @@ class SalvageReport(Report):
         if self._is_short and reached == status.FINDINGS:
             reached = status.NOT_DONE
         if self._propose_map is not None:
-            from kdump.output.proposed_map import map_text
+            from kdump.output.reset_csv import map_text
             from kdump.output.target import write_whole
 
             write_whole(self._propose_map, [map_text(self._carved)], "--propose-map")

@@ -12,7 +12,7 @@ from kdump.engine.work.pace import Progress
 from kdump.errors import KdumpError, PathError, UsageError
 from kdump.findings.rows import BatchChunk, Row
 from kdump.output.amounts import counted
-from kdump.output.escape import TerminalDoor
+from kdump.output.escape import TerminalDoor, is_terminal, wants_colour
 from kdump.output.forms import FORMS, FORMS_OF_DUMP, Place, form_of_name, make_sink
 from kdump.output.messages import Messages
 from kdump.output.process_tuning import KERNEL, prepare_for_bulk
@@ -20,7 +20,6 @@ from kdump.output.progress import Bar, PlannedTally, Tally, answering_progress_s
 from kdump.output.report import Report, pour
 from kdump.output.sink import Counted, Sink, Without
 from kdump.output.stream import ByteStream, standard_output
-from kdump.output.terminal import is_terminal, wants_colour
 from kdump.output.text_report import Page
 from kdump.output.values import BYTES_MODES
 

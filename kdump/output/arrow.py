@@ -23,7 +23,7 @@ from kdump.output.arrow_schema import (
 from kdump.output.sink import Sink
 
 if TYPE_CHECKING:
-    from kdump.output.items import Item
+    from kdump.output.sink import Item
 
 #: A record batch is written when it has this many rows, or this many bytes in keys and values.
 #: Offsets in it are int32, so the second must stay well below 1 GiB; and it is held several times

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from kdump.findings.commands import record_command, verify_command
 from kdump.findings.shell import format_command
 from kdump.output.amounts import counted, seconds_text, size_text
-from kdump.output.cell_text import wrap
-from kdump.output.column_widths import Column, Columns, amount, cells_of, folded, number
+from kdump.output.column_widths import Column, Columns, amount, cells_of, folded, number, wrap
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of
@@ -21,7 +20,7 @@ from kdump.output.text_report import Page, TextReport
 from kdump.rows.compare import CompareSummary, ReplicaComparison, ReplicaDifference
 
 if TYPE_CHECKING:
-    from kdump.output.items import Item
+    from kdump.output.sink import Item
     from kdump.rows.compare import ReplicaFacts, Side
 
 _INDENT = " " * 4

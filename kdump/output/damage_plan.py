@@ -12,8 +12,8 @@ from kdump.output.sink import Sink
 
 if TYPE_CHECKING:
     from kdump.findings.finding import Finding
-    from kdump.output.items import Item
     from kdump.output.messages import Messages
+    from kdump.output.sink import Item
 
 #: A command spells out a plan for so many partitions.
 SPELLED = 100

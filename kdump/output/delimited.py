@@ -32,7 +32,7 @@ from kdump.output.text_forms import csv_form
 from kdump.output.values import AUTO, BASE64, bytes_text, headers_json
 
 if TYPE_CHECKING:
-    from kdump.output.items import Item
+    from kdump.output.sink import Item
 
 _QUOTED = re.compile('[",\r\n]')
 #: What begins a formula in a spreadsheet, also written wide as in East Asian texts.

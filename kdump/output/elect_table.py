@@ -14,7 +14,7 @@ from kdump.output.text_report import Page, TextReport
 from kdump.rows.compare import Choice, ElectSummary, ReplicaElection
 
 if TYPE_CHECKING:
-    from kdump.output.items import Item
+    from kdump.output.sink import Item
     from kdump.rows.verify import NodesInOrder
 
 _INDENT = " " * 4

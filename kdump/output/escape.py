@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from codecs import getincrementaldecoder
 from collections.abc import Callable
+from typing import TextIO
 
 from kdump.findings.escape import escape_json as escape_json
 from kdump.findings.escape import name_text as name_text
@@ -33,3 +35,30 @@ class TerminalDoor:
         parts = self._own.split(self._decode(bytes(data)))
         parts[::2] = map(visible, parts[::2])  # every other one is our own
         self._write("".join(parts).encode())
+
+
+def is_terminal(file: TextIO | None) -> bool:
+    """Say whether a person sits at the other end."""
+    try:
+        return file is not None and file.isatty()
+    except ValueError:  # closed
+        return False
+
+
+def wants_colour(file: TextIO | None) -> bool:
+    """Say whether to send colours: a terminal that is not dumb, or FORCE_COLOR; never NO_COLOR."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return is_terminal(file) and os.environ.get("TERM") not in ("dumb", "unknown")
+
+
+def silence(file: TextIO) -> None:
+    """Point a standard file at nothing, so that the flush at exit cannot fail once more."""
+    try:
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, file.fileno())
+        os.close(nothing)
+    except (OSError, ValueError):  # it is closed, or a stand-in without a number
+        pass

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from kdump.findings.rows import Row
 from kdump.output.amounts import number_text, time_text
-from kdump.output.cell_text import pad, width_of
+from kdump.output.column_widths import pad, width_of
 from kdump.output.escape import visible
 from kdump.output.row_tables import name_of
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from kdump.output.cell_text import fold, wrap
-from kdump.output.column_widths import Column, Layout, cells_of, fit
+from kdump.output.column_widths import Column, Layout, cells_of, fit, fold, wrap
 
 if TYPE_CHECKING:
     from rich.console import Console

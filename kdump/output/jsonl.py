@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kdump.findings.rows import Place
     from kdump.kernels.text_form import TextForm
-    from kdump.output.items import Item
+    from kdump.output.sink import Item
 
 #: What a legal topic name has beside letters and digits; such a name needs no escaping.
 _LEGAL = {ord(mark): None for mark in "._-"}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kdump import kernels
@@ -10,13 +12,35 @@ from kdump.engine.kafka_text.dump import FileStart, Reports
 from kdump.engine.kafka_text.indexes import EmptyIndex, Entry, ToolComplaint, ToolDeath
 from kdump.engine.kafka_text.log import BrokenMessage, InvalidTail, ToolChunk
 from kdump.output.escape import name_text
-from kdump.output.java_text import camel_case, jackson
 from kdump.output.kafka_rows import broken_text, entry_text, report_lines
 from kdump.output.sink import Sink
 from kdump.output.text_forms import kafka_form
 
 if TYPE_CHECKING:
-    from kdump.output.items import Item
+    from kdump.output.sink import Item
+
+
+def jackson(value: object) -> str:
+    """Write JSON without spaces and with upper-case escapes, as Jackson does."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return re.sub(r"\\u00[0-9a-f]{2}", lambda match: "\\u" + match.group()[2:].upper(), text)
+
+
+def camel_case(value: object) -> object:
+    """Turn the names of members from snake_case to camelCase, all the way down."""
+    if isinstance(value, Mapping):
+        return {_camel(name): camel_case(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [camel_case(member) for member in value]
+    return value
+
+
+def _camel(name: str) -> str:
+    if name.startswith("kraft_"):  # Kafka spells it kRaftVersion
+        name = f"k_raft_{name[6:]}"
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
 
 #: How the tool names the values of control records, and whether it puts a colon behind.
 _CONTROL_WORDS = {

@@ -13,7 +13,7 @@ from kdump.output.target import OutputFile, refuse_input_as_output, refuse_numbe
 from kdump.storage.evidence import refuse_among_evidence
 
 if TYPE_CHECKING:
-    from kdump.output.items import Item
+    from kdump.output.sink import Item
 
 
 def kind_of(item: Item) -> str:

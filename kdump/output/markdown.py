@@ -19,7 +19,7 @@ from kdump.output.table import title_of
 from kdump.rows.row import Row
 
 if TYPE_CHECKING:
-    from kdump.output.items import Item
+    from kdump.output.sink import Item
 
 #: What Markdown, or HTML in it, gives a meaning.
 _ESCAPED = {ord(mark): f"\\{mark}" for mark in "\\`*_{}[]<>#|~$"} | {ord("&"): "&amp;"}

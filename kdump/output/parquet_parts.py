@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from kdump.engine.work.pace import Pace
     from kdump.engine.work.splits import Split
     from kdump.output.arrow import ArrowSink
-    from kdump.output.items import Item
     from kdump.output.part_files import PartFiles
+    from kdump.output.sink import Item
 
 #: Columns that the directories stand for in which a part lies.
 _OF_THE_DIRECTORY = frozenset({"topic", "partition"})

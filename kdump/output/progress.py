@@ -16,7 +16,7 @@ from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.work.pace import Progress
-    from kdump.output.items import Item
+    from kdump.output.sink import Item
 
 
 class Written(NamedTuple):

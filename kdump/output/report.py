@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kdump.errors import InternalError, KdumpError, guarded
+from kdump.errors import InternalError, KdumpError, PathError, guarded
 from kdump.findings.finding import Finding, Severity, internal_error
 from kdump.findings.rows import Row
-from kdump.output.given_paths import as_given
 from kdump.output.progress import Tally, Written
+from kdump.stores.view_store import given_path, has_given_paths
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from kdump.output.items import Item
     from kdump.output.messages import Messages
-    from kdump.output.sink import Sink
+    from kdump.output.sink import Item, Sink
     from kdump.output.text_report import Page
 
     Result: TypeAlias = Item | Written | Finding | KdumpError
+
+
+def as_given(item: Any) -> Any:
+    """Return an item of a run with the path that the user gave in the place of a view's."""
+    if not has_given_paths():
+        return item
+    if isinstance(item, Row):
+        if isinstance(path := item.fields.get("path"), str):
+            item = item.replaced(path=given_path(path))
+    elif isinstance(item, PathError):
+        item = type(item)(given_path(item.path), item.reason)
+    elif isinstance(item, Finding) or hasattr(item, "heading"):  # of kafka-dump-log: "Dumping PATH"
+        item = item._replace(path=given_path(item.path))
+    return item
 
 
 class Report:

@@ -1,19 +1,22 @@
-"""Write the lines that `kafka-consumer-groups --reset-offsets --from-file` takes."""
+"""Write files for `kafka-consumer-groups --reset-offsets --from-file` and `salvage --topic-map`."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump.engine.find.reset import ANSWER, EARLIEST, LATEST, SKIP, refused_group, refused_topic
 from kdump.findings.rows import Row
-from kdump.output.amounts import counted
+from kdump.output.amounts import counted, number_text, time_text
+from kdump.output.escape import visible
 from kdump.output.sink import Sink
+from kdump.storage.names import parse_directory
 
 if TYPE_CHECKING:
-    from kdump.output.items import Item
     from kdump.output.messages import Messages
+    from kdump.output.sink import Item
+
 
 _FALLBACKS_SHOWN = 20
 #: Which of several answers for one partition a plan has: that of a record before an end of a log.
@@ -122,3 +125,41 @@ class ResetCsv(Sink):
 def _name(place: str) -> str:
     topic, _, partition = place.rpartition(",")
     return f"{topic}-{partition}"
+
+
+_SEGMENTS_SHOWN = 8
+
+
+def map_text(groups: Mapping[str, tuple[str, dict[str, Any]]]) -> bytes:
+    """Give the text for groups of carved batches, with the partition that each is now."""
+    lines = [
+        "# Partitions of carved batches, for kdump carve --topic-map.",
+        "# Check each line, and complete those that begin with #: GROUP,TOPIC-PARTITION.",
+    ]
+    for word, (name, one) in sorted(groups.items(), key=lambda each: int(each[0][7:])):
+        lines += ["", f"# {word}: {_facts(one)}"]
+        proposed = [each for each in one["proposed"] if parse_directory(each) is not None]
+        if one["named_by"] is not None:
+            lines += [f"# named by {one['named_by']}", f"{word},{name}"]
+        elif len(proposed) == 1:
+            lines += [f"# proposed by {one['proposed_by']}", f"{word},{proposed[0]}"]
+        elif proposed:
+            lines += [f"# one of {', '.join(proposed)}, by {one['proposed_by']}", f"# {word},"]
+        else:
+            lines.append(f"# {word},")
+    return "".join(f"{visible(line)}\n" for line in lines).encode("utf-8", "backslashreplace")
+
+
+def _facts(one: dict[str, Any]) -> str:
+    parts = [f"{number_text(one['size_bytes'])} bytes", "/".join(one["codecs"]) or "no codec"]
+    if one["first_timestamp_ms"] is not None:
+        times = [time_text(one[f"{end}_timestamp_ms"]) for end in ("first", "last")]
+        parts.append(f"from {times[0]} to {times[1]}")
+    segments = one["segments"]
+    if segments:
+        shown = ", ".join(str(each) for each in segments[:_SEGMENTS_SHOWN])
+        more = len(segments) - _SEGMENTS_SHOWN
+        parts.append(f"logs begin at {shown}" + (f" and {more:,} more" if more > 0 else ""))
+    if one["keys"]:
+        parts.append("keys as " + ", ".join(one["keys"]))
+    return "; ".join(parts)

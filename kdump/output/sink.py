@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kdump.findings.rows import BatchChunk, RecordChunk
+from kdump.findings.rows import BatchChunk, BatchRow, HexText, RecordChunk, RecordRow, Row
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from kdump.engine.kafka_text.dump import KafkaItem
     from kdump.findings.finding import Finding
-    from kdump.output.items import Item
+
+    Item: TypeAlias = RecordChunk | BatchChunk | RecordRow | BatchRow | Row | HexText | KafkaItem
 
 
 class Sink:

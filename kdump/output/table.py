@@ -27,15 +27,25 @@ from kdump.findings.rows import (
 from kdump.kernels.text_form import MOST_SHOWN, TABLE, Cell, TextForm
 from kdump.output import table_columns as columns_of
 from kdump.output.amounts import times_are_utc
-from kdump.output.cell_text import cut, fitted, pad, width_of, wrap
-from kdump.output.column_widths import Column, Columns, Layout, cells_of, fit
+from kdump.output.column_widths import (
+    Column,
+    Columns,
+    Layout,
+    cells_of,
+    cut,
+    fit,
+    fitted,
+    pad,
+    width_of,
+    wrap,
+)
 from kdump.output.escape import visible
 from kdump.output.grid import grid
 from kdump.output.row_tables import summary_lines
 from kdump.output.sink import Sink
 
 if TYPE_CHECKING:
-    from kdump.output.items import Item
+    from kdump.output.sink import Item
 
 #: Rows looked at before the first is drawn.
 _SAMPLE = 64

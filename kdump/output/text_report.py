@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TextIO
 
-from kdump.output.cell_text import wrap
+from kdump.output.column_widths import wrap
+from kdump.output.escape import wants_colour
 from kdump.output.messages import SGR
 from kdump.output.sink import Sink
-from kdump.output.terminal import wants_colour
 from kdump.tuples import NamedTuple
 
 #: No line is longer, however wide the terminal: sentences are read.

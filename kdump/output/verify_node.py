@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kdump.output.cell_text import wrap
+from kdump.output.column_widths import wrap
 from kdump.output.escape import visible
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kdump.output.amounts import counted, number_text, seconds_text, size_text
-from kdump.output.cell_text import wrap
-from kdump.output.column_widths import Column, folded
+from kdump.output.column_widths import Column, folded, wrap
 from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of
 from kdump.rows.verify import Recovery

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kdump.findings.commands import shell_line, way_lines
 from kdump.findings.finding import CATALOGUE, Finding, Severity
 from kdump.output.amounts import counted, seconds_text, size_text
-from kdump.output.cell_text import wrap
+from kdump.output.column_widths import wrap
 from kdump.output.damage_plan import WaysPast, plan_commands, plan_words
 from kdump.output.escape import visible
 from kdump.output.text_report import Page, TextReport
@@ -21,7 +21,7 @@ from kdump.output.verify_text import Columns, is_whole, not_checked_text, told, 
 from kdump.rows.verify import NodeStart, Recovery, SummaryBy, VerifySummary
 
 if TYPE_CHECKING:
-    from kdump.output.items import Item
+    from kdump.output.sink import Item
     from kdump.storage.about import DirectoryFacts
 
 _INDENT = " " * 9

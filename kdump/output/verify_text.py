@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.output.amounts import counted, size_text
-from kdump.output.cell_text import pad, width_of
+from kdump.output.column_widths import pad, width_of
 from kdump.output.escape import visible
-from kdump.output.served_words import way_past
+from kdump.output.messages import way_past
 
 if TYPE_CHECKING:
     from kdump.findings.finding import Finding

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump.broker.segment_facts import FROM_FILE
 from kdump.output.amounts import counted, second_cell, size_text
-from kdump.output.cell_text import wrap
-from kdump.output.column_widths import Column, amount, folded, short
+from kdump.output.column_widths import Column, amount, folded, short, wrap
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of
@@ -26,7 +25,7 @@ from kdump.rows.why import (
 
 if TYPE_CHECKING:
     from kdump.findings.finding import Finding
-    from kdump.output.items import Item
+    from kdump.output.sink import Item
 
 #: Topics that are listed, and sentences; the rest is in `--format jsonl`.
 _TOPICS = 20

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from kdump.kernels import reasons
 from kdump.record import lz4_frame, salvage
-from kdump.record.joined import add as _add
 from kdump.record.layout import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from kdump.record.lz4_frame import add as _add
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_HEAD_BYTES, _DEFLATE = 10, 8

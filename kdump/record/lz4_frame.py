@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import struct
 
-from kdump.record.joined import add
+_SMALL = 512  # bytes; an object of its own costs a small piece many times its size
+
+
+def add(pieces: list[bytes | bytearray], piece: bytes) -> None:
+    """Append a piece to the others; small ones that follow each other become one."""
+    if len(piece) >= _SMALL or not pieces:
+        pieces.append(piece)
+    elif isinstance(pieces[-1], bytearray):
+        pieces[-1] += piece
+    elif piece:
+        pieces.append(bytearray(piece))
+
 
 MAGIC = 0x184D2204
 _BLOCK_SIZES = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}

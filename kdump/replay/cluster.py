@@ -12,7 +12,8 @@ the state is not `complete`, and nothing may be concluded from what it does not 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from kdump.errors import PathError
@@ -21,7 +22,7 @@ from kdump.kernels import reasons
 from kdump.messages.records import MALFORMED, Decoded, decode_control, decoder
 from kdump.record.batch import read_batch
 from kdump.record.frames import Gap, Run
-from kdump.replay.cluster_facts import Change, Moment
+from kdump.replay.cluster_facts import Change, Moment, Partition, kind_of
 from kdump.replay.cluster_state import ClusterState
 from kdump.storage import names
 from kdump.storage.file_records import DEFAULT_LIMIT, walk
@@ -326,3 +327,40 @@ def read_cluster(
         return read_listed(lambda: read_replay(path, until=until, limit=limit), path).state
     except PathError:
         return None
+
+
+def changes_in(path: str, parts: Mapping[int, tuple[int, int]]) -> Counter[tuple[str, str]]:
+    """Count the changes of some leader epochs, each between two offsets, both included.
+
+    What a change is comes in two pieces, `("topic", "created")`, of which the first has a plural.
+    Nothing is counted of a log that cannot be read.
+    """
+    found: Counter[tuple[str, str]] = Counter()
+
+    def take(change: Change) -> None:
+        first, last = parts.get(change.at.epoch, (0, -1))
+        if change.at.offset is not None and first <= change.at.offset <= last:
+            found[_words(change)] += 1
+
+    try:
+        read_replay(path, whole=True, on_change=take)
+    except PathError:
+        return Counter()
+    return found
+
+
+def _words(change: Change) -> tuple[str, str]:
+    before, after = change.before, change.after
+    if isinstance(before, Partition) and isinstance(after, Partition):
+        if before.leader != after.leader:
+            return "leader change", ""
+        if before.isr != after.isr:
+            return "ISR change", ""
+        moved = before.replicas != after.replicas or before.directories != after.directories
+        return ("reassignment" if moved else "other partition change"), ""
+    kind = kind_of(change.fact).replace("-", " ")
+    if kind == "leader":
+        return "election of a controller", ""
+    if kind == "producer ids":
+        return "block of producer ids", "given out"
+    return kind, "created" if before is None else "deleted" if after is None else "changed"

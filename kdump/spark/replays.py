@@ -14,8 +14,7 @@ from kdump.engine.cluster.asked import ClusterOptions, until
 from kdump.engine.cluster.run import cluster
 from kdump.engine.groups.options import GroupOptions
 from kdump.engine.groups.run import groups
-from kdump.engine.transactions.options import TransactionOptions
-from kdump.engine.transactions.run import transactions
+from kdump.engine.transactions.run import TransactionOptions, transactions
 from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row

@@ -1,11 +1,16 @@
-"""What a module in `kdump/values/decoders/` gives: functions that read the records of a topic."""
+"""What a module in `kdump/values/decoders/` gives for a topic, and which of them has it."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 from kdump.tuples import NamedTuple
+from kdump.values import decoders
 
 
 class Decoder(NamedTuple):
@@ -23,3 +28,27 @@ class Decoder(NamedTuple):
     as_json: Callable[[Any, bool], object]
     read_control: Callable[[bytes | None, bytes | None], tuple[Any, Any]] | None = None
     redact: Callable[[bytes], bytes | None] | None = None
+
+
+@cache
+def decoder_of(topic: str) -> Decoder | None:
+    """Return the decoder of a topic, of several the first by the name of its module."""
+    for module in _modules():
+        if any(fnmatchcase(topic, pattern) for pattern in module.TOPICS):
+            found: Decoder | None = module.decoder(topic)
+            if found is not None:
+                return found
+    return None
+
+
+@cache
+def _modules() -> list[Any]:
+    """Import the modules of decoders, in the order of their names."""
+    try:
+        files = os.listdir(decoders.__path__[0])
+        names = {file.partition(".")[0] for file in files if file.endswith((".py", ".pyc"))}
+    except NotADirectoryError:  # in a zip, as Spark may hand a package around
+        from pkgutil import iter_modules
+
+        names = {module.name for module in iter_modules(decoders.__path__)}
+    return [import_module(f"{decoders.__name__}.{name}") for name in sorted(names - {"__init__"})]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from kdump.findings.rows import Place, RecordChunk
 from kdump.storage import names
-from kdump.values.registry import decoder_of
+from kdump.values.decoder import decoder_of
 
 Redact = Callable[[bytes], bytes | None]
 

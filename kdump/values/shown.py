@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kdump.findings.escape import json_text
 from kdump.findings.rows import Place, RecordChunk, RecordRow
 from kdump.storage import names
-from kdump.values.registry import decoder_of
+from kdump.values.decoder import decoder_of
 from kdump.values.secrets import Redact, is_sound, redactor, without_secrets
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.broker.log_start import log_start
+from kdump.broker.visibility import log_start
 from kdump.storage.log_dir import LogDir
 
 

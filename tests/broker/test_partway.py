@@ -6,8 +6,8 @@ import pytest
 from builders import batch, record
 from segments import offset_index, time_index
 
+from kdump.broker.loading import Partway
 from kdump.broker.log_reader import RefusalError
-from kdump.broker.partway import Partway
 from kdump.broker.settings import Settings
 from kdump.broker.shutdown_state import Stop
 from kdump.broker.versions import Version

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from builders import batch, record
 
-from kdump.broker import segment_split
+from kdump.broker import loading
+from kdump.broker.loading import split
 from kdump.broker.log_reader import RefusalError, UnknowableError
 from kdump.broker.segment import Segment
-from kdump.broker.segment_split import split
 from kdump.broker.settings import Settings
 from kdump.storage.file_records import HEADER_BLOCK_BYTES
 from kdump.storage.names import Kind
@@ -111,8 +111,8 @@ def test_part_whose_entries_would_fall(tmp_path: Path) -> None:
 
 def test_more_parts_than_any_broker_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     segment = segment_of(tmp_path, at(0), at(FAR), at(2 * FAR))
-    monkeypatch.setattr(segment_split, "_PARTS", 3)
+    monkeypatch.setattr(loading, "_PARTS", 3)
     assert len(split(segment)) == 3
-    monkeypatch.setattr(segment_split, "_PARTS", 2)
+    monkeypatch.setattr(loading, "_PARTS", 2)
     with pytest.raises(UnknowableError, match="over 2 parts"):
         split(segment)

@@ -25,8 +25,7 @@ from kdump.engine.groups.run import groups
 from kdump.engine.reindex.options import ReindexOptions
 from kdump.engine.reindex.run import reindex
 from kdump.engine.sequences.run import SequenceOptions, sequences
-from kdump.engine.transactions.options import TransactionOptions
-from kdump.engine.transactions.run import transactions
+from kdump.engine.transactions.run import TransactionOptions, transactions
 from kdump.engine.usage.run import usage
 from kdump.engine.usage.step import UsageOptions
 from kdump.engine.verify.options import VerifyOptions

@@ -5,8 +5,7 @@ import random
 import pytest
 
 from kdump.findings.ranges import range_cell, range_text
-from kdump.output.cell_text import fold, pieces_of, width_of
-from kdump.output.column_widths import Column, fit, folded, number
+from kdump.output.column_widths import Column, fit, fold, folded, number, pieces_of, width_of
 from kdump.output.grid import table_lines
 
 

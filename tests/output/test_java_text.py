@@ -1,6 +1,6 @@
 """JSON as Jackson writes it. The cases were checked against Java 17."""
 
-from kdump.output.java_text import camel_case, jackson
+from kdump.output.kafka_text import camel_case, jackson
 
 
 def test_json_has_upper_case_escapes() -> None:

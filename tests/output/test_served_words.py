@@ -4,7 +4,7 @@ import pytest
 
 from kdump.findings.commands import way_lines
 from kdump.findings.finding import Finding, finding
-from kdump.output.served_words import way_past
+from kdump.output.messages import way_past
 
 
 def told(served_from: int | None, skipped: int, served_by: str | None = "4.1 starting") -> Finding:

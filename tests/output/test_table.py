@@ -14,8 +14,7 @@ from long_runs import LONG
 from kdump import kernels
 from kdump.findings.rows import HexText, Place, RecordChunk, Row
 from kdump.output.amounts import time_text
-from kdump.output.cell_text import cut, fitted, pad, width_of
-from kdump.output.column_widths import Column, fit
+from kdump.output.column_widths import Column, cut, fit, fitted, pad, width_of
 from kdump.output.table import Table
 from kdump.output.values import AUTO
 

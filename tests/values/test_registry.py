@@ -11,13 +11,13 @@ import pytest
 
 import kdump
 from kdump.messages.records import TOPICS
-from kdump.values import decoders, registry
+from kdump.values import decoder, decoders
 from kdump.values.decoder import Decoder
 
 
 def test_every_module_is_a_decoder_of_some_topics() -> None:
     names = sorted(module.name for module in pkgutil.iter_modules(decoders.__path__))
-    modules = registry._modules()
+    modules = decoder._modules()
     assert [module.__name__.rpartition(".")[2] for module in modules] == names
     for module in modules:
         assert isinstance(module.TOPICS, tuple)
@@ -25,8 +25,8 @@ def test_every_module_is_a_decoder_of_some_topics() -> None:
 
 
 def test_each_internal_topic_has_a_decoder_and_few_others() -> None:
-    assert all(isinstance(registry.decoder_of(topic), Decoder) for topic in TOPICS)
-    assert registry.decoder_of("orders") is registry.decoder_of("__other") is None
+    assert all(isinstance(decoder.decoder_of(topic), Decoder) for topic in TOPICS)
+    assert decoder.decoder_of("orders") is decoder.decoder_of("__other") is None
 
 
 def test_the_first_module_that_takes_a_topic_decodes_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,10 +37,10 @@ def test_the_first_module_that_takes_a_topic_decodes_it(monkeypatch: pytest.Monk
         )
 
     modules = [module("mm2-*", "a", taken="x"), module("mm2-*", taken=""), module("*", taken="b")]
-    monkeypatch.setattr(registry, "_modules", lambda: modules)
+    monkeypatch.setattr(decoder, "_modules", lambda: modules)
     expected = {"mm2-x": 0, "mm2-y": 1, "a": None, "ab": 2, "MM2-x": None}
     for topic, number in expected.items():
-        found = registry.decoder_of.__wrapped__(topic)
+        found = decoder.decoder_of.__wrapped__(topic)
         assert found == (None if number is None else modules[number].decoder(topic))
 
 
@@ -50,7 +50,7 @@ def test_it_finds_them_in_a_zip(tmp_path: Path) -> None:
         for path in sorted((*root.rglob("*.py"), *root.rglob("*.json"))):
             file.write(path, path.relative_to(root.parent))
     code = (
-        "from kdump.values.registry import decoder_of; import kdump; "
+        "from kdump.values.decoder import decoder_of; import kdump; "
         "print('.zip' in kdump.__file__, decoder_of('__consumer_offsets') is not None)"
     )
     command = [

@@ -9,8 +9,7 @@ from kdump.engine.checks.access import access_findings, status_of
 from kdump.engine.checks.checkpoints import check_checkpoints
 from kdump.engine.checks.files import first_and_more, unknown_files
 from kdump.engine.checks.identity import meta_properties
-from kdump.engine.checks.survey import PartitionFacts
-from kdump.engine.checks.surveyed import is_data_directory
+from kdump.engine.checks.survey import PartitionFacts, is_data_directory
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding

@@ -18,7 +18,7 @@ from kdump.replay.cluster import read_cluster
 from kdump.storage import names, places, properties
 
 if TYPE_CHECKING:
-    from kdump.engine.checks.surveyed import Member
+    from kdump.engine.checks.survey import Member
     from kdump.replay.cluster_state import ClusterState
     from kdump.storage.log_dir import LogDir
 

@@ -23,7 +23,7 @@ from kdump.storage.names import Kind
 from kdump.storage.source import unreadable_ranges
 
 if TYPE_CHECKING:
-    from kdump.engine.checks.surveyed import Member
+    from kdump.engine.checks.survey import Member
     from kdump.findings.finding import Finding
     from kdump.replay.cluster_facts import Partition
     from kdump.replay.cluster_state import ClusterState

@@ -1,4 +1,7 @@
-"""Collect from one partition what checks of the whole directory need."""
+"""Collect from one partition what checks of the whole directory need, and find the directories.
+
+Apart from those checks, which a run over one partition does not need.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,13 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from kdump.engine.checks.access import FileStatus, status_of
 from kdump.engine.reading.check import Check
 from kdump.engine.reading.damage import at_place
-from kdump.errors import PathError
+from kdump.errors import PathError, StoreError
 from kdump.findings.finding import Finding, Severity, and_more
 from kdump.findings.rows import Place
 from kdump.storage import names, places, properties
 from kdump.storage.local_log import LocalLog
-from kdump.storage.names import Retirement
+from kdump.storage.log_dir import LogDir
+from kdump.storage.names import Kind, Retirement
 from kdump.storage.source import Unreadable, whole
 from kdump.tuples import NamedTuple
 
@@ -221,3 +225,60 @@ def problem_finding(problem: Problem, place: Place) -> Finding:
         actual=problem.actual,
     )
     return and_more(found, problem.places - 1)
+
+
+class Surveyed(NamedTuple):
+    """A data directory and what was found of its partitions; `whole`: of all of them."""
+
+    directory: LogDir
+    facts: Sequence[PartitionFacts]
+    whole: bool = True
+
+
+class Member(NamedTuple):
+    """A data directory among those of its broker, with what its `meta.properties` say."""
+
+    surveyed: Surveyed
+    meta: dict[str, str]
+
+    @property
+    def path(self) -> str:
+        """The directory's path."""
+        return self.surveyed.directory.path
+
+    @property
+    def node_id(self) -> str | None:
+        """The broker, as the directory knows it."""
+        return self.meta.get("node.id", self.meta.get("broker.id"))
+
+
+def is_data_directory(directory: LogDir) -> bool:
+    """Whether a broker kept its data here, rather than that someone put partitions together."""
+    kinds = {names.parse(os.path.basename(path)).kind for path in directory.files}
+    return bool(kinds & {Kind.META_PROPERTIES, Kind.OFFSET_CHECKPOINT})
+
+
+def surveyed_under(
+    paths: Iterable[str], facts: Iterable[PartitionFacts], *, whole: bool
+) -> list[Surveyed]:
+    """Find the data directories among paths, each once, with the facts of what lies in them."""
+    by_parent: dict[str, list[PartitionFacts]] = {}
+    for one in facts:
+        by_parent.setdefault(places.parent(one.path), []).append(one)
+    by_directory: dict[str, list[PartitionFacts]] = {}
+    for parent, in_it in by_parent.items():
+        by_directory.setdefault(places.real(parent), []).extend(in_it)
+    found: dict[str, Surveyed] = {}
+    for path in paths:
+        try:
+            real = places.real(path)
+            if real in found or not places.isdir(path):
+                continue
+            directory = LogDir.open(path)
+        except (PathError, StoreError):
+            continue  # whoever listed it before has said so
+        if is_data_directory(directory):
+            of_it = by_directory.get(real, [])
+            complete = {one.path for one in of_it} >= {at for _, at in directory.partitions}
+            found[real] = Surveyed(directory, of_it, whole and complete)
+    return list(found.values())

@@ -31,9 +31,8 @@ from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError, attempted
 from kdump.findings.rows import Row
 from kdump.kernels import NAME as KERNEL
-from kdump.replay.cluster import read_cluster
+from kdump.replay.cluster import changes_in, read_cluster
 from kdump.replay.cluster_state import ClusterState
-from kdump.replay.lost_changes import changes_in
 from kdump.rows.compare import Choice, ElectSummary, ReplicaElection
 from kdump.storage import names
 from kdump.storage.about import meta_of, owner_of

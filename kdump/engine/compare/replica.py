@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from operator import sub
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.broker.log_start import log_start
+from kdump.broker.visibility import log_start
 from kdump.engine.compare.epochs import Epochs, records_in
 from kdump.engine.reading.background_source import BackgroundSource, Pace
 from kdump.engine.reading.damage import BatchAt, at_place, gap_finding, past_code

@@ -10,8 +10,8 @@ from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import PartitionView
 from kdump.engine.dump.run import log_items
 from kdump.engine.reading.damage import at_place
-from kdump.engine.reading.going import Going
 from kdump.engine.reading.options import DumpOptions
+from kdump.engine.work.pace import Going
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Place, RecordChunk

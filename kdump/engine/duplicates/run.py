@@ -14,9 +14,8 @@ from typing import NamedTuple
 from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.duplicates.entries import Copy, Counts, DuplicateOptions, Layout
 from kdump.engine.duplicates.groups import Group, GroupCounts, group_bucket, read_groups
-from kdump.engine.reading.going import Going
 from kdump.engine.reading.split_edges import SplitEdges
-from kdump.engine.work.pace import Pace, Progress
+from kdump.engine.work.pace import Going, Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.engine.work.splits import Split, plan
 from kdump.engine.work.spool import (

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kdump import kernels
-from kdump.broker.log_start import log_start
 from kdump.broker.versions import NEWEST, Version
+from kdump.broker.visibility import log_start
 from kdump.engine.reading.background_source import BackgroundSource, Pace
 from kdump.engine.reading.damage import unread
 from kdump.errors import KdumpError, PathError

@@ -7,8 +7,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from kdump.broker.sound_start import sound_start
+from kdump.engine.reading.check import joined, looked_past
 from kdump.engine.reading.damage import at_place
-from kdump.engine.reading.joining import joined, looked_past
 from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 from kdump.engine.reading.segment_pass import SegmentPass
 from kdump.errors import PathError

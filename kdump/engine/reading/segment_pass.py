@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from kdump.engine.reading.being_written import was_just_written
+from kdump.engine.reading.check import joined
 from kdump.engine.reading.damage import first_offset
-from kdump.engine.reading.joining import joined
 from kdump.engine.reading.split_edges import SplitEdges
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap, Oversize, Run

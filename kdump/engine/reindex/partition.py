@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.broker.index_builder import Rules
-from kdump.broker.log_start import log_start
 from kdump.broker.producer_state import ProducerStates
+from kdump.broker.visibility import log_start
 from kdump.engine.reindex.epochs import EpochBuilder, wrong_epochs
 from kdump.engine.reindex.index_writer import Facts, IndexWriter
 from kdump.engine.reindex.judge import wrong_transactions

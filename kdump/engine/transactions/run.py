@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump.broker.open_transactions import OpenHere, OpenTransaction, open_transactions
 from kdump.broker.settings import read_settings
@@ -24,6 +24,7 @@ from kdump.engine.coordinators.partitions import (
     item_of,
     items_of,
 )
+from kdump.engine.coordinators.patterns import matches, one_name
 from kdump.engine.coordinators.transaction_state import (
     StateReplayed,
     by_producer,
@@ -41,12 +42,10 @@ from kdump.findings.shell import format_command, join_commands
 from kdump.replay.transactions import TOPIC, Partition, Transaction
 from kdump.rows import transactions as rows
 from kdump.storage import lock, places
+from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
-from kdump.storage.targets import Selection, Target, resolve
-
-if TYPE_CHECKING:
-    from kdump.engine.transactions.options import TransactionOptions
+from kdump.storage.targets import EVERYTHING, Selection, Target, resolve
 
 
 class _Logs(NamedTuple):
@@ -269,3 +268,27 @@ def replay(item: Item, pace: Pace, *, options: TransactionOptions) -> StateRepla
         at_ms=options.at_ms,
         decompress_limit=options.decompress_limit,
     )
+
+
+class TransactionOptions(NamedTuple):
+    """What is asked for; the names are those of the command line.
+
+    `selection` has topic and partition of what transactions write to; `at_ms`: as of that time,
+    inclusive; `open_only`: only those that are not ended.
+    """
+
+    selection: Selection = EVERYTHING
+    server_properties: str | None = None
+    transactional_id: str | None = None
+    at_ms: int | None = None
+    open_only: bool = False
+    decompress_limit: int = DEFAULT_LIMIT
+
+    @property
+    def one_id(self) -> str | None:
+        """The one id that is asked for; None where it is a pattern, or none."""
+        return one_name(self.transactional_id)
+
+    def wants_id(self, name: str) -> bool:
+        """Whether an id is asked for."""
+        return matches(self.transactional_id, name)

@@ -11,10 +11,10 @@ from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.dump.split_reader import SplitReader
-from kdump.engine.reading.going import Going
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.usage.moved import KeySpans
 from kdump.engine.usage.partitioners import PARTITIONERS, Number
+from kdump.engine.work.pace import Going
 from kdump.engine.work.spool import SortedRun, Spool
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding

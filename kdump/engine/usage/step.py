@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
 from kdump.engine.dump.split_reader import SplitReader
-from kdump.engine.reading.going import Going
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.reading.split_edges import SplitEdges
 from kdump.engine.usage.totals import WIDTH, Packed, Totals
+from kdump.engine.work.pace import Going
 from kdump.engine.work.splits import Split
 from kdump.errors import KdumpError
 from kdump.findings.code import Hides

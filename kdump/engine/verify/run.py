@@ -9,9 +9,8 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from kdump.engine.checks.survey import PartitionFacts
-from kdump.engine.checks.surveyed import surveyed_under
-from kdump.engine.coordinators.asked import Coordinators
+from kdump.engine.checks.survey import PartitionFacts, surveyed_under
+from kdump.engine.coordinators.judgement import Coordinators
 from kdump.engine.reading.damage import unread
 from kdump.engine.verify.groups import Groups
 from kdump.engine.verify.options import OUT_OF_TIME, OUT_OF_TIME_BYTES, Item, VerifyOptions

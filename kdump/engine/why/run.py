@@ -6,27 +6,58 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kdump.engine.why.fates import VERDICTS
 from kdump.engine.why.freeable import Freeable, Going, Retired
 from kdump.engine.why.freeing import Plan
 from kdump.engine.why.options import Item, WhyOptions
 from kdump.engine.why.partition import judge
-from kdump.engine.why.settings_source import unknown_settings
 from kdump.engine.why.volumes import Goal, goals_of, volume_of
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError, attempted
-from kdump.findings.finding import Finding
+from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Row
 from kdump.replay.topic_settings import topic_settings
 from kdump.rows.why import PartitionSpace, SegmentFate, TopicSpace, WhySummary
-from kdump.storage import places
+from kdump.storage import names, places
+from kdump.storage.about import meta_of
 from kdump.storage.data_directories import spread
 from kdump.storage.local_log import looks_like_partition
 from kdump.storage.log_dir import LogDir
 from kdump.storage.names import SEGMENT_KINDS
 from kdump.storage.targets import Target, data_directories, resolve
+
+if TYPE_CHECKING:
+    from kdump.replay.topic_settings import TopicSettings
+
+
+_DEFAULTS = "Segments are judged by --config, server.properties and Kafka's defaults."
+
+
+def unknown_settings(directory: str, topics: TopicSettings) -> Finding | None:
+    """Report a data directory for which no metadata log was found; None where one was."""
+    if topics.metadata_log(directory) is not None:
+        return None
+    meta = meta_of(directory)
+    cluster, node = meta.get("cluster.id"), meta.get("node.id")
+    if cluster is None:
+        why = "meta.properties does not name a cluster whose metadata log could be looked for"
+    elif node is None:
+        why = "ZooKeeper has them, or a metadata log that is not on these disks"
+    else:
+        why = (
+            f"no metadata log of cluster {cluster} was found here or in a nearby directory of "
+            f"node {node}"
+        )
+    path = os.path.join(directory, names.META_PROPERTIES)
+    return finding(
+        "topic-settings-unknown",
+        path=path,
+        message=f"Topic settings of {directory} are unknown: {why}. {_DEFAULTS}",
+    )
+
 
 _SUMMED = (
     "log_bytes",

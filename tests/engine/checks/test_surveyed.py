@@ -4,8 +4,7 @@ from pathlib import Path
 
 from directories import DataDirectory
 
-from kdump.engine.checks.survey import PartitionFacts
-from kdump.engine.checks.surveyed import surveyed_under
+from kdump.engine.checks.survey import PartitionFacts, surveyed_under
 
 
 def test_data_directories_among_other_paths_each_once(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.engine.reading.joining import FEW, joined
+from kdump.engine.reading.check import FEW, joined
 from kdump.record.frames import Gap, Run
 from kdump.storage import file_records
 from kdump.storage.file_records import BATCHES_A_RUN, FileRecords

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kdump.broker.settings import Settings
-from kdump.engine.reading import joining
+from kdump.engine.reading import check
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.partition import verify_partition
 from kdump.engine.verify.results import Result
@@ -31,10 +31,10 @@ def results(root: Path) -> list[Result]:
 def test_blocks_joined_or_not_come_to_the_same(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_records, "BLOCK_BYTES", 2048)
     with monkeypatch.context() as patch:
-        patch.setattr(joining, "FEW", 0)
+        patch.setattr(check, "FEW", 0)
         wanted = results(SAMPLES / root)
     assert results(SAMPLES / root) == wanted
-    monkeypatch.setattr(joining, "BATCHES_A_RUN", 520)  # a join ends after some ten batches
+    monkeypatch.setattr(check, "BATCHES_A_RUN", 520)  # a join ends after some ten batches
     assert results(SAMPLES / root) == wanted
     severe = {one.severity for result in wanted for one in result.findings} - {Severity.NOTE}
     assert bool(severe) == (root == "damaged")

@@ -11,8 +11,7 @@ from offsets_log import START_MS, Log
 from producing import data, write_log
 from transaction_log import transaction
 
-from kdump.engine.transactions.options import TransactionOptions
-from kdump.engine.transactions.run import transactions
+from kdump.engine.transactions.run import TransactionOptions, transactions
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, Workers
 from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.finding import Finding

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from corpus import corpus, expected, shared
 
-from kdump.engine.transactions.options import TransactionOptions
-from kdump.engine.transactions.run import transactions
+from kdump.engine.transactions.run import TransactionOptions, transactions
 from kdump.findings.rows import Row
 from kdump.replay.coordinators import partition_for
 

@@ -19,8 +19,8 @@ from oracle import PROFILES, oracle
 from producing import TIME
 from verifying import verified
 
+from kdump.engine.reading.check import joined
 from kdump.engine.reading.header_columns import HeaderPacker, PackedHeaders, fits, replayed
-from kdump.engine.reading.joining import joined
 from kdump.engine.reading.split_edges import SplitEdges
 from kdump.engine.verify import splits as verify_pieces
 from kdump.engine.verify.options import Item, VerifyOptions
