@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable
+from functools import cache
 
 from kdump.storage import names
 from kdump.storage.names import Kind
@@ -17,23 +18,46 @@ from kdump.stores.view_store import Member
 
 _ID = "[A-Za-z0-9_-]{22}"
 _TOPIC, _PARTITION = r"(?P<topic>[A-Za-z0-9._-]+)", r"(?P<partition>\d+)"
-_FILE = re.compile(
-    rf"(?P<base>\d{{20}})-{_ID}\."
-    rf"(?:(?P<what>log|index|timeindex|txnindex|snapshot)|{names.LEADER_EPOCH_CHECKPOINT}"
-    r"|leader_epoch_checkpoint)\Z"
-)
-_PLACES = (
-    re.compile(rf"{_TOPIC}-{_PARTITION}-{_ID}\Z"),
-    re.compile(rf"{_ID}-{_PARTITION}-{_TOPIC}\Z"),
-    re.compile(rf"{_TOPIC}-{_ID}/{_PARTITION}\Z"),
-)
-#: What a directory of such directories has in it; most others are not looked into for that.
-_PERHAPS = re.compile(rf"-{_ID}\Z|\A{_ID}-\d")
+#: Nearly all names are shorter than one with an id: those are not looked at, and most starts make
+#: none of these patterns.
+_ID_SIZE = 22
+
+
+@cache
+def _file_pattern() -> re.Pattern[str]:
+    return re.compile(
+        rf"(?P<base>\d{{20}})-{_ID}\."
+        rf"(?:(?P<what>log|index|timeindex|txnindex|snapshot)|{names.LEADER_EPOCH_CHECKPOINT}"
+        r"|leader_epoch_checkpoint)\Z"
+    )
+
+
+@cache
+def _place_patterns() -> tuple[re.Pattern[str], ...]:
+    return (
+        re.compile(rf"{_TOPIC}-{_PARTITION}-{_ID}\Z"),
+        re.compile(rf"{_ID}-{_PARTITION}-{_TOPIC}\Z"),
+        re.compile(rf"{_TOPIC}-{_ID}/{_PARTITION}\Z"),
+    )
+
+
+@cache
+def _perhaps_pattern() -> re.Pattern[str]:
+    """Return what a directory of such directories has in it; most others are not looked into."""
+    return re.compile(rf"-{_ID}\Z|\A{_ID}-\d")
+
+
+def _file(name: str) -> re.Match[str] | None:
+    return _file_pattern().match(name) if len(name) > _ID_SIZE else None
+
+
+def _may_be_place(name: str) -> bool:
+    return len(name) > _ID_SIZE and _perhaps_pattern().search(name) is not None
 
 
 def is_of_a_tier(names: Iterable[str]) -> bool:
     """Whether a folder with these names in it holds segments of tiered storage."""
-    return any(map(_FILE.match, names))
+    return any(map(_file, names))
 
 
 def tiered_members(path: str) -> tuple[dict[str, Member], list[str], list[str]] | None:
@@ -43,7 +67,7 @@ def tiered_members(path: str) -> tuple[dict[str, Member], list[str], list[str]] 
     could not be read.
     """
     root = os.path.abspath(path)
-    if _place(root) is None and not any(map(_PERHAPS.search, _folders(root))):
+    if _place(root) is None and not any(map(_may_be_place, _folders(root))):
         return None
     members: dict[str, Member] = {}
     older: list[str] = []
@@ -57,7 +81,7 @@ def tiered_members(path: str) -> tuple[dict[str, Member], list[str], list[str]] 
         folders.sort()
         place = _place(folder)
         for name in sorted(files):
-            found = _FILE.match(name) if place is not None else None
+            found = _file(name) if place is not None else None
             if found is None and not members and names.parse(name).kind is not Kind.UNKNOWN:
                 return None  # a data directory, or a partition
             if found is None:
@@ -86,7 +110,7 @@ def tiered_members(path: str) -> tuple[dict[str, Member], list[str], list[str]] 
 
 def holds_tiered(folder: str, entries: Iterable[str]) -> bool:
     """Whether a directory is named as one of tiered storage, and has files of it."""
-    return _place(folder) is not None and any(map(_FILE.match, entries))
+    return _place(folder) is not None and any(map(_file, entries))
 
 
 def _folders(root: str) -> list[str]:
@@ -99,8 +123,9 @@ def _folders(root: str) -> list[str]:
 
 def _place(folder: str) -> str | None:
     above, name = os.path.split(folder)
-    for pattern in _PLACES:
-        found = pattern.match(name) or pattern.match(f"{os.path.basename(above)}/{name}")
+    both = f"{os.path.basename(above)}/{name}"
+    for pattern in _place_patterns() if len(both) > _ID_SIZE else ():
+        found = pattern.match(name) or pattern.match(both)
         if found is not None:
             return names.directory_name(found["topic"], int(found["partition"]))
     return None
