@@ -15,7 +15,7 @@ from kdump.cli import status
 from kdump.errors import KdumpError, PathError
 from kdump.findings.finding import Finding
 from kdump.output.report import Report
-from kdump.rows.verify import Recovery, VerifySummary
+from kdump.rows.verify import Recovery, VerifySummary, WayPast
 
 if TYPE_CHECKING:
     from kdump.engine.verify.state import VerifyState
@@ -55,6 +55,7 @@ class VerifyReport(Report):
         self._summary: VerifySummary | None = None
         self._plugin_status = _UNKNOWN
         self._plan: DamagePlan | None = None
+        self._needs_ways = False  # a table has the plan with -q, too
 
     def sink(self, form: str, page: Page) -> Sink | None:
         """Return what writes the plug-in's text, or the table."""
@@ -62,6 +63,7 @@ class VerifyReport(Report):
             from kdump.output.verify_nagios import PluginText
 
             return PluginText(page.write, self.fail_on, self._plugin_text)
+        self._needs_ways = form in ("table", "reset-csv")
         if form == "reset-csv":
             from kdump.output.damage_plan import DamagePlan
 
@@ -92,6 +94,8 @@ class VerifyReport(Report):
             return True
         elif isinstance(item, VerifySummary):
             self._summary = item
+        elif isinstance(item, WayPast) and self._needs_ways:
+            return True
         # A partition set aside takes records from readers, and no finding says so.
         return not self.quiet or (isinstance(item, Recovery) and item.outcome == "stray")
 

@@ -102,12 +102,13 @@ COMMANDS: Mapping[str, Command] = {
     "verify": Command(
         "verify.run:verify",
         "verify.options:VerifyOptions",
-        _kinds("finding summary") | _kinds("summary-by", {"summary_by": ("broker", "topic")}),
+        _kinds("finding way-past summary")
+        | _kinds("summary-by", {"summary_by": ("broker", "topic")}),
     ),
     "predict": Command(
         "verify.run:verify",
         "verify.options:VerifyOptions",
-        _kinds("recovery node-start finding summary"),
+        _kinds("recovery node-start finding way-past summary"),
         always={"predict": True},
     ),
     "compare": Command(

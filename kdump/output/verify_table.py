@@ -14,11 +14,11 @@ from kdump.findings.commands import shell_line, way_lines
 from kdump.findings.finding import CATALOGUE, Finding, Severity
 from kdump.output.amounts import counted, seconds_text, size_text
 from kdump.output.column_widths import wrap
-from kdump.output.damage_plan import WaysPast, plan_commands, plan_words
+from kdump.output.damage_plan import firsts, plan_commands, plan_words
 from kdump.output.escape import visible
 from kdump.output.text_report import Page, TextReport
 from kdump.output.verify_text import Columns, is_whole, not_checked_text, told, unread_words
-from kdump.rows.verify import NodeStart, Recovery, SummaryBy, VerifySummary
+from kdump.rows.verify import NodeStart, Recovery, SummaryBy, VerifySummary, WayPast
 
 if TYPE_CHECKING:
     from kdump.output.sink import Item
@@ -51,11 +51,12 @@ class VerifyTable(TextReport):
         self._directories = directories
         self._status = status
         self._plan = plan
-        self._ways = WaysPast()
+        self._ways: list[WayPast] = []
         self._held: dict[Severity, list[Finding]] = defaultdict(list)
         self._left_out: Counter[Severity] = Counter()
         self._notes: Counter[str] = Counter()
         self._note_places: dict[str, set[int]] = defaultdict(set)
+        self._planned: set[tuple[str | None, int | None, int | None]] = set()
         self._recoveries: list[Recovery] = []
         self._nodes: list[NodeStart] = []
         self._groups: list[SummaryBy] = []
@@ -64,7 +65,6 @@ class VerifyTable(TextReport):
 
     def finding(self, finding: Finding) -> None:
         """Hold a finding."""
-        self._ways.add(finding)
         if finding.severity is Severity.NOTE and not self._all_notes:
             self._notes[finding.code] += 1
             place = hash((finding.topic, finding.partition) if finding.topic else finding.path)
@@ -80,6 +80,8 @@ class VerifyTable(TextReport):
             self._summary = item
         elif isinstance(item, NodeStart):
             self._nodes.append(item)
+        elif isinstance(item, WayPast):
+            self._ways.append(item)
         elif isinstance(item, SummaryBy):
             self._groups.append(item)
         elif isinstance(item, Recovery):
@@ -87,14 +89,17 @@ class VerifyTable(TextReport):
 
     def finish(self) -> None:
         """Write everything."""
+        planned = firsts(self._ways)
+        if len(planned) > 1:
+            self._planned = {(row.topic, row.partition, row.offset) for row in planned}
         if not self._quiet:
             self._lines(_heading(list(self._directories())))
             self._line()
             self._node_lines()
         for severity in sorted(Severity, key=lambda severity: -severity.rank):
             self._findings(severity)
-            if severity is Severity.DAMAGE and len(self._ways.places) > 1:
-                self._plan_lines()
+            if severity is Severity.DAMAGE and self._planned:
+                self._plan_lines(planned)
         self._note_lines()
         if self._quiet and not self._recoveries:
             return
@@ -160,13 +165,14 @@ class VerifyTable(TextReport):
             self._line(f"{_INDENT}→ {visible(command)}")
         elif finding.severity is not Severity.NOTE:
             self._wrapped(finding.entry.remedy, _INDENT, "→ ")
-        for way in way_lines(finding, is_planned=self._ways.in_plan(finding)):
+        place = (finding.topic, finding.partition, finding.served_from)
+        for way in way_lines(finding, is_planned=place in self._planned):
             self._line(f"{_INDENT}→ {visible(way)}")
 
-    def _plan_lines(self) -> None:
+    def _plan_lines(self, planned: list[WayPast]) -> None:
         self._line()
         self._wrapped(plan_words(self._ways))
-        for command in plan_commands(self._ways, self._plan):
+        for command in plan_commands(planned, self._plan):
             self._line(f"{_INDENT}→ {visible(command)}")
 
     def _note_lines(self) -> None:

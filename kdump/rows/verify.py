@@ -103,6 +103,16 @@ class SummaryBy(Row, kind="summary-by", omits=("broker", "node_id", "topic", "ta
     asked_: tuple[str, ...] = ()
 
 
+class WayPast(Row, kind="way-past", sums_up=True):
+    """Where consumers that stop at damage are served again."""
+
+    topic: Annotated[str, "the topic"]
+    partition: Annotated[Int32, "the partition's number"]
+    offset: Annotated[int, "the first offset served behind the damage"]
+    stops_at: Annotated[int | None, "where consumers stop, as far as it is known"]
+    first: Annotated[bool, "whether it is the first of its partition: a group goes on there"]
+
+
 class Recovery(Row, kind="recovery", omits=("unserved",)):
     """What the next start of a broker does to a partition."""
 

@@ -7,6 +7,7 @@ import pytest
 from declared_rows import made
 
 from kdump.cli.verify_report import VerifyReport
+from kdump.engine.verify.ways import WaysPast
 from kdump.findings.commands import abort_command
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Row
@@ -49,11 +50,15 @@ def drawn(*items: Finding | Row, quiet: bool = False, **settings: Any) -> list[s
     given = {"all_notes": False, "status": lambda: 3, "plan": "kdump plan"} | settings
     page = Page(text.extend, given.pop("width", 100), given.pop("colour", False))
     table = VerifyTable(page, quiet=quiet, directories=lambda: [DIRECTORY], **given)
+    ways = WaysPast()
     for item in items:
         if isinstance(item, Finding):
             table.finding(item)
+            ways.add(item)
         else:
             table.write(item)
+    for row in ways.rows():
+        table.write(row)
     table.finish()
     return text.decode().splitlines()
 

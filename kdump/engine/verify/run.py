@@ -17,6 +17,7 @@ from kdump.engine.verify.options import OUT_OF_TIME, OUT_OF_TIME_BYTES, Item, Ve
 from kdump.engine.verify.partition import verify_partition
 from kdump.engine.verify.plan import LeftOut, plan, split_bytes_for, target_of
 from kdump.engine.verify.results import Counts, FindingCounts, Result
+from kdump.engine.verify.ways import WaysPast
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, failed, take_up
 from kdump.errors import (
@@ -176,6 +177,7 @@ def verify(
             else:
                 yield sums.found(said) if isinstance(said, Finding) else said
     progress.findings = sums.by_severity()
+    yield from sums.ways.rows()
     if options.summary_by:
         yield from groups.rows()
     summary = sums.row(options, time.monotonic() - started)
@@ -301,6 +303,7 @@ class _Sums:
         self._findings = FindingCounts()
         self._not_checked: Counter[str] = Counter()
         self._errors = 0
+        self.ways = WaysPast()
 
     def error(self, error: KdumpError) -> KdumpError:
         """Count a path that was not finished."""
@@ -320,6 +323,7 @@ class _Sums:
     def found(self, finding: Finding) -> Finding:
         """Count a finding, and those that it stands for."""
         self._findings.add(finding)
+        self.ways.add(finding)
         return finding
 
     def by_severity(self) -> dict[str, int]:

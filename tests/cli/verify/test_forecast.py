@@ -25,6 +25,7 @@ def test_predictions_are_rows_behind_the_findings_of_their_partition(data: Path)
         ("recovery", 1),
         ("node-start", None),
         ("node-start", None),  # what is not known of it
+        ("way-past", 1),
         ("summary", None),
     ]
     assert rows(result)[2]["code"] == "start-loses-records"

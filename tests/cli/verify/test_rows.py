@@ -35,13 +35,17 @@ def test_sound_data_has_one_row_the_summary(data: Path) -> None:
 def test_a_finding_is_a_result_and_the_summary_comes_last(data: Path) -> None:
     break_batch(data)
     result = run(data)
-    found, summary = rows(result)
+    found, way, summary = rows(result)
     assert (result.exit_code, result.stderr) == (3, "")
     assert found["row"] == "finding"
     assert (found["code"], found["severity"]) == ("crc-mismatch", "damage")
     assert (found["topic"], found["partition"], found["segment"]) == ("orders", 1, 10)
     assert (found["position"], found["offset"]) == (len(log(0)) // 5, 12)
     assert summary["findings"] == {"damage": 1, "rebuild": 0, "note": 0}
+    assert way == {
+        "row": "way-past", "topic": "orders", "partition": 1, "offset": found["served_from"],
+        "stops_at": 12, "first": True,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

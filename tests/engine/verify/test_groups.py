@@ -28,7 +28,7 @@ def summed(paths: list[Path], *by: str, jobs: int = 1) -> tuple[list[Row], Row, 
     assert len(found) + len(rows) == len(items), items
     assert items[-len(rows) :] == rows
     assert rows[-1].row == "summary"
-    return rows[:-1], rows[-1], found
+    return [row for row in rows[:-1] if row.row != "way-past"], rows[-1], found
 
 
 def totals(rows: list[Row]) -> dict[str, Any]:
