@@ -85,7 +85,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "transactions": Command(
         "transactions.run:transactions",
-        "transactions.options:TransactionOptions",
+        "transactions.run:TransactionOptions",
         _kinds("transaction"),
     ),
     "cluster": Command(
