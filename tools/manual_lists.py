@@ -1,10 +1,11 @@
-"""The lists in the manual that code has: findings, broker versions, members of rows.
+"""What the manual says that code has: findings, versions, members of rows, words of options.
 
 Run as a program this file writes them into the pages; a test compares.
 """
 
 import re
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -120,6 +121,29 @@ def written_list(name: str) -> str:
     return found[0] if found else ""
 
 
+def _choices() -> Iterator[tuple[Path, str, str]]:
+    """Give each option that takes one of some words: its page, its name, and the words."""
+    import click
+
+    from kdump.cli import cli
+
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command is not None
+        for option in command.params:
+            if isinstance(option.type, click.Choice):
+                yield MAN / f"kdump-{name}.1", option.opts[0], "|".join(option.type.choices)
+
+
+def write_choices() -> None:
+    """Put the words that options take into the pages, such as the names of formats."""
+    for page, option, words in _choices():
+        tag = re.compile(rf'^(\.B.*{re.escape(escaped(option))} " )[^"|]+\|[^"]*"$', re.MULTILINE)
+        text = page.read_text("utf-8")
+        page.write_text(tag.sub(lambda tag, to=words: f'{tag[1]}{escaped(to)}"', text), "utf-8")
+
+
 def write_lists() -> None:
     """Put the lists into the pages."""
     for name, (page, _) in LISTS.items():
@@ -131,3 +155,4 @@ def write_lists() -> None:
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
     write_lists()
+    write_choices()
