@@ -8,8 +8,7 @@ from typing import Any
 from kdump.engine.registry import COMMANDS, command_of
 from kdump.errors import InternalError, KdumpError, UsageError
 from kdump.findings.finding import Finding, internal_error
-from kdump.output.arrow import need_arrow
-from kdump.output.arrow_batches import ArrowBatches
+from kdump.output.arrow import ArrowBatches, need_arrow
 from kdump.output.arrow_schema import (
     BATCH_TYPES,
     DECODED_TYPES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kdump.engine.schema.run import fields_of
 from kdump.errors import UsageError
-from kdump.rows.field import Field
+from kdump.rows.declared import Field
 
 
 def schema(kind: str) -> tuple[Field, ...]:

@@ -22,7 +22,7 @@ from kdump.record.batch import read_batch
 from kdump.record.layout import BATCH_OVERHEAD_V2
 from kdump.record.rebuilt import rebuilt_size, upgraded_size
 from kdump.storage.file_records import FileRecords
-from kdump.storage.segment_range import RELATIVE_MAX
+from kdump.storage.offsets import RELATIVE_MAX
 
 if TYPE_CHECKING:
     from kdump.broker.cleaner import Choice

@@ -20,9 +20,9 @@ from kdump.record.deep import opened
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.record.layout import MAX_INT64
 from kdump.storage.file_records import DEFAULT_LIMIT
+from kdump.storage.index import OffsetIndex
 from kdump.storage.layout import ABORTED_TRANSACTION, OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kdump.storage.names import OFFSET_MAX
-from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.time_index import TimeIndex
 
 if TYPE_CHECKING:

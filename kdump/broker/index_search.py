@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 
 from kdump.broker.versions import NEWEST, WARM_SECTION_SEARCH, Version, has
-from kdump.storage.offset_index import OffsetIndex, OffsetPosition
+from kdump.storage.index import OffsetIndex, OffsetPosition
 from kdump.storage.time_index import TimeIndex, TimestampOffset
 
 WARM_BYTES = 8192  # the tail that brokers since 2.1 search first, at least three pages of cache

@@ -24,8 +24,8 @@ from kdump.broker.versions import (
 from kdump.kernels import columns as c
 from kdump.storage import places
 from kdump.storage.checkpoints import loaded, parse_leader_epochs
+from kdump.storage.index import OffsetPosition
 from kdump.storage.names import Kind
-from kdump.storage.offset_index import OffsetPosition
 from kdump.storage.source import Source
 from kdump.storage.time_index import TimestampOffset
 

@@ -25,9 +25,9 @@ from kdump.broker.versions import Version, has
 from kdump.kernels import reasons
 from kdump.kernels.columns import RecordBatches
 from kdump.storage.file_records import DEFAULT_LIMIT
+from kdump.storage.index import OffsetIndex
 from kdump.storage.names import Kind
-from kdump.storage.offset_index import OffsetIndex
-from kdump.storage.segment_range import RELATIVE_MAX
+from kdump.storage.offsets import RELATIVE_MAX
 from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex
 from kdump.storage.transaction_index import TransactionIndex

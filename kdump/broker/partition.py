@@ -27,8 +27,8 @@ from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
 from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
+from kdump.storage.index import OffsetIndex, OffsetPosition
 from kdump.storage.names import OFFSET_MAX, Kind
-from kdump.storage.offset_index import OffsetIndex, OffsetPosition
 from kdump.storage.time_index import TimeIndex
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kdump.storage.layout import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
-from kdump.storage.segment_range import RELATIVE_MAX
+from kdump.storage.offsets import RELATIVE_MAX
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap
 from kdump.storage.file_records import FileRecords
-from kdump.storage.index import Index
-from kdump.storage.offset_index import OffsetIndex, OffsetPosition
+from kdump.storage.index import Index, OffsetIndex, OffsetPosition
 from kdump.storage.source import Source
 
 # An index is proved whole up to this many bytes, else its end only.

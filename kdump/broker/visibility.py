@@ -1,4 +1,5 @@
 """Compute what a consumer may read: from the log start to the high watermark or last stable
+
 offset, as far as disk can show; and which records of aborted transactions it would skip.
 """
 
@@ -13,6 +14,7 @@ from kdump.broker.producer_events import Ended
 from kdump.broker.producer_state import ProducerStates
 from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
+from kdump.findings.moments import time_text
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
 from kdump.record import control
@@ -25,6 +27,7 @@ from kdump.storage.source import Source
 from kdump.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 if TYPE_CHECKING:
+    from kdump.broker.producer_state import Producer
     from kdump.storage.log_dir import LogDir
     from kdump.storage.targets import Target
 
@@ -115,7 +118,7 @@ class View:
         producer_id, first = next(iter(states.open.items()), (-1, -1))
         if max(first, self.log_start) != stable or producer_id not in states.producers:
             return None
-        from kdump.broker.transaction_text import transaction_words
+        from kdump.broker.visibility import transaction_words
 
         words = transaction_words(producer_id, states.producers[producer_id], first)
         return self._finding(
@@ -277,3 +280,15 @@ class AbortFilter:
                 self._active.discard(producer)
             return False
         return bool(flags & c.TRANSACTIONAL) and producer in self._active
+
+
+def transaction_words(producer_id: int, producer: Producer, first: int) -> str:
+    """Say whose transaction is open, and since when; a snapshot does not know how much is in it."""
+    since = time_text(producer.since_ms)
+    when = f" ({since})" if since else ""
+    count = producer.records_count
+    records = f", with {count:,} record{'s' * (count != 1)}" if count else ""
+    return (
+        f"Producer {producer_id}, epoch {producer.producer_epoch}, has a transaction open since "
+        f"offset {first:,}{when}{records}"
+    )

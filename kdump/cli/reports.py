@@ -34,12 +34,11 @@ if TYPE_CHECKING:
     from kdump.engine.reading.options import DumpOptions
     from kdump.engine.reindex.options import ReindexOptions
     from kdump.engine.salvage.options import SalvageOptions
-    from kdump.output.report import Result
+    from kdump.output.report import Page, Result
     from kdump.output.reset_csv import ResetCsv
     from kdump.output.sink import Sink
-    from kdump.output.text_report import Page
     from kdump.output.why_textfile import Gauges
-    from kdump.rows.field import Field
+    from kdump.rows.declared import Field
 
 _REFUSALS_SHOWN = 20
 _COMMANDS_SHOWN = 20

@@ -17,10 +17,9 @@ from kdump.output.forms import FORMS, FORMS_OF_DUMP, Place, form_of_name, make_s
 from kdump.output.messages import Messages
 from kdump.output.process_tuning import KERNEL, prepare_for_bulk
 from kdump.output.progress import Bar, PlannedTally, Tally, answering_progress_signal
-from kdump.output.report import Report, pour
+from kdump.output.report import Page, Report, pour
 from kdump.output.sink import Counted, Sink, Without
 from kdump.output.stream import ByteStream, standard_output
-from kdump.output.text_report import Page
 from kdump.output.values import BYTES_MODES
 
 if TYPE_CHECKING:

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from kdump.engine.verify.state import VerifyState
     from kdump.engine.work.pace import Progress
     from kdump.output.damage_plan import DamagePlan
-    from kdump.output.report import Result
+    from kdump.output.report import Page, Result
     from kdump.output.sink import Sink
-    from kdump.output.text_report import Page
     from kdump.output.verify_textfile import Place
 
 #: The state is written so often while a run goes on, so that a killed one loses little.

@@ -10,7 +10,7 @@ one in the text of each kernel.
 
 from __future__ import annotations
 
-from kdump.rows.field import Field
+from kdump.rows.declared import Field
 
 _PLACE = (
     Field("topic", "dictionary", "the topic, as the directory is named"),

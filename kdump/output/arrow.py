@@ -25,6 +25,7 @@ from kdump.output.sink import Sink
 if TYPE_CHECKING:
     from kdump.output.sink import Item
 
+
 #: A record batch is written when it has this many rows, or this many bytes in keys and values.
 #: Offsets in it are int32, so the second must stay well below 1 GiB; and it is held several times
 #: over while it is encoded.
@@ -252,3 +253,41 @@ def _nothing(field: Any, count: int) -> Any:  # PyArrow has no types of its own
     if field.name in WORDS:
         return dictionary(pa.nulls(count, pa.int32()), WORDS[field.name])
     return pa.nulls(count, field.type)
+
+
+Arrow = Any  # PyArrow has no types of its own
+
+
+class ArrowBatches(ArrowSink):
+    """Makes record batches of some columns of rows; each has memory of its own.
+
+    `wanted`: names of columns; None: all.
+    """
+
+    def __init__(self, wanted: frozenset[str] | None = None, *, decode: bool = False) -> None:
+        super().__init__("arrow", None, "", decode=decode)  # type: ignore[arg-type]
+        self._wanted = wanted
+        self.ready: list[Arrow] = []
+
+    def _open(self) -> None:
+        if self._writer is None:
+            wanted = self._types.keys() if self._wanted is None else self._wanted
+            types = {name: word for name, word in self._types.items() if name in wanted}
+            self._schema = schema_of(types)
+            self._writer = self
+
+    def _write_batch(self) -> None:
+        super()._write_batch()
+        self._columns = None  # its buffers belong to the batch now
+
+    def write_batch(self, batch: Arrow) -> None:
+        """Keep a batch, as a writer of PyArrow's takes one."""
+        self.ready.append(batch)
+
+    def close(self) -> None:
+        """There is no file."""
+
+    def take(self) -> list[Arrow]:
+        """Hand over what is ready."""
+        ready, self.ready = self.ready, []
+        return ready

@@ -23,7 +23,7 @@ from kdump.kernels.gathered import Copy, Gathered
 from kdump.kernels.layout import FORMATS
 from kdump.output.arrow_schema import arrow_type
 from kdump.output.escape import name_text
-from kdump.rows.field import Field
+from kdump.rows.declared import Field
 
 if TYPE_CHECKING:
     from kdump.findings.rows import Place, RecordChunk

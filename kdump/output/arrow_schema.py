@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kdump.findings.schema import BATCH, MARKS, PRE08, RECORD, SAID
-from kdump.rows.field import Field, types_of
+from kdump.rows.declared import Field, types_of
 
 if TYPE_CHECKING:
     from kdump.rows.row import Row

@@ -9,8 +9,8 @@ from kdump.output.amounts import counted, seconds_text
 from kdump.output.column_widths import Column, Columns, amount, folded, number
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
+from kdump.output.report import Page, TextReport
 from kdump.output.row_tables import name_of
-from kdump.output.text_report import Page, TextReport
 from kdump.rows.compare import Choice, ElectSummary, ReplicaElection
 
 if TYPE_CHECKING:

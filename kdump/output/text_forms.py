@@ -6,7 +6,7 @@ from functools import cache
 
 from kdump.findings.schema import BATCH, MARKS, RECORD
 from kdump.kernels.text_form import CSV, JSON, KAFKA, Cell, TextForm
-from kdump.rows.field import Field
+from kdump.rows.declared import Field
 
 Cells = tuple[Cell, ...]
 

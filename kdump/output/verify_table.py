@@ -16,7 +16,7 @@ from kdump.output.amounts import counted, seconds_text, size_text
 from kdump.output.column_widths import wrap
 from kdump.output.damage_plan import firsts, plan_commands, plan_words
 from kdump.output.escape import visible
-from kdump.output.text_report import Page, TextReport
+from kdump.output.report import Page, TextReport
 from kdump.output.verify_text import Columns, is_whole, not_checked_text, told, unread_words
 from kdump.rows.verify import NodeStart, Recovery, SummaryBy, VerifySummary, WayPast
 

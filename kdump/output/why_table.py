@@ -11,8 +11,8 @@ from kdump.output.amounts import counted, second_cell, size_text
 from kdump.output.column_widths import Column, amount, folded, short, wrap
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
+from kdump.output.report import Page, TextReport
 from kdump.output.row_tables import name_of
-from kdump.output.text_report import Page, TextReport
 from kdump.rows.why import (
     Compaction,
     DataDirectory,

@@ -10,7 +10,7 @@ from kdump.errors import KdumpError
 from kdump.findings.escape import json_text
 from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk
-from kdump.output.arrow_batches import ArrowBatches
+from kdump.output.arrow import ArrowBatches
 from kdump.output.arrow_columns import as_kafka
 from kdump.output.arrow_schema import AS_KAFKA
 

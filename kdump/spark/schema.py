@@ -10,8 +10,7 @@ from typing import Any
 
 from kdump.findings.schema import BATCH, MARKS, PRE08, RECORD, SAID
 from kdump.rows import groups, transactions
-from kdump.rows.declared import members
-from kdump.rows.field import types_of
+from kdump.rows.declared import members, types_of
 from kdump.rows.finding import FindingRow
 from kdump.rows.row import Row
 

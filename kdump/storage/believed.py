@@ -14,7 +14,7 @@ from collections import deque
 
 from kdump.kernels.columns import RecordBatches
 from kdump.storage.names import OFFSET_MAX
-from kdump.storage.segment_range import RELATIVE_OFFSETS, joins_on
+from kdump.storage.offsets import RELATIVE_OFFSETS, joins_on
 from kdump.tuples import NamedTuple
 
 _RECENT = 16  # so many entries in a row are not all wrong the same way

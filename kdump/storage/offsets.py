@@ -7,6 +7,9 @@ A jump alone is no lie, for compaction leaves gaps in the offsets.
 
 `believed` cannot serve here: it judges at once, which a search has to, and so may be wrong for a
 while; what is said of a gap waits for what follows, and takes back what that gives the lie.
+
+What one segment's offsets may be, and what bears a base offset out, which no checksum covers,
+both go by: the search behind damage (`believed`) and what is said of losses here.
 """
 
 from __future__ import annotations
@@ -15,12 +18,35 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
-from kdump.storage.segment_range import joins_on
+from kdump.record.layout import MAX_INT32
+from kdump.storage.names import OFFSET_MAX
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Gap
+
+
+#: What an index entry can hold, relative to its segment; brokers roll a segment before that.
+RELATIVE_MAX = MAX_INT32
+RELATIVE_OFFSETS = RELATIVE_MAX + 1  # so many offsets an index of a segment can name
+
+
+def end_of(base_offset: int | None, next_base: int | None) -> int:
+    """The offset that no batch of a segment reaches; `next_base` None: it is the newest.
+
+    That a segment which is not the newest holds no more than its index can is not asked: cleaners
+    of old once joined segments further apart. `base_offset` None: a metadata snapshot, from 0 on.
+    """
+    if next_base is not None:
+        return next_base
+    return min((base_offset or 0) + RELATIVE_OFFSETS, OFFSET_MAX)
+
+
+def joins_on(last_offset: int, first_offset: int) -> bool:
+    """Whether an entry goes on just where the one before ends: then not both are wrong."""
+    return first_offset == last_offset + 1
+
 
 #: So many batches in a row may have offsets that are too high and be found out by what follows.
 ASTRAY_IN_A_ROW = 3

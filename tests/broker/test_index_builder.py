@@ -21,7 +21,7 @@ from kdump.broker.versions import Version
 from kdump.kernels import reasons
 from kdump.kernels.columns import RecordBatches
 from kdump.storage.file_records import FileRecords
-from kdump.storage.offset_index import OffsetIndex
+from kdump.storage.index import OffsetIndex
 from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdump.broker.index_search import find_offset, find_time, floor_of, floor_slot, offset_finder
-from kdump.storage.offset_index import OffsetIndex, OffsetPosition
+from kdump.storage.index import OffsetIndex, OffsetPosition
 from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex, TimestampOffset
 

@@ -23,7 +23,7 @@ from kdump.broker.list_offsets import (
 from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import PartitionView
 from kdump.broker.versions import NEWEST, Version
-from kdump.storage.offset_index import OffsetPosition
+from kdump.storage.index import OffsetPosition
 from kdump.storage.targets import Selection, Target, resolve
 from kdump.storage.time_index import TimestampOffset
 

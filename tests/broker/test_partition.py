@@ -12,8 +12,8 @@ from kdump.broker.partition import Found, PartitionView
 from kdump.broker.settings import Settings
 from kdump.broker.versions import NEWEST, Version
 from kdump.storage.file_records import DEFAULT_LIMIT
+from kdump.storage.index import OffsetPosition
 from kdump.storage.names import OFFSET_MAX
-from kdump.storage.offset_index import OffsetPosition
 from kdump.storage.targets import Selection, Target, resolve
 
 T0 = 1_700_000_000_000

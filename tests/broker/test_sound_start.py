@@ -7,7 +7,7 @@ import pytest
 from builders import batch, message, record, wrapper
 
 from kdump.broker.sound_start import sound_start, written_slots
-from kdump.storage.offset_index import OffsetIndex
+from kdump.storage.index import OffsetIndex
 from kdump.storage.source import Source
 
 ONE = batch([record()])

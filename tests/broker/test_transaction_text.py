@@ -3,7 +3,7 @@
 import pytest
 
 from kdump.broker.producer_state import Producer
-from kdump.broker.transaction_text import transaction_words
+from kdump.broker.visibility import transaction_words
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from kdump.findings.commands import abort_command
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Row
 from kdump.findings.shell import format_command
-from kdump.output.text_report import Page
+from kdump.output.report import Page
 from kdump.output.verify_table import VerifyTable
 from kdump.output.verify_text import not_checked_text
 from kdump.rows.verify import VerifySummary

@@ -10,7 +10,7 @@ from kdump.engine.why.options import Item
 from kdump.engine.why.partition import pinned_together
 from kdump.engine.why.run import Sums
 from kdump.findings.rows import Row
-from kdump.output.text_report import Page
+from kdump.output.report import Page
 from kdump.output.why_table import WhyTable
 from kdump.rows.why import SegmentFate, WhySummary
 

@@ -8,8 +8,7 @@ import pytest
 
 from kdump.broker.index_search import floor_slot
 from kdump.storage import index as index_module
-from kdump.storage.index import Extent
-from kdump.storage.offset_index import OffsetIndex, OffsetPosition
+from kdump.storage.index import Extent, OffsetIndex, OffsetPosition
 from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex, TimestampOffset
 

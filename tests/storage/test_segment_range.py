@@ -1,6 +1,6 @@
 """Which offsets a segment may hold."""
 
-from kdump.storage.segment_range import end_of, joins_on
+from kdump.storage.offsets import end_of, joins_on
 
 
 def test_the_next_segment_ends_one() -> None:

@@ -9,8 +9,8 @@ import corpus
 import pytest
 
 from kdump.storage import checkpoints, properties
+from kdump.storage.index import OffsetIndex
 from kdump.storage.names import Kind, parse, parse_directory
-from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.producer_snapshot import ProducerSnapshot
 from kdump.storage.source import whole
 from kdump.storage.time_index import TimeIndex

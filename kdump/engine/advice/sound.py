@@ -12,7 +12,7 @@ from kdump.record.batch import read_batch
 from kdump.record.frames import Gap
 from kdump.storage.file_records import FileRecords, walk
 from kdump.storage.names import parse
-from kdump.storage.segment_range import end_of
+from kdump.storage.offsets import end_of
 from kdump.storage.source import Source
 
 

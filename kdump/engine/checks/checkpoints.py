@@ -20,7 +20,7 @@ from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Place
 from kdump.storage import checkpoints, names, places
-from kdump.storage.segment_range import RELATIVE_MAX
+from kdump.storage.offsets import RELATIVE_MAX
 
 if TYPE_CHECKING:
     from kdump.storage.log_dir import LogDir

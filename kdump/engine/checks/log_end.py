@@ -20,8 +20,8 @@ from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
 from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
+from kdump.storage.index import OffsetIndex
 from kdump.storage.names import Kind
-from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.offsets import MESSAGES_A_BYTE
 from kdump.storage.source import whole
 from kdump.tuples import NamedTuple

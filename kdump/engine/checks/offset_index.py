@@ -6,7 +6,7 @@ from bisect import bisect
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.checks.entry_reports import EntryReports, Judged
+from kdump.engine.checks.answers import EntryReports, Judged
 from kdump.engine.checks.missing_segments import COMPACTED_TOPICS
 from kdump.engine.reading.check import Reported, RestsOn
 from kdump.engine.reading.damage import at_place

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.open_transactions import open_transaction_of
-from kdump.broker.transaction_text import transaction_words
+from kdump.broker.visibility import transaction_words
 from kdump.engine.reading.check import Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import at_place
 from kdump.findings.commands import abort_command, producer_command

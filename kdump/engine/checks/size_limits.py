@@ -15,7 +15,7 @@ from kdump.engine.reading.damage import BatchAt, at_place
 from kdump.kernels import columns as c
 from kdump.storage import places
 from kdump.storage.names import Kind
-from kdump.storage.segment_range import RELATIVE_MAX
+from kdump.storage.offsets import RELATIVE_MAX
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan

@@ -5,8 +5,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Iterator
 
-from kdump.engine.checks.answers import Wrong
-from kdump.engine.checks.entry_reports import EntryReports, Judged
+from kdump.engine.checks.answers import EntryReports, Judged, Wrong
 from kdump.engine.checks.proof import BadEntry
 from kdump.engine.reading.check import Reported, RestsOn
 from kdump.findings.finding import Finding

@@ -27,8 +27,7 @@ from kdump.storage.about import owner_of
 from kdump.storage.checkpoints import loaded
 from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
-from kdump.storage.offsets import Offsets
-from kdump.storage.segment_range import end_of
+from kdump.storage.offsets import Offsets, end_of
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:

@@ -179,9 +179,9 @@ class Coordinators:
     def _read(self) -> tuple[dict[int, Transaction], Known]:
         from kdump.engine.coordinators.judgement import Known
         from kdump.engine.coordinators.marks import Marks
-        from kdump.engine.coordinators.partitions import items_of
-        from kdump.engine.coordinators.transaction_state import (
+        from kdump.engine.coordinators.partitions import (
             by_producer,
+            items_of,
             missing_of,
             replay_state,
             unread_of,

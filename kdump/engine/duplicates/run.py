@@ -17,7 +17,7 @@ from kdump.engine.duplicates.groups import Group, GroupCounts, group_bucket, rea
 from kdump.engine.reading.split_edges import SplitEdges
 from kdump.engine.work.pace import Going, Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
-from kdump.engine.work.splits import Split, plan
+from kdump.engine.work.splits import Split, of_whole_logs, plan
 from kdump.engine.work.spool import (
     SortedRun,
     Spool,
@@ -25,7 +25,6 @@ from kdump.engine.work.spool import (
     scratch_directory,
     take_up_buckets,
 )
-from kdump.engine.work.whole_logs import of_whole_logs
 from kdump.errors import KdumpError
 from kdump.findings.finding import CATALOGUE, Finding
 from kdump.findings.rows import Place, RecordChunk, RecordRow, Row

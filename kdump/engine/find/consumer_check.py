@@ -12,8 +12,7 @@ from kdump.kernels import columns as c
 from kdump.record.frames import Gap
 from kdump.storage.file_records import FileRecords
 from kdump.storage.local_log import with_next_base
-from kdump.storage.offsets import Offsets, Released
-from kdump.storage.segment_range import end_of
+from kdump.storage.offsets import Offsets, Released, end_of
 
 if TYPE_CHECKING:
     from kdump.broker.partition import Found, PartitionView

@@ -18,8 +18,8 @@ from kdump.record import layout
 from kdump.record.ahead import Ahead
 from kdump.record.batch import read_batch
 from kdump.record.frames import Run
+from kdump.storage.index import OffsetIndex, OffsetPosition
 from kdump.storage.names import FileName, Kind, file_name
-from kdump.storage.offset_index import OffsetIndex, OffsetPosition
 from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot, ProducerState
 from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex, TimestampOffset

@@ -11,8 +11,7 @@ from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Gap
 from kdump.storage.file_records import FileRecords, walk
-from kdump.storage.offsets import MESSAGES_A_BYTE, Offsets
-from kdump.storage.segment_range import end_of
+from kdump.storage.offsets import MESSAGES_A_BYTE, Offsets, end_of
 from kdump.storage.source import Source
 
 _BELIEVED = ~(c.CRC_BAD | c.COMPRESSED | c.WRAPPER | c.CONTROL | c.TRANSACTIONAL)

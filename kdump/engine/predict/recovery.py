@@ -20,7 +20,7 @@ from kdump.errors import PathError
 from kdump.rows.verify import Recovery
 from kdump.storage import names
 from kdump.storage.names import Retirement
-from kdump.storage.segment_range import RELATIVE_MAX, end_of
+from kdump.storage.offsets import RELATIVE_MAX, end_of
 
 if TYPE_CHECKING:
     from kdump.broker.segment import Segment

@@ -18,7 +18,7 @@ from kdump.record.batch import read_batch
 from kdump.record.layout import SMALLEST_RECORD
 from kdump.record.mended import MAGIC_AT, with_known_magic
 from kdump.storage import places
-from kdump.storage.segment_range import end_of
+from kdump.storage.offsets import end_of
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from kdump.rows.dump import (
     TimeIndexEntry,
 )
 from kdump.storage import checkpoints, places, producer_snapshot, properties
+from kdump.storage.index import OffsetIndex
 from kdump.storage.names import FileName, Kind, parse, parse_directory
-from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.problems import Problem
 from kdump.storage.producer_snapshot import ProducerSnapshot
 from kdump.storage.source import Source

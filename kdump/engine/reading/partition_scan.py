@@ -22,8 +22,7 @@ from kdump.storage import names
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.local_log import LocalLog, LogSegment, with_next_base
 from kdump.storage.names import Kind
-from kdump.storage.offsets import Offsets
-from kdump.storage.segment_range import end_of
+from kdump.storage.offsets import Offsets, end_of
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.record.frames import Run
 from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
+from kdump.storage.index import OffsetIndex
 from kdump.storage.names import OFFSET_MAX, Kind
-from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.source import Source
 from kdump.storage.targets import LogFile
 from kdump.storage.time_index import TimeIndex

@@ -24,8 +24,7 @@ from kdump.record.frames import Gap, Oversize, Run
 from kdump.record.stretches import stretches
 from kdump.storage import places
 from kdump.storage.names import Kind, file_name
-from kdump.storage.offsets import Offsets, Released
-from kdump.storage.segment_range import end_of
+from kdump.storage.offsets import Offsets, Released, end_of
 from kdump.storage.source import Source
 from kdump.storage.targets import LogFile
 from kdump.values.shown import values_of

@@ -27,8 +27,8 @@ from kdump.storage.checkpoints import PartitionOffset
 from kdump.storage.evidence import refuse_among_evidence, refuse_replacing
 from kdump.storage.file_records import walk
 from kdump.storage.names import OURS, Kind
+from kdump.storage.offsets import RELATIVE_MAX
 from kdump.storage.producer_snapshot import snapshot_of
-from kdump.storage.segment_range import RELATIVE_MAX
 from kdump.storage.source import Source
 from kdump.writing import NewDirectory, NewFile, flush_directory, open_directory, write_file
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kdump.findings.schema import BATCH, MARKS, PRE08, RECORD
-from kdump.rows.declared import kinds, members
-from kdump.rows.field import Field
+from kdump.rows.declared import Field, kinds, members
 
 
 def fields_of() -> Mapping[str, tuple[Field, ...]]:

@@ -17,21 +17,19 @@ from kdump.engine.coordinators.marks import Marks
 from kdump.engine.coordinators.partitions import (
     Item,
     Reported,
+    StateReplayed,
     Work,
+    by_producer,
     furthest,
     gather,
     home_first,
     item_of,
     items_of,
-)
-from kdump.engine.coordinators.patterns import matches, one_name
-from kdump.engine.coordinators.transaction_state import (
-    StateReplayed,
-    by_producer,
     missing_of,
     replay_state,
     unread_of,
 )
+from kdump.engine.coordinators.patterns import matches, one_name
 from kdump.engine.reading.damage import at_place
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver

@@ -16,9 +16,8 @@ from kdump.engine.usage.moved import Move, Moves, joined, moves_of
 from kdump.engine.usage.placement import OTHERS, Misplaced, Placed, PlacementOptions, place_split
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
-from kdump.engine.work.splits import Split, plan
+from kdump.engine.work.splits import Split, of_whole_logs, plan
 from kdump.engine.work.spool import SortedRun, buckets_for, scratch_directory, take_up_buckets
-from kdump.engine.work.whole_logs import of_whole_logs
 from kdump.errors import KdumpError, PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row

@@ -21,7 +21,7 @@ from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Row
 from kdump.rows import why as rows
 from kdump.rows.why import FailsAt
-from kdump.storage.segment_range import RELATIVE_MAX
+from kdump.storage.offsets import RELATIVE_MAX
 
 if TYPE_CHECKING:
     from kdump.broker.retention import LogFacts, Policy

@@ -21,22 +21,25 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from kdump.engine.reading.filters import Filters
 from kdump.engine.reading.log_files import beside, logs_of
 from kdump.engine.reading.ranges import logs_within
+from kdump.engine.reading.split_edges import SplitEdges, edges_meet
 from kdump.errors import KdumpError, PathError
 from kdump.storage import places
 from kdump.storage.file_records import FileRecords
+from kdump.storage.index import OffsetIndex
 from kdump.storage.names import Kind
-from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.source import Source
 from kdump.storage.targets import LogFile, Target, resolve
 
 if TYPE_CHECKING:
     from kdump.engine.reading.options import DumpOptions
-from kdump.engine.reading.split_edges import SplitEdges, edges_meet
+    from kdump.engine.work.pace import Progress
+    from kdump.engine.work.pipeline import Driver, Step
+
 
 #: Log bytes of one split. A gigabyte of log is decoded in some seconds; less than a second of work
 #: would not be worth a task of Spark.
@@ -251,3 +254,32 @@ def splits_to_reread(
         if not edges_meet(known, of_log[0].sizes[0]):
             logs.append(of_log)
     return logs
+
+
+class Seamed(Protocol):
+    """What comes of a split: `seam` says how a piece was read, None where logs were whole."""
+
+    @property
+    def seam(self) -> SplitEdges | None:
+        """Where the piece began and ended."""
+
+
+Result = TypeVar("Result", bound=Seamed)
+
+
+def of_whole_logs(
+    splits: Sequence[Split], step: Step[Split, Result], driver: Driver, progress: Progress
+) -> Iterator[Result | KdumpError]:
+    """Yield what came of each split, in order. All results are held, so they should be small."""
+    came = {split.number: result for split, result in driver(splits, step, progress)}
+    seams = {
+        number: None if isinstance(result, KdumpError) else result.seam
+        for number, result in came.items()
+    }
+    logs = splits_to_reread(splits, seams)
+    for number in (split.number for pieces in logs for split in pieces):
+        del came[number]
+    again = [pieces[0].uncut() for pieces in logs]
+    came |= {split.number: result for split, result in driver(again, step, progress)}
+    for number in sorted(came):
+        yield came[number]

@@ -21,7 +21,7 @@ from directories import (
 from segments import partition_of
 
 from kdump.engine.checks.access import FileStatus, access_findings, kept_out
-from kdump.engine.checks.swaps import swaps
+from kdump.engine.checks.files import swaps
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
 from kdump.storage import places

@@ -22,7 +22,7 @@ from segments import (
 from kdump.broker.index_search import find_offset
 from kdump.broker.settings import TOPIC, Settings
 from kdump.findings.finding import Severity
-from kdump.storage.offset_index import OffsetIndex
+from kdump.storage.index import OffsetIndex
 
 SEALED, ACTIVE = 0, 120
 RESERVED = 1024  # what an index of a running broker is padded to

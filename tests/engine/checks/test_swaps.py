@@ -6,8 +6,8 @@ import damage
 import pytest
 from segments import batch, batches, name, partition_of, target_of, write, write_partition
 
+from kdump.engine.checks.files import swaps
 from kdump.engine.checks.missing_segments import Covered
-from kdump.engine.checks.swaps import swaps
 from kdump.engine.reading.partition_scan import PartitionScan
 from kdump.findings.finding import Finding
 

@@ -17,7 +17,7 @@ from kdump.engine.work.pipeline import Workers
 from kdump.errors import NothingToDo, PathError
 from kdump.findings.rows import Row
 from kdump.output.elect_table import ElectTable
-from kdump.output.text_report import Page
+from kdump.output.report import Page
 from kdump.rows.compare import ElectSummary, ReplicaElection
 from kdump.storage.targets import Selection
 

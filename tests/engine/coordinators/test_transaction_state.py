@@ -9,7 +9,7 @@ from offsets_log import START_MS, Log
 from producing import data, write_log
 from transaction_log import transaction
 
-from kdump.engine.coordinators.transaction_state import by_producer
+from kdump.engine.coordinators.partitions import by_producer
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.engine.work.pipeline import Workers

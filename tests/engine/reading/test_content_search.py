@@ -7,9 +7,8 @@ import builders
 import pytest
 
 from kdump import kernels
-from kdump.engine.reading import content_search
-from kdump.engine.reading.content_search import ContentSearch
-from kdump.engine.reading.filters import Filters
+from kdump.engine.reading import filters
+from kdump.engine.reading.filters import ContentSearch, Filters
 from kdump.kernels.columns import DecodedRecords
 
 PATTERNS = [
@@ -68,13 +67,13 @@ def test_few_records_are_looked_at(
     batches, _, _ = kernels.walk(data, 0, len(data), 0, -1, True, 1)
     records, *_ = kernels.decode_run(data, 0, batches, 0, 999)
     seen: list[int] = []
-    matches = content_search.ContentSearch._matches
+    matches = filters.ContentSearch._matches
 
     def counting(self: ContentSearch, data: bytes, records: DecodedRecords, row: int) -> bool:
         seen.append(row)
         return matches(self, data, records, row)
 
-    monkeypatch.setattr(content_search.ContentSearch, "_matches", counting)
+    monkeypatch.setattr(filters.ContentSearch, "_matches", counting)
     found = list(Filters(grep=re.compile(pattern)).shown_records(data, records, None) or ())
     assert len(seen) == looked_at
     assert found == (list(range(200)) if looked_at == 200 else [77])

@@ -14,8 +14,7 @@ from pathlib import Path
 import builders
 import pytest
 
-from kdump.engine.usage.partitioners import PARTITIONERS, fnv1a, murmur2, string_hash
-from kdump.engine.usage.placement import PlacementOptions
+from kdump.engine.usage.placement import PARTITIONERS, PlacementOptions, fnv1a, murmur2, string_hash
 from kdump.engine.usage.placing import placement
 from kdump.findings.rows import Row
 
