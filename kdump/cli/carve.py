@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kdump.cli.headings import Command, under
 from kdump.cli.options import FILE_PATH, shared_options
 from kdump.cli.salvage import BROKER, BUILT, TAKEN, run_salvage
-
-if TYPE_CHECKING:
-    from kdump.cli.run_context import Engine, Writing
 
 
 @click.command(
@@ -28,14 +25,7 @@ if TYPE_CHECKING:
 )
 @BROKER
 @shared_options(on_spark=False, has_raw=True)
-def carve(
-    paths: tuple[str, ...],
-    *,
-    propose_map: str | None,
-    engine: Engine,
-    writing: Writing,
-    **asked: Any,
-) -> int:
+def carve(paths: tuple[str, ...], *, propose_map: str | None, **asked: Any) -> int:
     """Find batches in raw disk images among PATHS, and rebuild partitions from them.
 
     A batch counts if its checksum is right. Batches that cannot be attributed to a partition
@@ -51,4 +41,4 @@ def carve(
         kdump carve --propose-map map.csv /rescue/sdb1.img /mnt/broker2
         kdump carve --topic-map map.csv --out /data/new /rescue/sdb1.img /mnt/broker2
     """
-    return run_salvage("carve", paths, asked, writing=writing, propose_map=propose_map)
+    return run_salvage("carve", paths, asked, propose_map=propose_map)

@@ -10,7 +10,7 @@ import click
 
 from kdump.cli.headings import Command, under
 from kdump.cli.options import FROM_0, Read, shared_options
-from kdump.cli.run_context import Engine, Writing, wrong_usage
+from kdump.cli.run_context import wrong_usage
 from kdump.errors import UsageError
 from kdump.option_values import MEANT_AS_SECONDS, read_int64, read_time, read_words
 
@@ -76,8 +76,6 @@ def cluster(
     at: Asked | None,
     diff: tuple[Asked, Asked] | None,
     what: tuple[str, ...] | None,
-    engine: Engine,
-    writing: Writing,
     **asked: Any,
 ) -> int:
     """Show the metadata of a KRaft cluster, at the end of the metadata log or at any offset or
@@ -103,7 +101,6 @@ def cluster(
     """
     from kdump.cli.results import run_plan
     from kdump.engine.cluster.asked import until
-    from kdump.engine.registry import COMMANDS
 
     with wrong_usage():
         ways = [diff is not None, asked["history"], asked["view"] is not None]
@@ -112,8 +109,5 @@ def cluster(
         if diff is not None and at is not None:
             raise UsageError("--diff FROM TO says itself up to when; --at goes with the others")
     start, end = diff or (None, at)
-    command = COMMANDS["cluster"]
-    options = command.options(
-        at=until(end), diff_from=start and until(start), what=what or (), **asked
-    )
-    return run_plan(command, paths, options, engine=engine, writing=writing)
+    asked |= {"at": until(end), "diff_from": start and until(start), "what": what or ()}
+    return run_plan("cluster", paths, asked)

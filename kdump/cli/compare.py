@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kdump.cli.headings import Command, under
 from kdump.cli.options import FROM_0, shared_options
-
-if TYPE_CHECKING:
-    from kdump.cli.run_context import Engine, Writing
 
 _REPORTED = under("What is reported")
 
@@ -28,7 +25,7 @@ _REPORTED = under("What is reported")
     help="Report N differences per partition, the worst first; the others are counted.",
 )
 @shared_options(is_wide=False, metavar="DIR DIR...", missing="give two directories or more")
-def compare(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked: Any) -> int:
+def compare(paths: tuple[str, ...], **asked: Any) -> int:
     """Compare the replicas of each partition found in two or more directories.
 
     The directories are data directories of different brokers, partition directories, or
@@ -51,8 +48,5 @@ def compare(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked
     """
     from kdump.cli.reports import CompareReport
     from kdump.cli.results import run_plan
-    from kdump.engine.registry import COMMANDS
 
-    command = COMMANDS["compare"]
-    options, report = command.options(**asked), CompareReport()
-    return run_plan(command, paths, options, engine=engine, writing=writing, report=report)
+    return run_plan("compare", paths, asked, report=lambda options: CompareReport())

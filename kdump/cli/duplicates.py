@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from kdump.cli.headings import Command, under
 from kdump.cli.options import ISOLATION, Read, scratch_option, shared_options
 from kdump.option_values import read_duration
-
-if TYPE_CHECKING:
-    from kdump.cli.run_context import Engine, Writing
 
 _COMPARED = under("What is compared")
 _WORDS = ("key", "value")
@@ -85,8 +82,6 @@ def duplicates(
     within: Within | None,
     visible: bool,
     isolation: str,
-    engine: Engine,
-    writing: Writing,
     **asked: Any,
 ) -> int:
     """Find records of a topic with equal keys, values, or headers, on any partition under
@@ -106,16 +101,8 @@ def duplicates(
         kdump duplicates --by header:trace-id --isolation read_committed /var/lib/kafka
     """
     from kdump.cli.results import run_plan
-    from kdump.engine.registry import COMMANDS
 
-    command = COMMANDS["duplicates"]
-    options = command.options(
-        **by._asdict(),
-        **(within or Within())._asdict(),
-        visible=visible or isolation == "read_committed",
-        isolation=isolation,
-        **asked,
-    )
-    return run_plan(
-        command, paths, options, engine=engine, writing=writing, unit="piece", decodes=True
-    )
+    asked |= by._asdict() | (within or Within())._asdict()
+    asked["visible"] = visible or isolation == "read_committed"
+    asked["isolation"] = isolation
+    return run_plan("duplicates", paths, asked, unit="piece", decodes=True)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kdump.cli.headings import Command, under
 from kdump.cli.options import shared_options, version_option
-
-if TYPE_CHECKING:
-    from kdump.cli.run_context import Engine, Writing
 
 
 @click.command(
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
     None,
 )
 @shared_options(is_wide=False, metavar="DIR DIR...", missing="give two directories or more")
-def elect(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked: Any) -> int:
+def elect(paths: tuple[str, ...], **asked: Any) -> int:
     """Choose the leader of each partition, and of the metadata quorum, that loses the least.
 
     The replicas are in two or more of the directories: data directories of different brokers,
@@ -43,8 +40,5 @@ def elect(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked: 
     """
     from kdump.cli.reports import ElectReport
     from kdump.cli.results import run_plan
-    from kdump.engine.registry import COMMANDS
 
-    command = COMMANDS["elect"]
-    options, report = command.options(**asked), ElectReport()
-    return run_plan(command, paths, options, engine=engine, writing=writing, report=report)
+    return run_plan("elect", paths, asked, report=lambda options: ElectReport())

@@ -10,8 +10,7 @@ from kdump.cli.headings import Command, under
 from kdump.cli.options import LOOKUP_FORMATS, TIME, shared_options, version_option
 
 if TYPE_CHECKING:
-    from kdump.broker.versions import Version
-    from kdump.cli.run_context import Engine, Writing
+    from kdump.cli.run_context import Writing
 
 _ASKED = under("What is asked for")
 
@@ -36,8 +35,6 @@ _ASKED = under("What is asked for")
 def groups(
     paths: tuple[str, ...],
     *,
-    broker_version: Version,
-    engine: Engine,
     writing: Writing,
     **asked: Any,
 ) -> int:
@@ -70,21 +67,18 @@ def groups(
     from kdump.cli.reports import GroupsReport
     from kdump.cli.results import run_plan
     from kdump.cli.run_context import wrong_usage
-    from kdump.engine.registry import COMMANDS
     from kdump.errors import UsageError
 
-    command = COMMANDS["groups"]
-    options = command.options(broker_version=broker_version, **asked)
     with wrong_usage():
-        if options.history and writing.form == "reset-csv":
+        if asked["history"] and writing.form == "reset-csv":
             raise UsageError("--history has no reset-csv: give --at a time before the change")
         of_history = {
-            "--backwards": options.backwards,
-            "--from": options.from_ms is not None,
-            "--to": options.to_ms is not None,
+            "--backwards": asked["backwards"],
+            "--from": asked["from_ms"] is not None,
+            "--to": asked["to_ms"] is not None,
         }
         for name, is_given in of_history.items():
-            if is_given and not options.history:
+            if is_given and not asked["history"]:
                 raise UsageError(f"{name} goes with --history")
-    report = GroupsReport(options, paths)
-    return run_plan(command, paths, options, engine=engine, writing=writing, report=report)
+    asked["writing"] = writing
+    return run_plan("groups", paths, asked, report=lambda options: GroupsReport(options, paths))

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kdump.cli.headings import Command, under
 from kdump.cli.options import FROM_0, FROM_1, scratch_option, shared_options
-
-if TYPE_CHECKING:
-    from kdump.cli.run_context import Engine, Writing
 
 _KEYS = under("Where keys belong")
 PARTITIONERS = (
@@ -45,8 +42,6 @@ def placement(
     *,
     partitioner: str,
     top: int,
-    engine: Engine,
-    writing: Writing,
     **asked: Any,
 ) -> int:
     """Find records that are on another partition than the hash of their key selects.
@@ -63,11 +58,7 @@ def placement(
         kdump placement --partitioner murmur2 --partitions 12 --topic orders /var/lib/kafka
     """
     from kdump.cli.results import run_plan
-    from kdump.engine.registry import COMMANDS
 
-    command = COMMANDS["placement"]
     name = None if partitioner == "any" else partitioner.replace("default", "murmur2")
-    options = command.options(partitioner=name, top=top or _ALL, **asked)
-    return run_plan(
-        command, paths, options, engine=engine, writing=writing, unit="piece", decodes=True
-    )
+    asked |= {"partitioner": name, "top": top or _ALL}
+    return run_plan("placement", paths, asked, unit="piece", decodes=True)

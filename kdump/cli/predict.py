@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -19,9 +19,6 @@ from kdump.cli.options import (
 )
 from kdump.cli.verify import MONITORING, NOTES, PluginCommand, run_verify
 from kdump.errors import UsageError
-
-if TYPE_CHECKING:
-    from kdump.cli.run_context import Engine, Writing
 
 _START = under("Which start")
 _TIME = under("How long it takes")
@@ -77,16 +74,7 @@ _AMOUNT = under("How much is read")
 @MONITORING
 @NOTES
 @shared_options(LOOKUP_FORMATS, is_wide=False)
-def predict(
-    paths: tuple[str, ...],
-    *,
-    notes: bool,
-    nagios: bool,
-    textfile: str | None,
-    engine: Engine,
-    writing: Writing,
-    **asked: Any,
-) -> int:
+def predict(paths: tuple[str, ...], **asked: Any) -> int:
     """Predict whether a broker starts on PATHS, what the start does to each partition, and what
     is lost.
 
@@ -106,7 +94,7 @@ def predict(
     from kdump.cli.run_context import wrong_usage
 
     with wrong_usage():
-        if asked["measure"] and engine.is_spark:
+        if asked["measure"] and asked["engine"].is_spark:
             raise UsageError("--measure reads disks of this machine, not of a cluster")
         if asked["as_user"] is not None:
             from kdump.engine.predict.node import user_of
@@ -115,13 +103,4 @@ def predict(
                 user_of(asked["as_user"])
             except ValueError as error:
                 raise UsageError(f"--as-user: {error}") from error
-    return run_verify(
-        "predict",
-        paths,
-        asked,
-        notes=notes,
-        nagios=nagios,
-        textfile=textfile,
-        engine=engine,
-        writing=writing,
-    )
+    return run_verify("predict", paths, asked)

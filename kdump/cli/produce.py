@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -10,9 +10,6 @@ from kdump.cli.headings import Command, under
 from kdump.cli.options import FILE_PATH, RATE, TIME, shared_options, topic_configs_option
 from kdump.cli.salvage import TAKEN, run_salvage
 from kdump.errors import UsageError
-
-if TYPE_CHECKING:
-    from kdump.cli.run_context import Engine, Writing
 
 _CLUSTER = under("Into which cluster")
 _GROUPS = under("Offsets of groups")
@@ -63,14 +60,7 @@ _GROUPS = under("Offsets of groups")
 @TAKEN
 @topic_configs_option(under("What is taken"))
 @shared_options(on_spark=False)
-def produce(
-    paths: tuple[str, ...],
-    *,
-    client_properties: str | None,
-    engine: Engine,
-    writing: Writing,
-    **asked: Any,
-) -> int:
+def produce(paths: tuple[str, ...], *, client_properties: str | None, **asked: Any) -> int:
     """Send the records of the best copy of each partition under PATHS to a running cluster,
     each once.
 
@@ -96,4 +86,4 @@ def produce(
         asked["groups"] |= asked["apply_groups"]
         if asked["groups_at"] is not None and not asked["groups"]:
             raise UsageError("--groups-at goes with --groups or --apply-groups")
-    return run_salvage("produce", paths, asked, writing=writing)
+    return run_salvage("produce", paths, asked)

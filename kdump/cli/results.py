@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kdump.cli import status
 from kdump.cli.run_context import Engine, Writing, wrong_usage
+from kdump.engine.registry import COMMANDS
 from kdump.engine.work.pace import Progress
 from kdump.errors import KdumpError, PathError, UsageError
 from kdump.findings.rows import BatchChunk, Row
@@ -23,7 +24,6 @@ from kdump.output.stream import ByteStream, standard_output
 from kdump.output.values import BYTES_MODES
 
 if TYPE_CHECKING:
-    from kdump.engine.registry import Command
     from kdump.output.kind_directory import KindDirectory
     from kdump.output.report import Result
     from kdump.output.target import OutputFile
@@ -77,23 +77,27 @@ def _open(
 
 
 def run_plan(
-    command: Command,
+    name: str,
     paths: tuple[str, ...],
-    options: object,
+    asked: dict[str, Any],
     *,
-    engine: Engine,
-    writing: Writing,
-    report: Report | None = None,
+    report: Callable[[Any], Report] | None = None,
     unit: str = "partition",
     decodes: bool = False,
 ) -> int:
     """Run a command of the engine that plans its work first, and return the exit status.
 
-    `unit` is what progress counts; `decodes`: the steps decode records.
+    `asked` has its options beside `engine` and `writing`; `report` makes what becomes of the
+    results. `unit` is what progress counts; `decodes`: the steps decode records.
     """
+    engine: Engine = asked.pop("engine")
+    writing: Writing = asked.pop("writing")
+    command = COMMANDS[name]
+    options = command.options(**asked)
     progress = Progress()
     tally = PlannedTally(progress, unit)
-    results = Results(writing, inputs=paths, report=report, tally=tally)
+    made = None if report is None else report(options)
+    results = Results(writing, inputs=paths, report=made, tally=tally)
     with engine.driver(decodes=decodes) as driver:
         return results.take(command.run(paths, options, driver=driver, progress=progress))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -18,9 +18,6 @@ from kdump.cli.options import (
 )
 from kdump.errors import UsageError
 from kdump.stores.uris import is_uri, is_view
-
-if TYPE_CHECKING:
-    from kdump.cli.run_context import Engine, Writing
 
 _DONE = under("What is done")
 _TAKEN = under("What is taken")
@@ -89,14 +86,7 @@ BROKER = together(
 @TAKEN
 @BROKER
 @shared_options(on_spark=False)
-def salvage(
-    paths: tuple[str, ...],
-    *,
-    manifest: str | None,
-    engine: Engine,
-    writing: Writing,
-    **asked: Any,
-) -> int:
+def salvage(paths: tuple[str, ...], *, manifest: str | None, **asked: Any) -> int:
     """Rebuild each partition from all its copies under PATHS: damaged, deleted, or diverged.
 
     Copies are partition directories of any broker or backup, -delete, -stray, and -future
@@ -123,7 +113,7 @@ def salvage(
     from kdump.cli.run_context import wrong_usage
 
     if manifest is None:
-        return run_salvage("salvage", paths, asked, writing=writing)
+        return run_salvage("salvage", paths, asked)
     from kdump.cli.reports import SalvageReport
     from kdump.cli.results import Results
     from kdump.engine.salvage.manifest import check
@@ -133,16 +123,11 @@ def salvage(
         if asked["out"] or len(paths) != 1:
             raise UsageError("--check takes one data directory, and no --out")
     report = SalvageReport(SalvageOptions(), is_check=True)
-    return Results(writing, inputs=paths, report=report).take(check(manifest, paths[0]))
+    return Results(asked["writing"], inputs=paths, report=report).take(check(manifest, paths[0]))
 
 
 def run_salvage(
-    name: str,
-    paths: tuple[str, ...],
-    asked: dict[str, Any],
-    *,
-    writing: Writing,
-    propose_map: str | None = None,
+    name: str, paths: tuple[str, ...], asked: dict[str, Any], *, propose_map: str | None = None
 ) -> int:
     """Run `salvage`, `carve` or `produce`, and return the exit status."""
     from kdump.cli.reports import SalvageReport
@@ -155,6 +140,8 @@ def run_salvage(
     from kdump.output.target import prepare_output
     from kdump.storage.properties import is_topic_id
 
+    del asked["engine"]  # on this machine alone
+    writing = asked.pop("writing")
     with wrong_usage():
         if (topic_id := asked.get("topic_id")) is not None and not is_topic_id(topic_id):
             raise UsageError(f"--topic-id {topic_id} is no id of a topic: 22 characters")

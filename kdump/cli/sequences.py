@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kdump.cli.headings import Command, under
 from kdump.cli.options import shared_options
-
-if TYPE_CHECKING:
-    from kdump.cli.run_context import Engine, Writing
 
 _LISTED = under("What is listed")
 
@@ -23,7 +20,7 @@ _LISTED = under("What is listed")
     "--explained", help="List gaps with a harmless explanation, too; by default they are counted."
 )
 @shared_options(decompresses=False)
-def sequences(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked: Any) -> int:
+def sequences(paths: tuple[str, ...], **asked: Any) -> int:
     """Find missing and repeated sequence numbers of idempotent and transactional producers.
 
     Only batch headers are read. A gap means that sequence numbers are missing and offsets are
@@ -45,7 +42,5 @@ def sequences(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **ask
         kdump sequences --fail-on note --topic 'payments*' -j 4 /var/lib/kafka
     """
     from kdump.cli.results import run_plan
-    from kdump.engine.registry import COMMANDS
 
-    command = COMMANDS["sequences"]
-    return run_plan(command, paths, command.options(**asked), engine=engine, writing=writing)
+    return run_plan("sequences", paths, asked)

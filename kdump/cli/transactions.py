@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kdump.cli.headings import Command, under
 from kdump.cli.options import TIME, shared_options
-
-if TYPE_CHECKING:
-    from kdump.cli.run_context import Engine, Writing
 
 _ASKED = under("What is asked for")
 
@@ -29,7 +26,7 @@ _ASKED = under("What is asked for")
 @_ASKED("--at", "at_ms", type=TIME, help="Show the state at this time.")
 @_ASKED("--open", "open_only", help="Only open transactions.")
 @shared_options(on_spark=False)
-def transactions(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked: Any) -> int:
+def transactions(paths: tuple[str, ...], **asked: Any) -> int:
     """Show transactions: their producers, which are open, which are hanging, and the command to
     abort them.
 
@@ -53,8 +50,5 @@ def transactions(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **
     """
     from kdump.cli.reports import TransactionsReport
     from kdump.cli.results import run_plan
-    from kdump.engine.registry import COMMANDS
 
-    command = COMMANDS["transactions"]
-    options, report = command.options(**asked), TransactionsReport()
-    return run_plan(command, paths, options, engine=engine, writing=writing, report=report)
+    return run_plan("transactions", paths, asked, report=lambda options: TransactionsReport())

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kdump.cli.headings import Command, under
 from kdump.cli.options import FROM_0, Read, shared_options
 from kdump.option_values import read_words
-
-if TYPE_CHECKING:
-    from kdump.cli.run_context import Engine, Writing
 
 _ADDED = under("What is added up")
 _WORDS = ("topic", "partition", "producer", "codec", "key")
@@ -49,8 +46,6 @@ def usage(
     *,
     by: tuple[str, ...] | None,
     top: int | None,
-    engine: Engine,
-    writing: Writing,
     **asked: Any,
 ) -> int:
     """Sum batches, records, and bytes by topic, partition, producer, codec, or key, largest
@@ -72,12 +67,8 @@ def usage(
         kdump usage --by key --topic orders -j 4 /var/lib/kafka
     """
     from kdump.cli.results import run_plan
-    from kdump.engine.registry import COMMANDS
 
-    command, by = COMMANDS["usage"], by or ("topic",)
+    by = by or ("topic",)
     if top is None:
         top = _TOP if {"key", "producer"} & {*by} else 0
-    options = command.options(by=by, top=top, **asked)
-    return run_plan(
-        command, paths, options, engine=engine, writing=writing, unit="piece", decodes=True
-    )
+    return run_plan("usage", paths, asked | {"by": by, "top": top}, unit="piece", decodes=True)

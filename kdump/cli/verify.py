@@ -152,17 +152,7 @@ MONITORING = together(
     help="Add a summary per broker (data directory), per topic, or per both.",
 )
 @shared_options(LOOKUP_FORMATS, is_wide=False)
-def verify(
-    paths: tuple[str, ...],
-    *,
-    notes: bool,
-    nagios: bool,
-    state: str | None,
-    textfile: str | None,
-    engine: Engine,
-    writing: Writing,
-    **asked: Any,
-) -> int:
+def verify(paths: tuple[str, ...], **asked: Any) -> int:
     """Check the segments, indexes, snapshots, and checkpoints under PATHS for damage.
 
     PATHS are segment files, partition directories, or data directories, with or without a
@@ -189,36 +179,15 @@ def verify(
     from kdump.cli.run_context import wrong_usage
 
     with wrong_usage():
-        for one, given in (("deep", asked["deep"]), ("state", state is not None)):
+        for one, given in (("deep", asked["deep"]), ("state", asked["state"] is not None)):
             if given and asked["quick"]:
                 raise UsageError(f"--{one} and --quick exclude each other")
-        if asked["recheck_s"] is not None and state is None:
+        if asked["recheck_s"] is not None and asked["state"] is None:
             raise UsageError("--recheck-after needs --state")
-    return run_verify(
-        "verify",
-        paths,
-        asked,
-        notes=notes,
-        nagios=nagios,
-        textfile=textfile,
-        state=state,
-        engine=engine,
-        writing=writing,
-    )
+    return run_verify("verify", paths, asked)
 
 
-def run_verify(
-    name: str,
-    paths: tuple[str, ...],
-    asked: dict[str, Any],
-    *,
-    notes: bool,
-    nagios: bool,
-    textfile: str | None,
-    engine: Engine,
-    writing: Writing,
-    state: str | None = None,
-) -> int:
+def run_verify(name: str, paths: tuple[str, ...], asked: dict[str, Any]) -> int:
     """Run `verify` or `predict`, and return the exit status."""
     from kdump.cli.results import Results
     from kdump.cli.run_context import wrong_usage
@@ -229,6 +198,10 @@ def run_verify(
     from kdump.output.progress import PlannedTally
     from kdump.output.textfile import is_textfile
 
+    engine: Engine = asked.pop("engine")
+    writing: Writing = asked.pop("writing")
+    notes, nagios = asked.pop("notes"), asked.pop("nagios")
+    textfile, state = asked.pop("textfile"), asked.pop("state", None)
     command, progress = COMMANDS[name], Progress()
     with wrong_usage():
         if nagios and (writing.form is not None or writing.output is not None):

@@ -19,7 +19,7 @@ from kdump.cli.options import (
 from kdump.option_values import read_size
 
 if TYPE_CHECKING:
-    from kdump.cli.run_context import Engine, Writing
+    from kdump.cli.run_context import Writing
     from kdump.engine.why.volumes import FreeRequest
 
 _ASKED = under("What is asked for")
@@ -68,9 +68,7 @@ def read_free(text: str) -> FreeRequest:
     help="Write metrics to FILE for the textfile collector of the Prometheus node exporter.",
 )
 @shared_options()
-def why(
-    paths: tuple[str, ...], *, textfile: str | None, engine: Engine, writing: Writing, **asked: Any
-) -> int:
+def why(paths: tuple[str, ...], *, textfile: str | None, writing: Writing, **asked: Any) -> int:
     """Explain why the disk with PATHS is full: what retention deletes next, and what keeps the
     rest.
 
@@ -93,16 +91,16 @@ def why(
     from kdump.cli.reports import WhyReport
     from kdump.cli.results import run_plan
     from kdump.cli.run_context import wrong_usage
-    from kdump.engine.registry import COMMANDS
     from kdump.output.target import prepare_output
     from kdump.output.textfile import is_textfile
 
     if textfile is not None:
         with wrong_usage():
             prepare_output(textfile, paths, "--textfile", force=writing.force, is_ours=is_textfile)
-    command = COMMANDS["why"]
-    options, report = command.options(**asked), WhyReport(textfile)
-    decodes = options.cleaner
     return run_plan(
-        command, paths, options, engine=engine, writing=writing, report=report, decodes=decodes
+        "why",
+        paths,
+        asked | {"writing": writing},
+        report=lambda options: WhyReport(textfile),
+        decodes=asked["cleaner"],
     )
