@@ -47,7 +47,7 @@ def read_int_size(text: str) -> int:
     """Read a number of bytes that is an `int` in Kafka's settings."""
     size = read_size(text)
     if size >= 1 << 31:
-        raise ValueError("is more than Kafka takes, 2147483647")
+        raise ValueError("is more than Kafka's limit, 2147483647")
     return size
 
 
@@ -198,7 +198,7 @@ def read_choice(text: str, known: Sequence[str]) -> str:
 
         near = get_close_matches(word, known, 1)
         hint = f"did you mean {near[0]}?" if near else f"give one of {', '.join(known)}"
-        raise ValueError(f"is not known: {hint}")
+        raise ValueError(f"is unknown: {hint}")
     return word
 
 

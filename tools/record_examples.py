@@ -22,8 +22,17 @@ def main(pages: list[str]) -> None:
 
 
 def _recorded(block: re.Match[str]) -> str:
-    commands = re.findall(r"^\$ (.*)$", block[1], re.MULTILINE)
-    return "```console\n" + "".join(f"$ {one}\n{_printed(one)}" for one in commands) + "```"
+    examples = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block[1], re.MULTILINE)
+    return (
+        "```console\n" + "".join(f"$ {one}\n{_kept(one, known)}" for one, known in examples) + "```"
+    )
+
+
+def _kept(command: str, known: str) -> str:
+    """Return what is written of an output where it still holds, else the new output."""
+    text = _printed(command)
+    pattern = re.escape(known).replace(re.escape("...\n"), r"(?:.*\n)*")
+    return known if known and re.fullmatch(pattern, text) else _shortened(text)
 
 
 def _printed(command: str) -> str:
@@ -38,6 +47,11 @@ def _printed(command: str) -> str:
         words = ["bash", "-c", f"{{ {command}; }} 2>&1"]
         done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     lines = [line.replace(f"{ROOT}/", ".../") for line in done.stdout.splitlines(keepends=True)]
+    return "".join(lines)
+
+
+def _shortened(text: str) -> str:
+    lines = text.splitlines(keepends=True)
     lines = ["...\n" if re.search(r"\d s\.$", line) else line for line in lines]
     return "".join(lines if len(lines) <= _LINES + 4 else [*lines[:_LINES], "...\n"])
 

@@ -28,7 +28,7 @@ def kind_named(name: str) -> str:
         for kind in command.kinds:
             if name in (kind, table_name(kind)):
                 return kind
-    raise UsageError(f"{name}: there is no such kind of row")
+    raise UsageError(f"{name}: unknown row kind")
 
 
 def table_name(kind: str) -> str:

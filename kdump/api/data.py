@@ -131,7 +131,7 @@ class Data:
 
     def _items(self, command: str, *asks: int, **options: Any) -> Iterator[Any]:
         if command not in COMMANDS:
-            raise UsageError(f"{command}: there is no such command")
+            raise UsageError(f"{command}: unknown command")
         given = {
             "selection": self._selection,
             "server_properties": self._server_properties,

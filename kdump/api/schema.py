@@ -11,5 +11,5 @@ def schema(kind: str) -> tuple[Field, ...]:
     """Return the members of a kind of row, in order. Raises UsageError for one that is not."""
     known = fields_of()
     if kind not in known:
-        raise UsageError(f"{kind}: there is no such kind of row")
+        raise UsageError(f"{kind}: unknown row kind")
     return known[kind]

@@ -120,7 +120,7 @@ def _answer(view: PartitionView, target: int) -> TimeAnswer:
         view.note(
             "end",
             view.target.path,
-            f"offset {answer.offset:,} is at or past the last offset a consumer is handed "
+            f"offset {answer.offset:,} is at or after the last offset that a consumer receives "
             f"({view.bound:,}): none",
         )
         return answer._replace(offset=-1, timestamp_ms=-1, leader_epoch=None)

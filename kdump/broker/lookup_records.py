@@ -32,9 +32,7 @@ def failing_in(path: str) -> Iterator[None]:
     except RefusalError as error:
         raise BrokerError(f"{error}, in {path}") from error
     except UnknowableError as error:
-        raise BrokerError(
-            f"it cannot be told here what a broker would make of {error}, in {path}"
-        ) from error
+        raise BrokerError(f"cannot predict what a broker does with {error}, in {path}") from error
 
 
 def raise_undecodable(path: str, position: int, reason: int) -> None:

@@ -153,7 +153,7 @@ def _of_directory(
         yield from _partitions(directory, broker, user, kraft=kraft)
 
 
-_NOT_MADE = "Mount what should be there, or take the directory out of log.dirs."
+_NOT_MADE = "Mount the volume, or remove the directory from log.dirs."
 
 
 def _can_be_made(directory: str) -> bool:
@@ -179,9 +179,9 @@ def _lock(directory: str, broker: Version, user: User | None) -> Iterator[Fact]:
             "process or thread is using this directory."
         )
         remedy = (
-            "A broker runs on this directory. If it is this one, nothing is wrong: stop it before "
-            "a start. If it is another, two brokers were given one volume: find out whose it is, "
-            "and do not remove .lock."
+            "A broker is running on this directory. If it is the same broker, stop it "
+            "before a start. If it is another one, two brokers use one volume: find the owner, and "
+            "do not remove .lock."
         )
         yield Fact(REFUSES, LOCKED, message, path, remedy)
     elif user is not None and not user.may(path if os.path.exists(path) else directory, "rw"):
@@ -263,7 +263,7 @@ def _checkpoints(directory: str, broker: Version, user: User | None) -> Iterator
 
 #: What it costs to start without a checkpoint.
 _WITHOUT = {
-    names.RECOVERY_POINT_CHECKPOINT: "Without a clean stop all logs are read through, which takes "
+    names.RECOVERY_POINT_CHECKPOINT: "After an unclean shutdown all logs are read, which takes "
     "time.",
     names.LOG_START_CHECKPOINT: "Records that were deleted by kafka-delete-records can be served "
     "again, up to the start of their segment.",
@@ -356,7 +356,7 @@ def file_facts(partition: str, broker: Version) -> Iterator[Fact]:
             # Indexes are opened as old Java does, which words an error in its own way.
             in_java = names.parse(name).kind not in _INDEXES and has(broker, v.DIRECTORY_FAILURES)
             message = f"{path}: Is a directory" if in_java else f"{path} (Is a directory)"
-            remedy = "Move that directory away; the file it stands for is gone."
+            remedy = "Move that directory away; the file of that name is gone."
             yield Fact(REFUSES, "not-a-file", message, path, remedy)
         elif message := _aborted_refused(path, present, broker):
             remedy = "Move it away: the start writes it again from the log, and nothing is lost."

@@ -27,7 +27,7 @@ RESTORE = (
     "that holds the only copy of records."
 )
 OTHERS = (
-    "Find out whose directory this is; if it was mounted here by mistake, mount the right one. "
+    "Find the owner of this directory; if it was mounted here by mistake, mount the right one. "
     "Only if its records are this cluster's, write that cluster.id into the file: topics that the "
     "cluster does not know are set aside as strays."
 )
@@ -37,8 +37,8 @@ OWN_ID = (
     "cluster sets aside what it does not place there."
 )
 NEW_ID = (
-    "Remove the line directory.id from one of the files: the start draws a new one, and the "
-    "cluster learns by it where the replicas lie."
+    "Remove the line directory.id from one of the files: the start generates a new one, "
+    "which tells the cluster where the replicas are."
 )
 
 

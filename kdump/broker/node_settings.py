@@ -202,7 +202,9 @@ def _kraft(values: Mapping[str, str], broker: Version) -> Iterator[Refusal]:
     voters = values.get("controller.quorum.voters", "")
     node_id = values.get("node.id", values.get("broker.id"))
     if not roles and not has(broker, v.LISTS_CHECKED):
-        message = "A node without a role says that it has started, and ends at once with status 0."
+        message = (
+            "A node without a role logs that it has started, and exits immediately with status 0."
+        )
         yield "settings", message, _SET["process.roles"]
     if len(set(roles)) < len(roles) and not has(broker, v.LISTS_CHECKED):
         message = f"Duplicate role names found in `process.roles`: ArrayBuffer({', '.join(roles)})"

@@ -152,7 +152,7 @@ class PartitionView:
         if cut is not None and cut.base_offset <= segment.base_offset:
             deleted = len(self._start.deleted)
             text = f"a start cuts segment {cut.base_offset:,} to {cut.size_bytes:,} bytes" + (
-                f" and deletes the {deleted:,} segments behind it" if deleted else ""
+                f" and deletes the {deleted:,} segments after it" if deleted else ""
             )
         self.note("recovery", segment.path, text, segment=segment.base_offset)
 

@@ -300,7 +300,7 @@ def read_version(text: str) -> Version:
     """Read a version of Kafka, as in 2.8, 4.1.1 or 0.10.0-IV1."""
     match = re.fullmatch(r"(\d+(?:\.\d+){1,3})(?:-IV\d+)?", text.strip())
     if match is None:
-        raise ValueError("is no version: give one as in 2.8 or 0.10.2.1")
+        raise ValueError("is not a version; use for example 2.8 or 0.10.2.1")
     return tuple(map(int, match[1].split(".")))
 
 
@@ -309,7 +309,7 @@ def read_broker_version(text: str) -> Version:
     version = read_version(text)
     major, minor = version[:2]
     if version < _FIRST_RELEASE or minor > _LAST_MINORS.get(major, minor):
-        raise ValueError("is no release of Kafka: give one as in 2.8 or 0.10.2.1")
+        raise ValueError("is not a release of Kafka; use for example 2.8 or 0.10.2.1")
     return version
 
 

@@ -124,7 +124,7 @@ class View:
         return self._finding(
             "read-committed-stops",
             offset=first,
-            message=f"{words}: readers of committed data are handed nothing from there on.",
+            message=f"{words}: read_committed consumers receive nothing from there on.",
         )
 
     def _finding(self, code: str, **members: Any) -> Finding:

@@ -107,7 +107,7 @@ def cluster(
         if sum(ways) > 1:
             raise UsageError("--diff, --history and --view exclude each other")
         if diff is not None and at is not None:
-            raise UsageError("--diff FROM TO says itself up to when; --at goes with the others")
+            raise UsageError("--diff FROM TO already names both ends; --at works without it")
     start, end = diff or (None, at)
     asked |= {"at": until(end), "diff_from": start and until(start), "what": what or ()}
     return run_plan("cluster", paths, asked)

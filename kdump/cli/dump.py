@@ -180,7 +180,9 @@ def _decodes(decode: str | None, mode: str, form: str, writing: Writing) -> bool
         if mode != "records":
             raise UsageError(f"--decode auto and --{mode} exclude each other")
         if form == "kafka":
-            raise UsageError("--format kafka prints what the tool does, and takes no --decode auto")
+            raise UsageError(
+                "--format kafka prints what the tool prints, and does not allow --decode auto"
+            )
         return True
     by_default = form in ("table", "jsonl") and writing.bytes_mode == "auto"
     return decode is None and mode == "records" and by_default
@@ -188,7 +190,7 @@ def _decodes(decode: str | None, mode: str, form: str, writing: Writing) -> bool
 
 def _hex_form(form: str | None) -> str:
     if form not in (None, "table"):
-        raise UsageError(f"--hex prints annotated text and takes no --format {form}")
+        raise UsageError(f"--hex prints annotated text and does not allow --format {form}")
     return "table"
 
 

@@ -22,7 +22,7 @@ def read_target(text: str) -> int:
         return _WORDS[text]
     time_ms = read_time(text)
     if time_ms < 0 and not re.fullmatch(r"\s*-\d+\s*", text):
-        raise ValueError("lies before 1970, where no broker looks anything up")
+        raise ValueError("is before 1970, for which no broker has an answer")
     return time_ms
 
 

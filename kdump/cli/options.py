@@ -48,7 +48,7 @@ def read_kind(text: str) -> str:
     from kdump.storage.recognize import KINDS
 
     if text not in KINDS:
-        raise ValueError(f"is no kind of file: give one of {', '.join(KINDS)}")
+        raise ValueError(f"is not a file kind; use one of {', '.join(KINDS)}")
     return text
 
 

@@ -1,4 +1,4 @@
-"""`kdump placement`: keys that lie on another partition than their hash says."""
+"""`kdump placement`: keys that are on another partition than their hash says."""
 
 from __future__ import annotations
 

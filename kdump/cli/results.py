@@ -58,9 +58,7 @@ def _know_rows(kind: str | None) -> None:
         from kdump.rows.declared import kinds
 
         if kind not in kinds() and kind not in ("record", "batch"):
-            raise UsageError(
-                f"--rows {kind}: there is no such kind of row; kdump schema lists them"
-            )
+            raise UsageError(f"--rows {kind}: unknown row kind; kdump schema lists them")
 
 
 def _open(

@@ -117,7 +117,7 @@ def tell_directories(paths: Iterable[str]) -> None:
 
     for path in paths:
         if below := data_directories_below(path):
-            tell(f"{path} is no data directory; reading {', '.join(below)} below it")
+            tell(f"{path} is not a data directory; reading {', '.join(below)} below it")
 
 
 def tell_unmatched(

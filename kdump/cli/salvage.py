@@ -121,7 +121,7 @@ def salvage(paths: tuple[str, ...], *, manifest: str | None, **asked: Any) -> in
 
     with wrong_usage():
         if asked["out"] or len(paths) != 1:
-            raise UsageError("--check takes one data directory, and no --out")
+            raise UsageError("--check needs one data directory, and does not allow --out")
     report = SalvageReport(SalvageOptions(), is_check=True)
     return Results(asked["writing"], inputs=paths, report=report).take(check(manifest, paths[0]))
 
@@ -144,7 +144,7 @@ def run_salvage(
     writing = asked.pop("writing")
     with wrong_usage():
         if (topic_id := asked.get("topic_id")) is not None and not is_topic_id(topic_id):
-            raise UsageError(f"--topic-id {topic_id} is no id of a topic: 22 characters")
+            raise UsageError(f"--topic-id {topic_id} is not a topic id: 22 characters")
         for path in (*paths, asked.get("out") or ""):
             if is_uri(path) and not (path in paths and is_view(path)):
                 raise UsageError(f"{path}: is in a store; copy it here, where a broker reads it")

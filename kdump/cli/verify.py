@@ -205,7 +205,7 @@ def run_verify(name: str, paths: tuple[str, ...], asked: dict[str, Any]) -> int:
     command, progress = COMMANDS[name], Progress()
     with wrong_usage():
         if nagios and (writing.form is not None or writing.output is not None):
-            raise UsageError("--nagios prints one line and takes no --format or --output")
+            raise UsageError("--nagios prints one line and does not allow --format or --output")
         paced = asked["max_duration_s"] is not None or asked["bytes_per_second"] is not None
         if engine.is_spark and paced:
             raise UsageError(

@@ -184,5 +184,5 @@ def read_state(path: str, tell: Callable[[str], None]) -> VerifyState:
     except OSError as error:
         raise PathError.from_os(path, error) from error
     except ValueError as error:
-        tell(f"kdump: {path}: the state is not used, everything is verified anew: {error}")
+        tell(f"kdump: {path}: the state is not used, everything is verified again: {error}")
         return VerifyState(now_s)

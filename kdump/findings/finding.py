@@ -107,7 +107,7 @@ def internal_error(error: InternalError) -> Finding:
         partition=error.partition,
         actual=error.reason,
         message=f"kdump failed here: {error.reason}. "
-        + ("Other partitions were checked." if error.topic else "Findings of others stand."),
+        + ("Other partitions were checked." if error.topic else "Findings of others remain valid."),
     )
 
 

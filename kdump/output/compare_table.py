@@ -148,7 +148,7 @@ class CompareTable(TextReport):
         count = row.found_once_count
         names = ", ".join(row.found_once[:_NAMED])
         more = f" and {count - _NAMED:,} more" if count > _NAMED else ""
-        self._wrapped(visible(f"Under one path only, and not compared: {names}{more}."))
+        self._wrapped(visible(f"Under one path only, not compared: {names}{more}."))
 
 
 def replica_lines(replicas: list[ReplicaFacts], width: int) -> Iterator[str]:

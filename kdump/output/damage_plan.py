@@ -49,8 +49,8 @@ def plan_words(ways: Sequence[WayPast]) -> str:
     many = sum((row.topic, row.partition) in later for row in planned)
     words = (
         "One reset file moves a group, while it has no member, past the first damage of "
-        f"{counted(len(planned), 'partition')}. Leave out the partitions where the group "
-        "does not stop at that damage: there, records would be skipped or read again."
+        f"{counted(len(planned), 'partition')}. Remove the partitions where the group does not "
+        f"stop at that damage: there, records would be skipped or read again."
     )
     if many:
         words += (

@@ -151,7 +151,7 @@ class ElectTable(TextReport):
         many = counted(row.partitions, "partition")
         stake = f"{row.at_stake:,} with records at stake"
         self._line(f"{many}, {stake}. {seconds_text(row.seconds)}.")
-        self._line("Damage inside the logs was not looked for: kdump compare does that.")
+        self._line("Damage inside the logs was not checked: use kdump compare.")
 
 
 def change_text(change: tuple[str, int]) -> str:

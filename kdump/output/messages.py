@@ -34,8 +34,8 @@ def way_past(finding: Finding) -> str:
     lie = "lies" if skipped == 1 else "lie"
     if served is None:
         return (
-            f"{disk} {broker} serves consumers nothing behind this place: {records} {lie} there, "
-            "which only kdump dump can bring."
+            f"{disk} {broker} serves consumers nothing after this position: {records} {lie} "
+            f"there, which only kdump dump can show."
         )
     between = f"; {records} {lie} between, which only kdump dump can bring" if skipped else ""
     return f"{disk} {broker} serves consumers again from offset {served}: seek there{between}."

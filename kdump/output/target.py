@@ -257,7 +257,7 @@ def refuse_input_as_output(output: str, inputs: Iterable[str], option: str = "--
             )
         if inside:
             raise UsageError(
-                f"{option} {output}: lies in a directory that is read; kdump writes nothing there"
+                f"{option} {output}: is in a directory that is read; kdump writes nothing there"
             )
 
 
@@ -267,7 +267,7 @@ def refuse_store_as_output(output: str, inputs: Iterable[str]) -> None:
     for path in inputs:
         if is_uri(path) and inside.startswith(normal(path).rstrip("/") + "/"):
             raise UsageError(
-                f"--output {output}: lies in a directory that is read; kdump writes nothing there"
+                f"--output {output}: is in a directory that is read; kdump writes nothing there"
             )
 
 

@@ -35,7 +35,7 @@ def node_lines(
     for row in rows:
         if row.cause == "none":
             continue
-        mark = "" if row.outcome != "unknown" else "not known: "
+        mark = "" if row.outcome != "unknown" else "unknown: "
         message = row.message
         yield from _indented(mark + visible(message), width, "  ")
         if row.path and row.path not in message:

@@ -47,7 +47,7 @@ def _rank(row: Recovery) -> tuple[int, str, int]:
 def totals_lines(forecast: dict[str, Any], width: int) -> Iterator[str]:
     """Write what all of it comes to, and what the time is reckoned with."""
     segments, size = forecast["segments_to_read"], forecast["bytes_to_read"]
-    text = f"In all: re-reads {counted(segments, 'segment')}, {size_text(size)}"
+    text = f"Total: re-reads {counted(segments, 'segment')}, {size_text(size)}"
     if size:
         text += (
             f", in about {_duration(forecast['seconds'])} at "
@@ -92,7 +92,7 @@ def _why_and_cost(row: Recovery) -> str:
         first = number_text(row.first_lost_offset)
         parts.append(f"{counted(lost, 'record')} lost from offset {first} on{good}")
     elif lost is None:
-        parts.append("how many records are lost cannot be told")
+        parts.append("the number of lost records is unknown")
     elif outcome == "recover":
         parts.append("nothing lost")
     elif outcome in ("truncate", "empty"):
@@ -116,7 +116,7 @@ def _unserved(row: Recovery) -> str:
     served, skipped = first["served_from"], first["skipped_by_seek"]
     more = f" (and at {len(left) - 1:,} more places)" if len(left) > 1 else ""
     if served is None:
-        again = "and are served nothing behind it"
+        again = "and receive nothing after it"
     else:
         again = f"and are served again from {served}"
         again += f", behind {counted(skipped, 'sound record')}" if skipped else ""

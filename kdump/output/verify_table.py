@@ -191,9 +191,9 @@ class VerifyTable(TextReport):
         # Of segments that were left out it is known what was found in them.
         seen = row.segments or tails or row.not_checked.get("segments_verified_before")
         if not row.paths:
-            parts.insert(0, "nothing was looked at")
+            parts.insert(0, "nothing was checked")
         elif not seen:
-            parts.insert(0, "no segment was looked at")
+            parts.insert(0, "no segment was checked")
         elif not is_whole(row):
             parts.insert(0, _checked_part(row))
         elif not (findings["damage"] or findings["rebuild"]):

@@ -76,7 +76,7 @@ def told(finding: Finding, meaning: str, command: str | None) -> Iterator[str]:
         times = Counter(each.partition("@")[0] for each in codes)
         words = [f"{code} ×{count}" if count > 1 else code for code, count in times.items()]
         if words:
-            yield f"From this follow, and are not counted: {', '.join(words)}."
+            yield f"Consequences (not counted): {', '.join(words)}."
     if past := way_past(finding):
         yield past
 
@@ -87,7 +87,7 @@ def not_checked_text(row: VerifySummary) -> str:
     parts = []
     unsaid = {"bytes_out_of_time", "compressed_batches"}
     if row.mode == "quick":
-        parts.append("what lies inside the logs (--quick)")
+        parts.append("the contents of the logs (--quick)")
         unsaid.add("segments_not_read")
     if row.mode == "default":
         many = counted(row.batches, "batch")
@@ -126,5 +126,5 @@ _NOT_CHECKED = {
     "segments_out_of_time": ("segment", "for want of time (--max-duration)"),
     "segments_not_read": ("segment", "not read to the end"),
     "batches_over_limit": ("batch", "over --decompress-limit"),
-    "batches_without_codec": ("batch", "whose codec is not installed"),
+    "batches_without_codec": ("batch", "with a codec that is not installed"),
 }

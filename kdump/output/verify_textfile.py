@@ -64,7 +64,7 @@ def _lines(
             yield from _of_forecast(summary.forecast)
     yield from metric(
         "kdump_verify_finished",
-        "Whether all that was asked for was looked at.",
+        "Whether everything requested was checked.",
         {"": int(summary is not None and bool(summary.finished))},
     )
     yield from last_runs("verify", now_s, before, succeeded=succeeded)
@@ -79,7 +79,7 @@ def _of_summary(row: VerifySummary) -> Iterator[str]:
         values = {f'{{{label}="{word}"}}': count for word, count in row[member].items()}
         yield from metric(f"kdump_verify_{name}", help_text, values)
     for name, help_text in (
-        ("paths", "Partitions looked at by the last run."),
+        ("paths", "Partitions checked by the last run."),
         ("segments", "Segments read by the last run."),
         ("batches", "Batches read by the last run."),
         ("bytes", "Bytes of logs read by the last run."),

@@ -183,7 +183,7 @@ class WhyTable(TextReport):
             (
                 "reserved",
                 row.reserved_index_bytes,
-                "room in indexes that takes no disk, in no size above",
+                "preallocated index space, not included above",
             ),
         ):
             if size:

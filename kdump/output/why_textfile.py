@@ -17,7 +17,7 @@ _PARTS = ("log", "index", "other", "retired")
 _UNCLEANABLE = ("uncleanable-mark", "corrupt-batch")
 #: Metric of partitions -> what it says.
 _OF_PARTITIONS = {
-    "pinned_bytes": "Bytes past retention, or behind a record ahead of the clock, that stay.",
+    "pinned_bytes": "Bytes past retention, or kept by a future timestamp, that stay.",
     "deletable_bytes": "Bytes that the next retention pass deletes.",
     "oldest_deletable_timestamp_seconds": "Last record time of the oldest segment to be deleted.",
     "dirty_ratio": "Share of a compacted log that was not cleaned.",

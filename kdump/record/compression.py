@@ -115,7 +115,7 @@ def _members(inflater: Any, packed: memoryview, limit: int) -> Plain:
             if not stream.eof:
                 if left > 0:
                     return Plain(
-                        _join(pieces), reasons.CODEC_FAILED, "the gzip stream is cut short"
+                        _join(pieces), reasons.CODEC_FAILED, "the gzip stream is truncated"
                     )
                 break
             position -= len(stream.unused_data)
@@ -172,7 +172,7 @@ def _snappy(packed: memoryview, limit: int) -> Plain:
         size = int.from_bytes(packed[position : position + 4], "big", signed=True)
         position += _XERIAL_SIZE_BYTES
         if size < 0 or size > end - position:
-            return Plain(_join(pieces), reasons.CODEC_FAILED, "a snappy block is cut short")
+            return Plain(_join(pieces), reasons.CODEC_FAILED, "a snappy block is truncated")
         left, failed = _snappy_block(packed[position : position + size], pieces, left)
         if failed is not None:
             return failed
@@ -232,7 +232,7 @@ def _zstd(packed: memoryview, limit: int) -> Plain:
     if left <= 0:
         return Plain(None, reasons.OVER_LIMIT)
     if not salvage.zstd_is_whole(packed):
-        return Plain(_join(pieces), reasons.CODEC_FAILED, "the zstd stream is cut short")
+        return Plain(_join(pieces), reasons.CODEC_FAILED, "the zstd stream is truncated")
     return Plain(_join(pieces))
 
 

@@ -48,7 +48,7 @@ def read(
         return pieces, f"LZ4 frame descriptor {flags:02x} {descriptor:02x}"
     position = 6 + (8 if flags & _CONTENT_SIZE else 0)
     if position >= end:
-        return pieces, "the LZ4 frame is cut short"
+        return pieces, "the LZ4 frame is truncated"
     wrong_header = ""
     if check_header:
         wanted = xxh32(packed[4:position]) >> 8 & 0xFF
@@ -84,7 +84,7 @@ def read(
             return None, ""
         add(pieces, plain)
     if flags & _CONTENT_CHECKSUM and end - position < 4:
-        return pieces, "the LZ4 frame is cut short in its content checksum"
+        return pieces, "the LZ4 frame is truncated in its content checksum"
     return pieces, wrong_header
 
 

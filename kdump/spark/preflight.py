@@ -61,7 +61,7 @@ def preflight(session: Session, paths: Sequence[str]) -> None:
             )
         if KERNEL == "compiled" != answer["kernel"]:
             raise NotReady(
-                f"executor on {host} has no compiled kernel, and would take many times as long"
+                f"executor on {host} has no compiled kernel, and would be many times slower"
             )
         path = answer["path"]
         # Not there, or cut short, on this machine too: no host's fault, and the run will say so.

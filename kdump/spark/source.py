@@ -196,7 +196,7 @@ def _refuse_other_options(options: Mapping[str, str], view: str, known: _Options
         if name.lower() in _KAFKAS:
             hint = _KAFKAS[name.lower()]
         elif name.lower().startswith("kafka."):
-            hint = "no broker is asked: .load() names data directories"
+            hint = "no broker is contacted: .load() names data directories"
         else:
             near = get_close_matches(name.lower(), lower, 1)
             hint = f"did you mean {lower[near[0]]}?" if near else f"there are {', '.join(names)}"
@@ -225,7 +225,7 @@ def _mind_the_kernel(needed: bool) -> None:
     import socket
     import warnings
 
-    text = f"the pure kernel of kdump runs on {socket.gethostname()}, and takes many times as long"
+    text = f"the pure kernel of kdump is used on {socket.gethostname()}, and is many times slower"
     if needed:
         raise UsageError(f"{text}; requireCompiled asks for the compiled one")
     warnings.warn(text, RuntimeWarning, stacklevel=2)

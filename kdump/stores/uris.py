@@ -35,7 +35,7 @@ def split(uri: str) -> tuple[str, str]:
         place, _, path = rest.partition("/")
         return f"{scheme}://{place}", path.strip("/")
     if "?" in rest:
-        reason = "options of a store are told by its environment, as in AWS_ENDPOINT_URL"
+        reason = "set options of a store in the environment, for example AWS_ENDPOINT_URL"
         raise PathError(uri.partition("?")[0], f"{reason}, and not after a question mark")
     place, _, path = rest.partition("/")
     path = posixpath.normpath("/" + path).strip("/")

@@ -34,7 +34,7 @@ class XzFile:
             except lzma.LZMAError as error:
                 if _MORE_THAN_ALLOWED not in str(error):
                     raise
-                words = f"it claims a dictionary that takes more than {MEMORY >> 20} MiB of memory"
+                words = f"it claims a dictionary of more than {MEMORY >> 20} MiB of memory"
                 raise lzma.LZMAError(words) from None
             if data:
                 return data

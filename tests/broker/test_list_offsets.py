@@ -189,7 +189,7 @@ def test_answer_at_or_past_the_bound_is_none(partition: Partition) -> None:
     found = list_offsets(view, T0 + 90)
     assert (found.offset, found.timestamp_ms, found.leader_epoch) == (-1, -1, None)
     assert (found.segment, found.position) == (10, SIZE)
-    text = "offset 13 is at or past the last offset a consumer is handed (13): none"
+    text = "offset 13 is at or after the last offset that a consumer receives (13): none"
     assert (view.steps[-1].step, view.steps[-1].text) == ("end", text)
 
 

@@ -36,7 +36,7 @@ def test_what_a_reading_fails_at_is_the_answer() -> None:
     for error, words in (
         (RefusalError("so"), "so, in a/b"),
         (CorruptRecordError("so"), "so, in a/b"),
-        (UnknowableError("it"), "it cannot be told here what a broker would make of it, in a/b"),
+        (UnknowableError("it"), "cannot predict what a broker does with it, in a/b"),
     ):
         with pytest.raises(BrokerError) as raised, failing_in("a/b"):
             raise error

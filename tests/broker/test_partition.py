@@ -233,7 +233,7 @@ def test_steps_of_a_recovery(partition: Partition) -> None:
     partition.segment(0, at(0) + at(2)[:-1])
     view = partition.view()
     assert view.fetch(1) is not None
-    text = f"a start cuts segment 0 to {SIZE:,} bytes and deletes the 1 segments behind it"
+    text = f"a start cuts segment 0 to {SIZE:,} bytes and deletes the 1 segments after it"
     assert view.steps[0].text == text
     (partition.path / f"{10:020}.log").unlink()
     view = partition.view()

@@ -133,7 +133,7 @@ _UNREAD = "Error creating broker listeners from '{}': Unable to parse PLAINTEXT:
                            "advertised.listeners": "PLAINTEXT://0.0.0.0:3"},
          _UNROUTABLE),
         # not the class but the node: it ends right after it says that it has started
-        ("4.1.1", KRAFT | {"process.roles": ""}, "A node without a role says that it has started"),
+        ("4.1.1", KRAFT | {"process.roles": ""}, "A node without a role logs that it has started"),
     ],
 )  # fmt: skip
 def test_listeners_that_do_not_fit(release: str, changed: dict[str, str], refused: str) -> None:

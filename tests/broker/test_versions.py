@@ -64,7 +64,7 @@ def test_newer_than_known(version: Version, newer: bool) -> None:
 
 @pytest.mark.parametrize("text", ["0.5", "0.12", "1.2", "2.9", "3.10", "4", "x", ""])
 def test_no_release(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is no (release|version)"):
+    with pytest.raises(ValueError, match=r"is not a (release|version)"):
         read_broker_version(text)
 
 
@@ -140,5 +140,5 @@ def test_version_of_a_broker(text: str) -> None:
     "text", ["0.5.9", "0.12", "1.2.0", "2.9", "3.10", "2.8-IV1x", "2.8.", "a2.8"]
 )
 def test_version_of_no_broker(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is no (release|version)"):
+    with pytest.raises(ValueError, match=r"is not a (release|version)"):
         read_broker_version(text)

@@ -37,7 +37,7 @@ def test_a_moment_is_an_offset_or_a_time(moment: str, offset: int) -> None:
     ("arguments", "said"),
     [
         (["--diff", "1", "2", "--history"], "exclude each other"),
-        (["--diff", "1", "2", "--at", "3"], "--diff FROM TO says itself"),
+        (["--diff", "1", "2", "--at", "3"], "--diff FROM TO already names"),
         (["--history", "--view", "zookeeper"], "exclude each other"),
         (["--what", "topics,nodes"], "'nodes', which is none of"),
         (["--at", "last week"], "is not a time"),

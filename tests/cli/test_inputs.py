@@ -190,7 +190,8 @@ def test_what_nothing_says_is_asked_for(tmp_path: Path) -> None:
     status, _, error = kdump("dump", str(path))
     assert (status, error.count("\n")) == (1, 1)
     assert error.endswith(
-        "noise: is no log file; --entries shows index and state files, --as log reads it as a log\n"
+        "noise: is not a log file; --entries shows index and state files, --as log reads it as a "
+        "log\n"
     )
     assert kdump("dump", "--as", "log", str(path))[0] == 3
     assert kdump("dump", "--as", "lgo", str(path))[0] == 2

@@ -80,7 +80,7 @@ def test_a_conflict_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("--check", "m", "--out", "out"), "--check takes"),
+        (("--check", "m", "--out", "out"), "--check needs"),
         (("--topic-id", "short"), "22 characters"),
         (("--apply-groups",), "--apply-groups is now: kdump produce"),
         (("--carve",), "--carve is now: kdump carve"),

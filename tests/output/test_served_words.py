@@ -37,8 +37,8 @@ def told(served_from: int | None, skipped: int, served_by: str | None = "4.1 sta
             told(None, 24),
             (
                 "On disk the next offset is 16 (kdump dump gets it). A 4.1 broker that starts on "
-                "these files serves consumers nothing behind this place: 24 sound records lie "
-                "there, which only kdump dump can bring."
+                "these files serves consumers nothing after this position: 24 sound records lie "
+                "there, which only kdump dump can show."
             ),
         ),
         (told(16, 0, "0.7"), "A 0.7 broker serves consumers again from offset 16: seek there."),

@@ -86,7 +86,7 @@ def test_what_it_costs() -> None:
 
 def test_a_loss_that_cannot_be_told_is_said_to_be_so() -> None:
     (line,) = lines(row(3, "truncate", records_lost=None))
-    assert line.endswith("how many records are lost cannot be told")
+    assert line.endswith("the number of lost records is unknown")
 
 
 @pytest.mark.parametrize("width", [40, 100])
@@ -114,7 +114,7 @@ def stays(served_from: int | None, skipped: int) -> dict[str, object]:
     [
         ([stays(16, 0)], "stop at offset 14 and are served again from 16"),
         ([stays(21, 5)], "at offset 14 and are served again from 21, behind 5 sound records"),
-        ([stays(None, 9)] * 3, "14 and are served nothing behind it (and at 2 more places)"),
+        ([stays(None, 9)] * 3, "14 and receive nothing after it (and at 2 more places)"),
     ],
 )
 def test_damage_that_a_start_leaves_is_told(unserved: list[dict[str, object]], words: str) -> None:

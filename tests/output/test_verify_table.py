@@ -86,7 +86,7 @@ def test_a_finding_has_place_message_consequences_and_command() -> None:
     assert lines[0] == ("DAMAGE   orders-7   segment 42   position 402,653,184 · 16,381 bytes")
     assert lines[1].strip() == "crc-mismatch: stored 9a1c03ff, computed 2b90e1d0."
     text = "\n".join(lines)
-    assert "are not counted: offset-index-order ×2, time-index-order." in text
+    assert "(not counted): offset-index-order ×2, time-index-order." in text
     told = " ".join(text.split())
     assert (
         "On disk the next offset is 48301338 (kdump dump gets it). The running broker (if it is a "
@@ -226,7 +226,7 @@ def test_a_log_end_astray_stands_before_all_other_damage() -> None:
     )
     told = [line for line in lines if line.startswith("DAMAGE")]
     assert "orders-9" in told[0]
-    assert any("Start no broker on it" in line for line in lines)
+    assert any("Do not start a broker on it" in line for line in lines)
 
 
 def test_consequences_that_are_sentences_stand_by_themselves() -> None:
@@ -237,7 +237,7 @@ def test_consequences_that_are_sentences_stand_by_themselves() -> None:
     assert "From this follow" not in text
     both = drawn(found("wrapper-offset", consequences=(words, "time-index-entry@8")))
     text = " ".join(" ".join(both).split())
-    assert f"{words} From this follow, and are not counted: time-index-entry." in text
+    assert f"{words} Consequences (not counted): time-index-entry." in text
 
 
 def test_partition_that_is_set_aside_is_written_with_quiet() -> None:

@@ -295,7 +295,7 @@ def test_xerial_blocks_before_a_broken_one_are_kept() -> None:
     packed = xerial_blocks(TEXT, TEXT)
     broken = put(packed, len(xerial_blocks(TEXT)), struct.pack(">i", 1 << 30))
     assert unpacked(SNAPPY, broken) == Plain(
-        TEXT, reasons.CODEC_FAILED, "a snappy block is cut short"
+        TEXT, reasons.CODEC_FAILED, "a snappy block is truncated"
     )
 
 

@@ -114,7 +114,7 @@ def test_messages_before_a_failure_are_handed_out() -> None:
     plain = pre08_message(b"a") + pre08_message(b"b")
     cut = pre08_message(gzip_bytes(plain)[:-4], attributes=1)
     assert told(cut) == [
-        (b"a", 1000), (b"b", 1000), (reasons.CODEC_FAILED, "the gzip stream is cut short"),
+        (b"a", 1000), (b"b", 1000), (reasons.CODEC_FAILED, "the gzip stream is truncated"),
     ]  # fmt: skip
 
 

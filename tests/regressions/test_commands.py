@@ -63,7 +63,7 @@ def test_odd_manifest_is_refused(salvaged: Path, change: dict[str, Any]) -> None
     for text in (json.dumps(content), "[" * 100_000, '{"files": 5}', "[1]", "NaN"):
         odd.write_text(text)
         result = run("salvage", "--check", odd, salvaged / "out")
-        assert result.stderr == f"kdump: {odd}: is no manifest of a salvage\n"
+        assert result.stderr == f"kdump: {odd}: is not a salvage manifest\n"
         assert result.exit_code == 1
 
 

@@ -454,7 +454,7 @@ def test_the_pure_kernel_is_an_error_where_it_is_asked_for(
     schema = pytest.importorskip("pyspark.sql.types").StructType().add("offset", "long")
     monkeypatch.setattr(process_tuning, "KERNEL", "pure")
     reader = KdumpSource(options).reader(schema)
-    with pytest.warns(RuntimeWarning, match="the pure kernel of kdump runs on "):
+    with pytest.warns(RuntimeWarning, match="the pure kernel of kdump is used on "):
         assert sum(batch.num_rows for batch in reader.read(reader.partitions()[0])) == 1200
     reader = KdumpSource(options | {"requireCompiled": "true"}).reader(schema)
     with pytest.raises(UsageError, match="requireCompiled"):

@@ -48,7 +48,7 @@ def test_single_files(command: str) -> None:
         ("verify --state {}/state {}", "is in a store, where kdump writes nothing but"),
         ("verify --textfile {}/t.prom {}", "is in a store, where kdump writes nothing but"),
         ("dump --output {}/x.jsonl {}", "is in a store, where kdump writes nothing but"),
-        ("dump --format parquet --output {}/out/ {}", "lies in a directory that is read"),
+        ("dump --format parquet --output {}/out/ {}", "is in a directory that is read"),
     ],
 )
 def test_nothing_is_written_to_a_store(command: str, says: str) -> None:

@@ -69,8 +69,8 @@ def _listing(directory: LogDir, facts: Sequence[PartitionFacts]) -> Iterator[Fin
             "leftover",
             path=temporary[0],
             actual=names.TEMPORARY,
-            message=f"{first_and_more(temporary)} left over. A write that did not finish; brokers "
-            "pass over it and write anew.",
+            message=f"{first_and_more(temporary)} left over. An unfinished write; brokers ignore "
+            f"it and write again.",
         )
     yield from unknown_files(unknown, place)
     yield from access_findings([each for each in statuses if each is not None], place)

@@ -46,7 +46,7 @@ _LEFTOVERS = {
     names.DELETED: "A start removes {them}; a running broker does after log.segment.delete.delay.",
     names.CLEANED: "A start removes {them}, unless a cleaner is at work just now.",
     names.PART: "A start removes {them}, unless a snapshot is being written just now.",
-    names.TEMPORARY: "A write that did not finish; brokers pass over {them} and write anew.",
+    names.TEMPORARY: "An unfinished write; brokers ignore {them} and write again.",
 }
 _RETIRED = {
     names.Retirement.DELETE: "The partition was deleted or moved away; a running broker, or the "
@@ -241,8 +241,8 @@ def _words(found: list[_Swap], replaced: list[int], lost: list[int]) -> str:
     bases = _list([swap.base_offset for swap in found])
     if lost:
         return (
-            f"Swap files of {bases} lie beside files still being cleaned: a start deletes those "
-            f"of {_list(lost)}."
+            f"Swap files of {bases} are next to files of an unfinished cleaning: a start "
+            f"deletes those of {_list(lost)}."
         )
     if replaced:
         return f"A start puts the swap files of {bases} in the place of segment {_list(replaced)}."

@@ -166,11 +166,11 @@ def _stop_finding(segment: SegmentScan, header: _Header, indexed: int | None) ->
         way = f"{fits:,} or above fits, {eight} in its first eight bytes."
     if header.last < header.before:
         harm = (
-            f"A start takes {last + 1:,} or the segment's base offset for the end of the log, and "
-            "deletes every segment if that is below the log start."
+            f"A start takes {last + 1:,} or the segment's base offset as the log end, and "
+            "deletes every segment if that is below the log start offset."
         )
     else:
-        harm = f"A start takes {last + 1:,} for the end of the log, and goes on from there."
+        harm = f"A start takes {last + 1:,} as the log end, and continues from there."
     return at_place(
         "log-end-astray",
         segment.place,

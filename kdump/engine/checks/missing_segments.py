@@ -242,7 +242,7 @@ def _cleaner(partition: PartitionScan) -> _Cleaner | None:
     if whole and (settings.file_is_known or source != DEFAULT):
         return _Cleaner(why, excluded=True)
     if not whole:
-        why = "whether the topic is compacted is not known: its data directory is not here"
+        why = "whether the topic is compacted is unknown: its data directory is not here"
         return _Cleaner(why)
     return _Cleaner("the cleanup.policy of the topic is not known here", provable=True)
 

@@ -73,7 +73,7 @@ def _differences(members: Sequence[Member]) -> Iterator[Finding]:
             continue
         other = ids.setdefault(directory_id, member)
         if other is not member:
-            yield _differs(member, other, "a directory.id of its own", directory_id)
+            yield _differs(member, other, "its own directory.id", directory_id)
 
 
 def _differs(member: Member, first: Member, expected: str, actual: str) -> Finding:

@@ -98,7 +98,7 @@ def _by_log(partition: PartitionScan, producer: Producer, states: ProducerStates
         age, allowed = states.newest_ms - producer.since_ms, 2 * allowed
         if min(producer.since_ms, states.newest_ms) < 0:
             age = 0
-    return _Age(age, allowed, f"the log goes on for {span_text(age)} behind it")
+    return _Age(age, allowed, f"the log continues for {span_text(age)} behind it")
 
 
 def _by_file(partition: PartitionScan, first: int) -> _Age:
@@ -119,7 +119,7 @@ def _limit_words(partition: PartitionScan) -> str:
     stated = "transaction_max_timeout_ms" in settings.stated
     whose = "as --server-properties says" if stated else "Kafka's default"
     return (
-        "No transaction may take longer than transaction.max.timeout.ms, "
+        "No transaction may be open longer than transaction.max.timeout.ms, "
         f"{span_text(settings.transaction_max_timeout_ms)} ({whose}): it hangs."
     )
 
@@ -128,7 +128,8 @@ def _waiting_words(partition: PartitionScan, newest: SegmentScan, first: int) ->
     start = max(first, partition.segments[0].base_offset)
     count = max(0, newest.last_offset + 1 - start)
     return (
-        f" read_committed readers stop at offset {first:,}; up to {count:,} records wait behind it."
+        f" read_committed consumers stop at offset {first:,}; up to {count:,} records wait "
+        "after it."
     )
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Gap, Oversize, Run
 
-_DOUBT = " (If the log starts at its first segment: no checkpoint of log starts is beside it.)"
+_DOUBT = " (If the log starts at its first segment: there is no checkpoint of log start offsets.)"
 
 
 class Producers(Check):

@@ -115,7 +115,7 @@ class Records(Check):
                 "slack-bytes",
                 segment.place,
                 position=self._state[_FIRST_SLACK],
-                message=f"{words} bytes behind the value, which every reader passes over.",
+                message=f"{words} bytes after the value, which every consumer ignores.",
             )
 
     def _one(self, segment: SegmentScan, run: Run, row: int) -> Iterator[Reported]:
@@ -205,8 +205,8 @@ class Records(Check):
         if batches.is_legacy(row) or not holes or last >= self.partition.cleaned_to():
             return ()
         words = (
-            "The log cleaner wrote this batch anew, without a look at its checksum: damage from "
-            "before may be sealed in it, here and where nothing shows it."
+            "The log cleaner rewrote this batch without checking its checksum: earlier "
+            "damage may be hidden in it, here and elsewhere."
         )
         return (words,)
 

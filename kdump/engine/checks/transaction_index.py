@@ -112,7 +112,7 @@ class TransactionIndexCheck:
             self._unknown.append(RestsOn(segment.base_offset, position, end_position))
 
     def known_again(self, offset: int) -> None:
-        """Go on behind something that is not known: what opened before this offset may be open."""
+        """Go on behind something that is unknown: what opened before this offset may be open."""
         self.known_from = max(self.known_from, offset)
 
     def opened(self, first_offset: int) -> None:
@@ -367,7 +367,7 @@ class TransactionIndexCheck:
         return None
 
     def _not_named(self, segment: SegmentScan) -> Iterator[Finding]:
-        """Aborted transactions whose records readers are handed, since no entry names them."""
+        """Aborted transactions whose records consumers receive, since no entry names them."""
         count = len(self._missing) + self._unmatched
         if not count:
             return
@@ -378,7 +378,7 @@ class TransactionIndexCheck:
             first = min(ended.first_offset for ended in self._missing)
             last = max(ended.last_data_offset for ended in self._missing)
             message += (
-                f" read_committed readers are handed {records:,} aborted records, between offsets "
+                f" read_committed consumers receive {records:,} aborted records, between offsets "
                 f"{first:,} and {last:,}."
             )
         yield self._finding(

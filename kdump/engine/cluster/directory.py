@@ -26,8 +26,8 @@ IN_ZOOKEEPER = (
     "settings, users and ACLs are not on its disks."
 )
 ELSEWHERE = (
-    "There is no metadata log here: it lies in another data directory of this node, or on a "
-    "controller. What is listed is all that meta.properties, checkpoints and partitions say."
+    "There is no metadata log here: it is in another data directory of this node, or on "
+    "a controller. The output contains only what meta.properties, checkpoints, and partitions show."
 )
 
 

@@ -295,10 +295,10 @@ def _words(hole: Hole) -> str:
     else:
         where = f"Bytes before offset {hole.first:,} cannot be read"
     if hole.bridged_by is None:
-        return f"{where}, and no snapshot tells what they said: what is shown may be out of date."
+        return f"{where}, and no snapshot has their changes: the output may be outdated."
     return (
-        f"{where}. The snapshot at {hole.bridged_by:,} tells what came of them, not when: changes "
-        "below it are shown as one step."
+        f"{where}. The snapshot at {hole.bridged_by:,} has the result of these changes, but "
+        "not their times: they are shown as one step."
     )
 
 

@@ -54,7 +54,11 @@ def _of_partition(row: ReplicaElection, best: Choice, *, alone: bool) -> tuple[s
         "kafka-leader-election.sh", "--bootstrap-server", BOOTSTRAP, "--election-type", "UNCLEAN",
         "--topic", topic_word(str(row.topic)), "--partition", str(row.partition),
     ))  # fmt: skip
-    why = "" if row.rule == "in-sync" else "No metadata log here says who is in sync. "
+    why = (
+        ""
+        if row.rule == "in-sync"
+        else "The in-sync replicas are unknown: there is no metadata log here. "
+    )
     crash = " as after a crash," if best["in_sync"] else ""
     if alone:
         first = f"Start {node} first, and {_list(others)} once it leads"

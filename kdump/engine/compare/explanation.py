@@ -23,7 +23,7 @@ def _sentences(row: ReplicaComparison, records: Counter[str]) -> Iterator[str]:
         if records[kinds.EVERYWHERE]:
             yield f"No sound copy is here of up to {many[kinds.EVERYWHERE]}."
         else:
-            yield "Bytes of all sides hold nothing of use, and what was there is not known."
+            yield "Bytes of all sides hold nothing of use, and their contents are unknown."
     if kinds.DAMAGED in counts:
         if records[kinds.DAMAGED]:
             yield f"{_capital(many[kinds.DAMAGED])} can be read on one side only: copy from it."
@@ -37,14 +37,15 @@ def _sentences(row: ReplicaComparison, records: Counter[str]) -> Iterator[str]:
     if kinds.MISSING in counts:
         yield f"{_capital(many[kinds.MISSING])} missing on one side, and not by compaction."
     if kinds.TRUNCATED in counts:
-        yield f"A log was cut: the last {many[kinds.TRUNCATED]} of the other are gone from it."
+        gone = many[kinds.TRUNCATED]
+        yield f"A log was truncated: the last {gone} of the other are gone from it."
     if kinds.RECORD in counts or kinds.EPOCH in counts:
         yield from _parting(row)
         yield from _not_committed(row)
     if kinds.COMPACTED in counts:
         yield f"{_capital(many[kinds.COMPACTED])} compacted away on one side only."
     if kinds.REWRITTEN in counts and kinds.COMPACTED not in counts:
-        yield "The same records lie in other batches."
+        yield "The same records are in different batches."
     if kinds.BEHIND in counts:
         last = min(replicas, key=lambda each: each["log_end"])
         yield f"{last['path']} is behind by {many[kinds.BEHIND]}."
@@ -55,7 +56,7 @@ def _sentences(row: ReplicaComparison, records: Counter[str]) -> Iterator[str]:
     if not counts or set(counts) == {kinds.TORN_TAIL}:
         yield "Same records, same leader epochs."
     if row.odd is not None:
-        yield f"The odd one out is {row.odd}."
+        yield f"The different one is {row.odd}."
 
 
 def _parting(row: ReplicaComparison) -> Iterator[str]:
@@ -99,8 +100,8 @@ def _not_committed(row: ReplicaComparison) -> Iterator[str]:
     first = row.first_divergent_offset
     if first is not None and len(marks) == len(row.replicas) and first >= max(marks):
         yield (
-            f"That is not below any high watermark on disk ({max(marks)}): as far as these tell, "
-            "no consumer was handed it."
+            f"That is not below any high watermark on disk ({max(marks)}): as far as these show, "
+            f"no consumer received it."
         )
 
 

@@ -24,7 +24,10 @@ KINDS: dict[str, tuple[Severity, str]] = {
     DAMAGED: (Severity.DAMAGE, "One side cannot be read at these offsets; the other can."),
     RECORD: (Severity.DAMAGE, "Both have a record at the offset, and they are not the same."),
     BATCH: (Severity.DAMAGE, "Both have a batch, they are not the same, and neither opens."),
-    EPOCH: (Severity.DAMAGE, "Appended under different leader epochs; `fields` says what else."),
+    EPOCH: (
+        Severity.DAMAGE,
+        "Appended under different leader epochs; `fields` has the other differences.",
+    ),
     MISSING: (Severity.DAMAGE, "One side has nothing where the other has records."),
     TRUNCATED: (Severity.DAMAGE, "One side ends before what it once held."),
     COMPACTED: (
@@ -33,7 +36,7 @@ KINDS: dict[str, tuple[Severity, str]] = {
     ),
     REWRITTEN: (Severity.NOTE, "Other batches, the same records: compacted or converted."),
     STARTS: (Severity.NOTE, "One log starts later: retention or deleted records."),
-    BEHIND: (Severity.NOTE, "One log ends earlier, and nothing says that it was ever longer."),
+    BEHIND: (Severity.NOTE, "One log ends earlier, and there is no sign that it was ever longer."),
     TORN_TAIL: (Severity.NOTE, "The last write was not finished; no other replica has more."),
     NOT_COMPARED: (Severity.NOTE, "Batches that differ and were not opened."),
 }

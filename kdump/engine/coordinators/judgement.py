@@ -122,9 +122,9 @@ def _unread_words(transaction: Transaction) -> str:
 def _hanging_words(transaction: Transaction | None, hung: list[Opened], known: Known) -> str:
     if transaction is not None and transaction.problem is None:
         where = ", ".join(one.name for one in hung)
-        return f"Its coordinator does not have it open in {where}: no marker will come."
+        return f"Its coordinator does not know it in {where}: no marker will follow."
     if transaction is None and not known.missing:
-        return "No coordinator knows of its producer: no marker will come."
+        return "No coordinator knows of its producer: no marker will follow."
     return f"It is older than any transaction may become, {span_text(known.allowed_ms)}."
 
 

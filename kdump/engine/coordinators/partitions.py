@@ -232,8 +232,8 @@ def unexplained(item: Item, count: int) -> Finding:
         "replay-unexplained",
         item.place,
         actual=count,
-        message=f"{words} of no type that is known, or not what the type says, and left out; "
-        "kdump dump shows what lies there.",
+        message=f"{words} of an unknown type, or not matching their type, are left out; kdump "
+        f"dump shows them.",
     )
 
 

@@ -182,7 +182,7 @@ def pre08_gap_finding(gap: Pre08Gap, source: Source, place: Place) -> Finding:
         expected = PRE08_SMALLEST
         message = "The length field is below the smallest message."
     elif code == "torn-tail":
-        message = f"The last {gap.size_bytes:,} bytes are an entry that was not written to its end."
+        message = f"The last {gap.size_bytes:,} bytes are an incomplete entry."
     elif code == "batch-cut-short":
         message = "The length field reaches beyond the file, yet valid entries follow."
     return at_place(

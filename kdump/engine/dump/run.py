@@ -87,7 +87,8 @@ def log_items(
         if not target.whole:
             yield PathError(
                 target.path,
-                "is no log file; --entries shows index and state files, --as log reads it as a log",
+                "is not a log file; --entries shows index and state files, --as log reads it as "
+                "a log",
             )
         return
     filters = options.filters

@@ -123,8 +123,8 @@ def _unreachable(
         offset=last,
         expected=hit.offset,
         actual=last,
-        message=f"Offset {hit.offset:,} is in a wrapper that is said to end at {last:,}: a broker "
-        f"passes over it, to {_words(answered)}.",
+        message=f"Offset {hit.offset:,} is in a wrapper that is said to end at {last:,}: a "
+        f"broker skips it, to {_words(answered)}.",
     )
 
 

@@ -129,13 +129,13 @@ def _explain_record(
     path = view.segment_at(found.segment).path
     if record is None:
         text = (
-            f"a consumer is handed records below {view.bound:,} only, and none is left from "
+            f"a consumer receives records below {view.bound:,} only, and there are none from "
             "the target on: none"
         )
     elif record[0] == offset:
         text = f"offset {offset:,} is there"
     else:
-        text = f"offset {offset:,} is not handed out; {record[0]:,} is the first behind it that is"
+        text = f"offset {offset:,} is not served; {record[0]:,} is the first one after it that is"
     view.note("record", path, text, offset=record[0] if record else None)
 
 
@@ -227,7 +227,7 @@ def time_items(target: Target, target_ms: int, options: FindOptions) -> Iterator
 def _special_words(view: PartitionView, target_ms: int, offset: int) -> str:
     if target_ms == -1:
         bound = "the last stable offset" if view.committed else "the high watermark or the log end"
-        return f"latest is {bound}, the first offset not handed out: {offset:,}"
+        return f"latest is {bound}, the first offset that is not served: {offset:,}"
     return f"earliest is the log start: {offset:,}"
 
 

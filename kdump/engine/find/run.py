@@ -88,7 +88,7 @@ def plan(paths: Iterable[str], options: FindOptions) -> Iterator[Item | KdumpErr
             continue
         log = target.log
         if log is None or not (target.whole or log.logs):
-            yield PathError(target.path, "is no partition and no segment of one")
+            yield PathError(target.path, "is neither a partition nor a segment")
             continue
         place = places.real(log.path)
         if place not in seen:

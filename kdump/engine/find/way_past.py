@@ -89,8 +89,8 @@ def way_past(
 def _words(first: int, way: Way) -> str:
     disk = f"damage: on disk offset {first:,} is the next that can be read"
     if way.served_from is None:
-        return f"{disk}; consumers are served nothing behind it"
-    between = f", {way.skipped:,} sound records behind that" if way.skipped else ""
+        return f"{disk}; consumers receive nothing after it"
+    between = f", {way.skipped:,} sound records after that" if way.skipped else ""
     return f"{disk}; consumers are served again from {way.served_from:,} on{between}"
 
 

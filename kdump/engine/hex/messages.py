@@ -113,7 +113,7 @@ def message(
         lines.stop(at, reasons.NAMES[stopped.reason], view[at:end])
         return None
     if at < end:
-        lines.text("Bytes behind the value, which brokers do not look at:")
+        lines.text("Bytes after the value, which brokers ignore:")
         lines.rest(at, view[at:end])
     if packed and found is None:
         lines.stop(at, reasons.NAMES[reasons.VALUE_NULL])

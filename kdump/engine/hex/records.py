@@ -51,7 +51,7 @@ def records(lines: Lines, view: memoryview, start: int, end: int, values: dict[s
         lines.stop(at, reasons.NAMES[stopped.reason], view[at:end])
         return
     if at < end:
-        lines.text("Bytes behind an empty batch's header, which brokers do not look at:")
+        lines.text("Bytes after an empty batch's header, which brokers ignore:")
         lines.rest(at, view[at:end])
 
 

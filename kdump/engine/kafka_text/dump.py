@@ -118,7 +118,7 @@ class KafkaDump:
 def kafka_dump(paths: Iterable[str], options: DumpOptions) -> Iterator[Yielded]:
     """Yield what `kafka-dump-log` prints for the files under the paths, and then its reports."""
     if options.visible:
-        raise UsageError("--format kafka prints what lies on disk and takes no --visible")
+        raise UsageError("--format kafka prints what is on disk and does not allow --visible")
     targets = resolve(paths, options.selection, options.server_properties)
     yield from KafkaDump(options).run(targets)
 

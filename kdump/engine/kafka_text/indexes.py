@@ -118,7 +118,7 @@ class _Log:
         for item in framed(self._source, self._limit, position, block):
             if not isinstance(item, Run):
                 if getattr(item, "reason", "") not in ("short-tail", "cut-short"):
-                    raise _Death(f"the log is broken behind position {position}")
+                    raise _Death(f"the log is damaged after position {position}")
                 continue
             self._held = item
             for row, last in enumerate(item.batches.last_offsets):

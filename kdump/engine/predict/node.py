@@ -48,7 +48,7 @@ def node_start(
     dirs = tuple(directories)
     node = read_node(server_properties, dirs, broker or NEWEST)
     if any(map(places.is_uri, node.log_dirs)):
-        return [_not_looked("store", "Whether a node starts is not asked of what lies in a store.")]
+        return [_not_looked("store", "A prediction needs a local directory, not a store.")]
     if broker is None and not _is_kraft(node):
         return [_not_looked("version", _WHICH, "Name it with --broker-version.")]
     unread = dict(_unread(node))
@@ -59,7 +59,7 @@ def node_start(
     ]
     if not any(fact.outcome == REFUSES for fact in found):
         where = node.path or next(iter(node.log_dirs), None)
-        found.insert(0, Fact(STARTS, "none", "Nothing that was looked at stops the start.", where))
+        found.insert(0, Fact(STARTS, "none", "Nothing found that stops the start.", where))
     for path, error in unread.items():
         if error is None:
             found.append(Fact(UNKNOWN, "permission", _UNREAD, path, _AS_BROKER))
@@ -76,14 +76,14 @@ def node_start(
     if node.values is None:
         found.append(_not_known(node))
     elif node.elsewhere and len(node.log_dirs) < node.dirs_named:
-        message = f"What lies in the others of the {node.dirs_named} directories of log.dirs."
+        message = f"the contents of the others of the {node.dirs_named} directories of log.dirs."
         found.append(_not_looked("settings", message, "Name a copy of each."))
     elif not node.kraft:
         found.append(_zookeeper(node))
     return found
 
 
-_UNREAD = "What is in there: this user may not read it."
+_UNREAD = "its contents: this user may not read it."
 _AS_BROKER = "Run kdump as the user that runs the broker, or as root."
 
 
@@ -194,13 +194,13 @@ _STAGES: tuple[_Stage, ...] = (
 
 def _not_known(node: NodeSettings) -> Fact:
     ids = "node.id, process.roles, the voters" if node.kraft else "broker.id"
-    message = f"{ids}, whether all of log.dirs are here, and what other settings refuse."
+    message = f"{ids}, whether all of log.dirs are here, and other settings that stop a start."
     return Fact(
         UNKNOWN,
         "settings",
         message,
         None,
-        "Give the file that the broker is started by: --server-properties.",
+        "Add the broker's settings file: --server-properties.",
     )
 
 

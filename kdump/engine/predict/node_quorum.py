@@ -108,10 +108,11 @@ def _nothing(node: NodeSettings, path: str) -> Fact:
         )
         remedy = "Restore __cluster_metadata-0 before any start, from a backup or the old volume."
         return Fact(STARTS, LOST, message, path, remedy)
-    message = "No metadata log and no snapshot of it is here."
+    message = "There is no metadata log and no snapshot of it."
     remedy = (
-        "The start makes an empty log, and the node fetches it from the controllers. Where this is "
-        "the only one, the cluster forgets all topics: restore __cluster_metadata-0 first."
+        "The start creates an empty log, and the node fetches it from the controllers. If "
+        "this is the only controller, the cluster loses all topics: restore __cluster_metadata-0 "
+        "first."
     )
     return Fact(STARTS, "metadata-missing", message, path, remedy)
 
@@ -357,7 +358,7 @@ def _stopped(found: tuple[str, str] | None, path: str, broker: Version) -> Itera
     remedy = _FETCH if cause.startswith("metadata") else _run_newer(broker)
     outcome = UNKNOWN if not message else REFUSES
     if outcome == UNKNOWN:
-        message = "The snapshot is cut short: what it lacks the log may contradict, or not."
+        message = "The snapshot is truncated: the log may contradict its missing part, or not."
     yield Fact(outcome, cause, message, path, remedy)
 
 

@@ -65,7 +65,7 @@ def predict_partition(
             reason=f"the broker would stop at: {error}",
         )
     except UnknowableError as error:
-        return unknown(target, f"it cannot be told here what the broker would make of {error}")
+        return unknown(target, f"cannot predict what the broker does with {error}")
     except PathError as error:
         return unknown(target, str(error))
     return row
@@ -193,7 +193,7 @@ def _outcome(
             return "delete-segments", "a swap from an earlier cleaning displaces the one before it"
         return "delete-segments", (
             f"segment {cut.base_offset} is cut to {cut.size_bytes} bytes ({cut.why_cut}), and "
-            f"the {len(loading.deleted)} segments behind it are deleted"
+            f"the {len(loading.deleted)} segments after it are deleted"
         )
     if cut is not None:
         outcome = "truncate" if cut.size_bytes else "empty"
@@ -218,7 +218,7 @@ def _outcome(
     if loading.files.swapped:
         return "recover", "files left as .swap are put in place"
     if not loading.stop.clean:
-        return "recover", f"there is no log: an empty one begins at {active.base_offset}"
+        return "recover", f"there is no log: an empty one starts at {active.base_offset}"
     return "clean", "the broker stopped cleanly"
 
 

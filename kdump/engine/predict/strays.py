@@ -48,7 +48,7 @@ def set_aside(
             "reason": "its partition.metadata names no topic: brokers stop there before they know",
         }
     if topic_id is None:
-        return _stray("without a partition.metadata nothing tells which topic this belongs to") | {
+        return _stray("without partition.metadata the topic of this directory is unknown") | {
             # Its topic is known by name: the broker makes an empty replica in its place.
             "log_end_after": 0
         }

@@ -43,7 +43,7 @@ def verdict(row: Recovery) -> Finding | None:
         return _start_finding("start-loses-records", row, message)
     if _begins_anew(row):
         message = (
-            f"The next start begins anew at offset 0, where the log ends at "
+            f"The next start starts over at offset 0; the log ends at "
             f"{row.log_end_before:,}: {row.reason}."
         )
         return _start_finding("start-loses-records", row, message)

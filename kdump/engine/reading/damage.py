@@ -194,7 +194,7 @@ def _words(code: str, gap: Gap) -> str:
     if code == "unreadable":
         return "The device gave an I/O error for bytes in this range."
     if code == "torn-tail":
-        return f"The last {gap.size_bytes:,} bytes are an entry that was not written to its end."
+        return f"The last {gap.size_bytes:,} bytes are an incomplete entry."
     if code == "batch-length":
         return "The length field is below the smallest message."
     if code == "batch-cut-short":
@@ -218,7 +218,7 @@ def believable_count(header: RecordBatches, last_offset: int, behind: int) -> in
 
 def _loss_words(least: int, most: int | None, first: int, next_offset: int | None) -> str:
     if most is None and not least:
-        return f"Nothing can be read from offset {first:,} on; what was there is not known."
+        return f"Nothing can be read from offset {first:,} on; what was there is unknown."
     if most is None:
         records = "record" if least == 1 else "records"
         return f"At least {least:,} {records} lost, from offset {first:,} on; nothing follows here."
@@ -230,7 +230,7 @@ def _loss_words(least: int, most: int | None, first: int, next_offset: int | Non
     last = next_offset - 1
     span = offsets_text(first, last)
     records = "record" if most == 1 else "records"
-    return f"{count} {records} lost, {span}. The next on disk is {next_offset:,}."
+    return f"{count} {records} lost, {span}. The next offset on disk is {next_offset:,}."
 
 
 def _magic_words(gap: Gap) -> str | None:

@@ -90,7 +90,9 @@ def entries(path: str | os.PathLike[str]) -> Iterator[Item]:
     name = parse(os.path.basename(given))
     read = _READERS.get(name.kind)
     if read is None:
-        raise PathError(given, "is no index, snapshot, checkpoint or properties file by its name")
+        raise PathError(
+            given, "does not have the name of an index, snapshot, checkpoint, or properties file"
+        )
     place = parse_directory(os.path.basename(places.parent(given)))
     topic, partition = (place.topic, place.partition) if place else (None, None)
     with Source(given) as source:

@@ -30,8 +30,8 @@ def odd_finding(span: Span, before: Span | None, after: Span | None) -> Finding:
     beside = before or after
     message = (
         f"The batch at offset {span.first_offset:,} has leader epoch {span.epoch}, between "
-        f"{' and '.join(neighbours) or 'none'}. The field lies outside the checksum; the records "
-        "are whole."
+        f"{' and '.join(neighbours) or 'none'}. The field is outside the checksum; the records "
+        f"are intact."
     )
     return at_place(
         "leader-epoch-odd",

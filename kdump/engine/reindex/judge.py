@@ -65,7 +65,7 @@ class Judge:
         elif index.odd and index.stale_from is None:
             self._bad[kind] = f"entry {index.odd[0]} does not rise above the one before"
         elif index.is_untrimmed and not self.active:
-            self._bad[kind] = "zeros behind its entries: it was never cut to size"
+            self._bad[kind] = "zeros after its entries: it was never trimmed"
 
     def feed(self, batches: RecordBatches) -> None:
         """Prove the entries that these batches can prove."""
@@ -83,7 +83,7 @@ class Judge:
         proved = proof.proved_offsets if kind is Kind.OFFSET_INDEX else proof.proved_times
         bad = dict(self._entries.get(kind, {}))
         for number in range(proved, len(index)):
-            bad[number] = f"entry {index.slot(number)} lies behind the end of the log"
+            bad[number] = f"entry {index.slot(number)} is after the end of the log"
         # All that does not hold may be what a truncation left behind the entries (I2).
         is_untrimmed = self.active and index.is_untrimmed
         if bad and not (is_untrimmed and min(bad) + len(bad) >= len(index)):

@@ -150,7 +150,7 @@ _UNKNOWN = (
     "which transactions were open at its start cannot be known: no producer snapshot is there, and "
     "the log before it is damaged"
 )
-_UP_TO_DAMAGE = "; --up-to-damage builds it for what lies before"
+_UP_TO_DAMAGE = "; --up-to-damage builds it up to there"
 
 
 class Partition:

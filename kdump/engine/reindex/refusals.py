@@ -31,7 +31,7 @@ def refuse_locked(directory: str) -> None:
         raise Refused(directory, "a broker runs here: it holds the lock; stop it first")
     if held is None and sys.platform == "linux":
         raise Refused(
-            os.path.join(directory, names.LOCK), "cannot be asked whether a broker runs here"
+            os.path.join(directory, names.LOCK), "cannot find out whether a broker is running here"
         )
 
 
@@ -60,12 +60,12 @@ def refuse_out(out: str, partition: str) -> None:
     """Refuse to build inside the partition, or inside its data directory: brokers would read it."""
     target, source = os.path.realpath(out), os.path.realpath(partition)
     if _within(target, source):
-        raise Refused(out, "lies in the partition itself")
+        raise Refused(out, "is inside the partition itself")
     parent = os.path.dirname(source)
     if _within(target, parent):
         kinds = {names.parse(os.path.basename(at)).kind for at in LogDir.open(parent).files}
         if kinds & _OF_A_DATA_DIRECTORY:
-            raise Refused(out, f"lies in the data directory {parent}")
+            raise Refused(out, f"is inside the data directory {parent}")
 
 
 def _within(path: str, directory: str) -> bool:

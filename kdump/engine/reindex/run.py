@@ -133,7 +133,7 @@ def _jobs(paths: Iterable[str], options: ReindexOptions) -> Iterator[Job | Kdump
         if not targets:
             continue
         if targets[0].log is None or not (targets[0].whole or _is_of_segment(targets[0])):
-            yield PathError(targets[0].path, "is no partition and no segment of one")
+            yield PathError(targets[0].path, "is neither a partition nor a segment")
         elif place not in seen or not targets[0].whole:
             seen.add(place)
             yield _job(targets, options)

@@ -156,12 +156,12 @@ def _refuse_beside(out: str) -> None:
 def refuse(out: str, sources: list[str]) -> None:
     """Refuse to write where something is, in what is read, or where a broker works."""
     if os.path.lexists(out) and not os.path.isdir(out):
-        raise Refused(out, "is there, and is no directory")
+        raise Refused(out, "exists, and is not a directory")
     if os.path.isdir(out) and os.listdir(out):
         raise Refused(out, "is not empty")
     parent = os.path.dirname(os.path.abspath(out))
     if not os.path.isdir(parent):
-        raise PathError(parent, "is no directory: make it first")
+        raise PathError(parent, "does not exist: create it first")
     refuse_among_evidence(out, "--out")
     _refuse_beside(out)
     for directory in (out, parent):

@@ -97,7 +97,7 @@ class _Chunk:
             if self._open:
                 if time.monotonic() > until:
                     group = next(iter(self._open)).group
-                    raise ClusterError(f"group {group}: no broker says what it has committed")
+                    raise ClusterError(f"group {group}: no broker returned its committed offsets")
                 time.sleep(_NAP_SECONDS)
 
     def _known(self, one: Translated) -> Committing | None:

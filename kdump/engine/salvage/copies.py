@@ -141,7 +141,7 @@ def plan(
             continue
         found = list(_found(target))
         if not found:
-            yield PathError(target.path, "is no partition and no log of one")
+            yield PathError(target.path, "is neither a partition nor a log")
         for one in found:
             group = groups.setdefault((one.topic, one.partition), {})
             group.setdefault(places.real(one.path), one)

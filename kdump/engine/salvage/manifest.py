@@ -144,7 +144,7 @@ def check(manifest: str, directory: str) -> Iterator[Row | KdumpError]:
             raise ValueError
         files = {file.path: file for file in map(_file_of, content["files"])}
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise PathError(manifest, "is no manifest of a salvage") from None
+        raise PathError(manifest, "is not a salvage manifest") from None
     root = os.path.join(os.path.realpath(directory), "")
     for path, said in sorted(files.items()):
         at = os.path.join(directory, path)

@@ -98,7 +98,7 @@ class Visible:
         self.aborted_count = self.open_count = self.control_count = self.passed_count = 0
         open_from = self._states.open
         if self._states.overflowed:
-            raise Refused(self._opened.item.path, "has more open transactions than can be told")
+            raise Refused(self._opened.item.path, "has too many open transactions")
         low, high = self._bounds()
         unended = [
             AbortedTransaction(VERSION, producer_id, first, OFFSET_MAX, first)
@@ -176,7 +176,7 @@ def _records(piece: Decoded, taken: Taken) -> Offered:
                 )
             except UnicodeDecodeError:
                 raise Refused(
-                    taken.batch.path, f"offset {offset} has a header whose name is no UTF-8"
+                    taken.batch.path, f"offset {offset} has a header name that is not UTF-8"
                 ) from None
         found.append((offset, SentRecord(
             timestamp,

@@ -124,7 +124,7 @@ class State:
                 for group, offsets in content.get("groups", {}).items()
             }
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise Refused(self.path, "is no state of a salvage") from None
+            raise Refused(self.path, "is not a salvage state file") from None
         if cluster_id != self._cluster_id:
             raise Refused(self.path, f"is of another cluster, {cluster_id}: name another --resume")
 

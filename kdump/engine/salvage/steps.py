@@ -203,10 +203,10 @@ def _create_text(one: Missing, former: FormerTopic, later: dict[str, str | None]
             )
             if known is None
         ]
-        text += f" (not known: {', '.join(unknown)})" if unknown else ""
+        text += f" (unknown: {', '.join(unknown)})" if unknown else ""
     else:
         text += (
-            "Its settings and replication factor are not known: no metadata log and no files of "
+            "Its settings and replication factor are unknown: no metadata log and no files of "
             f"ZooKeeper among the paths have them. It had {one.needed} or more partitions. "
             "Create it"
         )

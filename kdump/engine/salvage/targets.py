@@ -49,8 +49,8 @@ class Target(NamedTuple):
         if timestamp_ms == 0:
             raise Refused(
                 path,
-                f"the record at offset {offset} has the timestamp 0, which librdkafka takes for "
-                "none and would make the present; leave it out with --from-offset, or use --out",
+                f"the record at offset {offset} has the timestamp 0, which librdkafka replaces "
+                f"by the current time; leave it out with --from-offset, or use --out",
             )
         for name, oldest in self.oldest:
             if 0 < timestamp_ms < oldest:

@@ -246,18 +246,16 @@ def _explanation(event: Unjoined, batches: RecordBatches, kind: str) -> str:
         )
     if kind == DUPLICATE:
         again = "the first batch of this epoch" if event.known_first else "numbers used before"
-        return (
-            f"{again} again: readers are handed {rules.repeated(event, batches):,} records twice."
-        )
+        return f"{again} again: consumers receive {rules.repeated(event, batches):,} records twice."
     if kind == rules.REMOVED:
         return (
-            f"offsets are missing too between {before:,} and {base:,}: the cleaner took them, or a "
-            "segment is gone, which verify would tell."
+            f"offsets are also missing between {before:,} and {base:,}: compaction removed "
+            f"them, or a segment is missing, which verify reports."
         )
     if kind == rules.EXPIRED:
         return (
-            "the producer was idle for so long that the broker may have forgotten it, and then "
-            "takes any number."
+            "the producer was idle so long that the broker may have forgotten it and then "
+            "accepts any number."
         )
     return "began at 0 again: clients before 2.5 do when the broker has forgotten them."
 
@@ -322,7 +320,7 @@ def plan(paths: Iterable[str], options: SequenceOptions) -> Iterator[Item | Kdum
         log = target.log
         name = None if target.whole else target.files[0].name
         if log is None or (name and (name.kind not in names.SEGMENT_KINDS or name.retired)):
-            yield PathError(target.path, "is no partition and no segment of one")
+            yield PathError(target.path, "is neither a partition nor a segment")
             continue
         segment = name and name.base_offset
         logs = [one for one in log.logs if segment in (None, one.base_offset)]

@@ -1,4 +1,4 @@
-"""Tell which keys lie on several partitions, and since when: order per key does not hold there."""
+"""Tell which keys are on several partitions, and since when: order per key does not hold there."""
 
 from __future__ import annotations
 

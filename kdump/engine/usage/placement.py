@@ -1,4 +1,4 @@
-"""Count the keys of a split that lie on another partition than a partitioner says.
+"""Count the keys of a split that are on another partition than a partitioner says.
 
 This is the step of `placement`. What is counted goes by producer; of keys, the first and
 the last record on each partition go to sorted runs, so that those that moved can be told.

@@ -1,6 +1,6 @@
-"""Run `placement`: keys that lie on another partition than their hash says.
+"""Run `placement`: keys that are on another partition than their hash says.
 
-Splits are looked at by `placement`; what keys lie on several partitions is sorted by `moved`. Of
+Splits are looked at by `placement`; what keys are on several partitions is sorted by `moved`. Of
 each topic the partitioner that fits best is the one by which the fewest records are misplaced.
 """
 

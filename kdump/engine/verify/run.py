@@ -256,7 +256,7 @@ def verify_item(
         reason = "belongs to no partition: name a partition's directory or a data directory"
         return Result(errors=(PathError(item.path, reason),))
     if not target.whole and target.files[0].name.kind is Kind.UNKNOWN:
-        reason = "is no file of Kafka's, going by its name: nothing was checked"
+        reason = "does not have the name of a Kafka file: not checked"
         return Result(errors=(PathError(item.path, reason),))
     of_topic = settings.of(target.log.path, target.topic)
     result = verify_partition(

@@ -68,11 +68,11 @@ class VerifyState:
             return state
         head = _object(lines[0])
         if head.get("row") != "verify-state":
-            raise ValueError("is no state file of kdump verify")
+            raise ValueError("is not a kdump verify state file")
         if head.get("version") != VERSION or head.get("kdump") != __version__:
             return state  # written by another kdump: all is to be seen anew
         if not data.endswith(b"\n"):
-            raise ValueError("its last line is cut short")
+            raise ValueError("its last line is incomplete")
         for line in lines[1:]:
             path, _ = _partition(line)
             state._lines[path] = line
@@ -224,7 +224,7 @@ def _object(line: bytes) -> dict[str, Any]:
     try:
         members = json.loads(line)
     except (ValueError, RecursionError):
-        raise ValueError("a line of it is no JSON") from None
+        raise ValueError("a line is not JSON") from None
     if not isinstance(members, dict):
-        raise ValueError("a line of it is no JSON object")  # noqa: TRY004 the file's, not ours
+        raise ValueError("a line is not a JSON object")  # noqa: TRY004 the file's, not ours
     return members

@@ -43,7 +43,7 @@ def unknown_settings(directory: str, topics: TopicSettings) -> Finding | None:
     meta = meta_of(directory)
     cluster, node = meta.get("cluster.id"), meta.get("node.id")
     if cluster is None:
-        why = "meta.properties does not name a cluster whose metadata log could be looked for"
+        why = "meta.properties does not name a cluster"
     elif node is None:
         why = "ZooKeeper has them, or a metadata log that is not on these disks"
     else:

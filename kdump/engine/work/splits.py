@@ -102,7 +102,7 @@ def plan(
             continue
         files = logs_of(target)
         if not files and not target.whole:
-            yield PathError(target.path, "is no log file")
+            yield PathError(target.path, "is not a log file")
             continue
         for part in _parts_shown(target, files, options, split_bytes):
             yield part._replace(

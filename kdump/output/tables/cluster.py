@@ -239,7 +239,7 @@ def _summary(row: ClusterSummary) -> list[str]:
         lines.append(f"{counted(row.deleted_topics_count, 'topic')} deleted before that")
     if row.log_start_offset:
         start = row.log_start_offset
-        lines.append(f"The log begins at offset {start:,}: when older facts were said is not known")
+        lines.append(f"The log begins at offset {start:,}: the times of older facts are unknown")
     if row.in_transaction:
         lines.append("A transaction of metadata is open: what is in it has no effect yet")
     if row.unknown_records:

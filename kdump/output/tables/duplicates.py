@@ -77,7 +77,7 @@ def _summary(row: DuplicatesSummary) -> list[str]:
         groups = counted(row.groups, "group")
         first = f"{groups} with the same {by}{near}: {row.copies:,} of {records} are in one"
         extra = f"{row.extra_copies:,} repeat an earlier one"
-        across = f"of the groups {row.groups_across_partitions:,} lie across partitions"
+        across = f"of the groups {row.groups_across_partitions:,} span several partitions"
         whose = f"{row.groups_of_several_producers:,} of several producers"
         lines = [f"{first}, {extra}", f"{across}, {whose}"]
     for many, words in (

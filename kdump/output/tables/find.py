@@ -14,7 +14,7 @@ def _lookup_note(row: OffsetLookup | TimeLookup) -> str:
         notes.append(f"a scan finds {'none' if row.scan_offset is None else row.scan_offset}")
     if isinstance(row, OffsetLookup) and row.next_offset is not None:
         served = row.served_from
-        where = "not served behind it" if served is None else f"served again from {served}"
+        where = "not served after it" if served is None else f"served again from {served}"
         notes.append(f"damage: on disk again from {row.next_offset}, {where}")
     if isinstance(row, TimeLookup) and len(offsets := row.offsets or ()) > 1:
         notes.append("then " + " ".join(map(str, offsets[1:])))

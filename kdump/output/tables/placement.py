@@ -57,7 +57,7 @@ def _summary(row: KeyPlacement) -> list[str]:
     if row.fits or row.is_given:
         who = f"{row.partitioner} says" + " and fits best" * (not row.is_given)
         of = f"{counted(missed, 'record')} of {row.records_count:,} with a key ({share})"
-        first = f"{topic}: {of} lie on another partition than {who}, with {where}"
+        first = f"{topic}: {of} are on another partition than {who}, with {where}"
     else:
         keyed = counted(row.records_count, "record")
         first = (
@@ -66,14 +66,14 @@ def _summary(row: KeyPlacement) -> list[str]:
         )
     lines = [first]
     if row.as_if_partitions:
-        lines.append(f"all of these lie as if the topic had {row.as_if_partitions:,}")
+        lines.append(f"all of these fit a topic with {row.as_if_partitions:,}")
     if row.records_without_key:
         lines.append(f"{counted(row.records_without_key, 'record')} without a key: anywhere")
     if row.keys_moved:
         since = row.moved_since_ms
         when = "" if since is None else f", the first at {time_text(since)}"
         keys = counted(row.keys, "key")
-        lines.append(f"{row.keys_moved:,} of {keys} lie on several partitions{when}")
+        lines.append(f"{row.keys_moved:,} of {keys} are on several partitions{when}")
     return lines
 
 

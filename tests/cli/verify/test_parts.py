@@ -74,7 +74,7 @@ def test_a_state_that_is_none_is_told_of_and_replaced(data: Path, tmp_path: Path
     assert state.read_bytes() == b"\0\1garbage"
     result = run("--force", "--state", state, data)
     assert result.exit_code == 0
-    assert "everything is verified anew" in result.stderr
+    assert "everything is verified again" in result.stderr
     assert rows(run("--state", state, data))[-1]["segments"] == 2
 
 

@@ -166,7 +166,7 @@ def test_a_directory_without_a_segment_is_not_called_sound(tmp_path: Path) -> No
     (tmp_path / "notes-1").mkdir()
     (tmp_path / "notes-1" / "readme.txt").write_text("no log\n")
     text = run("--format", "table", tmp_path / "notes-1").stdout
-    assert "No segment was looked at" in text
+    assert "No segment was checked" in text
     assert "damage" not in text
 
 

@@ -96,8 +96,8 @@ def test_an_interrupted_checkpoint_write(data: DataDirectory) -> None:
     told = one(data.path)
     assert told.path == str(first)
     assert told.message == (
-        "cleaner-offset-checkpoint.tmp and 1 more are left over. A write that did not finish; "
-        "brokers pass over it and write anew."
+        "cleaner-offset-checkpoint.tmp and 1 more are left over. An unfinished write; brokers "
+        "ignore it and write again."
     )
 
 
@@ -261,7 +261,7 @@ def test_directories_of_one_broker_must_agree(
         (text.replace(CLUSTER, unlike), f"cluster.id={CLUSTER}", f"cluster.id={unlike}"),
         (
             text.replace(other.directory_id, data.directory_id),
-            "a directory.id of its own",
+            "its own directory.id",
             data.directory_id,
         ),
     ):

@@ -186,7 +186,7 @@ def test_a_swap_without_its_original_is_no_hole(data: DataDirectory) -> None:
 
 
 KEPT = "A start makes the swap files of {} segments; no other segment holds their offsets."
-LOST = "Swap files of {} lie beside files still being cleaned: a start deletes those of {}."
+LOST = "Swap files of {} are next to files of an unfinished cleaning: a start deletes those of {}."
 
 
 @pytest.mark.parametrize("quick", [False, True])

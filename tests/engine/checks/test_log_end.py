@@ -156,7 +156,7 @@ def test_offsets_that_cannot_be(
         assert found.message.endswith(f" {fits} fits, {eight} in its first eight bytes.")
     last = actual if len(parts) > 1 and parts[-1][16] < 2 else actual + 2
     assert f"has {offsets_text(actual, last)};" in found.message
-    below = "or the segment's base offset for the end" in found.message
+    below = "or the segment's base offset as the log end" in found.message
     assert below == (last < before)
     assert f"A start takes {last + 1:,} " in found.message
 

@@ -15,7 +15,7 @@ from kdump.findings.finding import Finding
 MINUTE_MS = 60_000
 SINCE = "has a transaction open since offset"
 LIMIT = (
-    "No transaction may take longer than transaction.max.timeout.ms, 15 min (Kafka's default): "
+    "No transaction may be open longer than transaction.max.timeout.ms, 15 min (Kafka's default): "
     "it hangs."
 )
 ABORT = (
@@ -32,9 +32,10 @@ def test_one_that_is_open(tmp_path: Path) -> None:
     path = write_log(tmp_path, {0: [data(0), data(1, 7, 0, count=2, transactional=True), data(3)]})
     (found,) = checked(path)
     assert found.message == (
-        f"Producer 7, epoch 0, {SINCE} 1 (2023-11-14T22:13:21.000Z), with 2 records; the log goes "
-        "on for 2 s behind it. read_committed readers stop at offset 1; up to 3 records wait "
-        f"behind it. To look at it: kdump dump --batches --producer-id 7 --from-offset 1 {path}"
+        f"Producer 7, epoch 0, {SINCE} 1 (2023-11-14T22:13:21.000Z), with 2 records; the log "
+        f"continues for 2 s behind it. read_committed consumers stop at offset 1; up to 3 "
+        f"records wait after it. To look at it: kdump dump --batches --producer-id 7 "
+        f"--from-offset 1 {path}"
     )
 
 
@@ -49,9 +50,9 @@ def test_by_what_was_written_outside_of_transactions(
     behind = [data(2 + n, timestamp=TIME + at * MINUTE_MS) for n, at in enumerate(minutes)]
     first, second = checked(write_log(tmp_path, {0: batches + behind}))
     assert [first.code, second.code].count("transaction-hanging") == hangs
-    age = f"the log goes on for {max(minutes)} min behind it."
+    age = f"the log continues for {max(minutes)} min behind it."
     start = f"{SINCE} 0 (2023-11-14T22:13:20.000Z), with 1 record; {age}"
-    waiting = " read_committed readers stop at offset 0; up to 4 records wait behind it."
+    waiting = " read_committed consumers stop at offset 0; up to 4 records wait after it."
     end = f" {ABORT} --topic orders --partition 7 --start-offset 0"
     if hangs:
         assert first.message == f"Producer 7, epoch 0, {start} {LIMIT}{waiting}{end}"
@@ -69,7 +70,7 @@ def test_a_time_that_is_not_known_proves_no_age(tmp_path: Path, time: int) -> No
     ]
     (found,) = checked(write_log(tmp_path, {0: batches}))
     assert found.code == "transaction-open"
-    assert "the log goes on for 0 " in found.message
+    assert "the log continues for 0 " in found.message
 
 
 def test_markers_behind_it_count_before_records(tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_markers_behind_it_count_before_records(tmp_path: Path) -> None:
     path = write_log(tmp_path, {0: batches})
     (found,) = checked(path)
     assert found.code == "transaction-open"
-    assert "the log goes on for 15 min behind it" in found.message
+    assert "the log continues for 15 min behind it" in found.message
     batches[3] = marker(3, 9, COMMIT, timestamp=TIME + 16 * MINUTE_MS)
     write_log(tmp_path, {0: batches})
     (found,) = checked(path)
@@ -113,4 +114,4 @@ def test_a_copy_by_another_name_has_no_command_that_ends_it(tmp_path: Path) -> N
     copy = path.rename(tmp_path / "copy")
     (found,) = checked(copy)
     assert found.code == "transaction-hanging"
-    assert found.message.endswith("up to 2 records wait behind it.")
+    assert found.message.endswith("up to 2 records wait after it.")

@@ -157,7 +157,7 @@ def test_missing_entries_are_one_finding(tmp_path: Path) -> None:
     ((told, _),) = held(tmp_path, [], ENDED, other)
     assert (told.offset, told.expected, told.actual) == (50, "2 entries", "none")
     assert told.message == (
-        "Aborted transactions without an entry: 2. read_committed readers are handed 7 aborted "
+        "Aborted transactions without an entry: 2. read_committed consumers receive 7 aborted "
         "records, between offsets 30 and 59. (Doubt.)"
     )
 

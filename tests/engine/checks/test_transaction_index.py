@@ -92,7 +92,7 @@ def test_missing_file(sound: Path) -> None:
     assert found.code == "transaction-index-missing"
     assert (found.path, found.segment, found.offset) == (str(index_of(sound, 6)), 6, 6)
     assert found.message.startswith(
-        "An aborted transaction without an entry: 1. read_committed readers are handed "
+        "An aborted transaction without an entry: 1. read_committed consumers receive "
         "2 aborted records, between offsets 2 and 4."
     )
     assert found.expected == "1 entries"
@@ -243,9 +243,9 @@ def test_replay_from_the_log_start_knows_a_later_first_offset(tmp_path: Path) ->
 
 def test_without_a_checkpoint_of_log_starts_the_finding_says_so(sound: Path) -> None:
     index_of(sound, 0).write_bytes(aborted((7, 1, 3, 2)))
-    assert "no checkpoint of log starts" not in only(sound).message
+    assert "no checkpoint of log start offsets" not in only(sound).message
     (sound.parent / "log-start-offset-checkpoint").unlink()
-    assert "no checkpoint of log starts" in only(sound).message
+    assert "no checkpoint of log start offsets" in only(sound).message
 
 
 def test_in_a_copy_alone_the_leader_epochs_tell_where_the_log_starts(tmp_path: Path) -> None:

@@ -189,7 +189,7 @@ def test_what_is_said_of_one_that_hangs(tmp_path: Path) -> None:
         "Producer 7, epoch 3, ",
         "since offset 0 (2023-11-14T22:13:20.000Z)",
         "transaction.max.timeout.ms, 15 min (Kafka's default)",
-        "stop at offset 0; up to 4 records wait behind it",
+        "stop at offset 0; up to 4 records wait after it",
         "abort --topic orders --partition 7 --start-offset 0",
     ):
         assert words in found.message

@@ -306,7 +306,7 @@ def test_a_damaged_batch_is_said_and_bridged(tmp_path: Path) -> None:
     for snapshot in (directory / METADATA).glob("*.checkpoint"):
         snapshot.unlink()
     (finding,) = findings(directory)
-    assert "no snapshot tells" in str(finding.message)
+    assert "no snapshot has their changes" in str(finding.message)
     summary = [one for one in told(directory) if isinstance(one, Row)][-1]
     assert not summary.fields["complete"]
 

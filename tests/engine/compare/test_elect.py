@@ -184,7 +184,7 @@ def test_histories_that_part(tmp_path: Path, checkpoint: bool) -> None:
     assert choices(fields, "log_end", "last_epoch", "records_lost") == [(13, 0, 2), (12, 2, 3)]
     lost = fields["choices"][1]["lost"][0]
     assert (lost["leader_epoch"], lost["first_offset"], lost["last_offset"]) == (0, 10, 12)
-    assert "No metadata log here says who is in sync." in fields["advice"]
+    assert "The in-sync replicas are unknown: there is no metadata log here." in fields["advice"]
 
 
 def test_what_two_others_have_is_lost_once(tmp_path: Path) -> None:

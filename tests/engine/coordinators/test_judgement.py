@@ -63,16 +63,14 @@ def test_what_no_coordinator_awaits_hangs(transaction: Transaction | None) -> No
     verdict = judge(transaction, [opened()], KNOWN)
     assert verdict.hanging is True
     assert len(verdict.hung) == 1
-    assert "no marker will come" in str(verdict.cause)
+    assert "no marker will follow" in str(verdict.cause)
 
 
 def test_only_what_is_not_awaited_is_to_be_ended() -> None:
     other = opened(place=("orders", 2))
     verdict = judge(known("Ongoing", partitions=(PLACE,)), [opened(), other], KNOWN)
     assert verdict.hung == (other,)
-    assert (
-        verdict.cause == "Its coordinator does not have it open in orders-2: no marker will come."
-    )
+    assert verdict.cause == "Its coordinator does not know it in orders-2: no marker will follow."
 
 
 @dataclass
@@ -122,7 +120,7 @@ def test_marker_that_only_the_index_knows_is_said() -> None:
     one = opened()
     one = one._replace(said=one.said._replace(marker_offset=1234))
     assert judge(known("CompleteAbort"), [one], KNOWN).cause == (
-        "Its coordinator does not have it open in orders-1: no marker will come. The transaction "
+        "Its coordinator does not know it in orders-1: no marker will follow. The transaction "
         "index of orders-1 has an ABORT marker for it, at offset 1,234."
     )
 

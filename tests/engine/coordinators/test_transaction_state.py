@@ -55,9 +55,9 @@ def test_one_that_is_awaited_is_named(predict: bool, tmp_path: Path) -> None:
     (told,) = found(tmp_path, predict=predict)
     assert told.code == "transaction-open"
     assert (
-        "the log goes on for 0 s behind it. Its transactional id is billing-7 (Ongoing). Its "
+        "the log continues for 0 s behind it. Its transactional id is billing-7 (Ongoing). Its "
         "producer is to end it; its coordinator aborts it at 2023-11-14T22:14:20.000Z. "
-        "read_committed readers stop at offset 0;"
+        "read_committed consumers stop at offset 0;"
     ) in str(told.message)
 
 
@@ -71,8 +71,8 @@ def test_one_that_nobody_awaits_hangs(predict: bool, tmp_path: Path) -> None:
     (told,) = found(tmp_path / "d1", tmp_path / "d2", predict=predict, selection=selection)
     assert told.code == "transaction-hanging"
     assert (
-        "Its transactional id is billing-7 (CompleteAbort). Its coordinator does not have it open "
-        "in orders-7: no marker will come."
+        "Its transactional id is billing-7 (CompleteAbort). Its coordinator does not know it in "
+        "orders-7: no marker will follow."
     ) in str(told.message)
     assert "--topic orders --partition 7 --start-offset 0" in str(told.message)
 
@@ -82,7 +82,7 @@ def test_producer_that_no_id_has(tmp_path: Path) -> None:
     states(tmp_path, "Empty", producer=8)
     (told,) = found(tmp_path)
     assert told.code == "transaction-hanging"
-    assert " No coordinator knows of its producer: no marker will come." in str(told.message)
+    assert " No coordinator knows of its producer: no marker will follow." in str(told.message)
 
 
 def test_nothing_is_said_where_the_topic_is_not_all_here(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def test_a_torn_stream_is_shown_as_far_as_it_goes() -> None:
     packed = gzip_bytes(b"".join(record(number) for number in range(50)))
     lines = shown(batch([], records_count=50, attributes=GZIP, payload=packed[:-5]))
     assert sum(line.startswith("  record ") for line in lines) == 50
-    assert "codec-failed: the gzip stream is cut short" in stops(lines)[0]
+    assert "codec-failed: the gzip stream is truncated" in stops(lines)[0]
 
 
 def test_markers_say_what_they_are() -> None:

@@ -221,7 +221,7 @@ class TestRefused:
     def test_file_of_another_kind(self, tmp_path: Path, name: str) -> None:
         path = write(tmp_path, name, b"")
         assert not has_entries(name)
-        with pytest.raises(PathError, match="by its name"):
+        with pytest.raises(PathError, match="does not have the name"):
             list(entries(path))
 
     def test_directory_by_an_index_name(self, tmp_path: Path) -> None:

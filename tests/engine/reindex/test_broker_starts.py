@@ -184,7 +184,7 @@ def test_a_lock_that_cannot_be_asked_is_no_leave_to_write(tmp_path: Path) -> Non
     child.join()
     assert held is None
     assert {kind for kind, _ in items} == {Refused}
-    assert all("cannot be asked" in text for _, text in items)
+    assert all("cannot find out" in text for _, text in items)
     assert before == {file: file.read_bytes() for file in data.rglob("*") if file.is_file()}
 
 

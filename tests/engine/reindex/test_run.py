@@ -159,10 +159,10 @@ def test_sound_index_unlike_a_rebuilt_one_is_left_alone(partition: Path) -> None
     [
         (damage.flip(INDEX, 15), "no batch starts"),
         (INDEX + b"abc", "3 bytes at its end"),
-        (INDEX + bytes(80), "zeros behind"),
+        (INDEX + bytes(80), "zeros after"),
         (damage.put(INDEX, 8, offsets((1, 3 * SIZE + 1))), "does not rise"),
         (offsets((4, 3 * SIZE)), "leads past a batch"),
-        (offsets((39, 20 * SIZE)), "behind the end of the log"),
+        (offsets((39, 20 * SIZE)), "after the end of the log"),
     ],
 )
 def test_wrong_index_is_rebuilt_and_kept_aside(partition: Path, data: bytes, why: str) -> None:
@@ -181,7 +181,7 @@ def test_wrong_index_is_rebuilt_and_kept_aside(partition: Path, data: bytes, why
         (b"", "ends at time -1"),
         (times((TIME + 6, 7)), f"ends at time {TIME + 6}"),
         (times((TIME + 5, 7), (TIME + 38, 39)), "a time that its batch has not"),
-        (times((TIME + 38, 59)), "behind the end of the log"),
+        (times((TIME + 38, 59)), "after the end of the log"),
     ],
 )
 def test_wrong_time_index_is_rebuilt(partition: Path, data: bytes, why: str) -> None:

@@ -340,7 +340,7 @@ def test_what_nothing_tells_of_a_topic_is_said(bench: Bench, tmp_path: Path) -> 
     outcome = bench.run(one)
     assert outcome.steps["create-topic"].endswith("--partitions 1 --config retention.ms=-1")
     text = outcome.fields("salvage-step")[1]["text"]
-    assert "Its settings and replication factor are not known" in text
+    assert "Its settings and replication factor are unknown" in text
     assert text.endswith(
         "Create it; with retention.ms=-1 it keeps all records until you set another value:"
     )
