@@ -1,4 +1,4 @@
-"""What the manual says that code has: findings, versions, members of rows, words of options.
+"""What pages say that code has: commands, findings, versions, members of rows, words of options.
 
 Run as a program this file writes them into the pages; a test compares.
 """
@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 MAN = Path(__file__).parents[1] / "man"
+README = MAN.with_name("README.md")
 
 
 def _between(name: str) -> re.Pattern[str]:
@@ -82,6 +83,16 @@ def _of_command(name: str) -> list[str]:
     return lines
 
 
+def _commands() -> list[str]:
+    """Give the commands by name, each with its line in the help."""
+    from kdump.cli import HELP
+
+    lines: list[str] = []
+    for name in sorted(HELP):
+        lines += [".TP", f".BR kdump-{name} (1)", escaped(HELP[name])]
+    return lines
+
+
 def _symptoms() -> list[str]:
     """Give the symptoms, each with the commands to type first and its playbook."""
     from kdump.cli.symptoms import SYMPTOMS
@@ -102,6 +113,7 @@ _LISTED = (
     " reindex cluster why carve produce"
 ).split()
 LISTS = {
+    "commands": ("kdump.1", _commands),
     "findings": ("kdump.1", _findings),
     "versions": ("kdump.1", _versions),
     "members": ("kdump-dump.1", _members),
@@ -144,6 +156,17 @@ def write_choices() -> None:
         page.write_text(tag.sub(lambda tag, to=words: f'{tag[1]}{escaped(to)}"', text), "utf-8")
 
 
+def write_table() -> None:
+    """Put the commands into the table of the README, in the order of the help."""
+    from kdump.cli import HELP
+
+    rows = "".join(f"| `kdump {name}` | {HELP[name].rstrip('.')} |\n" for name in HELP)
+    text = README.read_text("utf-8")
+    README.write_text(
+        re.sub(r"(?:^\| `kdump [a-z-]+` \| .*\n)+", rows, text, flags=re.MULTILINE), "utf-8"
+    )
+
+
 def write_lists() -> None:
     """Put the lists into the pages."""
     for name, (page, _) in LISTS.items():
@@ -156,3 +179,4 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
     write_lists()
     write_choices()
+    write_table()

@@ -54,7 +54,7 @@ _COMMANDS = {
 }
 #: Commands that people try first, which `--help` and `--version` stand for.
 _UNLISTED = ("help", "version")
-_HELP = {name: line for lines in _COMMANDS.values() for name, line in lines.items()}
+HELP = {name: line for lines in _COMMANDS.values() for name, line in lines.items()}
 
 
 class SpelledOut(click.UsageError):
@@ -71,26 +71,26 @@ class LazyGroup(click.Group):
         if args and self.get_command(ctx, args[0]) is None and args[0][:1] not in ("", "-"):
             from kdump.cli.suggestions import no_such_command
 
-            raise SpelledOut(no_such_command(args[0], _HELP), ctx)
+            raise SpelledOut(no_such_command(args[0], HELP), ctx)
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
-        return sorted(_HELP)
+        return sorted(HELP)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command from the module that has its name."""
-        if cmd_name not in _HELP and cmd_name not in _UNLISTED:
+        if cmd_name not in HELP and cmd_name not in _UNLISTED:
             return None
         name = cmd_name.replace("-", "_")
         command = getattr(import_module(f"kdump.cli.{name}"), name)
         assert isinstance(command, click.Command)
-        command.short_help = _HELP.get(cmd_name, "")
+        command.short_help = HELP.get(cmd_name, "")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands under headings, without importing them."""
-        widest = max(map(len, _HELP))
+        widest = max(map(len, HELP))
         for heading, lines in _COMMANDS.items():
             with formatter.section(heading):
                 formatter.write_dl([(name.ljust(widest), line) for name, line in lines.items()])
