@@ -160,10 +160,12 @@ def write_table() -> None:
     """Put the commands into the table of the README, in the order of the help."""
     from kdump.cli import HELP
 
-    rows = "".join(f"| `kdump {name}` | {HELP[name].rstrip('.')} |\n" for name in HELP)
+    rows = "".join(
+        f"| [`kdump {name}`](man/kdump-{name}.1) | {HELP[name].rstrip('.')} |\n" for name in HELP
+    )
     text = README.read_text("utf-8")
     README.write_text(
-        re.sub(r"(?:^\| `kdump [a-z-]+` \| .*\n)+", rows, text, flags=re.MULTILINE), "utf-8"
+        re.sub(r"(?:^\| \[?`kdump [a-z-]+`.*\n)+", rows, text, flags=re.MULTILINE), "utf-8"
     )
 
 

@@ -71,7 +71,7 @@ def test_readme_is_short() -> None:
 
 
 def test_readme_lists_the_commands_in_the_words_of_the_help() -> None:
-    listed = dict(re.findall(r"^\| `kdump ([a-z-]+)` \| (.*) \|$", README, re.MULTILINE))
+    listed = dict(re.findall(r"^\| \[`kdump ([a-z-]+)`\]\(.*\) \| (.*) \|$", README, re.MULTILINE))
     context = click.Context(cli, info_name="kdump")
     helps = {name: cli.get_command(context, name) for name in cli.list_commands(context)}
     assert set(listed) == set(helps)
