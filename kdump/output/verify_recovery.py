@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kdump.output.amounts import counted, number_text, seconds_text, size_text
 from kdump.output.column_widths import Column, folded, wrap
 from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of
 from kdump.rows.verify import Recovery
+
+if TYPE_CHECKING:
+    from kdump.rows.verify import Forecast
 
 #: Outcomes, the worst first; of the last only the number is reported.
 _ORDER = tuple(
@@ -21,11 +23,12 @@ _COUNTED = "clean"
 _SHOWN = 1000
 
 
-def recovery_lines(rows: Sequence[Recovery], width: int) -> Iterator[str]:
+def recovery_lines(
+    rows: Sequence[Recovery], forecast: Forecast | None, width: int
+) -> Iterator[str]:
     """Write a heading and the rows, the worst outcome first."""
     yield ""
     yield "What the next start would do:"
-    counts = Counter(row.outcome for row in rows)
     shown = sorted(
         (row for row in rows if row.outcome != _COUNTED or _unserved(row)),
         key=_rank,
@@ -34,8 +37,8 @@ def recovery_lines(rows: Sequence[Recovery], width: int) -> Iterator[str]:
         yield from table_lines(_COLUMNS, shown[:_SHOWN], width)
     if len(shown) > _SHOWN:
         yield f"and {len(shown) - _SHOWN:,} more; --format jsonl lists them"
-    if counts[_COUNTED]:
-        yield f"{counted(counts[_COUNTED], 'partition')} {_COUNTED}: nothing is re-read or lost"
+    if forecast and (many := forecast["outcomes"].get(_COUNTED)):
+        yield f"{counted(many, 'partition')} {_COUNTED}: nothing is re-read or lost"
 
 
 def _rank(row: Recovery) -> tuple[int, str, int]:
@@ -44,7 +47,7 @@ def _rank(row: Recovery) -> tuple[int, str, int]:
     return rank, row.topic or "", -1 if partition is None else partition
 
 
-def totals_lines(forecast: dict[str, Any], width: int) -> Iterator[str]:
+def totals_lines(forecast: Forecast, width: int) -> Iterator[str]:
     """Write what all of it comes to, and what the time is reckoned with."""
     segments, size = forecast["segments_to_read"], forecast["bytes_to_read"]
     text = f"Total: re-reads {counted(segments, 'segment')}, {size_text(size)}"
@@ -54,12 +57,13 @@ def totals_lines(forecast: dict[str, Any], width: int) -> Iterator[str]:
             f"{size_text(forecast['bytes_per_second'])}/s a thread and "
             f"{counted(forecast['recovery_threads'], 'recovery thread')} a data directory"
         )
-    if forecast.get("seconds_at_most") is not None:
-        least, most = (_duration(forecast[f"seconds_at_{end}"]) for end in ("least", "most"))
-        text += f"; {least if least == most else f'{least} to {most}'}" if size else ""
-        text += " by what these disks give now" if size else ""
+    fastest, slowest = forecast.get("seconds_at_least"), forecast.get("seconds_at_most")
+    if size and fastest is not None and slowest is not None:
+        least, most = _duration(fastest), _duration(slowest)
+        text += f"; {least if least == most else f'{least} to {most}'}"
+        text += " by what these disks give now"
     for disk in forecast.get("disks", ()):
-        if size and disk["low"] is not None:
+        if size and disk["low"] is not None and disk["high"] is not None:
             rates = f"{size_text(disk['low'])}/s to {size_text(disk['high'])}/s"
             where = ", or its memory" if disk["cached"] else ""
             text += f" ({disk['path']}: {rates}{where})"

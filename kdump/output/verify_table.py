@@ -17,7 +17,7 @@ from kdump.output.column_widths import wrap
 from kdump.output.damage_plan import firsts, plan_commands, plan_words
 from kdump.output.escape import visible
 from kdump.output.report import Page, TextReport
-from kdump.output.verify_text import Columns, is_whole, not_checked_text, told, unread_words
+from kdump.output.verify_text import Columns, not_checked_text, told
 from kdump.rows.verify import NodeStart, Recovery, SummaryBy, VerifySummary, WayPast
 
 if TYPE_CHECKING:
@@ -106,8 +106,9 @@ class VerifyTable(TextReport):
         if self._recoveries:
             from kdump.output.verify_recovery import recovery_lines, totals_lines
 
-            self._lines(recovery_lines(self._recoveries, self._width))
-            if self._summary and (forecast := self._summary.forecast):
+            forecast = self._summary.forecast if self._summary else None
+            self._lines(recovery_lines(self._recoveries, forecast, self._width))
+            if forecast:
                 self._lines(totals_lines(forecast, self._width))
         if self._groups:
             from kdump.output.verify_groups import group_lines
@@ -188,13 +189,11 @@ class VerifyTable(TextReport):
         if any(findings.values()) or self._recoveries or self._groups:
             self._line()
         parts = [counted(count, word) for word, count in findings.items() if count]
-        # Of segments that were left out it is known what was found in them.
-        seen = row.segments or tails or row.not_checked.get("segments_verified_before")
         if not row.paths:
             parts.insert(0, "nothing was checked")
-        elif not seen:
+        elif not row.segments_checked:
             parts.insert(0, "no segment was checked")
-        elif not is_whole(row):
+        elif row.paths_unfinished or row.segments_unchecked:
             parts.insert(0, _checked_part(row))
         elif not (findings["damage"] or findings["rebuild"]):
             parts.insert(0, "no damage, nothing to rebuild")
@@ -218,11 +217,9 @@ class VerifyTable(TextReport):
 
 def _checked_part(row: VerifySummary) -> str:
     """Say how much was checked of what was asked for."""
-    left = row.not_checked
-    read = row.segments + left.get("segments_verified_before", 0) + (row.tails or 0)
-    total = read + sum(left.get(word, 0) for word in unread_words(row))
-    text = f"{read:,} of {counted(total, 'segment')} checked"
-    if total == read:
+    read, left = row.segments_checked, row.segments_unchecked
+    text = f"{read:,} of {counted(read + left, 'segment')} checked"
+    if not left:
         text = f"not everything was checked; {counted(read, 'segment')} checked"
     found = row.findings
     return text if found["damage"] or found["rebuild"] else f"{text}, nothing wrong found in them"

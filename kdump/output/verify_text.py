@@ -107,18 +107,6 @@ def not_checked_text(row: VerifySummary) -> str:
     return f"Not checked: {', '.join(parts)}." if parts else "Everything was checked."
 
 
-def unread_words(row: VerifySummary) -> tuple[str, ...]:
-    """Name what the summary counts of segments that should have been checked and were not."""
-    late = "segments_out_of_time"
-    return (late,) if row.mode == "quick" else (late, "segments_not_read")
-
-
-def is_whole(row: VerifySummary) -> bool:
-    """Whether all that was asked for was checked, so that it may be called sound."""
-    left = row.not_checked
-    return not row.paths_unfinished and not any(map(left.get, unread_words(row)))
-
-
 #: What the summary names -> the thing that is counted, and why it was not looked at.
 _NOT_CHECKED = {
     "segments_verified_before": ("segment", "unchanged since last verified (--state)"),

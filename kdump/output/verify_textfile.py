@@ -89,7 +89,7 @@ def _of_summary(row: VerifySummary) -> Iterator[str]:
         yield from metric(f"kdump_verify_{name}", help_text, {"": row[name]})
 
 
-def _of_forecast(forecast: dict[str, Any]) -> Iterator[str]:
+def _of_forecast(values: Mapping[str, Any]) -> Iterator[str]:
     for name, help_text in (
         ("records_lost", "Records that the next start would lose."),
         ("partitions_losing", "Partitions of which the next start would lose records."),
@@ -97,4 +97,4 @@ def _of_forecast(forecast: dict[str, Any]) -> Iterator[str]:
         ("bytes_to_read", "Bytes of logs that the next start would read."),
         ("seconds", "How long the next start may take to read them."),
     ):
-        yield from metric(f"kdump_verify_start_{name}", help_text, {"": forecast[name]})
+        yield from metric(f"kdump_verify_start_{name}", help_text, {"": values[name]})

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypedDict
+from typing import Annotated, NotRequired, TypedDict
 
 from kdump.rows.row import Row
-from kdump.rows.words import Bytes, Int32, Json, Word
+from kdump.rows.words import Bytes, Int32, Word
 
 _OF_SUMMARIES = (
     "paths partitions rules at_stake any_may_lead start_order verdicts found_once_count found_once"
-    " segments tails batches records_count bytes findings codes not_checked finished mode forecast"
+    " segments tails batches records_count bytes findings codes not_checked segments_checked"
+    " segments_unchecked unchecked finished mode forecast"
 )
-_Object = dict[str, Json]
 _NONE: dict[str, int] = {}
 
 
@@ -39,6 +39,51 @@ class NodesInOrder(TypedDict):
     commands: list[str]
 
 
+class DiskSpeed(TypedDict):
+    """What a data directory's disk gives, in bytes a second: the slowest and the fastest piece."""
+
+    path: str
+    low: int | None
+    high: int | None
+    cached: bool | None
+
+
+class Forecast(TypedDict):
+    """What the next start does to all partitions. With measured disks there is a range of time."""
+
+    outcomes: dict[str, int]
+    partitions_losing: int
+    records_lost: int
+    segments_to_read: int
+    bytes_to_read: int
+    seconds: float
+    bytes_per_second: int
+    recovery_threads: int
+    seconds_at_least: NotRequired[float | None]
+    seconds_at_most: NotRequired[float | None]
+    disks: NotRequired[list[DiskSpeed]]
+
+
+class Remedy(TypedDict):
+    """What a start comes to after a file is removed."""
+
+    remove: str
+    path: str
+    outcome: str
+    log_end_after: int | None
+    records_lost: int | None
+    first_lost_offset: int | None
+
+
+class StuckAt(TypedDict):
+    """Damage at which consumers are stuck, and where they are served again."""
+
+    offset: int | None
+    next_offset: int | None
+    served_from: int | None
+    skipped_by_seek: int | None
+
+
 class Summary(Row, kind="summary", sums_up=True, omits=tuple(_OF_SUMMARIES.split())):
     """What was looked at and found in all, by `verify` or `compare`.
 
@@ -62,12 +107,15 @@ class Summary(Row, kind="summary", sums_up=True, omits=tuple(_OF_SUMMARIES.split
     findings: Annotated[dict[str, int] | None, "findings by severity"] = None
     codes: Annotated[dict[str, int] | None, "findings by code"] = None
     not_checked: Annotated[dict[str, int] | None, "what was not checked"] = None
+    segments_checked: Annotated[int | None, "segments checked, now or by runs before"] = None
+    segments_unchecked: Annotated[int | None, "those that should have been checked, too"] = None
+    unchecked: Annotated[int | None, "segments and batches not read to the end or opened"] = None
     paths_unfinished: Annotated[int, "paths that could not be finished"] = 0
     finished: Annotated[bool | None, "whether all was looked at"] = None
     mode: Annotated[Word | None, "default, deep or quick"] = None
     seconds: Annotated[float, "how long it took"] = 0.0
     kernel: Annotated[Word, "compiled or pure"] = ""
-    forecast: Annotated[_Object | None, "sums of the forecast, by predict"] = None
+    forecast: Annotated[Forecast | None, "sums of the forecast, by predict"] = None
     asked_: tuple[str, ...] = ()
 
 
@@ -82,6 +130,9 @@ class VerifySummary(Summary):
     findings: dict[str, int] = _NONE
     codes: dict[str, int] = _NONE
     not_checked: dict[str, int] = _NONE
+    segments_checked: int = 0
+    segments_unchecked: int = 0
+    unchecked: int = 0
     finished: bool = False
 
 
@@ -131,8 +182,8 @@ class Recovery(Row, kind="recovery", omits=("unserved",)):
     reason: Annotated[str | None, "why, in words"] = None
     bytes_read: Annotated[Bytes | None, "bytes that it reads"] = None
     path: Annotated[str | None, "the directory"] = None
-    remedies: Annotated[list[_Object] | None, "what would lose less, with both forecasts"] = None
-    unserved: Annotated[list[_Object] | None, "damage at which consumers are stuck after it"] = None
+    remedies: Annotated[list[Remedy] | None, "what would lose less, with both forecasts"] = None
+    unserved: Annotated[list[StuckAt] | None, "damage at which consumers are stuck after it"] = None
     asked_: tuple[str, ...] = ()
 
 

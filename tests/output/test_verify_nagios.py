@@ -59,7 +59,7 @@ def test_line_of_damage() -> None:
 
 
 def test_line_of_a_sound_directory_says_what_is_left() -> None:
-    row = summary(segments_out_of_time=3, segments_verified_before=70)
+    row = summary(segments_out_of_time=3).replaced(unchecked=3)
     assert plugin_line(None, row, 0, "") == (
         "KDUMP OK - 4 partitions, 9 segments checked"
         " | damaged=0;;0 rebuild=0;0 bytes=93745152000B seconds=1875 not_checked=3"

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 from declared_rows import made
 
+from kdump.engine.predict.verdict import Totals
 from kdump.findings.rows import Row
 from kdump.output.verify_recovery import recovery_lines, totals_lines
+from kdump.rows.verify import Recovery
 
 
 def row(partition: int, outcome: str, **fields: Any) -> Row:
@@ -40,7 +42,11 @@ WHOLE = made(
 
 
 def lines(*rows: Row, width: int = 100) -> list[str]:
-    drawn = list(recovery_lines(rows, width))[2:]
+    totals = Totals(1, 1)
+    for one in rows:
+        assert isinstance(one, Recovery)
+        totals.add(one)
+    drawn = list(recovery_lines(rows, totals.fields(), width))[2:]
     return drawn[2:] if drawn[0].startswith("partition ") else drawn
 
 

@@ -37,6 +37,7 @@ def summary(**fields: Any) -> VerifySummary:
             "bytes": 1 << 20,
             "findings": {"damage": 0, "rebuild": 0, "note": 0},
             "not_checked": {},
+            "segments_checked": 12,
             "paths_unfinished": 0,
             "mode": "default",
             "seconds": 1.25,

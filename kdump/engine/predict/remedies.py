@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kdump.broker.log_reader import RefusalError
 from kdump.broker.shutdown_state import stop_of
@@ -23,7 +23,7 @@ from kdump.engine.predict.verdict import verdict
 from kdump.findings.commands import remove_command
 from kdump.findings.finding import Finding
 from kdump.findings.shell import format_command
-from kdump.rows.verify import Recovery
+from kdump.rows.verify import Recovery, Remedy
 from kdump.storage import names, places
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind
@@ -48,7 +48,7 @@ _EVERYTHING = 1 << 63
 
 def remedies(
     target: Target, broker: Version, settings: Settings, cluster: ClusterState | None
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Remedy]:
     """Forecast the start after each file is removed whose absence makes it recover the log.
 
     Of a partition whose broker did not stop cleanly there is none: it is recovered anyway.
@@ -63,9 +63,15 @@ def remedies(
     if not stop.clean:
         return
 
-    def forecast(what: str, path: str, row: Recovery) -> dict[str, Any]:
-        kept = ("outcome", "log_end_after", "records_lost", "first_lost_offset")
-        return {"remove": what, "path": path} | {name: row[name] for name in kept}
+    def forecast(what: str, path: str, row: Recovery) -> Remedy:
+        return Remedy(
+            remove=what,
+            path=path,
+            outcome=row.outcome,
+            log_end_after=row.log_end_after,
+            records_lost=row.records_lost,
+            first_lost_offset=row.first_lost_offset,
+        )
 
     unclean = stop._replace(clean=False)
     row = predict_partition(target, broker, settings, cluster=cluster, stop=unclean)
@@ -112,7 +118,7 @@ def _best_words(row: Recovery, of_directory: Iterable[Recovery]) -> str | None:
     return f"It loses {count} {rather} {_without(best)}."
 
 
-def _without(best: list[dict[str, Any]]) -> str:
+def _without(best: list[Remedy]) -> str:
     """Say how to start without one of the files; a store has no command that removes one."""
     paths = [str(remedy["path"]) for remedy in best]
     in_store = places.is_uri(paths[0])
@@ -127,11 +133,11 @@ def _loses_by(row: Recovery, what: str) -> bool:
     return any(_lost(remedy) > _lost(row) for remedy in _remedies(row) if remedy["remove"] == what)
 
 
-def _remedies(row: Recovery) -> list[dict[str, Any]]:
+def _remedies(row: Recovery) -> list[Remedy]:
     return row.remedies or []
 
 
-def _lost(forecast: Recovery | dict[str, Any]) -> int:
+def _lost(forecast: Recovery | Remedy) -> int:
     lost = forecast["records_lost"]
     if forecast["outcome"] in _NO_REMEDY or not isinstance(lost, int):
         return _EVERYTHING

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from kdump.broker.versions import TWO_RECOVERY_THREADS, Version, has
 from kdump.engine.predict.directory import REFUSALS
 from kdump.findings.finding import Finding, finding
-from kdump.rows.verify import Recovery
+from kdump.rows.verify import DiskSpeed, Forecast, Recovery
 from kdump.storage import names, places
 from kdump.storage.about import meta_of
 from kdump.storage.disk_rate import DiskRate
@@ -107,37 +107,39 @@ class Totals:
             self._bytes[directory] += size
             self._largest[directory] = max(size, self._largest.get(directory, 0))
 
-    def fields(self) -> dict[str, object]:
+    def fields(self) -> Forecast:
         """Give the sums for the summary."""
-        return {
-            "outcomes": dict(sorted(self._outcomes.items())),
-            "partitions_losing": self._losing,
-            "records_lost": self._records_lost,
-            "segments_to_read": self._segments,
-            "bytes_to_read": sum(self._bytes.values()),
-            "seconds": round(self._seconds(), 1),
-            "bytes_per_second": self._rate,
-            "recovery_threads": self._threads,
-        } | ({} if self._measured is None else self._range(self._measured))
-
-    def _seconds(self) -> float:
-        """How long the slowest data directory takes; a partition is read by one thread."""
-        return max((self._work(each) / self._rate for each in self._bytes), default=0.0)
+        found = Forecast(
+            outcomes=dict(sorted(self._outcomes.items())),
+            partitions_losing=self._losing,
+            records_lost=self._records_lost,
+            segments_to_read=self._segments,
+            bytes_to_read=sum(self._bytes.values()),
+            # The slowest data directory; a partition is read by one thread.
+            seconds=round(
+                max((self._work(each) / self._rate for each in self._bytes), default=0), 1
+            ),
+            bytes_per_second=self._rate,
+            recovery_threads=self._threads,
+        )
+        if self._measured is not None:
+            self._add_range(found, self._measured)
+        return found
 
     def _work(self, directory: str) -> float:
         """The bytes of the thread of a data directory that ends last."""
         return max(self._bytes[directory] / self._threads, self._largest[directory])
 
-    def _range(self, measured: Mapping[str, DiskRate | None]) -> dict[str, object]:
+    def _add_range(self, found: Forecast, measured: Mapping[str, DiskRate | None]) -> None:
         known = {each: rate for each in self._bytes if (rate := measured.get(each)) is not None}
-        unknown = dict.fromkeys(DiskRate._fields)
         least = max((self._work(each) / rate.high for each, rate in known.items()), default=None)
         most = max((self._bytes[each] / rate.low for each, rate in known.items()), default=None)
-        return {
-            "seconds_at_least": None if least is None else round(least, 1),
-            "seconds_at_most": None if most is None else round(most, 1),
-            "disks": [
-                {"path": path} | (unknown if rate is None else rate._asdict())
-                for path, rate in measured.items()
-            ],
-        }
+        found["seconds_at_least"] = None if least is None else round(least, 1)
+        found["seconds_at_most"] = None if most is None else round(most, 1)
+        unknown = (None, None, None)
+        found["disks"] = [
+            DiskSpeed(path=path, low=low, high=high, cached=cached)
+            for path, (low, high, cached) in (
+                (path, rate or unknown) for path, rate in measured.items()
+            )
+        ]

@@ -44,6 +44,7 @@ VERIFIED_BEFORE = "segments_verified_before"
 OUTSIDE_SUBSET = "segments_outside_subset"
 OUT_OF_TIME = "segments_out_of_time"
 OUT_OF_TIME_BYTES = "bytes_out_of_time"
+NOT_READ = "segments_not_read"
 
 
 class Skip(NamedTuple):

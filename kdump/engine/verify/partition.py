@@ -30,7 +30,7 @@ from kdump.engine.checks.survey import Survey
 from kdump.engine.checks.transactions import ControlBatches
 from kdump.engine.reading.partition_scan import Judge, LeaveOut, PartitionScan
 from kdump.engine.reading.scan import scan
-from kdump.engine.verify.options import VerifyOptions
+from kdump.engine.verify.options import NOT_READ, VerifyOptions
 from kdump.engine.verify.recheck import listing_of, settled
 from kdump.engine.verify.results import Counts, Result
 from kdump.errors import InternalError, KdumpError, attempted, guarded
@@ -181,7 +181,7 @@ def _counts(partition: PartitionScan, checks: list[Check], old: Pre08Counts) -> 
     compressed = old.wrappers + sum(log.compressed for log in logs)
     not_checked = {
         "compressed_batches": 0 if partition.deep else compressed,
-        "segments_not_read": sum(
+        NOT_READ: sum(
             not log.complete and log.base_offset not in partition.left_out for log in logs
         ),
     }

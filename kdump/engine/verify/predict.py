@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.versions import NEWEST, Version
 from kdump.engine.advice.advisor import advised
@@ -21,7 +21,7 @@ from kdump.errors import PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.replay.cluster_state import ClusterState
-from kdump.rows.verify import Recovery
+from kdump.rows.verify import Recovery, Remedy, StuckAt
 from kdump.storage import lock, names, places
 from kdump.storage.about import DirectoryFacts, facts_of
 from kdump.storage.disk_rate import DiskRate, measure
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from kdump.storage.targets import Target
 
 
-#: What a prediction says of damage that stays, and of how many places.
-_WAY = ("offset", "next_offset", "served_from", "skipped_by_seek")
+#: Of damage that stays, a prediction names so many places.
 _UNSERVED = 100
 
 
@@ -69,7 +68,7 @@ class Predictor(NamedTuple):
         doubt = "the broker wrote to it during each of several looks"
         return unknown(target, doubt)
 
-    def remedies(self, target: Target) -> list[dict[str, Any]]:
+    def remedies(self, target: Target) -> list[Remedy]:
         """Forecast the start after each change that is cheap to make."""
         return list(remedies(target, self.broker, self.settings, self._cluster(target)))
 
@@ -106,7 +105,7 @@ def _place(row: Recovery) -> tuple[object, ...]:
 
 def unserved(
     target: Target, findings: Iterable[Finding], recovery: Recovery, predict: Predictor, limit: int
-) -> list[dict[str, Any]]:
+) -> list[StuckAt]:
     """Say at which damage consumers stop after a start, and from where on they are served again.
 
     What the start cuts off is no more in their way.
@@ -122,7 +121,15 @@ def unserved(
     asked = advised(
         target, stays[:_UNSERVED], predict.broker, limit, running=False, settings=predict.settings
     )
-    return [{name: getattr(found, name) for name in _WAY} for found in asked]
+    return [
+        StuckAt(
+            offset=found.offset,
+            next_offset=found.next_offset,
+            served_from=found.served_from,
+            skipped_by_seek=found.skipped_by_seek,
+        )
+        for found in asked
+    ]
 
 
 def predictor(

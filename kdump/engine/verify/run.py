@@ -9,11 +9,19 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from kdump.engine.checks.records import NOT_CHECKED
 from kdump.engine.checks.survey import PartitionFacts, surveyed_under
 from kdump.engine.coordinators.judgement import Coordinators
 from kdump.engine.reading.damage import unread
 from kdump.engine.verify.groups import Groups
-from kdump.engine.verify.options import OUT_OF_TIME, OUT_OF_TIME_BYTES, Item, VerifyOptions
+from kdump.engine.verify.options import (
+    NOT_READ,
+    OUT_OF_TIME,
+    OUT_OF_TIME_BYTES,
+    VERIFIED_BEFORE,
+    Item,
+    VerifyOptions,
+)
 from kdump.engine.verify.partition import verify_partition
 from kdump.engine.verify.plan import LeftOut, plan, split_bytes_for, target_of
 from kdump.engine.verify.results import Counts, FindingCounts, Result
@@ -332,7 +340,8 @@ class _Sums:
 
     def row(self, options: VerifyOptions, seconds: float) -> VerifySummary:
         """Make the summary row."""
-        read = self._counts
+        read, left = self._counts, self._not_checked
+        late, unread = left[OUT_OF_TIME], left[NOT_READ]
         return VerifySummary(
             paths=self._paths,
             segments=read.segments,
@@ -342,9 +351,13 @@ class _Sums:
             bytes=read.bytes,
             findings=self._findings.by_severity(),
             codes=self._findings.by_code(),
-            not_checked=dict(sorted(self._not_checked.items())),
+            not_checked=dict(sorted(left.items())),
+            # Of segments that were left out it is known what was found in them.
+            segments_checked=read.segments + read.tails + left[VERIFIED_BEFORE],
+            segments_unchecked=late if options.quick else late + unread,
+            unchecked=late + unread + sum(left[word] for word in NOT_CHECKED.values()),
             paths_unfinished=self._errors,
-            finished=not self._errors and not self._not_checked[OUT_OF_TIME],
+            finished=not self._errors and not late,
             mode="deep" if options.deep else "quick" if options.quick else "default",
             seconds=round(seconds, 3),
             kernel=KERNEL,

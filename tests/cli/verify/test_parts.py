@@ -31,6 +31,8 @@ def test_no_time_left_is_no_error_and_the_summary_says_what_is_left(data: Path) 
     assert result.exit_code == 0
     assert summary["finished"] is False
     assert summary["not_checked"]["segments_out_of_time"] == 6
+    assert (summary["segments_checked"], summary["segments_unchecked"]) == (0, 6)
+    assert summary["unchecked"] == 6
 
 
 def test_a_batch_over_the_limit_is_a_note_and_not_checked(data: Path) -> None:
@@ -47,6 +49,7 @@ def test_a_batch_over_the_limit_is_a_note_and_not_checked(data: Path) -> None:
     note, summary = rows(run("--deep", "--decompress-limit", "1000", data))
     assert (note["code"], note["severity"]) == ("over-decompress-limit", "note")
     assert summary["not_checked"] == {"batches_over_limit": 1}
+    assert (summary["segments_unchecked"], summary["unchecked"]) == (0, 1)
     assert "not_checked=1" in run("--nagios", "--deep", "--decompress-limit", "1k", data).stdout
 
 
@@ -64,6 +67,7 @@ def test_state_leaves_out_what_was_seen_and_tells_of_it_again(data: Path, tmp_pa
     assert [result.exit_code for result in (first, second)] == [3, 3]
     assert rows(first)[:-1] == rows(second)[:-1]
     assert [rows(result)[-1]["segments"] for result in (first, second)] == [6, 2]
+    assert [rows(result)[-1]["segments_checked"] for result in (first, second)] == [6, 6]
     assert names_in(tmp_path) == {"data", "state"}
 
 
