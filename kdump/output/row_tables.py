@@ -1,16 +1,20 @@
-"""The tables of rows that have one of their own, which lie in `tables/`."""
+"""The tables of rows that have one of their own, which lie in `tables/`, and explained lookups."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import groupby
 from typing import Any, TypeAlias
 
 from kdump.findings.ranges import range_cell
 from kdump.findings.rows import Row
-from kdump.output.column_widths import Columns
+from kdump.output.amounts import number_text, time_text
+from kdump.output.column_widths import Columns, pad, width_of
+from kdump.output.escape import visible
 
 #: Writes a key or value.
 BytesCell: TypeAlias = Callable[[bytes | None], str]
@@ -58,3 +62,86 @@ def span_text(first: int | None, last: int | None) -> str:
     if last is None:
         return "-"
     return range_cell("?" if first is None else first, last)
+
+
+Steps = list[dict[str, object]]
+
+#: Of segments passed over one after another so many are shown, the last one among them.
+_PASSED_SHOWN = 2
+
+
+def answer_line(row: Row) -> str:
+    """Write the answer on one line."""
+    fields = row.fields
+    parts = [name_of(row.fields)]
+    offset = fields["offset"]
+    parts.append("none" if offset is None else f"offset {number_text(offset)}")
+    if isinstance(time_ms := fields["timestamp_ms"], int):
+        parts.append(time_text(time_ms))
+    if fields["segment"] is not None:
+        parts.append(f"segment {fields['segment']}")
+    if fields["position"] is not None:
+        parts.append(f"position {number_text(fields['position'])}")
+    if fields.get("leader_epoch") is not None:
+        parts.append(f"leader epoch {fields['leader_epoch']}")
+    offsets = fields.get("offsets")
+    if isinstance(offsets, list) and len(offsets) > 1:
+        parts.append("offsets " + " ".join(map(number_text, offsets)))
+    return visible("   ".join(parts))
+
+
+def _scan_words(row: Row) -> str:
+    scanned = row.fields["scan_offset"]
+    if scanned == row.fields["offset"]:
+        return "a scan of the log finds the same"
+    found = "none" if scanned is None else f"offset {number_text(scanned)}"
+    return f"a scan of the log finds {found} instead"
+
+
+def step_lines(row: Row, width: int) -> Iterator[str]:
+    """Write the steps, numbered; long ones go on below, segments passed over are drawn together."""
+    from textwrap import wrap
+
+    steps = row.fields["steps"]
+    assert isinstance(steps, list)
+    if "scan_offset" in row.fields:
+        steps = [*steps, {"step": "check", "file": "", "text": _scan_words(row)}]
+    number = 0
+    previous = None
+    for step in _shortened(steps):
+        name, text = str(step["step"]), _step_text(step)
+        if name == previous == "segment":
+            head = " " * 15
+        else:
+            number += 1
+            head = f"{number:>2}  {pad(visible(name), 10)} "
+        previous = name
+        lines = wrap(visible(text), max(width - len(head), 30)) or [""]
+        yield head + lines[0]
+        for line in lines[1:]:
+            yield " " * width_of(head) + line
+
+
+def _shortened(steps: Steps) -> Iterator[dict[str, object]]:
+    """Leave out most of a long run of segments that only say that they come too early."""
+    for name, same in groupby(steps, lambda step: step["step"]):
+        run = list(same)
+        left_out = len(run) - _PASSED_SHOWN
+        if name == "segment" and left_out > 1:
+            words = f"{left_out:,} older segments: passed over likewise"
+            yield {"step": "segment", "file": "", "text": words}
+            del run[:left_out]
+        yield from run
+
+
+def _step_text(step: dict[str, object]) -> str:
+    """Write a step's text with its file in front, and its times as people write them."""
+    text = str(step["text"])
+    entry = step.get("entry")
+    times = [step, entry] if isinstance(entry, dict) else [step]
+    for members in times:
+        for name, value in members.items():
+            if name.endswith("_ms") and isinstance(value, int) and value >= 0:
+                text = text.replace(str(value), time_text(value), 1)
+    file = os.path.basename(str(step["file"]))
+    return f"{file}: {text}" if file else text

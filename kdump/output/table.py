@@ -211,7 +211,7 @@ class Table(Sink):
 
     def _draw_explained(self, row: Row) -> None:
         """Draw a lookup that explains itself: the answer, then numbered steps."""
-        from kdump.output.explained import answer_line, step_lines
+        from kdump.output.row_tables import answer_line, step_lines
 
         self._begin(None, "")
         self._lines((self._styled("columns", answer_line(row)), ""))

@@ -26,9 +26,9 @@ from kdump.replay.cluster_facts import Change, Moment, Partition, kind_of
 from kdump.replay.cluster_state import ClusterState
 from kdump.storage import names
 from kdump.storage.file_records import DEFAULT_LIMIT, walk
-from kdump.storage.listings import read_listed
 from kdump.storage.local_log import LocalLog, with_next_base
 from kdump.storage.names import Kind
+from kdump.storage.places import read_listed
 
 SNAPSHOT_HEADER, SNAPSHOT_FOOTER = "snapshot_header", "snapshot_footer"
 #: NO_OP_RECORD, which an idle controller writes twice a second.

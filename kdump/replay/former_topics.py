@@ -17,8 +17,8 @@ from kdump.replay.cluster import read_replay
 from kdump.replay.cluster_state import ClusterState
 from kdump.replay.topic_settings import metadata_log_for
 from kdump.storage.held import size_of
-from kdump.storage.listings import read_listed
 from kdump.storage.local_log import LocalLog
+from kdump.storage.places import read_listed
 from kdump.storage.zookeeper_files import newest_values
 
 METADATA_LOG, ZOOKEEPER = "metadata-log", "zookeeper"

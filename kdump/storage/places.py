@@ -3,6 +3,10 @@
 All that is asked of it for reading goes through here: a path of this machine straight to `os`, a
 URI to `kdump.stores`. A store that does not answer is a `StoreError`, and never a file that is not
 there. A store has no locks, links, owners or modes, and what is asked about them has no answer.
+
+Read a directory again where files went since it was listed: a running broker takes them away.
+
+Retention deletes segments, and the cleaner replaces them.
 """
 
 from __future__ import annotations
@@ -10,12 +14,14 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from kdump.errors import PathError
 from kdump.stores import uris
 from kdump.stores.passwords import has_password as has_password
 from kdump.stores.uris import is_uri as is_uri
@@ -26,8 +32,9 @@ if TYPE_CHECKING:
     from kdump.stores.store import Entry, Status
     from kdump.stores.windows import Windows
 
-    #: What is said of a file, through symbolic links, or why nothing is.
     FileStatus = os.stat_result | Status | OSError
+
+    #: What is said of a file, through symbolic links, or why nothing is.
 
 Answer = TypeVar("Answer")
 
@@ -215,3 +222,35 @@ def _store(uri: str) -> tuple[Listed, str]:
     from kdump.stores.opening import store_of
 
     return store_of(uri)
+
+
+_GONE = os.strerror(errno.ENOENT)
+_LISTINGS = 6  # of a partition from which files go while it is read
+_PAUSE_SECONDS = 0.01  # a cleaner puts its segment in place in less
+_Read = TypeVar("_Read")
+
+
+def is_gone(error: PathError | OSError) -> bool:
+    """Whether an error says that a file is not there, which was when it was listed."""
+    if isinstance(error, PathError):
+        return error.reason == _GONE and not _is_dangling(error.path)
+    return error.errno == errno.ENOENT
+
+
+def _is_dangling(path: str) -> bool:
+    return lexists(path) and not isfile(path)
+
+
+def read_listed(read: Callable[[], _Read], *directories: str) -> _Read:
+    """Return what `read` gives, which lists directories; call it again where files went meanwhile.
+
+    Raise its error where that is another, or a directory itself is gone.
+    """
+    for turn in range(1, _LISTINGS):
+        try:
+            return read()
+        except (PathError, FileNotFoundError) as error:
+            if not is_gone(error) or not all(map(isdir, directories)):
+                raise
+        time.sleep(_PAUSE_SECONDS * turn)
+    return read()

@@ -22,7 +22,7 @@ from producing import (
 )
 from segments import target_of
 
-from kdump.broker.open_transactions import OpenHere, OpenTransaction, open_transactions
+from kdump.broker.visibility import OpenHere, OpenTransaction, open_transactions
 from kdump.storage.file_records import DEFAULT_LIMIT
 
 

@@ -17,9 +17,9 @@ import pytest
 from corpus import corpus, expected, shared
 
 from kdump.broker.settings import Settings
-from kdump.engine.predict.directory import predict_directory
 from kdump.engine.predict.recovery import predict_partition
 from kdump.engine.predict.strays import cluster_of
+from kdump.engine.predict.verdict import predict_directory
 from kdump.storage.log_dir import LogDir
 from kdump.storage.targets import Selection, Target, resolve
 

@@ -144,7 +144,7 @@ def sabotaged(driver: Driver, act: Callable[[Split, Any], None]) -> Driver:
         keywords = step.keywords
 
         def hurting(split: Split, pace: Any) -> Any:
-            from kdump.output.parquet_parts import write_part
+            from kdump.output.bulk_dump import write_part
 
             result = write_part(split, pace, **keywords)
             act(split, result)

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from kdump.errors import PathError
-from kdump.storage import listings
-from kdump.storage.listings import read_listed
+from kdump.storage import places
+from kdump.storage.places import read_listed
 
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listings, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(places, "_PAUSE_SECONDS", 0.0)
 
 
 def failing(times: int, error: Exception) -> Callable[[], int]:

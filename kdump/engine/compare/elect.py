@@ -37,9 +37,9 @@ from kdump.rows.compare import Choice, ElectSummary, ReplicaElection
 from kdump.storage import names
 from kdump.storage.about import meta_of, owner_of
 from kdump.storage.checkpoints import loaded
-from kdump.storage.listings import read_listed
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind
+from kdump.storage.places import read_listed
 from kdump.storage.targets import Target
 
 #: Spans of lost records that a row names, the first.

@@ -17,7 +17,7 @@ from kdump.findings.moments import span_text, time_text
 from kdump.replay.transactions import UNDECIDED, Partition, Transaction
 
 if TYPE_CHECKING:
-    from kdump.broker.open_transactions import OpenTransaction
+    from kdump.broker.visibility import OpenTransaction
 
 
 class Opened(NamedTuple):
@@ -178,8 +178,8 @@ class Coordinators:
 
     def _read(self) -> tuple[dict[int, Transaction], Known]:
         from kdump.engine.coordinators.judgement import Known
-        from kdump.engine.coordinators.marks import Marks
         from kdump.engine.coordinators.partitions import (
+            Marks,
             by_producer,
             items_of,
             missing_of,

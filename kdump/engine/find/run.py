@@ -19,8 +19,8 @@ from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
 from kdump.replay.topic_settings import topic_settings
 from kdump.storage import places
-from kdump.storage.listings import read_listed
 from kdump.storage.local_log import LocalLog
+from kdump.storage.places import read_listed
 from kdump.storage.targets import Target, resolve
 
 if TYPE_CHECKING:

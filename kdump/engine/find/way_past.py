@@ -114,7 +114,7 @@ def _sound_place(view: PartitionView, offset: int) -> tuple[int, int, int, int] 
     """
     if offset < view.log_start or view.target.log is None:
         return None
-    from kdump.engine.advice.sound import Sound, sound_batches
+    from kdump.engine.advice.landings import Sound, sound_batches
 
     logs = view.target.log.logs
     floor = max(bisect_right(logs, offset, key=attrgetter("base_offset")) - 1, 0)

@@ -11,7 +11,7 @@ from kdump.replay.groups import CLASSIC, CONSUMER, SHARE, Change
 from kdump.rows import groups as rows
 
 if TYPE_CHECKING:
-    from kdump.engine.coordinators.marks import Mark, Marks
+    from kdump.engine.coordinators.partitions import Mark, Marks
     from kdump.replay.group_state import Assigned, Commit, Group, Member
     from kdump.replay.share_state import SharePartition
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kdump.broker.settings import read_settings
-from kdump.engine.coordinators.marks import Marks
 from kdump.engine.coordinators.partitions import (
     Item,
+    Marks,
     Records,
     Reported,
     Work,

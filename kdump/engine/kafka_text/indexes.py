@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kdump.broker.index_search import offset_finder
 from kdump.broker.versions import BOTH_VERSION_BYTES, has
-from kdump.engine.kafka_text.frames import framed
+from kdump.engine.kafka_text.log import framed
 from kdump.engine.kafka_text.pairs import Pairs, Room
 from kdump.errors import PathError
 from kdump.kernels import columns as c

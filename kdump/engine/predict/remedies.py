@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.log_reader import RefusalError
 from kdump.broker.shutdown_state import stop_of
-from kdump.engine.predict.directory import REFUSALS
 from kdump.engine.predict.recovery import predict_partition
-from kdump.engine.predict.verdict import verdict
+from kdump.engine.predict.verdict import REFUSALS, verdict
 from kdump.findings.commands import remove_command
 from kdump.findings.finding import Finding
 from kdump.findings.shell import format_command

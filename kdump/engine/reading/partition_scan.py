@@ -26,8 +26,8 @@ from kdump.storage.offsets import Offsets, end_of
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
-    from kdump.broker.open_transactions import OpenTransaction
     from kdump.broker.settings import Settings
+    from kdump.broker.visibility import OpenTransaction
     from kdump.engine.reading.header_columns import PackedHeaders
     from kdump.storage.log_dir import LogDir
     from kdump.storage.targets import Target

@@ -10,12 +10,12 @@ import time
 from collections.abc import Generator, Iterable, Iterator
 from typing import NamedTuple
 
-from kdump.broker.open_transactions import OpenHere, OpenTransaction, open_transactions
 from kdump.broker.settings import read_settings
+from kdump.broker.visibility import OpenHere, OpenTransaction, open_transactions
 from kdump.engine.coordinators.judgement import Known, Opened, Verdict, judge
-from kdump.engine.coordinators.marks import Marks
 from kdump.engine.coordinators.partitions import (
     Item,
+    Marks,
     Reported,
     StateReplayed,
     Work,

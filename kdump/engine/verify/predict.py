@@ -10,12 +10,17 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.versions import NEWEST, Version
-from kdump.engine.advice.advisor import advised
-from kdump.engine.predict.directory import predict_directory
+from kdump.engine.advice.served import advised
 from kdump.engine.predict.recovery import predict_partition, unknown
 from kdump.engine.predict.remedies import remedies
 from kdump.engine.predict.strays import cluster_of
-from kdump.engine.predict.verdict import DEFAULT_RATE, Totals, default_threads, verdict
+from kdump.engine.predict.verdict import (
+    DEFAULT_RATE,
+    Totals,
+    default_threads,
+    predict_directory,
+    verdict,
+)
 from kdump.engine.verify import recheck
 from kdump.errors import PathError
 from kdump.findings.finding import Finding

@@ -13,7 +13,6 @@ from kdump.engine.checks.records import NOT_CHECKED
 from kdump.engine.checks.survey import PartitionFacts, surveyed_under
 from kdump.engine.coordinators.judgement import Coordinators
 from kdump.engine.reading.damage import unread
-from kdump.engine.verify.groups import Groups
 from kdump.engine.verify.options import (
     NOT_READ,
     OUT_OF_TIME,
@@ -24,7 +23,7 @@ from kdump.engine.verify.options import (
 )
 from kdump.engine.verify.partition import verify_partition
 from kdump.engine.verify.plan import LeftOut, plan, split_bytes_for, target_of
-from kdump.engine.verify.results import Counts, FindingCounts, Result
+from kdump.engine.verify.results import Counts, FindingCounts, Groups, Result
 from kdump.engine.verify.ways import WaysPast
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, failed, take_up
@@ -92,7 +91,7 @@ def verify(
     attempted("topic settings", partial(settings.prepare, around), None, not_prepared)
     predict = totals = None
     if options.predict:
-        from kdump.engine.predict.directory import REFUSALS
+        from kdump.engine.predict.verdict import REFUSALS
         from kdump.engine.verify.predict import measured_disks, node_rows, predictor, refused
 
         predict = attempted(
@@ -115,7 +114,7 @@ def verify(
     if split_bytes is None:
         split_bytes = split_bytes_for(items, options, driver)
     if split_bytes is not None and any(item.size_bytes > split_bytes for item in items):
-        from kdump.engine.verify.splits import read_in_splits
+        from kdump.engine.verify.split_walk import read_in_splits
 
         items = read_in_splits(
             items,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from kdump.broker.open_transactions import OpenTransaction
+from kdump.broker.visibility import OpenTransaction
 from kdump.engine.coordinators.judgement import Known, Opened, judge
 from kdump.replay.transactions import Transaction
 

@@ -19,8 +19,7 @@ from long_runs import LONG, SEED
 
 from kdump.engine.dump.run import dump
 from kdump.engine.duplicates.entries import DuplicateOptions
-from kdump.engine.duplicates.groups import SHOWN_BYTES
-from kdump.engine.duplicates.run import duplicates
+from kdump.engine.duplicates.run import SHOWN_BYTES, duplicates
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.usage.placement import PlacementOptions
 from kdump.engine.usage.placing import placement

@@ -10,8 +10,8 @@ from builders import TRANSACTIONAL, batch, marker, message, pre08_message, recor
 from damage import flip
 
 from kdump.broker.settings import Settings
-from kdump.engine.predict.directory import predict_directory
 from kdump.engine.predict.recovery import predict_partition
+from kdump.engine.predict.verdict import predict_directory
 from kdump.findings.rows import Row
 from kdump.storage.log_dir import LogDir
 from kdump.storage.targets import Selection, Target, resolve

@@ -22,7 +22,7 @@ from verifying import verified
 from kdump.engine.reading.check import joined
 from kdump.engine.reading.header_columns import HeaderPacker, PackedHeaders, fits, replayed
 from kdump.engine.reading.split_edges import SplitEdges
-from kdump.engine.verify import splits as verify_pieces
+from kdump.engine.verify import split_walk as verify_pieces
 from kdump.engine.verify.options import Item, VerifyOptions
 from kdump.engine.verify.plan import split_bytes_for
 from kdump.engine.verify.state import VerifyState
