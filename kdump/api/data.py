@@ -65,14 +65,20 @@ def open(
     retired: bool = False,
     server_properties: Path | None = None,
     unpack_limit: int | None = None,
+    as_kind: str | None = None,
+    base_offset: int | None = None,
+    topic_name: str | None = None,
+    partition_number: int | None = None,
 ) -> Data:
     """Open data directories, partitions, files, archives and URIs, as every command takes them.
 
-    `topic` is a name or a pattern. Nothing is read yet but archives, which are unpacked to a
-    temporary directory. Raises KdumpError where that fails.
+    `topic` is a name or a pattern. `as_kind`, `base_offset`, `topic_name` and `partition_number`
+    say what a file is whose name does not: those of `--as`, `--base-offset` and so on. Nothing is
+    read yet but archives, which are unpacked to a temporary directory. Raises KdumpError where that
+    fails.
     """
     selection = Selection(topic, partition, retired)
-    named = Named(unpack_limit=unpack_limit)
+    named = Named(as_kind, base_offset, topic_name, partition_number, unpack_limit)
     properties = None if server_properties is None else os.fspath(server_properties)
     return Data(opened([os.fspath(path) for path in paths], named), selection, properties)
 
@@ -124,10 +130,14 @@ class Data:
     def rows(self, command: str, *asks: int, **options: Any) -> Iterator[Row | Finding]:
         """Yield what a command says, by its name; `options` are those of its class of options.
 
-        `asks` is the offset or the time of a lookup. Raises UsageError for a command or an option
-        that there is not, and at the end a KdumpError for what could not be read.
+        `asks` is the offset or the time of a lookup. Of `dump` rows are a RecordRow or a BatchRow.
+        Raises UsageError for a command or an option that there is not, and at the end a KdumpError
+        for what could not be read.
         """
-        return cast("Iterator[Row | Finding]", _given(self._items(command, *asks, **options)))
+        items: Any = _given(self._items(command, *asks, **options))
+        if command == "dump":  # its chunks end with the next item; rows stay
+            items = _opened_chunks(items, decode=bool(options.get("decode")))
+        return cast("Iterator[Row | Finding]", items)
 
     def _items(self, command: str, *asks: int, **options: Any) -> Iterator[Any]:
         if command not in COMMANDS:
@@ -188,7 +198,7 @@ class Data:
             decode=decode,
             show_secrets=show_secrets,
         )
-        return _records(_given(items), decode=decode)
+        return _opened_chunks(_given(items), decode=decode, headers=False)
 
     def batches(
         self, *, from_offset: int | None = None, to_offset: int | None = None, deep: bool = False
@@ -197,7 +207,7 @@ class Data:
         items = self._items(
             "dump", mode="batches", from_offset=from_offset, to_offset=to_offset, deep=deep
         )
-        return _batches(_given(items))
+        return _opened_chunks(_given(items), decode=False)
 
     def entries(self) -> Iterator[Row | Finding]:
         """Yield the entries of indexes, snapshots, checkpoints and properties."""
@@ -363,14 +373,18 @@ def _sound(items: Iterable[Target | KdumpError]) -> Iterator[Target]:
     return cast("Iterator[Target]", _given(items))
 
 
-def _records(items: Iterable[Any], *, decode: bool) -> Iterator[RecordRow | Finding]:
+def _opened_chunks(items: Iterable[Any], *, decode: bool, headers: bool = True) -> Iterator[Any]:
+    """Yield the rows of chunks in their place; `headers`: those of batches, too."""
     for item in items:
         if isinstance(item, RecordChunk):
             records = item.iter_records()
             yield from map(_opened, records) if decode else records
-        elif isinstance(item, RecordRow):
-            yield _opened(item) if decode else item
-        elif isinstance(item, Finding):
+        elif isinstance(item, BatchChunk):
+            if headers:
+                yield from item.iter_batches()
+        elif decode and isinstance(item, RecordRow):
+            yield _opened(item)
+        elif headers or not isinstance(item, BatchRow):
             yield item
 
 
@@ -382,11 +396,3 @@ def _opened(record: RecordRow) -> DecodedRow:
         if isinstance(text, JsonText)
     }
     return DecodedRow(*record)._replace(**found)
-
-
-def _batches(items: Iterable[Any]) -> Iterator[BatchRow | Finding]:
-    for item in items:
-        if isinstance(item, BatchChunk):
-            yield from item.iter_batches()
-        elif isinstance(item, (Finding, BatchRow)):
-            yield item

@@ -2,19 +2,24 @@
 
 import doctest
 import gc
+import inspect
 import json
 import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from every_command import OF_THE_MOMENT, RUNS, SAMPLES, rows_of
 
 import kdump
+from kdump.cli import cli
 from kdump.engine.registry import COMMANDS
 from kdump.engine.why.volumes import FreeRequest
 from kdump.findings.escape import json_text
@@ -44,6 +49,21 @@ def test_every_public_name_is_there() -> None:
     }
 
 
+#: Options about how results are written or shown, where work is done, and what `verify` keeps from
+#: one run of the command to the next.
+WRITTEN = set(
+    "archive bytes_mode csv_safe engine fail_on force form h jobs manifest master nagios notes"
+    " output propose_map quiet remote rows state textfile utc_offset wide".split()
+)
+#: What commands make of some words: the option that says the same.
+OTHERWISE = {
+    **dict.fromkeys(("as_hex", "batches", "entries", "records_only"), "mode"),
+    "diff": "diff_from",
+    "bytes_per_second": "recovery_rate",
+    "topic_map": "names",
+    "within": "within_ms",
+    "client_properties": "client_settings",
+}
 #: Options of commands by their words on the command line.
 OPTIONS: dict[str, dict[str, Any]] = {
     "--history": {"history": True},
@@ -99,6 +119,42 @@ def test_records_and_headers_are_those_of_dump() -> None:
     batches = [one for one in part.batches() if isinstance(one, kdump.BatchRow)]
     shown = rows_of("dump --batches", "clean/4.4.0/d1/orders-0", "")["batch"]
     assert [one._asdict() for one in batches] == shown
+
+
+def test_rows_of_dump_stay_as_they_are() -> None:
+    part = kdump.open(CLEAN)["orders", 0]
+    rows: list[Any] = list(part._data.rows("dump"))
+    assert rows == list(part.records())
+    assert list(part._data.rows("dump", mode="batches")) == list(part.batches())
+    decoded = kdump.open(CLEAN).rows("dump", decode=True, limit=1)
+    assert isinstance(next(decoded), kdump.DecodedRow)
+
+
+def test_every_command_and_option_can_be_had() -> None:
+    """But for what `open` takes, and how results are written, shown and divided among processes."""
+    context = click.Context(cli)
+    assert {*cli.list_commands(context)} == {*COMMANDS, "schema"}
+    taken = {*inspect.signature(kdump.open).parameters} | {"server_properties"}
+    for name, command in COMMANDS.items():
+        of_command = cli.get_command(context, name)
+        assert of_command is not None
+        module, _, member = command.options_class.partition(":")
+        made = getattr(import_module(f"kdump.engine.{module}"), member)
+        known = {*getattr(made, "_fields", ())}
+        known |= {one for base in made.__mro__ for one in vars(base).get("__annotations__", ())}
+        asked = {str(one.name) for one in of_command.params} - taken - WRITTEN
+        assert {OTHERWISE.get(one, one) for one in asked} <= known, name
+
+
+def test_a_file_without_a_name_is_what_open_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "piece"
+    file.write_bytes((CLEAN / "d1" / "orders-0" / f"{0:020}.log").read_bytes())
+    data = kdump.open(file, as_kind="log", topic_name="shop", partition_number=3, base_offset=0)
+    rows = [one for one in data.records(limit=2) if isinstance(one, kdump.RecordRow)]
+    assert [(one.topic, one.partition, one.offset) for one in rows] == [
+        ("shop", 3, 0),
+        ("shop", 3, 1),
+    ]
 
 
 ASKED: dict[str, tuple[dict[str, Any], str]] = {
@@ -164,13 +220,27 @@ def _open_files() -> int:
     return len([*Path("/proc/self/fd").iterdir()])
 
 
+ABANDONED: tuple[Callable[[kdump.Data], Iterator[Any]], ...] = (
+    lambda data: data.records(),
+    lambda data: data.batches(),
+    lambda data: data.entries(),
+    lambda data: data.rows("groups", history=True),
+    lambda data: data.cluster(),
+    lambda data: data.find_offset(3),
+    lambda data: data.rows("verify", deep=True),
+    lambda data: data.rows("sequences"),
+    lambda data: data.usage(),
+    lambda data: data.why(),
+)
+
+
 def test_abandoned_iterators_leave_nothing_open() -> None:
     data = kdump.open(CLEAN)
     next(data.records())
     gc.collect()
     before, threads = _open_files(), threading.active_count()
     for number in range(100):
-        given: Any = data.records() if number % 2 else data.rows("groups", history=True)
+        given: Any = ABANDONED[number % len(ABANDONED)](data)
         next(given)
         del given
     gc.collect()

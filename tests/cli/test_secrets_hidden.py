@@ -14,7 +14,6 @@ from pyarrow import ipc
 
 import kdump
 from kdump.cli import cli
-from kdump.findings.rows import RecordChunk
 from kdump.messages.secrets import blotted
 from kdump.messages.table import message
 
@@ -148,14 +147,13 @@ def test_the_library_hides_what_the_command_does(partition: Path) -> None:
     for secrets in (False, True):
         found = [
             *(data.records(decode=decode, show_secrets=secrets) for decode in (False, True)),
-            (row for chunk in data.rows("dump", show_secrets=secrets)
-             if isinstance(chunk, RecordChunk) for row in chunk.iter_records()),
+            data.rows("dump", show_secrets=secrets),
             data.table("records", show_secrets=secrets).to_pylist(),
             data.table("records", decode=True, show_secrets=secrets).to_pylist(),
             data.table("configs", show_secrets=secrets).to_pylist(),
             data.table("scram_users", show_secrets=secrets).to_pylist(),
             data.rows("dump", mode="hex", show_secrets=secrets),
-        ]  # fmt: skip
+        ]
         assert [hidden(repr([*rows])) for rows in found] == [not secrets] * len(found)
 
 
