@@ -68,7 +68,6 @@ ROOMS: dict[str, str] = {
     "groups": "coordinators dump reading work",
     "kafka_text": "reading",
     "reindex": "checks reading",
-    "schema": "",
     "salvage": "compare find groups reading reindex work",
     "sequences": "checks reading work",
     "transactions": "coordinators reading work",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kdump.engine.schema.run import fields_of
 from kdump.errors import UsageError
+from kdump.findings.schema import fields_of
 from kdump.rows.declared import Field
 
 

@@ -34,8 +34,8 @@ def schema(*, kinds: tuple[str, ...], **asked: Any) -> int:
     from kdump.cli.reports import SchemaReport
     from kdump.cli.results import Results
     from kdump.cli.run_context import wrong_usage
-    from kdump.engine.schema.run import fields_of
     from kdump.errors import UsageError
+    from kdump.findings.schema import fields_of
     from kdump.rows.schema import SchemaField
 
     writing = read_output_options(asked, (*PLAIN_FORMATS, _JSON_SCHEMA))

@@ -10,7 +10,9 @@ one in the text of each kernel.
 
 from __future__ import annotations
 
-from kdump.rows.declared import Field
+from collections.abc import Mapping
+
+from kdump.rows.declared import Field, kinds, members
 
 _PLACE = (
     Field("topic", "dictionary", "the topic, as the directory is named"),
@@ -72,3 +74,10 @@ BATCH = (
     Field("control", "bool", "whether it is a control batch"),
     Field("delete_horizon_ms", "int64", "when its tombstones and markers may go", 2),
 )
+
+
+def fields_of() -> Mapping[str, tuple[Field, ...]]:
+    """Return the members of each kind by its name, the bulk of `dump` first."""
+    of_some = tuple(one._replace(omitted=True) for one in (*PRE08, *MARKS))
+    bulk = {"record": (*RECORD, *of_some), "batch": BATCH}
+    return bulk | {name: members(kind) for name, kind in kinds().items()}

@@ -4,7 +4,7 @@
 | --- | --- | --- | --- |
 | `N.log` | partition | entries of 0.8 and later | `local_log`, `file_records` |
 | `N.kafka` | partition | messages of 0.6 and 0.7 | `pre08_records` |
-| `N.index` | partition | relative offset, position: 8 bytes an entry | `offset_index` |
+| `N.index` | partition | relative offset, position: 8 bytes an entry | `index` |
 | `N.timeindex` | partition | timestamp, relative offset: 12 bytes an entry | `time_index` |
 | `N.txnindex` | partition | aborted transactions: 34 bytes an entry | `transaction_index` |
 | `N.snapshot` | partition | producers below N: 10 bytes, then 46 each | `producer_snapshot` |

@@ -14,7 +14,7 @@ from dumped import json_lines
 
 from kdump import kernels
 from kdump.cli import cli
-from kdump.engine.schema.run import fields_of
+from kdump.findings.schema import fields_of
 
 #: By their offsets.
 CRC_VALID = {2: False, 6: False}

@@ -7,20 +7,22 @@ entries are met. Here the result becomes a row.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.loading import Loading
 from kdump.broker.log_reader import MemoryRefusalError, RefusalError, UnknowableError
 from kdump.broker.shutdown_state import Stop, stop_of
 from kdump.broker.versions import COUNTED_OFFSETS, STRAYS_SET_ASIDE, Version, has
 from kdump.engine.predict.losses import Losses, believed_end, last_header, losses
-from kdump.engine.predict.pre08 import start as start_pre08
 from kdump.engine.predict.strays import set_aside
 from kdump.errors import PathError
 from kdump.rows.verify import Recovery
 from kdump.storage import names
-from kdump.storage.names import Retirement
+from kdump.storage.file_records import DEFAULT_LIMIT
+from kdump.storage.names import Kind, Retirement
 from kdump.storage.offsets import RELATIVE_MAX, end_of
+from kdump.storage.pre08_records import Found, Pre08Records
+from kdump.storage.source import Source
 
 if TYPE_CHECKING:
     from kdump.broker.segment import Segment
@@ -29,6 +31,54 @@ if TYPE_CHECKING:
     from kdump.storage.local_log import LocalLog
     from kdump.storage.log_dir import LogDir
     from kdump.storage.targets import Target
+
+
+class Pre08Start(NamedTuple):
+    """What becomes of the last file; offsets are byte positions (F1)."""
+
+    segment: int
+    recovered: bool
+    position: int
+    end_before: int
+    end_after: int
+    records_lost: int
+    bytes_read: int
+
+
+def start_pre08(log: LocalLog, *, clean: bool) -> Pre08Start:
+    """Predict the start; raises RefusalError for a gap between files."""
+    files = [(at.base_offset, at.files[Kind.PRE08_LOG]) for at in log.logs if at.is_pre08]
+    if not files:
+        return Pre08Start(0, False, 0, 0, 0, 0, 0)
+    end = files[0][0]
+    for base, path in files:
+        if base != end:
+            raise RefusalError(
+                f"IllegalStateException: the files do not validate: one ends at {end}, the next "
+                f"begins at {base}"
+            )
+        with Source(path) as source:
+            end = base + source.size
+    base, path = files[-1]
+    if clean:
+        return Pre08Start(base, False, end - base, end, end, 0, 0)
+    valid, lost = _recover(path)
+    return Pre08Start(base, True, valid, end, base + valid, lost, end - base)
+
+
+def _recover(path: str) -> tuple[int, int]:
+    """Where the first message stands that is not whole and valid, and how many go with it."""
+    valid, lost, cut = 0, 0, False
+    with Source(path) as source:
+        for item in Pre08Records(source, limit=DEFAULT_LIMIT).walk():
+            if isinstance(item, Found) and not cut:
+                valid = item.position + item.size_bytes
+            elif isinstance(item, Found) or item.entry is not None:
+                cut, lost = True, lost + 1
+            else:
+                cut = True
+    return valid, lost
+
 
 _METADATA_INTERVAL_BYTES = 4096  # the metadata log takes none of the broker's log settings
 

@@ -1,1 +1,0 @@
-"""Every kind of row that commands write, and what it has."""
