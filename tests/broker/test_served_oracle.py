@@ -16,7 +16,7 @@ import pytest
 from long_runs import LONG, SEED, how_many
 from oracle import Oracle, oracle
 
-from kdump.engine.advice.served import advised
+from kdump.engine.advice.advisor import advised
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.findings.finding import Finding

@@ -149,7 +149,7 @@ def test_exception_of_the_metadata_log_is_a_finding(
 
 VERIFY_PHASES = {
     "settle": "kdump.engine.verify.partition.settled",
-    "advise": "kdump.engine.advice.served.advised",
+    "advise": "kdump.engine.advice.advisor.advised",
     "check": "kdump.engine.checks.framing:Framing.run",
     "end": "kdump.engine.checks.files:Files.end",
     "facts": "kdump.engine.checks.survey:Survey.facts",

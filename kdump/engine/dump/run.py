@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.advice.served import Advisor
+from kdump.engine.advice.advisor import Advisor
 from kdump.engine.reading.damage import unread
 from kdump.engine.reading.filters import Filters
 from kdump.engine.reading.log_files import logs_of, place_of

@@ -100,7 +100,7 @@ def verify_partition(
         failed,
     )
     if findings:
-        from kdump.engine.advice.served import advised
+        from kdump.engine.advice.advisor import advised
 
         asked = partial(advised, broker=options.broker_version, limit=options.decompress_limit)
         findings = _attempted(

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.versions import NEWEST, Version
-from kdump.engine.advice.served import advised
+from kdump.engine.advice.advisor import advised
 from kdump.engine.predict.recovery import predict_partition, unknown
 from kdump.engine.predict.remedies import remedies
 from kdump.engine.predict.strays import cluster_of
