@@ -231,7 +231,7 @@ def _refuse(options: DumpOptions, form: str, output: str | None) -> None:
     if options.mode not in ("records", "batches"):
         raise UsageError(f"--{options.mode} has no parts; give --output FILE")
     if options.limit is not None:
-        raise UsageError("--limit stops a reader, and here are several; give --output FILE")
+        raise UsageError("--limit needs a single output: add --output FILE")
 
 
 def _processors() -> int:

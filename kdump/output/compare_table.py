@@ -142,7 +142,7 @@ class CompareTable(TextReport):
             counted(row.records_count, "record"),
             size_text(row.bytes),
         ]
-        self._line(f"Read: {' · '.join(read)} in {seconds_text(row.seconds)}.")
+        self._line(f"Read {', '.join(read)} in {seconds_text(row.seconds)}.")
 
     def _once(self, row: CompareSummary) -> None:
         count = row.found_once_count

@@ -100,7 +100,7 @@ class WhyTable(TextReport):
         allocated = row.allocated_bytes
         on_disk = "" if allocated is None else f", {size_text(allocated)} on disk"
         yield from wrap(
-            f"in all {size_text(row.apparent_bytes)}{on_disk}: "
+            f"total {size_text(row.apparent_bytes)}{on_disk}: "
             f"{counted(row.partitions, 'partition')}, "
             f"{counted(row.segments, 'segment')}, as of {second_cell(row.now_ms)}",
             self._width,

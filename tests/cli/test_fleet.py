@@ -133,7 +133,7 @@ def test_tables(directory: Path) -> None:
     lines = table.splitlines()
     assert lines[0].split()[:2] == ["topic", "size"]
     assert lines[2].startswith("payments")
-    assert lines[-1].startswith("in all: ")
+    assert lines[-1].startswith("total: ")
     broken = directory / "orders-1"
     write_log(directory, {0: [data(0, 7, 0), data(1, 7, 5)]}).rename(broken)
     table = run("sequences", "--format", "table", broken).stdout

@@ -261,7 +261,7 @@ def test_command(directory: Path, tmp_path: Path) -> None:
     [
         (["--format", "jsonl"], "takes --format parquet --output DIR/"),
         (["--format", "parquet", "--entries"], "--entries has no parts"),
-        (["--format", "parquet", "--limit", "3"], "--limit stops a reader"),
+        (["--format", "parquet", "--limit", "3"], "--limit needs a single output"),
         (["--format", "parquet", "--master", "local"], "go with --engine spark"),
     ],
 )

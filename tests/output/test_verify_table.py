@@ -176,7 +176,7 @@ def test_the_end_says_what_was_found_read_and_left() -> None:
     text = " ".join(drawn(DAMAGE, row))
     assert text.endswith(
         " 1 damage · 2 rebuild · 3 notes."
-        " Read: 3 partitions · 12 segments · 1,000 batches · 1.0 MiB in 1.2 s."
+        " Checked 3 partitions, 12 segments, 1,000 batches, 1.0 MiB in 1.2 s."
         " Not checked: the records inside 1,000 batches, beyond their checksums (--deep),"
         " 2 segments for want of time (--max-duration), 4.0 KiB, 1 path that could not be read."
         " status 3"
@@ -187,7 +187,7 @@ def test_nothing_wrong_is_said_plainly() -> None:
     lines = drawn(summary(mode="deep"), status=lambda: 0)
     assert lines[2:] == [
         "No damage, nothing to rebuild.",
-        "Read: 3 partitions · 12 segments · 1,000 batches · 1.0 MiB in 1.2 s.",
+        "Checked 3 partitions, 12 segments, 1,000 batches, 1.0 MiB in 1.2 s.",
         "Everything was checked.",
         "status 0",
     ]

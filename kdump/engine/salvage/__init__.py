@@ -1,1 +1,1 @@
-"""Make of damaged, deleted and diverged copies of partitions one that a broker serves."""
+"""Rebuild a partition from damaged, deleted, and diverged copies."""

@@ -161,7 +161,7 @@ def _refuse_names(items: list[Item], options: SalvageOptions) -> None:
         if (options.out or options.produce) and item.topic is None:
             raise Refused(item.path, "does not say of which partition it is: rename the directory")
     if options.topic_id is not None and len({topic for topic, _ in seen}) > 1:
-        raise Refused(items[0].path, "is of one of several topics: --topic-id is that of one")
+        raise Refused(items[0].path, "--topic-id applies to one topic, but several were selected")
 
 
 def _partition(

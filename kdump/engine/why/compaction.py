@@ -187,7 +187,7 @@ def _repeated(target: Target, repeats: Repeats) -> Finding:
         offset=first,
         actual=again,
         message=f"Offsets {first:,} and {again:,} have the same key, and both lie below the "
-        f"cleaner's checkpoint, {repeats.end:,}; {repeats.count:,} such in all.",
+        f"cleaner's checkpoint, {repeats.end:,}; {repeats.count:,} such pairs in total.",
     )
 
 

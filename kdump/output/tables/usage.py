@@ -51,7 +51,7 @@ def _usage_summary(row: UsageSummary) -> list[str]:
     shown = ""
     if row.groups != row.listed:
         shown = f", {row.listed:,} of {number_text(row.groups, 'very many')} shown"
-    lines = [f"in all{shown}: {', '.join(parts)}"]
+    lines = [f"total{shown}: {', '.join(parts)}"]
     if row.unopened_wrappers:
         lines.append(
             f"{counted(row.unopened_wrappers, 'wrapper')} of magic 0 or 1 not opened; "
