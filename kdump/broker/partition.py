@@ -32,6 +32,7 @@ from kdump.storage.names import OFFSET_MAX, Kind
 from kdump.storage.time_index import TimeIndex
 
 if TYPE_CHECKING:
+    from kdump.rows.find import FoundStep
     from kdump.storage.targets import Target
 
 
@@ -43,7 +44,7 @@ class Step(NamedTuple):
     text: str
     details: dict[str, object]
 
-    def fields(self) -> dict[str, object]:
+    def fields(self) -> FoundStep:
         """The step as a member of a JSON row."""
         return {"step": self.step, "file": self.file, "text": self.text, **self.details}
 

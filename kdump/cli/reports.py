@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kdump.output.sink import Sink
     from kdump.output.why_textfile import Gauges
     from kdump.rows.declared import Field
+    from kdump.rows.salvage import CarvedGroup
 
 _REFUSALS_SHOWN = 20
 _COMMANDS_SHOWN = 20
@@ -211,7 +212,7 @@ class SalvageReport(Report):
     ) -> None:
         self._options = options
         self._propose_map = propose_map
-        self._carved: dict[str, tuple[str, dict[str, Any]]] = {}
+        self._carved: dict[str, tuple[str, CarvedGroup]] = {}
         self._is_check = is_check
         self._partitions: list[str] = []
         self._conflicts = 0
@@ -236,13 +237,13 @@ class SalvageReport(Report):
             return not self._is_table
         if isinstance(item, Finding) and item.code == "produced-short":
             self._is_short = True
-        if isinstance(item, Row) and item.row == "salvaged":
-            self._partitions.append(f"{item.fields['topic']}-{item.fields['partition']}")
-            conflicts: Any = item.fields["conflicts"]
-            self._conflicts += sum(one["chosen"] is None for one in conflicts)
-            carved: Any = item.fields["carved"]
-            self._unnamed += [one["group"] for one in carved if one["named_by"] is None]
-            for one in carved:
+        from kdump.rows.salvage import Salvaged
+
+        if isinstance(item, Salvaged):
+            self._partitions.append(f"{item.topic}-{item.partition}")
+            self._conflicts += sum(one["chosen"] is None for one in item.conflicts)
+            self._unnamed += [one["group"] for one in item.carved if one["named_by"] is None]
+            for one in item.carved:
                 self._carved[one["group"]] = self._partitions[-1], one
         return True
 

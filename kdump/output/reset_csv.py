@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.find.reset import ANSWER, EARLIEST, LATEST, SKIP, refused_group, refused_topic
 from kdump.findings.rows import Row
@@ -16,6 +16,7 @@ from kdump.storage.names import parse_directory
 if TYPE_CHECKING:
     from kdump.output.messages import Messages
     from kdump.output.sink import Item
+    from kdump.rows.salvage import CarvedGroup
 
 
 _FALLBACKS_SHOWN = 20
@@ -130,7 +131,7 @@ def _name(place: str) -> str:
 _SEGMENTS_SHOWN = 8
 
 
-def map_text(groups: Mapping[str, tuple[str, dict[str, Any]]]) -> bytes:
+def map_text(groups: Mapping[str, tuple[str, CarvedGroup]]) -> bytes:
     """Give the text for groups of carved batches, with the partition that each is now."""
     lines = [
         "# Partitions of carved batches, for kdump carve --topic-map.",
@@ -150,11 +151,11 @@ def map_text(groups: Mapping[str, tuple[str, dict[str, Any]]]) -> bytes:
     return "".join(f"{visible(line)}\n" for line in lines).encode("utf-8", "backslashreplace")
 
 
-def _facts(one: dict[str, Any]) -> str:
+def _facts(one: CarvedGroup) -> str:
     parts = [f"{number_text(one['size_bytes'])} bytes", "/".join(one["codecs"]) or "no codec"]
-    if one["first_timestamp_ms"] is not None:
-        times = [time_text(one[f"{end}_timestamp_ms"]) for end in ("first", "last")]
-        parts.append(f"from {times[0]} to {times[1]}")
+    first, last = one["first_timestamp_ms"], one["last_timestamp_ms"]
+    if first is not None and last is not None:
+        parts.append(f"from {time_text(first)} to {time_text(last)}")
     segments = one["segments"]
     if segments:
         shown = ", ".join(str(each) for each in segments[:_SEGMENTS_SHOWN])

@@ -8,13 +8,16 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kdump.findings.ranges import range_cell
 from kdump.findings.rows import Row
 from kdump.output.amounts import number_text, time_text
 from kdump.output.column_widths import Columns, pad, width_of
 from kdump.output.escape import visible
+
+if TYPE_CHECKING:
+    from kdump.rows.find import FoundStep
 
 #: Writes a key or value.
 BytesCell: TypeAlias = Callable[[bytes | None], str]
@@ -63,8 +66,6 @@ def span_text(first: int | None, last: int | None) -> str:
         return "-"
     return range_cell("?" if first is None else first, last)
 
-
-Steps = list[dict[str, object]]
 
 #: Of segments passed over one after another so many are shown, the last one among them.
 _PASSED_SHOWN = 2
@@ -122,7 +123,7 @@ def step_lines(row: Row, width: int) -> Iterator[str]:
             yield " " * width_of(head) + line
 
 
-def _shortened(steps: Steps) -> Iterator[dict[str, object]]:
+def _shortened(steps: list[FoundStep]) -> Iterator[FoundStep]:
     """Leave out most of a long run of segments that only say that they come too early."""
     for name, same in groupby(steps, lambda step: step["step"]):
         run = list(same)
@@ -134,7 +135,7 @@ def _shortened(steps: Steps) -> Iterator[dict[str, object]]:
         yield from run
 
 
-def _step_text(step: dict[str, object]) -> str:
+def _step_text(step: FoundStep) -> str:
     """Write a step's text with its file in front, and its times as people write them."""
     text = str(step["text"])
     entry = step.get("entry")

@@ -8,6 +8,8 @@ from kdump.rows.reindex import Setting
 from kdump.rows.row import Row
 from kdump.rows.words import Bytes, Int32, Json, Time, Word
 
+#: A step of a lookup: `step`, `file`, `text`, and numbers that are of its kind.
+FoundStep = dict[str, Json]
 _ASKED = ("offsets", "scan_offset", "reset_offset", "reset_to", "steps")
 _Entry = dict[str, int]
 
@@ -35,7 +37,7 @@ class OffsetLookup(Row, kind="offset-lookup", omits=_ASKED[1:]):
     reset_to: Annotated[Word | None, "answer, latest, earliest or skip, with --none"] = None
     settings: Annotated[list[Setting] | None, "settings that an index was rebuilt by"] = None
     error: Annotated[str | None, "the error that the broker answers with"] = None
-    steps: Annotated[list[dict[str, Json]] | None, "how it was found, with --explain"] = None
+    steps: Annotated[list[FoundStep] | None, "how it was found, with --explain"] = None
     asked_: tuple[str, ...] = ()
 
 
@@ -59,5 +61,5 @@ class TimeLookup(Row, kind="time-lookup", omits=_ASKED):
     reset_to: Annotated[Word | None, "answer, latest, earliest or skip, with --none"] = None
     settings: Annotated[list[Setting] | None, "settings that an index was rebuilt by"] = None
     error: Annotated[str | None, "the error that the broker answers with"] = None
-    steps: Annotated[list[dict[str, Json]] | None, "how it was found, with --explain"] = None
+    steps: Annotated[list[FoundStep] | None, "how it was found, with --explain"] = None
     asked_: tuple[str, ...] = ()

@@ -2,12 +2,108 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NotRequired, TypedDict
 
 from kdump.rows.row import Row
-from kdump.rows.words import Bytes, Duration, Int32, Json, Severe, Time, Word
+from kdump.rows.words import Bytes, Duration, Int32, Severe, Time, Word
 
-_Objects = list[dict[str, Json]]
+Ranges = list[list[int]]
+
+
+class FromPath(TypedDict):
+    """Offsets that are of one path, and of an image its bytes."""
+
+    path: str
+    offsets: Ranges
+    bytes: NotRequired[Ranges]
+
+
+class BytesAt(TypedDict):
+    """The first and the last byte of something in an image."""
+
+    path: str
+    bytes: list[int]
+
+
+class GroupFacts(TypedDict):
+    """What tells a person whose a group of carved batches may be."""
+
+    codecs: list[str]
+    first_timestamp_ms: int | None
+    last_timestamp_ms: int | None
+    size_bytes: int
+    segments: list[int]
+    keys: list[str]
+    proposed: list[str]
+    proposed_by: str | None
+
+
+class CarvedGroup(GroupFacts):
+    """A group of carved batches, and what says of which partition it is."""
+
+    group: str
+    named_by: str | None
+    named_at: BytesAt | None
+    joined_by: list[str]
+    joined_at: list[BytesAt]
+    doubtful: bool
+
+
+class MendedField(TypedDict):
+    """A header field that was damaged."""
+
+    name: str
+    stored: int
+    inferred: int
+
+
+class TopicIdAt(TypedDict):
+    """A topic id in an image."""
+
+    topic_id: str
+    topic: str | None
+    bytes: list[int]
+
+
+class Produced(TypedDict):
+    """What was written to a cluster, and what was left out."""
+
+    records_count: int
+    planned_count: int
+    missing_count: int
+    first_offset: int | None
+    last_offset: int | None
+    found_count: int
+    aborted_count: int
+    open_count: int
+    control_count: int
+    keeps_times: bool
+
+
+#: These have members whose name is a word of Python's.
+Reencoded = TypedDict(
+    "Reencoded",
+    {
+        "path": str,
+        "position": int,
+        "from": int,
+        "to": int,
+        "records_count": int,
+        "doubtful": bool,
+    },
+)
+Mended = TypedDict(
+    "Mended",
+    {
+        "path": str,
+        "position": int,
+        "from": int,
+        "to": int,
+        "records_count": int,
+        "fields": list[MendedField],
+    },
+)
+Conflict = TypedDict("Conflict", {"from": int, "to": int, "paths": list[str], "chosen": str | None})
 
 
 class Salvaged(Row, kind="salvaged", judged=True):
@@ -20,14 +116,14 @@ class Salvaged(Row, kind="salvaged", judged=True):
     batches: Annotated[int, "batches"]
     first_offset: Annotated[int | None, "the first offset"]
     last_offset: Annotated[int | None, "the last"]
-    from_: Annotated[_Objects, "offsets, or bytes of an image, by the path they come from"]
-    carved: Annotated[_Objects, "groups carved out of images"]
-    reencoded: Annotated[_Objects, "what was taken from torn or damaged batches"]
-    mended: Annotated[_Objects, "batches with header fields that were inferred"]
+    from_: Annotated[list[FromPath], "offsets, or bytes of an image, by the path they come from"]
+    carved: Annotated[list[CarvedGroup], "groups carved out of images"]
+    reencoded: Annotated[list[Reencoded], "what was taken from torn or damaged batches"]
+    mended: Annotated[list[Mended], "batches with header fields that were inferred"]
     lost: Annotated[list[list[int | None]], "ranges of offsets that no copy has"]
-    conflicts: Annotated[_Objects, "ranges in which copies differ, and which is taken"]
-    diverged: Annotated[_Objects, "ranges of copies of another history"]
-    produced: Annotated[dict[str, Json] | None, "what was, or would be, produced"]
+    conflicts: Annotated[list[Conflict], "ranges in which copies differ, and which is taken"]
+    diverged: Annotated[list[FromPath], "ranges of copies of another history"]
+    produced: Annotated[Produced | None, "what was, or would be, produced"]
     sha256: Annotated[str | None, "hash of the result's logs"]
 
 
@@ -42,7 +138,7 @@ class CarvedImage(Row, kind="carved"):
     in_two_pieces: Annotated[int, "batches put together from two pieces"]
     in_more_pieces: Annotated[int, "batches put together from more"]
     torn: Annotated[int, "headers of batches that are not whole"]
-    topic_ids: Annotated[_Objects, "topic ids of partition.metadata files in it"]
+    topic_ids: Annotated[list[TopicIdAt], "topic ids of partition.metadata files in it"]
 
 
 class SalvageStep(Row, kind="salvage-step", sums_up=True):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.settings import Settings, SettingsOnDemand, index_settings
 from kdump.engine.find.reset import NO_RESET, Reset
-from kdump.rows.find import TimeLookup
+from kdump.rows.find import FoundStep, TimeLookup
 
 if TYPE_CHECKING:
     from kdump.broker.list_offsets import TimeAnswer
@@ -29,7 +29,7 @@ def time_lookup(
     *,
     offsets: list[int] | None,
     scan_offset: int | None,
-    steps: list[dict[str, object]] | None,
+    steps: list[FoundStep] | None,
     reset: Reset = NO_RESET,
     settings: list[Setting] | None = None,
     error: str | None = None,
@@ -64,7 +64,7 @@ def entry_fields(entry: OffsetPosition | TimestampOffset | None) -> dict[str, in
     return None if entry is None else entry._asdict()
 
 
-def steps_of(steps: Iterable[Step], options: FindOptions) -> list[dict[str, object]] | None:
+def steps_of(steps: Iterable[Step], options: FindOptions) -> list[FoundStep] | None:
     """Return the steps as a member of a row, None where they are not asked for."""
     return [step.fields() for step in steps] if options.explain else None
 

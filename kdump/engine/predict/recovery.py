@@ -107,7 +107,7 @@ def predict_partition(
         loading = loaded(log, broker, settings, stop)
         row = _after(row, log, loading, _high_watermark(log, directory))
         if has(broker, STRAYS_SET_ASIDE):
-            row = row.replaced(**set_aside(log, directory, cluster))
+            row = set_aside(row, log, directory, cluster)
     except RefusalError as error:
         memory = isinstance(error, MemoryRefusalError)
         return row.replaced(

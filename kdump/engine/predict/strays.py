@@ -20,6 +20,7 @@ from kdump.storage.properties import java_properties
 from kdump.storage.source import SMALL_FILE_LIMIT, whole
 
 if TYPE_CHECKING:
+    from kdump.rows.verify import Recovery
     from kdump.storage.log_dir import LogDir
 
 
@@ -33,48 +34,46 @@ def cluster_of(directories: Iterable[LogDir]) -> ClusterState | None:
 
 
 def set_aside(
-    log: LocalLog, directory: LogDir | None, cluster: ClusterState | None
-) -> dict[str, object]:
-    """Return the members of the row that change, none where the partition stays."""
+    row: Recovery, log: LocalLog, directory: LogDir | None, cluster: ClusterState | None
+) -> Recovery:
+    """Return the row of a partition with what becomes of it; as it was where it stays."""
     name = log.name
     if name is None or name.topic == names.CLUSTER_METADATA_TOPIC:
-        return {}
+        return row
     if name.retirement in (Retirement.DELETE, Retirement.STRAY):
-        return {}
+        return row
     topic_id = _topic_id(log)
     if topic_id is None and any(file.kind is Kind.PARTITION_METADATA for file, _ in log.others):
-        return {
-            "outcome": "unknown",
-            "reason": "its partition.metadata names no topic: brokers stop there before they know",
-        }
+        why = "its partition.metadata names no topic: brokers stop there before they know"
+        return row.replaced(outcome="unknown", reason=why)
     if topic_id is None:
-        return _stray("without partition.metadata the topic of this directory is unknown") | {
-            # Its topic is known by name: the broker makes an empty replica in its place.
-            "log_end_after": 0
-        }
+        why = "without partition.metadata the topic of this directory is unknown"
+        # Its topic is known by name: the broker makes an empty replica in its place.
+        return _stray(row, why, 0)
     if cluster is not None:
         node_id = None if directory is None else directory.node_id
         node = java_int(node_id or "")
         unknown = _unknown(cluster, topic_id, name.partition, node)
         if unknown is None:
-            return {}
+            return row
         if cluster.complete:
             # Where the topic of this name is another one, an empty replica of that takes the place.
             current = cluster.partitions.get(cluster.ids.get(name.topic, ""), {})
             placed = current.get(name.partition)
             is_replaced = placed is not None and (node is None or node in placed.replicas)
-            return _stray(unknown) | {"log_end_after": 0 if is_replaced else None}
+            return _stray(row, unknown, 0 if is_replaced else None)
     elif directory is None or not _unheard_of(name, directory):
-        return {}
-    return {
-        "outcome": "unknown",
-        "reason": "no checkpoint names this partition, and the metadata log that would tell "
+        return row
+    return row.replaced(
+        outcome="unknown",
+        reason="no checkpoint names this partition, and the metadata log that would tell "
         "whether the cluster knows its topic is not here, or not whole",
-    }
+    )
 
 
-def _stray(reason: str) -> dict[str, object]:
-    return {"outcome": "stray", "reason": f"{reason}: its directory is renamed to -stray"}
+def _stray(row: Recovery, reason: str, end: int | None) -> Recovery:
+    reason += ": its directory is renamed to -stray"
+    return row.replaced(outcome="stray", reason=reason, log_end_after=end)
 
 
 def _unknown(

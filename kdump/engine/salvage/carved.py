@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Set
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import accumulate
 from operator import or_
@@ -37,7 +37,7 @@ from kdump.findings.rows import Place, Row
 from kdump.kernels.members import codec_name
 from kdump.record.frames import Gap
 from kdump.record.layout import CODEC_MASK, MAX_INT64
-from kdump.rows.salvage import CarvedImage
+from kdump.rows.salvage import CarvedImage, GroupFacts
 from kdump.storage import names
 from kdump.storage.local_log import LogSegment
 from kdump.storage.raw_image import RawImage
@@ -64,7 +64,7 @@ class CarvedFound(Found):
     joined_by: tuple[str, ...]
     joined_at: tuple[At, ...]  # pages of indexes that join it
     is_doubtful: bool
-    facts: Mapping[str, object] = field(default_factory=dict)  # what tells a person whose it is
+    facts: GroupFacts  # what tells a person whose it is
 
     def files(self) -> list[str]:
         """Return the image."""
@@ -283,7 +283,7 @@ class Carving:
                 found[name] = old._replace(snapshots=old.snapshots | offsets.keys())
         return [found[name] for name in sorted(found)]
 
-    def _facts(self, group: Group, proposal: Proposal | None) -> dict[str, object]:
+    def _facts(self, group: Group, proposal: Proposal | None) -> GroupFacts:
         """What tells a person whose a group may be."""
         extents = group.extents
         codecs = reduce(or_, (one.codecs for one in extents), 0)

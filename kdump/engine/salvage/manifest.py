@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from kdump import __version__
 from kdump.engine.salvage.build import (
@@ -31,9 +31,18 @@ _FORM = 1
 _SIZE_LIMIT = 1 << 30
 
 
-def sources_of(items: Iterable[Item]) -> list[dict[str, object]]:
+class _Read(TypedDict):
+    """A log that was read."""
+
+    path: str
+    size_bytes: int
+    mtime_ms: int
+    sha256: str
+
+
+def sources_of(items: Iterable[Item]) -> list[_Read]:
     """Say of each log that was read its size, time and SHA-256."""
-    found = {}
+    found: dict[str, _Read] = {}
     for item in items:
         for copy in item.copies:
             for path in copy.files():
@@ -54,9 +63,7 @@ def _changed_ms(path: str) -> int:
         return source.status().st_mtime_ns // 1_000_000
 
 
-def write(
-    built: DataDirectory, sources: list[dict[str, object]], rows: list[Row], version: str
-) -> None:
+def write(built: DataDirectory, sources: list[_Read], rows: Iterable[Row], version: str) -> None:
     """Write the manifest beside the place of the result."""
     content = {
         "manifest": _FORM,

@@ -15,7 +15,15 @@ from kdump.engine.salvage.merge import Merge, Ranges, Taken, add_range
 from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.work.pace import Pace, Progress
 from kdump.errors import PathError, Refused
-from kdump.rows.salvage import Salvaged
+from kdump.rows.salvage import (
+    BytesAt,
+    CarvedGroup,
+    FromPath,
+    Mended,
+    MendedField,
+    Reencoded,
+    Salvaged,
+)
 
 if TYPE_CHECKING:
     from kdump.engine.salvage.split import Split
@@ -105,17 +113,6 @@ def _topic_id(item: Item, copies: list[Copy], options: SalvageOptions) -> str | 
     return asked or (ids[0] if ids else None)
 
 
-class Reencoded(NamedTuple):
-    """Records of a torn batch, written anew; doubtful where no checksum vouches for them."""
-
-    path: str
-    position: int
-    doubtful: bool
-    first: int
-    last: int
-    records_count: int
-
-
 class Sums:
     """What the batches taken come to."""
 
@@ -127,7 +124,7 @@ class Sums:
         self.sources: dict[str, Ranges] = {}
         self.bytes: dict[str, Ranges] = {}  # of images
         self.reencoded: list[Reencoded] = []
-        self.mended: list[dict[str, object]] = []
+        self.mended: list[Mended] = []
 
     def take(self, taken: Taken) -> None:
         """Take note of the next batch."""
@@ -141,7 +138,10 @@ class Sums:
                     "from": contents.first,
                     "to": contents.last,
                     "records_count": contents.records_count,
-                    "fields": [field._asdict() for field in contents.mended],
+                    "fields": [
+                        MendedField(name=name, stored=stored, inferred=inferred)
+                        for name, stored, inferred in contents.mended
+                    ],
                 }
             )
         self.records_count += contents.records_count
@@ -162,12 +162,21 @@ class Sums:
     def _reencode(self, split: Split) -> None:
         """Take note of what was written anew; messages out of one wrapper are one entry."""
         first, last, count = split.contents.first, split.contents.last, split.contents.records_count
-        place = split.torn.path, split.torn.position, not split.is_proved
+        new: Reencoded = {
+            "path": split.torn.path,
+            "position": split.torn.position,
+            "from": first,
+            "to": last,
+            "records_count": count,
+            "doubtful": not split.is_proved,
+        }
         old = self.reencoded[-1] if self.reencoded else None
-        if old is not None and old[:3] == place and old.last + 1 == first:
-            self.reencoded[-1] = old._replace(last=last, records_count=old.records_count + count)
+        same = {"from": first, "to": last, "records_count": count}
+        if old and old["to"] + 1 == first and old | same == new:
+            old["to"] = last
+            old["records_count"] += count
         else:
-            self.reencoded.append(Reencoded(*place, first, last, count))
+            self.reencoded.append(new)
 
 
 def row_of(opened: Opened, merged: Merge, found: Sums) -> Salvaged:
@@ -175,7 +184,7 @@ def row_of(opened: Opened, merged: Merge, found: Sums) -> Salvaged:
     lost: list[list[int | None]] = [list(each) for each in merged.lost]
     if merged.open_end and lost:
         lost[-1][1] = None
-    doubtful = any(one.doubtful for one in found.reencoded)
+    doubtful = any(one["doubtful"] for one in found.reencoded)
     undecided = any(conflict.chosen is None for conflict in merged.conflicts)
     return Salvaged(
         topic=opened.topic,
@@ -186,22 +195,13 @@ def row_of(opened: Opened, merged: Merge, found: Sums) -> Salvaged:
         first_offset=found.first,
         last_offset=found.last,
         from_=[
-            {"path": path, "offsets": ranges}
-            | ({"bytes": found.bytes[path]} if path in found.bytes else {})
+            FromPath(path=path, offsets=ranges, bytes=found.bytes[path])
+            if path in found.bytes
+            else FromPath(path=path, offsets=ranges)
             for path, ranges in found.sources.items()
         ],
         carved=_groups_of(opened.copies),
-        reencoded=[
-            {
-                "path": one.path,
-                "position": one.position,
-                "from": one.first,
-                "to": one.last,
-                "records_count": one.records_count,
-                "doubtful": one.doubtful,
-            }
-            for one in found.reencoded
-        ],
+        reencoded=found.reencoded,
         mended=found.mended,
         lost=lost,
         conflicts=[
@@ -216,11 +216,11 @@ def row_of(opened: Opened, merged: Merge, found: Sums) -> Salvaged:
     )
 
 
-def _place(path: str, piece: Piece) -> dict[str, object]:
+def _place(path: str, piece: Piece) -> BytesAt:
     return {"path": path, "bytes": [piece.position, piece.end - 1]}
 
 
-def _groups_of(copies: list[Copy]) -> list[dict[str, object]]:
+def _groups_of(copies: list[Copy]) -> list[CarvedGroup]:
     """Say which groups of carved batches are in a partition, and what says so."""
     found = {copy.found.group: copy.found for copy in copies if isinstance(copy.found, CarvedFound)}
     return [

@@ -12,7 +12,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kdump.client.cluster import Cluster, Lost, Sender, SentRecord
 from kdump.client.group_offsets import GroupOffsets, Place
@@ -37,7 +37,7 @@ from kdump.errors import KdumpError, PathError, Refused, unforeseen
 from kdump.findings.code import Severity
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Row
-from kdump.rows.salvage import Salvaged
+from kdump.rows.salvage import Produced, Salvaged
 from kdump.storage import names, places
 from kdump.storage.about import facts_of
 
@@ -220,10 +220,10 @@ def _own_directories(own: Sequence[_Source], state: State | None) -> Iterator[Fi
             yield finding("source-is-target", path=one.item.path, topic=topic, partition=partition)
 
 
-def _shortfall(row: Row, one: _Prepared) -> Finding | None:
+def _shortfall(row: Salvaged, one: _Prepared) -> Finding | None:
     """Name the records of a partition that were planned and did not arrive."""
-    produced: Any = row.fields["produced"]
-    if not produced["missing_count"]:
+    produced = row.produced
+    if produced is None or not produced["missing_count"]:
         return None
     count, planned = produced["records_count"], produced["planned_count"]
     return finding(
@@ -550,7 +550,7 @@ class _Production:
 
 def _persist(
     one: _Prepared, target: Target, means: _Means, commits: Commits
-) -> tuple[Row, list[Translated]]:
+) -> tuple[Salvaged, list[Translated]]:
     """Produce a partition, and go on after a broker was away as a run does that was killed."""
     reached, failures = -1, 0
     while True:
@@ -565,7 +565,7 @@ def _persist(
                 raise
 
 
-def _told(one: _Prepared, production: _Production) -> Row:
+def _told(one: _Prepared, production: _Production) -> Salvaged:
     """Produce a partition and say what came of it."""
     production.run()
     visible, start, count = one.visible, production.start, production.count
@@ -574,7 +574,7 @@ def _told(one: _Prepared, production: _Production) -> Row:
     if production.is_short:
         missing = max(one.planned_count - count, 1)
         severity = Severity.DAMAGE.value
-    produced = {
+    produced: Produced = {
         "records_count": count,
         "planned_count": one.planned_count,
         "missing_count": missing,

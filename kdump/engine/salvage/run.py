@@ -27,6 +27,7 @@ from kdump.errors import KdumpError, PathError, Refused, unforeseen
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.replay.topic_settings import TopicSettings, topic_settings
+from kdump.rows.salvage import Salvaged
 from kdump.storage import names, places
 from kdump.storage.held import HeldFiles
 from kdump.storage.places import planned_size
@@ -89,7 +90,7 @@ def _salvage(
         sources = [copy.directory for item in items for copy in item.copies]
         needed = sum(item.size_bytes // len(item.copies) for item in items)
         built = DataDirectory(options.out, sources, needed)
-    rows: list[Row] = []
+    rows: list[Salvaged] = []
     failed = not is_whole
     with built or nullcontext():
         for item in items:
@@ -109,9 +110,9 @@ def _salvage(
             return
         if failed:
             raise Refused(built.out, "is not written: not every partition could be salvaged")
-        undecided = [row for row in rows if any(not at["chosen"] for at in _conflicts(row))]
+        undecided = [row for row in rows if any(not at["chosen"] for at in row.conflicts)]
         if undecided:
-            name = names.directory_name(*_name(undecided[0]))
+            name = names.directory_name(str(undecided[0].topic), undecided[0].partition or 0)
             raise Refused(
                 built.out,
                 f"is not written: copies of {name} have other records at the same offsets of one "
@@ -141,15 +142,6 @@ def _carve(images: list[str], carved: Carving, progress: Progress) -> Iterator[R
     yield from carved.join()
 
 
-def _conflicts(row: Row) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = row.fields["conflicts"]
-    return found
-
-
-def _name(row: Row) -> tuple[str, int]:
-    return str(row.fields["topic"]), int(str(row.fields["partition"]))
-
-
 def _refuse_names(items: list[Item], options: SalvageOptions) -> None:
     """Refuse names that stand for two partitions, or one id for two topics."""
     seen: dict[tuple[str | None, int | None], Item] = {}
@@ -170,7 +162,7 @@ def _partition(
     topics: TopicSettings,
     built: DataDirectory | None,
     progress: Progress,
-) -> tuple[Row, list[Finding]]:
+) -> tuple[Salvaged, list[Finding]]:
     opened = open_copies(item, options, progress)
     try:
         merged = opened.merge()

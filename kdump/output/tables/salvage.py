@@ -7,7 +7,7 @@ from typing import Any
 from kdump.output.amounts import number_text, size_text
 from kdump.output.column_widths import Column, amount, folded, number
 from kdump.output.row_tables import Tables, name_of, span_text
-from kdump.rows.salvage import CarvedImage, GroupOffset, SalvageCheck, Salvaged
+from kdump.rows.salvage import CarvedImage, GroupOffset, Produced, SalvageCheck, Salvaged
 
 _RANGES_SHOWN = 3
 
@@ -27,37 +27,37 @@ def _salvaged_note(fields: Salvaged) -> str:
     if fields.lost:
         notes.append(f"lost: {_ranges(fields.lost)}")
     for one in fields.reencoded:
-        at = f"{span_text(one['from'], one['to'])} of {one['path']}"
-        notes.append(f"re-encoded: {at}{', doubtful' if one['doubtful'] else ''}")
-    for one in fields.mended:
+        where = f"{span_text(one['from'], one['to'])} of {one['path']}"
+        notes.append(f"re-encoded: {where}{', doubtful' if one['doubtful'] else ''}")
+    for mended in fields.mended:
         changed = ", ".join(
-            f"{each['name']} {each['stored']} to {each['inferred']}" for each in one["fields"]
+            f"{each['name']} {each['stored']} to {each['inferred']}" for each in mended["fields"]
         )
-        notes.append(f"header mended: {span_text(one['from'], one['to'])}: {changed}")
-    for one in fields.conflicts:
-        between = " and ".join(one["paths"])
-        taken = "undecided" if one["chosen"] is None else f"taken: {one['chosen']}"
-        notes.append(f"conflict: {span_text(one['from'], one['to'])} of {between}, {taken}")
+        notes.append(f"header mended: {span_text(mended['from'], mended['to'])}: {changed}")
+    for at in fields.conflicts:
+        between = " and ".join(at["paths"])
+        taken = "undecided" if at["chosen"] is None else f"taken: {at['chosen']}"
+        notes.append(f"conflict: {span_text(at['from'], at['to'])} of {between}, {taken}")
     notes += [
         f"from {one['path']}: {_ranges(one['offsets'])}"
         if "bytes" not in one
         else f"from {one['path']}, bytes {_ranges_in_short(one['bytes'])}"
         for one in fields.from_
     ]
-    for one in fields.carved:
-        joined = f", joined by {', '.join(one['joined_by'])}" if one["joined_by"] else ""
-        named = f"named by {one['named_by']}" if one["named_by"] else "of no known partition"
-        if not one["named_by"] and len(one["proposed"]) == 1:
-            named += f", perhaps {one['proposed'][0]}"
-        if one["doubtful"]:
+    for group in fields.carved:
+        joined = f", joined by {', '.join(group['joined_by'])}" if group["joined_by"] else ""
+        named = f"named by {group['named_by']}" if group["named_by"] else "of no known partition"
+        if not group["named_by"] and len(group["proposed"]) == 1:
+            named += f", perhaps {group['proposed'][0]}"
+        if group["doubtful"]:
             named += ", perhaps at wrong offsets (inside a torn wrapper, or cut)"
-        notes.append(f"{one['group']}, {named}{joined}")
+        notes.append(f"{group['group']}, {named}{joined}")
     notes += _produced_notes(fields.produced)
     notes += [f"diverged: {one['path']}: {_ranges(one['offsets'])}" for one in fields.diverged]
     return "; ".join(notes)
 
 
-def _produced_notes(produced: dict[str, Any] | None) -> list[str]:
+def _produced_notes(produced: Produced | None) -> list[str]:
     if produced is None:
         return []
     count, first = produced["records_count"], produced["first_offset"]
@@ -67,7 +67,11 @@ def _produced_notes(produced: dict[str, Any] | None) -> list[str]:
         notes = [f"produced: {number_text(count)} records as {span}"]
     if found := produced["found_count"]:
         notes.append(f"{number_text(found)} of them were there")
-    left_out = ((produced[f"{word}_count"], word) for word in ("aborted", "open", "control"))
+    left_out = (
+        (produced["aborted_count"], "aborted"),
+        (produced["open_count"], "open"),
+        (produced["control_count"], "control"),
+    )
     notes += [f"left out: {number_text(count)} {word}" for count, word in left_out if count]
     if not produced["keeps_times"]:
         notes.append("their times are those of arrival (LogAppendTime)")
