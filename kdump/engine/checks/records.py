@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.broker.settings import CLEANED, OPTION, TOPIC
-from kdump.engine.reading.check import Check, Conditional, Reported, RestsOn
+from kdump.engine.reading.check import NOT_CHECKED, Check, Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import BatchAt, at_place, decode_findings
 from kdump.findings.ranges import range_text
 from kdump.kernels import columns as c
@@ -39,11 +39,6 @@ _POLICY = {
     TOPIC: "the topic's policy is",
     OPTION: "the policy given with --config is",
     CLEANED: "cleaner-offset-checkpoint has the topic, so the policy is",
-}
-
-NOT_CHECKED = {
-    reasons.OVER_LIMIT: "batches_over_limit",
-    reasons.CODEC_MISSING: "batches_without_codec",
 }
 
 

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 
 from kdump.findings.finding import Finding
 from kdump.kernels import columns as c
+from kdump.kernels import reasons
 from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.storage.file_records import BATCHES_A_RUN
@@ -39,6 +40,12 @@ if TYPE_CHECKING:
 
 #: So many of a partition are reported one by one; what comes on top is counted.
 FINDINGS_A_CODE = 1000
+
+#: Why a batch is not looked into, though it may be sound -> how it is counted.
+NOT_CHECKED = {
+    reasons.OVER_LIMIT: "batches_over_limit",
+    reasons.CODEC_MISSING: "batches_without_codec",
+}
 
 
 class RestsOn(NamedTuple):

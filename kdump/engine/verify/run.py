@@ -9,9 +9,9 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from kdump.engine.checks.records import NOT_CHECKED
 from kdump.engine.checks.survey import PartitionFacts, surveyed_under
-from kdump.engine.coordinators.judgement import Coordinators
+from kdump.engine.coordinators.asked import Coordinators
+from kdump.engine.reading.check import NOT_CHECKED
 from kdump.engine.reading.damage import unread
 from kdump.engine.verify.options import (
     NOT_READ,
