@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 from kdump.errors import InternalError, KdumpError, PathError, guarded
 from kdump.findings.finding import Finding, Severity, internal_error
 from kdump.findings.rows import Row
-from kdump.output.column_widths import wrap
 from kdump.output.escape import wants_colour
 from kdump.output.messages import SGR
 from kdump.output.progress import Tally, Written
@@ -149,6 +148,8 @@ class TextReport(Sink):
 
     def _wrapped(self, text: str, indent: str = "", mark: str = "") -> None:
         """Write text behind an indent and a mark; what goes on below stands under its begin."""
+        from kdump.output.column_widths import wrap  # what is not for a person needs no widths
+
         for number, line in enumerate(wrap(text, self._width - len(indent) - len(mark))):
             self._line(indent + (" " * len(mark) if number else mark) + line)
 
