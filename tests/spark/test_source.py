@@ -259,7 +259,7 @@ def test_findings_go_by_the_settings_of_topics(spark: Any, directory: Path, tmp_
         ({"form_offset": "3"}, "no option 'form_offset': did you mean fromOffset"),
         ({"subscribe": "orders"}, "'subscribe': give topic, a name or a pattern"),
         ({"startingOffsets": "earliest"}, "give fromOffset, a number"),
-        ({"kafka.bootstrap.servers": "a:9092"}, "no broker is asked"),
+        ({"kafka.bootstrap.servers": "a:9092"}, "no broker is contacted"),
         ({"view": "commits", "fromOffset": "3"}, "view commits has no option"),
     ],
 )
