@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # a name that there is not is then wrong for whoever checks types
+if not TYPE_CHECKING:  # type checkers then report an unknown name
 
     def __getattr__(name: str) -> object:
         if name not in _MODULES:

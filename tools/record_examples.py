@@ -1,6 +1,7 @@
 """Write what commands print into the console blocks of Markdown pages: record_examples.py PAGE...
 
-A long output keeps its first lines and a line of `...`. Look at the difference before you commit.
+A long output keeps its first lines; a line of `...` stands for the rest, and for lines that differ
+from machine to machine. Look at the difference before you commit.
 """
 
 import os
@@ -46,13 +47,16 @@ def _printed(command: str) -> str:
         }
         words = ["bash", "-c", f"{{ {command}; }} 2>&1"]
         done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-    lines = [line.replace(f"{ROOT}/", ".../") for line in done.stdout.splitlines(keepends=True)]
-    return "".join(lines)
+    return done.stdout
 
 
 def _shortened(text: str) -> str:
-    lines = text.splitlines(keepends=True)
-    lines = ["...\n" if re.search(r"\d s\.$", line) else line for line in lines]
+    lines = []
+    for line in text.splitlines(keepends=True):
+        if f"{ROOT}/" in line or re.search(r"\d s\.$", line):  # other ones elsewhere, or later
+            line = "...\n"
+        if line != "...\n" or lines[-1:] != [line]:
+            lines.append(line)
     return "".join(lines if len(lines) <= _LINES + 4 else [*lines[:_LINES], "...\n"])
 
 

@@ -131,7 +131,7 @@ class Data:
         """Yield what a command says, by its name; `options` are those of its class of options.
 
         `asks` is the offset or the time of a lookup. Of `dump` rows are a RecordRow or a BatchRow.
-        Raises UsageError for a command or an option that there is not, and at the end a KdumpError
+        Raises UsageError for an unknown command or option, and at the end a KdumpError
         for what could not be read.
         """
         items: Any = _given(self._items(command, *asks, **options))

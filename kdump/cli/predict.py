@@ -8,7 +8,6 @@ import click
 
 from kdump.cli.headings import under
 from kdump.cli.options import (
-    DURATION,
     FROM_1,
     LOOKUP_FORMATS,
     RATE,
@@ -17,7 +16,7 @@ from kdump.cli.options import (
     topic_configs_option,
     version_option,
 )
-from kdump.cli.verify import MONITORING, NOTES, PluginCommand, run_verify
+from kdump.cli.verify import MONITORING, NOTES, PluginCommand, limits, run_verify
 from kdump.errors import UsageError
 
 _START = under("Which start")
@@ -59,18 +58,7 @@ _AMOUNT = under("How much is read")
     help="Read only the logs that the start reads. Damage that remains after the start is then"
     " not reported.",
 )
-@_AMOUNT(
-    "--max-duration",
-    "max_duration_s",
-    type=DURATION,
-    help="Start no segment after this long, for example 2h; the summary counts what remains.",
-)
-@_AMOUNT(
-    "--bwlimit",
-    "bytes_per_second",
-    type=RATE,
-    help="Read at most this many bytes per second, for example 50MiB.",
-)
+@limits(_AMOUNT)
 @MONITORING
 @NOTES
 @shared_options(LOOKUP_FORMATS, is_wide=False)

@@ -1,4 +1,4 @@
-"""Lead from a word that is no command to the command that was meant."""
+"""Suggest a command for a word that is not one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MEANT = {
 
 
 def no_such_command(word: str, names: dict[str, str]) -> str:
-    """Return the message for a word that is no command; `names` have what each command does."""
+    """Return the message for a word that is not a command; `names` maps commands to their help."""
     if os.path.exists(word):
         example = format_command(("kdump", "verify", word))
         return f"{word!r} is a path: put a command before it, for example: {example}"

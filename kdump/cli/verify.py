@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kdump.cli.headings import Command, under
+from kdump.cli.headings import Command, Decorator, under
 from kdump.cli.options import (
     DURATION,
     FILE_PATH,
@@ -82,6 +83,25 @@ def _end_as_plugin(why: str) -> None:
     raise SystemExit(_UNKNOWN)
 
 
+def limits(under_heading: Callable[..., Decorator]) -> Decorator:
+    """Make the options that limit the time and the rate of a run."""
+    return together(
+        under_heading(
+            "--max-duration",
+            "max_duration_s",
+            type=DURATION,
+            help="Start no segment after this long, for example 2h; the summary counts what "
+            "remains.",
+        ),
+        under_heading(
+            "--bwlimit",
+            "bytes_per_second",
+            type=RATE,
+            help="Read at most this many bytes per second, for example 50MiB.",
+        ),
+    )
+
+
 #: What both `verify` and `predict` have.
 NOTES = _OUTPUT("--notes", help="List every note in the table; by default notes are counted.")
 MONITORING = together(
@@ -131,18 +151,7 @@ MONITORING = together(
     type=SLICE,
     help="Check slice N of T. A segment is always in the same slice; 1/T to T/T cover everything.",
 )
-@_AMOUNT(
-    "--max-duration",
-    "max_duration_s",
-    type=DURATION,
-    help="Start no segment after this long, for example 2h; the summary counts what remains.",
-)
-@_AMOUNT(
-    "--bwlimit",
-    "bytes_per_second",
-    type=RATE,
-    help="Read at most this many bytes per second, for example 50MiB.",
-)
+@limits(_AMOUNT)
 @MONITORING
 @_MONITORING(
     "--summary-by",

@@ -487,7 +487,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "transaction-index-marker": _by_reindex(
         "txnindex",
-        "An entry of the transaction index refers to an ABORT marker that does not exist.",
+        "An entry of the transaction index does not match an ABORT marker of its producer.",
         "read_committed consumers skip everything that the producer wrote up to its next "
         "abort, including committed records.",
     ),
@@ -699,7 +699,7 @@ CATALOGUE: dict[str, Code] = {
         "A start creates an empty segment at the log start offset.",
     ),
     "directory-retired": _note(
-        "The directory is being created or deleted.",
+        "The directory is a replica that is being moved or deleted, or that was set aside.",
         "Nothing; the broker finishes it.",
         "No consumer reads from it.",
     ),

@@ -50,7 +50,7 @@ def plan_words(ways: Sequence[WayPast]) -> str:
     words = (
         "One reset file moves a group, while it has no member, past the first damage of "
         f"{counted(len(planned), 'partition')}. Remove the partitions where the group does not "
-        f"stop at that damage: there, records would be skipped or read again."
+        "stop at that damage: there, records would be skipped or read again."
     )
     if many:
         words += (

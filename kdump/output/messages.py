@@ -35,7 +35,7 @@ def way_past(finding: Finding) -> str:
     if served is None:
         return (
             f"{disk} {broker} serves consumers nothing after this position: {records} {lie} "
-            f"there, which only kdump dump can show."
+            "there, which only kdump dump can show."
         )
     between = f"; {records} {lie} between, which only kdump dump can bring" if skipped else ""
     return f"{disk} {broker} serves consumers again from offset {served}: seek there{between}."

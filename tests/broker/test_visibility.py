@@ -121,7 +121,7 @@ def test_who_holds_readers_of_committed_data(tmp_path: Path) -> None:
     assert (view.held.topic, view.held.partition, view.held.path) == ("t", 0, str(path))
     assert view.held.message.startswith("Producer 9, epoch 0, has a transaction open since ")
     assert view.held.message.endswith(": read_committed consumers receive nothing from there "
-    "on.")  # fmt: skip
+                                      "on.")  # fmt: skip
     assert view_of(tmp_path, committed=False).end == 8
     checkpoint.write_text("0\n1\nt 0 5\n")  # what sets the end is decided, and not replicated
     os.utime(checkpoint, (1 << 32, 1 << 32))

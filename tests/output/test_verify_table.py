@@ -87,7 +87,7 @@ def test_a_finding_has_place_message_consequences_and_command() -> None:
     assert lines[0] == ("DAMAGE   orders-7   segment 42   position 402,653,184 · 16,381 bytes")
     assert lines[1].strip() == "crc-mismatch: stored 9a1c03ff, computed 2b90e1d0."
     text = "\n".join(lines)
-    assert "(not counted): offset-index-order ×2, time-index-order." in text
+    assert "Consequences (not counted): offset-index-order ×2, time-index-order." in text
     told = " ".join(text.split())
     assert (
         "On disk the next offset is 48301338 (kdump dump gets it). The running broker (if it is a "

@@ -70,7 +70,7 @@ def _listing(directory: LogDir, facts: Sequence[PartitionFacts]) -> Iterator[Fin
             path=temporary[0],
             actual=names.TEMPORARY,
             message=f"{first_and_more(temporary)} left over. An unfinished write; brokers ignore "
-            f"it and write again.",
+            "it and write again.",
         )
     yield from unknown_files(unknown, place)
     yield from access_findings([each for each in statuses if each is not None], place)

@@ -290,7 +290,7 @@ def _by_log(partition: PartitionScan, producer: Producer, states: ProducerStates
         age, allowed = states.newest_ms - producer.since_ms, 2 * allowed
         if min(producer.since_ms, states.newest_ms) < 0:
             age = 0
-    return _Age(age, allowed, f"the log continues for {span_text(age)} behind it")
+    return _Age(age, allowed, f"the log continues for {span_text(age)} after it")
 
 
 def _by_file(partition: PartitionScan, first: int) -> _Age:

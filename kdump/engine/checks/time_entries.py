@@ -138,7 +138,7 @@ class TimeEntries(EntryReports):
             code = "time-index-offset"
             message = (
                 f"The entry for time {time} names offset {offset:,}, but a batch with that time or "
-                f"a later one is before the position where a scan for it starts."
+                "a later one is before the position where a scan for it starts."
             )
         else:
             code = "time-index-entry"

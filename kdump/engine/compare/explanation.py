@@ -56,7 +56,7 @@ def _sentences(row: ReplicaComparison, records: Counter[str]) -> Iterator[str]:
     if not counts or set(counts) == {kinds.TORN_TAIL}:
         yield "Same records, same leader epochs."
     if row.odd is not None:
-        yield f"The different one is {row.odd}."
+        yield f"The odd one out is {row.odd}."
 
 
 def _parting(row: ReplicaComparison) -> Iterator[str]:
@@ -101,7 +101,7 @@ def _not_committed(row: ReplicaComparison) -> Iterator[str]:
     if first is not None and len(marks) == len(row.replicas) and first >= max(marks):
         yield (
             f"That is not below any high watermark on disk ({max(marks)}): as far as these show, "
-            f"no consumer received it."
+            "no consumer received it."
         )
 
 

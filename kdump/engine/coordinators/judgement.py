@@ -90,7 +90,7 @@ def _doubt(transaction: Transaction | None, one: Opened, known: Known) -> str:
     ):
         return (
             f"Its epoch in {one.name}, {one.said.producer_epoch}, is above that of the "
-            f"coordinator's record: the log of __transaction_state here may be behind."
+            "coordinator's record: the log of __transaction_state here may be behind."
         )
     elif _is_behind(transaction, one.said):
         return (

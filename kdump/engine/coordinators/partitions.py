@@ -235,7 +235,7 @@ def unexplained(item: Item, count: int) -> Finding:
         item.place,
         actual=count,
         message=f"{words} of an unknown type, or not matching their type, are left out; kdump "
-        f"dump shows them.",
+        "dump shows them.",
     )
 
 

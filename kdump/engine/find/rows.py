@@ -172,7 +172,7 @@ def time_items(target: Target, target_ms: int, options: FindOptions) -> Iterator
                 view.note(
                     "segments",
                     target.path,
-                    f"version 0 compares the target with the modification times of "
+                    "version 0 compares the target with the modification times of "
                     f"{len(view.segments):,} segments, and opens no index",
                 )
             else:

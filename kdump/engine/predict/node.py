@@ -76,14 +76,14 @@ def node_start(
     if node.values is None:
         found.append(_not_known(node))
     elif node.elsewhere and len(node.log_dirs) < node.dirs_named:
-        message = f"the contents of the others of the {node.dirs_named} directories of log.dirs."
+        message = f"The contents of the others of the {node.dirs_named} directories of log.dirs."
         found.append(_not_looked("settings", message, "Name a copy of each."))
     elif not node.kraft:
         found.append(_zookeeper(node))
     return found
 
 
-_UNREAD = "its contents: this user may not read it."
+_UNREAD = "Its contents, which this user may not read."
 _AS_BROKER = "Run kdump as the user that runs the broker, or as root."
 
 

@@ -120,7 +120,7 @@ def verdict(row: Recovery) -> Finding | None:
         return _start_finding("start-loses-records", row, message)
     if _begins_anew(row):
         message = (
-            f"The next start starts over at offset 0; the log ends at "
+            "The next start starts over at offset 0; the log ends at "
             f"{row.log_end_before:,}: {row.reason}."
         )
         return _start_finding("start-loses-records", row, message)

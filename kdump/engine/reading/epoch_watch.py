@@ -31,7 +31,7 @@ def odd_finding(span: Span, before: Span | None, after: Span | None) -> Finding:
     message = (
         f"The batch at offset {span.first_offset:,} has leader epoch {span.epoch}, between "
         f"{' and '.join(neighbours) or 'none'}. The field is outside the checksum; the records "
-        f"are intact."
+        "are intact."
     )
     return at_place(
         "leader-epoch-odd",

@@ -77,7 +77,7 @@ class Reading:
         else:
             text += " on"
         if later:
-            text += f"; it deletes the {later} behind it" if later > 1 else "; it deletes the next"
+            text += f"; it deletes the {later} after it" if later > 1 else "; it deletes the next"
         return text
 
 

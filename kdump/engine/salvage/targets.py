@@ -50,7 +50,7 @@ class Target(NamedTuple):
             raise Refused(
                 path,
                 f"the record at offset {offset} has the timestamp 0, which librdkafka replaces "
-                f"by the current time; leave it out with --from-offset, or use --out",
+                "by the current time; leave it out with --from-offset, or use --out",
             )
         for name, oldest in self.oldest:
             if 0 < timestamp_ms < oldest:

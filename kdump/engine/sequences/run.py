@@ -250,7 +250,7 @@ def _explanation(event: Unjoined, batches: RecordBatches, kind: str) -> str:
     if kind == rules.REMOVED:
         return (
             f"offsets are also missing between {before:,} and {base:,}: compaction removed "
-            f"them, or a segment is missing, which verify reports."
+            "them, or a segment is missing, which verify reports."
         )
     if kind == rules.EXPIRED:
         return (

@@ -33,8 +33,8 @@ def test_one_that_is_open(tmp_path: Path) -> None:
     (found,) = checked(path)
     assert found.message == (
         f"Producer 7, epoch 0, {SINCE} 1 (2023-11-14T22:13:21.000Z), with 2 records; the log "
-        f"continues for 2 s behind it. read_committed consumers stop at offset 1; up to 3 "
-        f"records wait after it. To look at it: kdump dump --batches --producer-id 7 "
+        "continues for 2 s after it. read_committed consumers stop at offset 1; up to 3 "
+        "records wait after it. To look at it: kdump dump --batches --producer-id 7 "
         f"--from-offset 1 {path}"
     )
 
@@ -50,7 +50,7 @@ def test_by_what_was_written_outside_of_transactions(
     behind = [data(2 + n, timestamp=TIME + at * MINUTE_MS) for n, at in enumerate(minutes)]
     first, second = checked(write_log(tmp_path, {0: batches + behind}))
     assert [first.code, second.code].count("transaction-hanging") == hangs
-    age = f"the log continues for {max(minutes)} min behind it."
+    age = f"the log continues for {max(minutes)} min after it."
     start = f"{SINCE} 0 (2023-11-14T22:13:20.000Z), with 1 record; {age}"
     waiting = " read_committed consumers stop at offset 0; up to 4 records wait after it."
     end = f" {ABORT} --topic orders --partition 7 --start-offset 0"
@@ -84,7 +84,7 @@ def test_markers_behind_it_count_before_records(tmp_path: Path) -> None:
     path = write_log(tmp_path, {0: batches})
     (found,) = checked(path)
     assert found.code == "transaction-open"
-    assert "the log continues for 15 min behind it" in found.message
+    assert "the log continues for 15 min after it" in found.message
     batches[3] = marker(3, 9, COMMIT, timestamp=TIME + 16 * MINUTE_MS)
     write_log(tmp_path, {0: batches})
     (found,) = checked(path)

@@ -37,7 +37,7 @@ def test_odd_one_of_three(tmp_path: Path) -> None:
     assert told["left"]["also"] == [str(tmp_path / "c" / "orders-0")]
     assert told["right"]["path"] == str(tmp_path / "a" / "orders-0")
     assert found.one["odd"] == str(tmp_path / "a" / "orders-0")
-    assert "different one" in found.one["explanation"]
+    assert "odd one out" in found.one["explanation"]
 
 
 def test_three_that_all_differ(tmp_path: Path) -> None:
