@@ -68,3 +68,12 @@ def test_what_cannot_be_opened_is_no_longer_listed(
 def test_single_file_is_no_listing(store: CountingStore) -> None:
     assert Listed(store).status("p/a") is not None
     assert store.requests == {("status", "p/a"): 1}
+
+
+def test_no_listing_answers_for_a_path_with_a_query(
+    store: CountingStore, clock: Clock, tmp_path: Path
+) -> None:
+    listed = Listed(store, clock)
+    listed.entries("p", "https://h/p")
+    (tmp_path / "p" / "c?sig=1").write_bytes(b"c")
+    assert listed.status("p/c?sig=1") is not None
