@@ -230,7 +230,7 @@ _PATH_OPTIONS = (
         "--unpack-limit",
         type=SIZE,
         help="Unpack at most this much from archives and compressed files. Default: 1,000 times "
-        "the size of each, at least 4GiB.",
+        "the size of each, at least 2GiB.",
     ),
     _ENGINE(
         "-j",

@@ -32,6 +32,7 @@ UNREADABLE_STEP = 4096  # what is read at a time around an I/O error, aligned in
 SMALL_FILE_LIMIT = 64 << 20
 _READ_AHEAD = 128 << 10  # what Linux reads ahead by itself
 _EXTENTS = 64  # so many pieces of data between holes are looked at
+_ZEROS = bytes(1 << 18)
 
 # What file systems say of bytes they cannot give back: EIO, and checksum or medium errors that
 # reach a reader under another name.
@@ -212,10 +213,10 @@ class Source:
         size = 1 << 10  # most of what is no zeros shows it at once
         while (position := self.next_data(position)) < end:
             block = self.read(position, min(size, end - position))
-            if not block or block.count(0) != len(block):
+            if not block or block != _ZEROS[: len(block)]:
                 return False
             position += len(block)
-            size = 1 << 18
+            size = len(_ZEROS)
         return True
 
     def is_cached(self, position: int) -> bool:

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tarfile
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -304,3 +305,29 @@ def test_holes_are_read_as_zeros(tmp_path: Path) -> None:
             == path.read_bytes()[start : min(start + size, (4 << 20) - 100)]
         )
     member.close()
+
+
+@pytest.mark.parametrize("cut", [0, 1, 9, 40_000])
+def test_damaged_gzip_is_read_as_far_as_zlib_reads_it(tmp_path: Path, cut: int) -> None:
+    data = random.Random(3).randbytes(70_000)
+    packed = gzip.compress(data)
+    path = tmp_path / "0.log.gz"
+    path.write_bytes(packed[: len(packed) - cut])
+    expected = b""
+    with gzip.open(path) as file, suppress(EOFError):
+        while block := file.read1(1 << 20):
+            expected += block
+    found = Unpacker(str(tmp_path), None, lambda total: None).view_of(str(path))
+    assert found is not None
+    (member,) = found.members.values()
+    assert Path(member.file).read_bytes()[: member.size] == expected
+    assert member.size == len(expected)
+    assert bool(found.problems) == bool(cut)
+
+
+def test_sound_gzip_does_without_zlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("isal")
+    path = tmp_path / "0.log.gz"
+    path.write_bytes(gzip.compress(bytes(5000)))
+    monkeypatch.setattr("gzip.open", None)
+    assert opened(tmp_path, path.read_bytes()).problems == []
