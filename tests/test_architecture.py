@@ -25,7 +25,7 @@ LAYERS: dict[str, tuple[str, str]] = {
     "kernels": ("", "crcmod crc32c"),
     "messages": ("", ""),
     "record": ("errors kernels messages", "lz4 snappy zstandard isal pyarrow"),
-    "stores": ("errors", "pyarrow fsspec lz4 zstandard"),
+    "stores": ("errors", "pyarrow fsspec isal lz4 zstandard"),
     "storage": ("errors kernels record stores", ""),
     "client": ("errors", "confluent_kafka"),
     "findings": ("errors kernels record storage", ""),

@@ -767,6 +767,13 @@ CATALOGUE: dict[str, Code] = {
         "Find the owner of the volume, and mount it there. If only the file is wrong, restore it.",
         "Brokers do not start with it.",
     ),
+    "bootstrap-checkpoint-malformed": _damage(
+        "bootstrap.checkpoint has a damaged batch.",
+        "If __cluster_metadata-0 has a log, move the file away: only the first start of a cluster "
+        "needs it. Otherwise restore it from another node, or format the node again.",
+        "KRaft nodes from 3.3 on do not start when they find no metadata.version in it.",
+        show=Show.NOTHING,
+    ),
     "metadata-snapshot-missing": _damage(
         "The cluster metadata log starts above 0, and no snapshot covers what is before its start.",
         "Restore the snapshot, or let the node fetch one from the quorum.",

@@ -14,9 +14,12 @@ from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Place
+from kdump.record.frames import Gap, Run
 from kdump.storage import names, places
+from kdump.storage.file_records import walk
 from kdump.storage.log_dir import LogDir
 from kdump.storage.names import Kind
+from kdump.storage.source import unreadable_ranges
 
 _EXPECTED = frozenset(
     {
@@ -29,6 +32,7 @@ _EXPECTED = frozenset(
         Kind.REMOTE_LOG_SNAPSHOT,
     }
 )
+_METADATA_VERSION = b"metadata.version"
 _NO_PARTITIONS = frozenset({names.REMOTE_LOG_INDEX_CACHE})
 
 
@@ -44,6 +48,7 @@ def check_data_directory(
     yield from _listing(directory, facts)
     meta, reported = meta_properties(directory)
     yield from reported
+    yield from _bootstrap(os.path.join(directory.path, names.BOOTSTRAP_CHECKPOINT))
     if whole:
         yield from check_checkpoints(directory, facts)
     if meta.get("version", "0") == "1":
@@ -74,6 +79,35 @@ def _listing(directory: LogDir, facts: Sequence[PartitionFacts]) -> Iterator[Fin
         )
     yield from unknown_files(unknown, place)
     yield from access_findings([each for each in statuses if each is not None], place)
+
+
+def _bootstrap(path: str) -> Iterator[Finding | PathError]:
+    """Check the records a first start begins with, if they are there (N10)."""
+    if not places.isfile(path):
+        return
+    place = Place(None, None, None, path)
+    try:
+        if unreadable := unreadable_ranges(path):
+            start, end = unreadable[0]
+            yield at_place("unreadable", place, position=start, size_bytes=end - start)
+            return
+        has_version = False
+        for run in walk(path):
+            if isinstance(run, Gap):
+                yield finding(
+                    "bootstrap-checkpoint-malformed",
+                    path=path,
+                    position=run.position,
+                    size_bytes=run.size_bytes,
+                    actual=run.reason,
+                )
+                return
+            has_version |= isinstance(run, Run) and _METADATA_VERSION in run.data
+        if not has_version:
+            message = "bootstrap.checkpoint has no record of metadata.version."
+            yield finding("bootstrap-checkpoint-malformed", path=path, message=message)
+    except PathError as error:
+        yield error
 
 
 def _other_directories(directory: LogDir) -> list[str]:

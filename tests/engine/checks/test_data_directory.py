@@ -1,6 +1,7 @@
 """One data directory, and all of a node: names, topic ids, and who the directories belong to."""
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from kdump.engine.verify.run import verify
 from kdump.errors import PathError
 from kdump.findings.finding import Finding
 from kdump.storage import source
+
+SAMPLE = Path(__file__).parents[3] / "sample-data"
 
 
 @pytest.fixture
@@ -352,3 +355,30 @@ def test_what_the_log_itself_shows_is_not_told_again_by_a_checkpoint() -> None:
     root = corpus("modern/recovery/clean/before")
     told = [at for at in findings(root / "d2") if at.topic == "rv-empty-log-active"]
     assert [at.code for at in told if at.severity.value == "damage"] == ["log-too-short"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "position", "actual"),
+    [
+        (lambda data: b"", None, None),
+        (lambda data: data[:83], None, None),
+        (lambda data: data[:100] + b"\xff" + data[101:], 83, "crc-mismatch"),
+        (lambda data: data[:-1], 307, "cut-short"),
+        (lambda data: data, None, None),
+    ],
+)
+def test_bootstrap_checkpoint(
+    tmp_path: Path, damage: Callable[[bytes], bytes], position: int | None, actual: str | None
+) -> None:
+    directory = DataDirectory(tmp_path / "data")
+    directory.partition("orders", 0)
+    directory.stop()
+    sound = (SAMPLE / "clean/4.1.1/d1/bootstrap.checkpoint").read_bytes()
+    path = directory.path / "bootstrap.checkpoint"
+    path.write_bytes(damage(sound))
+    if damage(sound) == sound:
+        assert codes(directory.path) == []
+        return
+    found = one(directory.path)
+    assert (found.code, found.path) == ("bootstrap-checkpoint-malformed", str(path))
+    assert (found.position, found.actual) == (position, actual)
