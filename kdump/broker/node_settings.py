@@ -108,7 +108,7 @@ def read_node(
     )
     named = values.get("log.dirs") or values.get("log.dir") or _DEFAULT_LOG_DIR
     dirs = tuple(part.strip() for part in named.split(",") if part.strip())
-    own = {os.path.realpath(each) for each in (*dirs, values.get("metadata.log.dir", ""))}
+    own = {os.path.realpath(each) for each in (*dirs, values.get("metadata.log.dir")) if each}
     if directories and own.isdisjoint(map(os.path.realpath, directories)):
         return NodeSettings(server_properties, values, kraft, directories, True, len(dirs))
     return NodeSettings(server_properties, values, kraft, dirs)

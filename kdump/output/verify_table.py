@@ -134,8 +134,11 @@ class VerifyTable(TextReport):
             self._line("Interrupted: this is what was found until then.")
 
     def _shown(self, severity: Severity) -> list[Finding]:
-        """Findings of a severity, without those that the verdict of a node has told."""
-        said = [row.message for row in self._nodes]
+        """Return the findings of a severity without those that the node's verdict repeats.
+
+        The finding of a partition that stops the start stays: it alone names what to do.
+        """
+        said = [row.message for row in self._nodes if row.cause != "partition"]
         return [each for each in self._held[severity] if not any(at in each.message for at in said)]
 
     def _findings(self, severity: Severity) -> None:

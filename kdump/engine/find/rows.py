@@ -73,6 +73,9 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
             asked += SCANNED
             with suppress(BrokerError):  # a start that fails leaves nothing to scan
                 scan_offset, checked = check_offset(view, offset, record[0] if record else None)
+            base = None if record or found is None else found.base_offset
+            if base is not None and found and base <= offset <= found.last_offset:
+                checked = ()  # the right batch, but damaged: no index is wrong
         yield from checked
         reset = NO_RESET
         if options.none is not None:

@@ -208,13 +208,20 @@ def _with_partitions(facts: list[Fact], group: list[str], stopping: list[Recover
 
 
 def is_data_directory(path: str) -> bool:
-    """Whether a path is looked at as a data directory: a folder that is no partition itself."""
-    if places.is_uri(path) or names.parse_directory(os.path.basename(places.absolute(path))):
+    """Whether a path is treated as a data directory: a folder that is not a partition itself.
+
+    A data directory may be named as a partition is, for example `kafka-1`; its contents decide.
+    """
+    if places.is_uri(path):
         return False
+    is_named = names.parse_directory(os.path.basename(places.absolute(path))) is not None
     try:
-        return os.path.isdir(path) and not looks_like_partition(os.listdir(path))
+        entries = os.listdir(path)
     except OSError:
-        return os.path.isdir(path)
+        return os.path.isdir(path) and not is_named
+    if is_named and names.META_PROPERTIES not in entries:
+        return any(map(names.parse_directory, entries))
+    return not looks_like_partition(entries)
 
 
 def _nodes(directories: Iterable[DirectoryFacts]) -> list[list[LogDir]]:

@@ -59,6 +59,17 @@ def test_a_forecast_that_loses_records_fails_and_sums_up(data: Path) -> None:
     assert "2 records lost in 1 partition." in text
 
 
+def test_table_keeps_the_finding_of_a_partition_that_stops_the_start(data: Path) -> None:
+    (data / ".kafka_cleanshutdown").touch()
+    log = data / "orders-1" / f"{20:020}.log"
+    content = bytearray(log.read_bytes())
+    content[8:12] = (-5).to_bytes(4, "big", signed=True)
+    log.write_bytes(content)
+    text = " ".join(predict("--format", "table", data).stdout.split())
+    assert "THE NODE DOES NOT START: partition" in text
+    assert "start-refused: At the next start the broker would stop at: CorruptRecord" in text
+
+
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
     return unpacked("4.4.0", 1, tmp_path / "node")
@@ -90,6 +101,18 @@ def test_without_settings_is_said_what_is_not_known(node: Node) -> None:
     found = [row for row in rows(result) if row["row"] == "node-start"]
     assert result.exit_code == 0
     assert [row["outcome"] for row in found] == ["starts", "unknown"]
+
+
+@pytest.mark.parametrize("named", ["kafka-1", "."])
+def test_copy_of_a_data_directory_is_found_by_any_name(
+    named: str, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name like a partition's, or none, does not make it the directory of the settings."""
+    copy = node.directory / "kafka-1"
+    node.first.rename(copy)
+    monkeypatch.chdir(node.directory if named == "kafka-1" else copy)
+    found = rows(predict("--server-properties", node.server_properties, named))
+    assert next(row["outcome"] for row in found if row["row"] == "node-start") == "starts"
 
 
 def test_an_emptied_volume_has_its_row_though_it_has_no_partition(node: Node) -> None:

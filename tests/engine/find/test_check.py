@@ -29,6 +29,15 @@ def test_check_finds_an_offset_index_that_lies(partition: Path) -> None:
     assert codes == ["offset-lookup-differs"]
 
 
+def test_check_does_not_blame_the_index_for_damage(tmp_path: Path) -> None:
+    records = [builders.record(n, n, b"k", b"v") for n in range(2)]
+    broken = builders.batch(records, base_offset=2, attributes=1, compress=lambda _: b"no gzip")
+    write_segment(tmp_path / "orders-7", 0, batches(0) + broken + batches(4), [], [])
+    (row,), codes = split(find_offset([str(tmp_path)], 2, FindOptions(check=True)))
+    assert (row["offset"], row["scan_offset"]) == (None, 4)
+    assert "offset-lookup-differs" not in codes
+
+
 def test_check_finds_a_time_index_that_lies(partition: Path) -> None:
     (partition / "00000000000000000000.timeindex").write_bytes(struct.pack(">qi", TIME - 5, 0))
     (row,), codes = split(find_time([str(partition)], TIME + 2, FindOptions(check=True)))
