@@ -107,7 +107,9 @@ def produce(
         if missing:
             afterwards: list[str] = []
             yield from create_steps(missing, sources, paths, options, afterwards)
-            if state is not None and afterwards:
+            if state is None:
+                yield from restore_steps(afterwards)  # nothing remembers them
+            elif afterwards:
                 state.afterwards = afterwards
                 state.save()
             raise _refused_for(missing[0])

@@ -172,7 +172,9 @@ def _create_steps(
     others = [*directories, *paths]
     former = FormerTopic()
     if options.topic_configs:
-        former = former_topic(name, topic_id, directories, others)
+        # With its id a topic is found in any log that was given: copies that were kept lie apart.
+        near = directories if topic_id is None else [*directories, *paths]
+        former = former_topic(name, topic_id, near, others)
     settings = topic_settings(options.server_properties, paths, from_disk=options.topic_configs).of(
         found[0].found.directory, None
     )
@@ -284,7 +286,7 @@ def _listed(setting: str) -> str:
 def restore_steps(commands: Sequence[str]) -> Iterator[Row]:
     """Yield the commands that were put off until all had arrived."""
     for command in commands:
-        yield _step(RESTORE, command, "To give the topic the settings that were put off:")
+        yield _step(RESTORE, command, "Once all has arrived, give the topic the settings that were put off:")
 
 
 def again(

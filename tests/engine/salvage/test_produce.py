@@ -334,6 +334,26 @@ def test_settings_that_lose_records_are_put_off(bench: Bench, tmp_path: Path) ->
     )
 
 
+def test_dry_run_prints_the_settings_that_were_put_off(bench: Bench, tmp_path: Path) -> None:
+    bench.cluster.topics.clear()
+    one = deleted_topic(tmp_path, **{"retention.ms": "86400000"})
+    steps = bench.run(one, dry_run=True).steps
+    assert steps["create-topic"].endswith("--config retention.ms=-1")
+    assert steps["restore-settings"].endswith("--add-config retention.ms=86400000")
+
+
+def test_topic_of_copies_that_were_kept_is_in_the_metadata_log_that_is_given(
+    bench: Bench, tmp_path: Path
+) -> None:
+    bench.cluster.topics.clear()
+    one = deleted_topic(tmp_path, **{"cleanup.policy": "compact"})
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (one / DELETED).rename(kept / DELETED)
+    assert "--config cleanup.policy=compact" in bench.run(kept, one).steps["create-topic"]
+    assert "cleanup.policy" not in bench.run(kept).steps["create-topic"]
+
+
 def test_what_nothing_tells_of_a_topic_is_said(bench: Bench, tmp_path: Path) -> None:
     bench.cluster.topics.clear()
     one = replica(tmp_path, "one", LOG, partition=DELETED, files={".lock": ""})
