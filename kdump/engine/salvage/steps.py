@@ -286,7 +286,8 @@ def _listed(setting: str) -> str:
 def restore_steps(commands: Sequence[str]) -> Iterator[Row]:
     """Yield the commands that were put off until all had arrived."""
     for command in commands:
-        yield _step(RESTORE, command, "Once all has arrived, give the topic the settings that were put off:")
+        text = "Once all has arrived, give the topic the settings that were put off:"
+        yield _step(RESTORE, command, text)
 
 
 def again(
