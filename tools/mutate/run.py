@@ -138,6 +138,8 @@ class Trial:
         text = log.read_text("utf-8", "replace")
         if process.returncode == 1:
             return " ".join(_FAILED.findall(text)[:1]) or "a test fails", took
+        if process.returncode == 4 and "ImportError while loading conftest" in text:
+            return "the package cannot be imported", took
         if process.returncode == 2 or process.returncode < 0:
             return f"status {process.returncode}", took
         raise RuntimeError(f"pytest ended with {process.returncode}:\n{text[-3000:]}")
