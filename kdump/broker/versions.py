@@ -7,6 +7,7 @@ module compares versions: it asks `has(version, CHANGE)`.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from kdump.tuples import NamedTuple
 
@@ -173,6 +174,10 @@ EARLIEST_LOCAL_LOOKUP = Change(
 PORTS_OF_TWO_FAMILIES = Change(
     (3, 6), "KIP-797 N1", "Two listeners may share a port, one with IPv4 and the other with IPv6."
 )
+STOP_NAMES_EPOCH = Change(
+    (3, 7), "X6", "The mark of a clean stop names the broker's epoch; before, it is empty."
+)
+DIRECTORY_IDS = Change((3, 7), "KIP-858 X5", "meta.properties of KRaft names the directory.")
 REMOTE_INDEX_CACHE = Change((3, 6), "KIP-405 X11", "The cache of tiered indexes is no partition.")
 METADATA_SNAPSHOTS_END = Change(
     (3, 6), "N9", "A metadata snapshot that cannot be loaded ends the start."
@@ -267,6 +272,50 @@ _METADATA_NAMES = (
     "4.0-IV1 4.0-IV2 4.0-IV3 4.1-IV0 4.1-IV1 4.2-IV0 4.2-IV1 4.3-IV0 4.4-IV0 4.4-IV1 4.4-IV2 "
     "4.5-IV0"
 ).split()
+
+
+#: The minor releases, oldest first. Before 0.8 and 0.10 patches had features of their own.
+RELEASES: tuple[Version, ...] = (
+    (0, 7), (0, 8, 0), (0, 8, 1), (0, 8, 2), (0, 9), (0, 10, 0), (0, 10, 1), (0, 10, 2), (0, 11),
+    (1, 0), (1, 1), *((2, minor) for minor in range(9)), *((3, minor) for minor in range(10)),
+    *((4, minor) for minor in range(NEWEST[1] + 1)),
+)  # fmt: skip
+
+
+def first_with(change: Change) -> Version:
+    """Return the first minor release that does what a change says."""
+    return next(release for release in RELEASES if change.since <= release)
+
+
+def last_without(change: Change) -> Version:
+    """Return the last minor release before a change."""
+    return RELEASES[RELEASES.index(first_with(change)) - 1]
+
+
+def release_registering(levels: Mapping[str, int]) -> Version | None:
+    """Return the release whose nodes register with these highest levels; None: none known does.
+
+    A node may be told to run levels that are not stable yet. Then metadata.version may be that of
+    a later release, which would run more of the other features.
+    """
+    level = levels.get("metadata.version", 0)
+    found = [
+        (level == stable, release)
+        for release, (stable, named) in _METADATA_LEVELS.items()
+        if level in (stable, named)
+        and all(
+            one[1] <= levels.get(name, 0) for name, one in (feature_levels(release) or {}).items()
+        )
+    ]
+    return max(found)[1] if found else None
+
+
+def first_running(level: int) -> Version | None:
+    """Return the first release that runs a level of metadata.version; None: none known does."""
+    if level < _METADATA_LEVELS[(3, 3)][0]:
+        return None
+    able = (release for release, (_, named) in _METADATA_LEVELS.items() if level <= named)
+    return next(able, NEWEST)
 
 
 def metadata_name(level: int) -> str:

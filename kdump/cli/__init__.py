@@ -8,6 +8,7 @@ and a reader that went away ends the run without a word.
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -22,6 +23,7 @@ from kdump.errors import InternalError, KdumpError, unforeseen
 #: What the commands are for, in the order of the help: name -> the line that it shows.
 _COMMANDS = {
     "Look": {
+        "info": "Show what is here, which release wrote it, and what to ask next.",
         "dump": "Show records, batch headers, or index entries.",
         "groups": "Show consumer groups, committed offsets, and who moved them.",
         "transactions": "Show transactions: producers, open ones, hanging ones.",
@@ -67,7 +69,9 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; suggest one for a word that is none."""
+        """Find the command; a path is one for `info`, and for another word one is suggested."""
+        if args and self.get_command(ctx, args[0]) is None and _is_path(args[0]):
+            args = ["info", *args]
         if args and self.get_command(ctx, args[0]) is None and args[0][:1] not in ("", "-"):
             from kdump.cli.suggestions import no_such_command
 
@@ -128,6 +132,10 @@ class LazyGroup(click.Group):
             raise spelled_out(error) from None
 
 
+def _is_path(word: str) -> bool:
+    return word[:1] not in ("", "-") and (os.sep in word or os.path.lexists(word))
+
+
 def _internal_error(error: Exception) -> str:
     """Say where a command failed that nobody foresaw to fail, before or after its work."""
     reported = unforeseen("internal error", error)
@@ -176,6 +184,7 @@ def cli() -> None:
 
     \b
     Examples:
+        kdump /var/lib/kafka                    what is here?
         kdump verify /var/lib/kafka             is anything damaged?
         kdump predict /var/lib/kafka            does the broker start?
         kdump why /var/lib/kafka                what fills the disk?

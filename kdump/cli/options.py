@@ -347,16 +347,17 @@ def shared_options(
     has_bytes: bool = False,
     is_wide: bool = True,
     metavar: str | None = None,
-    missing: str = "give a path, or --server-properties FILE",
+    missing: str | None = "give a path, or --server-properties FILE",
     last: tuple[str, Callable[[str], int]] | None = None,
 ) -> Decorator:
     """Add what every command has: PATHS, and the options of paths, engine and output.
 
     The command is given `paths`, one `engine` and one `writing` in their place, and without paths
     is not called. `last`: the name of what stands behind the paths and how it is read, which makes
-    a `target`. `has_raw`: files are images, taken as they are. `has_bytes`: rows may hold keys or
-    values. What is not `on_spark`, or never `decompresses`, has no such option. Tables that are
-    sentences are not `is_wide`: they are broken and never cut.
+    a `target`. `missing` is said where there are no paths; None: the command does without.
+    `has_raw`: files are images, taken as they are. `has_bytes`: rows may hold keys or values.
+    What is not `on_spark`, or never `decompresses`, has no such option. Tables that are sentences
+    are not `is_wide`: they are broken and never cut.
     """
     options = together(
         click.argument(
@@ -392,7 +393,7 @@ def shared_options(
             if last is not None:
                 paths, asked["target"] = _split(paths, *last)
             with wrong_usage():
-                if not paths and asked["server_properties"] is None:
+                if not paths and asked["server_properties"] is None and missing is not None:
                     raise UsageError(missing)
                 if not has_raw:
                     paths = opened(

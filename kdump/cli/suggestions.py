@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from difflib import get_close_matches
-
-from kdump.findings.shell import format_command
 
 #: Words that people try first -> the commands that answer them.
 _MEANT = {
-    "usage": "ls list topics partitions du size sizes info count",
+    "info": "ls list topics partitions show what stat status overview",
+    "usage": "ls list topics partitions du size sizes count",
     "dump": "cat print read records log logs show head tail view get",
     "verify": "check fsck scan test validate repair",
     "reindex": "repair fix rebuild index indexes",
@@ -34,9 +32,6 @@ _MEANT = {
 
 def no_such_command(word: str, names: dict[str, str]) -> str:
     """Return the message for a word that is not a command; `names` maps commands to their help."""
-    if os.path.exists(word):
-        example = format_command(("kdump", "verify", word))
-        return f"{word!r} is a path: put a command before it, for example: {example}"
     asked = word.lower()
     meant = [name for name, words in _MEANT.items() if asked in words.split()]
     meant = meant or get_close_matches(asked, names, n=2)

@@ -65,6 +65,11 @@ def _kinds(names: str, options: Mapping[str, object] = _ALWAYS) -> dict[str, Map
 
 
 COMMANDS: Mapping[str, Command] = {
+    "info": Command(
+        "info.run:info",
+        "info.run:InfoOptions",
+        _kinds("directory topic-summary hint") | _kinds("dating-evidence", {"explain": True}),
+    ),
     "dump": Command(
         "dump.run:dump",
         "reading.options:DumpOptions",

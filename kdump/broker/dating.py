@@ -1,0 +1,199 @@
+"""Which releases of Kafka can have written a data directory, with the evidence for both ends.
+
+The rules are D1 to D4 of docs/broker/dating.md. Names and small files are enough; no log of users'
+topics is read. A damaged or partly copied directory lacks files: what is missing is believed only
+as long as nothing that is there contradicts it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+
+from kdump.broker import versions as v
+from kdump.broker.versions import Change, Version
+from kdump.errors import PathError, StoreError
+from kdump.storage import names, places
+from kdump.storage.about import meta_of
+from kdump.storage.log_dir import LogDir
+from kdump.storage.names import Kind
+from kdump.tuples import NamedTuple
+
+METADATA_VERSION = "metadata.version"
+FROM, UNTIL, EXACT = "from", "until", "exactly"
+#: What a directory of logs has since a change; each partition that was loaded has it.
+_IN_PARTITIONS = {
+    Kind.TIME_INDEX: v.TIME_INDEX,
+    Kind.TRANSACTION_INDEX: v.TRANSACTION_INDEX,
+    Kind.PRODUCER_SNAPSHOT: v.PRODUCER_STATE,
+    Kind.LEADER_EPOCHS: v.LEADER_EPOCHS,
+    Kind.PARTITION_METADATA: v.TOPIC_IDS,
+    Kind.OFFSET_INDEX: v.COUNTED_OFFSETS,
+}
+_IN_DIRECTORY = {
+    names.REPLICATION_CHECKPOINT: v.COUNTED_OFFSETS,
+    names.RECOVERY_POINT_CHECKPOINT: v.RECOVERY_POINTS,
+    names.CLEANER_CHECKPOINT: v.RECOVERY_POINTS,
+    names.META_PROPERTIES: v.META_PROPERTIES,
+    names.LOG_START_CHECKPOINT: v.LOG_START,
+    names.BOOTSTRAP_CHECKPOINT: v.BOOTSTRAP_CHECKPOINT,
+}
+_RETIRED = {
+    names.Retirement.FUTURE: v.FUTURE_REPLICAS,
+    names.Retirement.STRAY: v.STRAYS_SET_ASIDE,
+}
+_LOOKED_INTO = 200  # partitions, where the first ones have all that is looked for
+
+
+class Evidence(NamedTuple):
+    """One thing that bounds the release: `bound` is FROM, UNTIL or EXACT."""
+
+    bound: str
+    release: Version
+    what: str
+    path: str
+
+
+class Dating(NamedTuple):
+    """The first and the last release that can have written a directory, and why."""
+
+    first: Version
+    last: Version
+    evidence: tuple[Evidence, ...]
+
+    @property
+    def text(self) -> str:
+        """The range, as in 2.8 to 3.6."""
+        if self.first == self.last:
+            return v.text_of(self.first)
+        return f"{v.text_of(self.first)} to {v.text_of(self.last)}"
+
+
+def dated(evidence: Iterable[Evidence]) -> Dating:
+    """Join what was found; the last registration counts more than all, presence than absence."""
+    found = tuple(evidence)
+    first, last = v.RELEASES[0], v.NEWEST
+    for one in found:
+        if one.bound == FROM:
+            first = max(first, one.release)
+    for one in found:
+        if one.bound == UNTIL and one.release >= first:
+            last = min(last, one.release)
+    for one in found:
+        if one.bound == EXACT:
+            first, last = one.release, one.release
+    return Dating(first, last, found)
+
+
+def directory_evidence(directory: LogDir) -> Iterator[Evidence]:
+    """Yield what the files of a data directory say of the release that wrote them last."""
+    path = directory.path
+    here = {os.path.basename(file): file for file in directory.files}
+    for name, change in _IN_DIRECTORY.items():
+        if name in here:
+            yield _since(change, f"it has {name}", here[name])
+    if names.RECOVERY_POINT_CHECKPOINT in here and names.LOG_START_CHECKPOINT not in here:
+        yield _before(v.LOG_START, f"there is no {names.LOG_START_CHECKPOINT}", path)
+    if places.isdir(os.path.join(path, names.REMOTE_LOG_INDEX_CACHE)):
+        yield _since(v.REMOTE_INDEX_CACHE, f"it has {names.REMOTE_LOG_INDEX_CACHE}", path)
+    for partition, at in directory.partitions:
+        retirement = partition.retirement
+        if retirement in _RETIRED:
+            yield _since(_RETIRED[retirement], f"it has a -{retirement.value} directory", at)
+    yield from _meta(path, here)
+    if mark := here.get(names.CLEAN_SHUTDOWN):
+        yield from _clean_stop(mark)
+    yield from _partitions(directory)
+
+
+def registered_evidence(levels: Mapping[str, int], path: str, who: str) -> Iterator[Evidence]:
+    """Yield what a node's last registration says: the highest levels of features that it runs."""
+    level = levels.get(METADATA_VERSION)
+    if level is None:
+        return
+    what = f"{who} registered with metadata.version up to {v.metadata_name(level)}"
+    release = v.release_registering(levels)
+    if release is not None:
+        yield Evidence(EXACT, release, what, path)
+    elif (least := v.first_running(level)) is not None:
+        yield Evidence(FROM, least, what, path)
+
+
+def level_evidence(level: int, path: str) -> Iterator[Evidence]:
+    """Yield what the level says that the cluster finalized: every node runs it."""
+    release = v.first_running(level)
+    if release is not None:
+        what = f"the cluster runs metadata.version {v.metadata_name(level)}"
+        yield Evidence(FROM, release, what, path)
+
+
+def _since(change: Change, what: str, path: str) -> Evidence:
+    return Evidence(FROM, v.first_with(change), what, path)
+
+
+def _before(change: Change, what: str, path: str) -> Evidence:
+    return Evidence(UNTIL, v.last_without(change), what, path)
+
+
+def _meta(path: str, here: dict[str, str]) -> Iterator[Evidence]:
+    meta = meta_of(path)
+    at = here.get(names.META_PROPERTIES, path)
+    if meta.get("version") == "1" and "node.id" in meta:
+        yield _since(v.KRAFT, "meta.properties is that of a KRaft node", at)
+        if "directory.id" not in meta:
+            yield _before(v.DIRECTORY_IDS, "meta.properties has no directory.id", at)
+    elif "broker.id" in meta:
+        yield _before(v.KRAFT_ONLY, "meta.properties is that of a broker with ZooKeeper", at)
+        if "cluster.id" in meta:
+            yield _since(v.CLUSTER_ID_KEPT, "meta.properties has a cluster.id", at)
+        else:
+            yield _before(v.CLUSTER_ID_KEPT, "meta.properties has no cluster.id", at)
+    if "directory.id" in meta:
+        yield _since(v.DIRECTORY_IDS, "meta.properties has a directory.id", at)
+
+
+def _clean_stop(path: str) -> Iterator[Evidence]:
+    try:
+        size = places.stat(path).st_size
+    except OSError:
+        return
+    if size:
+        yield _since(v.STOP_NAMES_EPOCH, f"{names.CLEAN_SHUTDOWN} names a broker epoch", path)
+    else:
+        yield _before(v.STOP_NAMES_EPOCH, f"{names.CLEAN_SHUTDOWN} is empty", path)
+
+
+def _partitions(directory: LogDir) -> Iterator[Evidence]:
+    """Look at the names of files; time indexes are what every loaded segment has since 0.10.1."""
+    found: dict[Kind, str] = {}
+    has_logs = False
+    for number, (name, path) in enumerate(directory.partitions):
+        if number >= _LOOKED_INTO and Kind.TIME_INDEX in found:
+            break
+        if name.topic == names.CLUSTER_METADATA_TOPIC:
+            continue  # its files are those of KRaft, whatever release
+        try:
+            entries = places.listdir(path)
+        except (OSError, StoreError):
+            continue
+        for entry in entries:
+            kind = names.parse(entry).kind
+            if kind in _IN_PARTITIONS:
+                found.setdefault(kind, os.path.join(path, entry))
+            elif kind is Kind.PRE08_LOG:
+                yield _before(v.COUNTED_OFFSETS, "segments have names of 0.7", path)
+                return
+            has_logs |= kind is Kind.LOG
+    for kind, path in found.items():
+        what = f"it has files such as {os.path.basename(path)}"
+        yield _since(_IN_PARTITIONS[kind], what, path)
+    if has_logs and Kind.TIME_INDEX not in found and Kind.OFFSET_INDEX in found:
+        yield _before(v.TIME_INDEX, "no segment has a time index", directory.path)
+
+
+def as_found(path: str) -> Dating:
+    """Date one data directory by its own files."""
+    try:
+        return dated(directory_evidence(LogDir.open(path)))
+    except (PathError, StoreError):
+        return dated(())

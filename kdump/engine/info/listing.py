@@ -1,0 +1,118 @@
+"""List one data directory: sizes and times of its segments, by topic. No log is opened."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import NamedTuple
+
+from kdump.engine.work.pace import Pace
+from kdump.errors import PathError, StoreError
+from kdump.storage import names, places
+from kdump.storage.log_dir import LogDir
+from kdump.storage.names import Kind
+from kdump.storage.source import Source
+
+_LOGS = frozenset({Kind.LOG, Kind.PRE08_LOG})
+_ENTRY = 12  # bytes of an entry of a time index: a time, and an offset
+
+
+class Item(NamedTuple):
+    """One data directory; nothing of its logs is read."""
+
+    path: str
+    size_bytes: int = 0
+
+
+class TopicFiles(NamedTuple):
+    """What the files of a topic's partitions in one directory come to; times in nanoseconds."""
+
+    live: int
+    retired: int
+    segments: int
+    size_bytes: int
+    first_ns: int | None
+    last_ns: int | None
+
+    def plus(self, other: TopicFiles) -> TopicFiles:
+        """Add what lies in another directory."""
+        firsts = [one for one in (self.first_ns, other.first_ns) if one is not None]
+        lasts = [one for one in (self.last_ns, other.last_ns) if one is not None]
+        return TopicFiles(
+            self.live + other.live,
+            self.retired + other.retired,
+            self.segments + other.segments,
+            self.size_bytes + other.size_bytes,
+            min(firsts, default=None),
+            max(lasts, default=None),
+        )
+
+
+class Listing(NamedTuple):
+    """One data directory, listed.
+
+    `odd` counts files and directories by what is not ordinary about them: .swap, -delete …
+    `unread` are partitions that could not be listed. `newest_ms` is the largest time in a time
+    index of an oldest segment, with its path.
+    """
+
+    path: str
+    topics: dict[str, TopicFiles]
+    odd: Counter[str]
+    unread: int
+    newest_ms: tuple[int, str]
+
+
+def listed(item: Item, pace: Pace) -> Listing:
+    """List a data directory."""
+    topics: dict[str, TopicFiles] = {}
+    odd: Counter[str] = Counter()
+    unread, newest = 0, (-1, "")
+    for name, path in LogDir.open(item.path).partitions:
+        pace(0)
+        try:
+            entries = places.entries(path)
+        except (OSError, StoreError):
+            unread += 1
+            continue
+        if name.retirement is not None:
+            odd[f"-{name.retirement.value}"] += 1
+        live = int(name.retirement is None)
+        segments: list[tuple[int, int, int]] = []
+        for entry in entries:
+            file = names.parse(entry.name)
+            if file.retired:
+                odd[file.suffix] += 1
+            elif file.kind in _LOGS and file.base_offset is not None:
+                try:
+                    status = entry.stat()
+                except OSError:  # it went just now
+                    continue
+                segments.append((file.base_offset, status.st_size, status.st_mtime_ns))
+        times = [one[2] for one in segments] if places.keeps_times(path) else []
+        found = TopicFiles(
+            live,
+            1 - live,
+            len(segments),
+            sum(one[1] for one in segments),
+            min(times, default=None),
+            max(times, default=None),
+        )
+        known = topics.get(name.topic)
+        topics[name.topic] = found if known is None else known.plus(found)
+        if len(segments) > 1:
+            base = min(segments)[0]
+            index = os.path.join(path, f"{base:0{names.DIGITS}}.timeindex")
+            newest = max(newest, (_last_time(index), index))
+    return Listing(item.path, topics, odd, unread, newest)
+
+
+def _last_time(index: str) -> int:
+    """Return the time of the last entry of a sealed segment's index; -1 where there is none."""
+    try:
+        with Source(index) as source:
+            slots = source.size // _ENTRY
+            data = source.read((slots - 1) * _ENTRY, 8) if slots else b""
+    except (PathError, StoreError):  # there is none, or verify says what is wrong
+        return -1
+    return int.from_bytes(data, "big", signed=True) if len(data) == 8 else -1

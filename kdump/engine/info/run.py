@@ -1,0 +1,184 @@
+"""Run `info`: list the data directories, date them, and name what is not ordinary.
+
+Everything comes from names, sizes, checkpoints, `meta.properties`, and the metadata log. Of a log
+of another topic not a byte is read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import NamedTuple
+
+from kdump.broker.dating import Dating
+from kdump.broker.versions import text_of
+from kdump.engine.info.hints import Read, directory_hints, path_hint, rows_of, set_hints
+from kdump.engine.info.listing import Item, Listing, TopicFiles, listed
+from kdump.engine.work.pace import Progress
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
+from kdump.errors import KdumpError, NothingToDo, UsageError
+from kdump.findings.rows import Row
+from kdump.replay.cluster_facts import Topic
+from kdump.replay.cluster_state import ClusterState
+from kdump.replay.written_by import DatedDirectories
+from kdump.rows.info import DatingEvidence, Directory, TopicSummary
+from kdump.storage import places
+from kdump.storage.about import facts_of, meta_of
+from kdump.storage.checkpoints import java_int
+from kdump.storage.data_directories import spread_all
+from kdump.storage.log_dir import LogDir
+from kdump.storage.mounts import file_system_of
+from kdump.storage.running import settings_of_running_broker
+from kdump.storage.targets import EVERYTHING, Selection, data_directories
+
+_ORDERS = {
+    "size": lambda row: (-row.size_bytes, row.topic),
+    "name": lambda row: (row.topic,),
+    "last": lambda row: (-(row.last_ms or 0), row.topic),
+}
+#: The words of --sort.
+SORTS = tuple(_ORDERS)
+_LOOKED_FOR = "meta.properties, checkpoints, and directories such as orders-0"
+
+
+class InfoOptions(NamedTuple):
+    """What is asked for: topics in the order of `sort`, with `explain` the evidence of dating."""
+
+    selection: Selection = EVERYTHING
+    server_properties: str | None = None
+    sort: str = "size"
+    explain: bool = False
+    now_ms: int = 0
+
+
+def info(
+    paths: Iterable[str],
+    options: InfoOptions,
+    *,
+    progress: Progress | None = None,
+    driver: Driver = ONE_BY_ONE,
+) -> Iterator[Row | KdumpError]:
+    """Yield a row for each data directory and each topic, then hints."""
+    progress = progress or Progress()
+    given = list(paths)
+    if not given:
+        settings = options.server_properties or settings_of_running_broker()
+        if settings is None:
+            raise UsageError(
+                "no broker is running whose settings this user can read: give a path, or "
+                "--server-properties FILE"
+            )
+        given = data_directories(settings)
+    named, errors = spread_all(given)
+    hints = [hint for path in named if (hint := path_hint(path)) is not None]
+    elsewhere = {hint.path for hint in hints}
+    items: list[Item] = []
+    errors += take_up(_plan(path for path in named if path not in elsewhere), items, progress)
+    listings: list[Listing] = []
+    for _, result in driver(items, listed, progress):
+        if isinstance(result, KdumpError):
+            errors.append(result)
+        else:
+            listings.append(result)
+    yield from errors
+    if not listings and not hints and not errors:
+        where = ", ".join(given) or "the paths"
+        yield NothingToDo(f"nothing of Kafka under {where}: looked for {_LOOKED_FOR}")
+    dates = DatedDirectories([one.path for one in listings])
+    read = [_read(one, dates.of(one.path)) for one in listings]
+    for one in read:
+        yield one.row
+        if options.explain:
+            yield from _evidence(one.row.path, one.dating)
+    yield from _topics(listings, dates, options)
+    every = (directory_hints(one, options.now_ms) for one in read)
+    yield from rows_of(chain(*every, set_hints(read, dates), hints))
+
+
+def _plan(paths: Iterable[str]) -> Iterator[Item | KdumpError]:
+    seen: set[str] = set()
+    for path in paths:
+        if (real := places.real(path)) in seen:
+            continue
+        seen.add(real)
+        try:
+            if LogDir.open(path).partitions or meta_of(path):
+                yield Item(path)
+        except KdumpError as error:
+            yield error
+
+
+def _read(listing: Listing, dating: Dating) -> Read:
+    path = listing.path
+    facts, meta = facts_of(path), meta_of(path)
+    live = {topic: one for topic, one in listing.topics.items() if one.live}
+    room = _room(path)
+    row = Directory(
+        path=path,
+        broker_id=java_int(facts.node_id or ""),
+        cluster_id=facts.cluster_id,
+        directory_id=meta.get("directory.id"),
+        written_by=dating.text,
+        locked=facts.locked,
+        file_system=file_system_of(path),
+        size_bytes=sum(one.size_bytes for one in listing.topics.values()),
+        free_bytes=None if room is None else room.f_bavail * room.f_frsize,
+        partitions=sum(one.live for one in live.values()),
+        topics=len(live),
+    )
+    used = None
+    if room is not None and room.f_blocks:
+        used = 1 - room.f_bavail / (room.f_blocks - room.f_bfree + room.f_bavail or 1)
+    return Read(row, listing, dating, used)
+
+
+def _room(path: str) -> os.statvfs_result | None:
+    if places.is_uri(path):
+        return None
+    try:
+        return os.statvfs(path)
+    except OSError:
+        return None
+
+
+def _evidence(path: str, dating: Dating) -> Iterator[Row]:
+    for one in dating.evidence:
+        yield DatingEvidence(
+            path=path, bound=one.bound, release=text_of(one.release), text=one.what, file=one.path
+        )
+
+
+def _topics(
+    listings: list[Listing], dates: DatedDirectories, options: InfoOptions
+) -> Iterator[Row]:
+    sums: dict[str, TopicFiles] = {}
+    for listing in listings:
+        for topic, one in listing.topics.items():
+            sums[topic] = sums[topic].plus(one) if topic in sums else one
+    states = [state for _, state in dates.clusters.values()]
+    state = states[0] if len(states) == 1 else ClusterState()
+    known = {one.topic: one for one in state.topics.values()}
+    rows = [
+        _topic(topic, one, known.get(topic), state)
+        for topic, one in sums.items()
+        if options.selection.admits(topic, options.selection.partition)
+    ]
+    yield from sorted(rows, key=_ORDERS[options.sort])
+
+
+def _topic(topic: str, files: TopicFiles, known: Topic | None, state: ClusterState) -> TopicSummary:
+    settings = state.settings("topic", topic)
+    return TopicSummary(
+        topic=topic,
+        topic_id=known.topic_id if known else None,
+        partitions=known.partitions_count if known else None,
+        replicas_here=files.live,
+        size_bytes=files.size_bytes,
+        segments=files.segments,
+        first_ms=None if files.first_ns is None else files.first_ns // 1_000_000,
+        last_ms=None if files.last_ns is None else files.last_ns // 1_000_000,
+        cleanup_policy=settings.get("cleanup.policy", "delete") if known else None,
+        tiered=settings.get("remote.storage.enable") == "true" if known else None,
+        retired=files.retired,
+    )

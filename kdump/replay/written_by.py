@@ -1,0 +1,101 @@
+"""Date data directories: their files, and what the metadata log says of the nodes (D1 to D4).
+
+A node registers with the levels of features that it runs, each time it starts: the last one names
+its release. The directories of one node are dated together, as one broker writes them all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+from kdump.broker.dating import (
+    METADATA_VERSION,
+    Dating,
+    Evidence,
+    dated,
+    directory_evidence,
+    level_evidence,
+    registered_evidence,
+)
+from kdump.errors import PathError, StoreError
+from kdump.replay.cluster import read_cluster
+from kdump.replay.cluster_state import ClusterState
+from kdump.storage import names, places
+from kdump.storage.about import owner_of
+from kdump.storage.checkpoints import java_int
+from kdump.storage.log_dir import LogDir
+
+Owner = tuple[str | None, str | None]
+
+
+class DatedDirectories:
+    """Data directories, and what was found out about the releases that wrote them.
+
+    `clusters`: the state of the metadata log that goes furthest, by the cluster's id.
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.clusters: dict[str | None, tuple[str, ClusterState]] = {}
+        self._owners = {path: owner_of(path) for path in paths}
+        logs: dict[str, tuple[str, ClusterState]] = {}
+        for path in paths:
+            log = os.path.join(path, f"{names.CLUSTER_METADATA_TOPIC}-0")
+            state = read_cluster(log) if places.isdir(log) else None
+            if state is None:
+                continue
+            logs[path] = log, state
+            cluster = self._owners[path][1]
+            best = self.clusters.get(cluster)
+            if best is None or best[1].next_offset < state.next_offset:
+                self.clusters[cluster] = log, state
+        self._own_logs = logs
+        self._evidence: dict[Owner | str, list[Evidence]] = {}
+        for path in paths:
+            self._evidence.setdefault(self._key(path), []).extend(self._found(path))
+
+    def of(self, path: str) -> Dating:
+        """Date one of the directories."""
+        return dated(self._evidence[self._key(path)])
+
+    def _key(self, path: str) -> Owner | str:
+        """Name what is dated together: the directories of one node, or one without a name."""
+        owner = self._owners[path]
+        return path if None in owner else owner
+
+    def _found(self, path: str) -> Iterator[Evidence]:
+        try:
+            yield from directory_evidence(LogDir.open(path))
+        except (PathError, StoreError):
+            return
+        node, cluster = self._owners[path]
+        known = self._own_logs.get(path)
+        if known is not None:
+            yield from _of_log(java_int(node or ""), *known)
+        elif cluster is not None and cluster in self.clusters:
+            log, state = self.clusters[cluster]
+            yield from _registered(java_int(node or ""), log, state)
+
+
+def written_by(paths: Iterable[str]) -> dict[str, Dating]:
+    """Date some data directories."""
+    every = list(dict.fromkeys(paths))
+    found = DatedDirectories(every)
+    return {path: found.of(path) for path in every}
+
+
+def _of_log(node: int | None, log: str, state: ClusterState) -> Iterator[Evidence]:
+    feature = state.features.get(METADATA_VERSION)
+    if feature is not None:
+        yield from level_evidence(feature.feature_level, log)
+    yield from _registered(node, log, state)
+
+
+def _registered(node: int | None, log: str, state: ClusterState) -> Iterator[Evidence]:
+    if node is None:
+        return
+    for word, table in (("controller", state.controllers), ("broker", state.brokers)):
+        one = table.get(node)
+        if one is not None:
+            levels = {name: most for name, (_, most) in one.features.items()}
+            yield from registered_evidence(levels, log, f"{word} {node}")

@@ -1,0 +1,58 @@
+"""The rows of `info`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from kdump.rows.row import Row
+from kdump.rows.words import Bytes, Int32, Time, Word
+
+
+class Directory(Row, kind="directory"):
+    """A data directory: its owner, what wrote it, and how much it holds."""
+
+    path: Annotated[str, "the data directory"]
+    broker_id: Annotated[Int32 | None, "the node that meta.properties names"]
+    cluster_id: Annotated[str | None, "the cluster that meta.properties names"]
+    directory_id: Annotated[str | None, "the id of the directory"]
+    written_by: Annotated[str, "the releases that can have written it, as in 2.8 to 3.6"]
+    locked: Annotated[bool | None, "whether a broker holds its lock; null: not known"]
+    file_system: Annotated[Word | None, "type of its file system"]
+    size_bytes: Annotated[Bytes, "bytes of the logs"]
+    free_bytes: Annotated[Bytes | None, "bytes free on its file system"]
+    partitions: Annotated[int, "partitions that a broker would load"]
+    topics: Annotated[int, "topics of these partitions"]
+
+
+class TopicSummary(Row, kind="topic-summary"):
+    """A topic: its partitions in these directories."""
+
+    topic: Annotated[str, "the topic"]
+    topic_id: Annotated[str | None, "its id, if the metadata log names one"]
+    partitions: Annotated[int | None, "partitions in the cluster; null: not known"]
+    replicas_here: Annotated[int, "its partitions in these directories"]
+    size_bytes: Annotated[Bytes, "bytes of the logs"]
+    segments: Annotated[int, "segments"]
+    first_ms: Annotated[Time | None, "when the oldest segment was last written: a file time"]
+    last_ms: Annotated[Time | None, "when the newest segment was last written: a file time"]
+    cleanup_policy: Annotated[Word | None, "its cleanup.policy, if the metadata log is here"]
+    tiered: Annotated[bool | None, "whether remote.storage.enable is set; null: not known"]
+    retired: Annotated[int, "its directories that end in -delete, -future, or -stray"]
+
+
+class DatingEvidence(Row, kind="dating-evidence"):
+    """One fact that bounds the release that wrote a data directory."""
+
+    path: Annotated[str, "the data directory"]
+    bound: Annotated[Word, "from, until, or exactly"]
+    release: Annotated[str, "the release"]
+    text: Annotated[str, "the fact"]
+    file: Annotated[str, "the file or directory with it"]
+
+
+class Hint(Row, kind="hint"):
+    """Something that is not ordinary, and the command to type next."""
+
+    path: Annotated[str, "the data directory, or the file"]
+    text: Annotated[str, "what is not ordinary"]
+    command: Annotated[str, "the command that says more"]
