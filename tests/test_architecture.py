@@ -66,6 +66,7 @@ ROOMS: dict[str, str] = {
     "compare": "predict reading work",
     "find": "advice reading work",
     "groups": "coordinators dump reading work",
+    "info": "work",
     "kafka_text": "reading",
     "reindex": "checks reading",
     "salvage": "compare find groups reading reindex work",

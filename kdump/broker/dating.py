@@ -1,7 +1,7 @@
 """Which releases of Kafka can have written a data directory, with the evidence for both ends.
 
-The rules are D1 to D4 of docs/broker/dating.md. Names and small files are enough; no log of users'
-topics is read. A damaged or partly copied directory lacks files: what is missing is believed only
+The rules are D10 to D13 of docs/broker/dating.md. Names and small files are enough; no log of a
+topic is read. A damaged or partly copied directory lacks files: what is missing is believed only
 as long as nothing that is there contradicts it.
 """
 
@@ -77,7 +77,7 @@ def dated(evidence: Iterable[Evidence]) -> Dating:
         if one.bound == FROM:
             first = max(first, one.release)
     for one in found:
-        if one.bound == UNTIL and one.release >= first:
+        if one.bound == UNTIL and first == min(first, one.release):
             last = min(last, one.release)
     for one in found:
         if one.bound == EXACT:
@@ -110,6 +110,7 @@ def registered_evidence(levels: Mapping[str, int], path: str, who: str) -> Itera
     """Yield what a node's last registration says: the highest levels of features that it runs."""
     level = levels.get(METADATA_VERSION)
     if level is None:
+        yield _before(v.BOOTSTRAP_CHECKPOINT, f"{who} registered without a metadata.version", path)
         return
     what = f"{who} registered with metadata.version up to {v.metadata_name(level)}"
     release = v.release_registering(levels)

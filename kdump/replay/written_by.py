@@ -1,4 +1,4 @@
-"""Date data directories: their files, and what the metadata log says of the nodes (D1 to D4).
+"""Date data directories: their files, and what the metadata log says of the nodes (D10 to D13).
 
 A node registers with the levels of features that it runs, each time it starts: the last one names
 its release. The directories of one node are dated together, as one broker writes them all.

@@ -41,6 +41,7 @@ MODULES = (
     "finding",
     "dump",
     "groups",
+    "info",
     "transactions",
     "usage",
     "sequences",

@@ -139,10 +139,15 @@ TOGETHER = (
     "verify --topic orders.* --partition 0 clean/4.1.1/d2",
     "groups --help",
     "verify --help",
+    *(f"info --format table {sample}" for sample in WHOLE),
+    "info --explain --sort name clean/2.8.2",
+    "info --sort last --topic orders.* clean/4.1.1",
+    "info --format table damaged",
+    "clean/4.1.1/d1/orders.zstd-0",
 )
 DAMAGED = 90  # copies, each asked some of the commands
 _OF_THE_MOMENT = re.compile(
-    r'"(?:seconds|kernel|sha256|device|used_bytes|free_bytes|allocated_bytes)":[^,}]*|'
+    r'"(?:seconds|kernel|sha256|device|used_bytes|free_bytes|file_system|allocated_bytes)":[^,}]*|'
     r'"size_bytes":\d+(?=,"used)|[\d.,]+ (?:[KMGT]i)?B? ?(?:bytes )?on disk|'
     r"\bseconds=[\d.]+|"
     r" (?:in|stake\.) [\d.]+ m?s\b"
@@ -243,6 +248,7 @@ def printed(samples: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> str:
         _damaged(samples, run)
     monkeypatch.chdir(samples)
     monkeypatch.setenv("COLUMNS", "110")
+    monkeypatch.setattr("kdump.engine.info.run._room", lambda path: None)
     monkeypatch.setattr(time, "time", lambda: float(NOW_S))
     monkeypatch.setattr(time, "time_ns", lambda: NOW_S * 10**9)
     result = CliRunner().invoke(cli, run.words.split())

@@ -18,7 +18,7 @@ from kdump.replay.written_by import DatedDirectories
 from kdump.rows.info import Directory, Hint
 from kdump.storage import names, places
 from kdump.storage.about import meta_of
-from kdump.storage.names import Kind
+from kdump.storage.names import Kind, Retirement
 
 _REDPANDA = re.compile(r"[0-9]+_[0-9]+")
 _LOOKED_AT = 100
@@ -26,9 +26,9 @@ _ELSEWHERE = "info"  # of the directory that is meant
 _FULL = 0.95  # of a file system
 _AHEAD_MS = 24 * 3600 * 1000  # a time so far ahead of the clock is not a skewed clock
 _RETIRED = {
-    "-delete": "being deleted; a running broker removes them within a minute",
-    "-stray": "set aside by a start: the cluster has no such replicas here",
-    "-future": "being moved here from another data directory",
+    Retirement.DELETE: "being deleted; a running broker removes them within a minute",
+    Retirement.STRAY: "set aside by a start: the cluster has no such replicas here",
+    Retirement.FUTURE: "being moved here from another data directory",
 }
 
 
@@ -120,13 +120,14 @@ def directory_hints(one: Read, now_ms: int) -> Iterator[Advice]:
         partition = os.path.basename(os.path.dirname(index))
         text = f"{partition} has a timestamp in the future, {when}: it can pin segments."
         yield Advice(path, text, "why")
-    for ending, meaning in _RETIRED.items():
-        if odd[ending]:
-            command = "salvage" if ending == "-delete" else "verify"
-            yield Advice(path, f"{_count(odd[ending], ending)} directories: {meaning}.", command)
+    for retirement, meaning in _RETIRED.items():
+        if count := odd[retirement.value]:
+            command = "salvage" if retirement is Retirement.DELETE else "verify"
+            text = f"{count:,} -{retirement.value} directories: {meaning}."
+            yield Advice(path, text, command)
     for suffix in (names.SWAP, names.CLEANED, names.DELETED):
         if odd[suffix]:
-            yield Advice(path, f"{_count(odd[suffix], suffix)} files left over.", "verify")
+            yield Advice(path, f"{odd[suffix]:,} {suffix} files left over.", "verify")
     if one.listing.unread:
         text = f"{one.listing.unread:,} partitions cannot be listed: run kdump as the broker's user"
         yield Advice(path, text, "verify")
@@ -139,13 +140,11 @@ def set_hints(read: Sequence[Read], dates: DatedDirectories) -> Iterator[Advice]
         text = f"The directories belong to {len(clusters)} clusters: {', '.join(sorted(clusters))}."
         yield from (Advice(one.row.path, text, "cluster") for one in read)
     here = {one.row.broker_id for one in read}
+    if None in here:
+        return  # it may be any of them
     for log, state in dates.clusters.values():
         missing = sorted(number for number in state.brokers if number not in here)
         if missing:
             listing = ", ".join(map(str, missing))
             text = f"Brokers of the cluster whose directories are not here: {listing}."
             yield Advice(log, text, "cluster")
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count:,} {what}"

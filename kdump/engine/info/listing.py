@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from kdump.engine.work.pace import Pace
-from kdump.errors import PathError, StoreError
+from kdump.errors import KdumpError, PathError, StoreError, attempted
 from kdump.storage import names, places
 from kdump.storage.log_dir import LogDir
-from kdump.storage.names import Kind
+from kdump.storage.names import DirectoryName, Kind
 from kdump.storage.source import Source
 
 _LOGS = frozenset({Kind.LOG, Kind.PRE08_LOG})
@@ -49,10 +51,10 @@ class TopicFiles(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """One data directory, listed.
+    """One data directory, or one partition of it, listed.
 
-    `odd` counts files and directories by what is not ordinary about them: .swap, -delete …
-    `unread` are partitions that could not be listed. `newest_ms` is the largest time in a time
+    `odd` counts files and directories by what is not ordinary about them: .swap, delete …
+    `unread` are partitions that this user cannot list. `newest_ms` is the largest time in a time
     index of an oldest segment, with its path.
     """
 
@@ -61,50 +63,59 @@ class Listing(NamedTuple):
     odd: Counter[str]
     unread: int
     newest_ms: tuple[int, str]
+    errors: list[KdumpError]
 
 
 def listed(item: Item, pace: Pace) -> Listing:
     """List a data directory."""
-    topics: dict[str, TopicFiles] = {}
-    odd: Counter[str] = Counter()
-    unread, newest = 0, (-1, "")
+    whole = Listing(item.path, {}, Counter(), 0, (-1, ""), [])
     for name, path in LogDir.open(item.path).partitions:
         pace(0)
-        try:
-            entries = places.entries(path)
-        except (OSError, StoreError):
-            unread += 1
-            continue
-        if name.retirement is not None:
-            odd[f"-{name.retirement.value}"] += 1
-        live = int(name.retirement is None)
-        segments: list[tuple[int, int, int]] = []
-        for entry in entries:
-            file = names.parse(entry.name)
-            if file.retired:
-                odd[file.suffix] += 1
-            elif file.kind in _LOGS and file.base_offset is not None:
-                try:
-                    status = entry.stat()
-                except OSError:  # it went just now
-                    continue
-                segments.append((file.base_offset, status.st_size, status.st_mtime_ns))
-        times = [one[2] for one in segments] if places.keeps_times(path) else []
-        found = TopicFiles(
-            live,
-            1 - live,
-            len(segments),
-            sum(one[1] for one in segments),
-            min(times, default=None),
-            max(times, default=None),
+        nothing = Listing(path, {}, Counter(), 0, (-1, ""), [])
+        one = attempted(
+            path,
+            partial(_partition, name, path),
+            nothing,
+            whole.errors,
+            topic=name.topic,
+            partition=name.partition,
         )
-        known = topics.get(name.topic)
-        topics[name.topic] = found if known is None else known.plus(found)
-        if len(segments) > 1:
-            base = min(segments)[0]
-            index = os.path.join(path, f"{base:0{names.DIGITS}}.timeindex")
-            newest = max(newest, (_last_time(index), index))
-    return Listing(item.path, topics, odd, unread, newest)
+        for topic, files in one.topics.items():
+            known = whole.topics.get(topic)
+            whole.topics[topic] = files if known is None else known.plus(files)
+        whole.odd.update(one.odd)
+        newest = max(whole.newest_ms, one.newest_ms)
+        whole = whole._replace(unread=whole.unread + one.unread, newest_ms=newest)
+    return whole
+
+
+def _partition(name: DirectoryName, path: str) -> Listing:
+    try:
+        entries = places.entries(path)
+    except (OSError, StoreError):
+        return Listing(path, {}, Counter(), 1, (-1, ""), [])
+    odd: Counter[str] = Counter()
+    if name.retirement is not None:
+        odd[name.retirement.value] += 1
+    live = int(name.retirement is None)
+    segments: list[tuple[int, int, int]] = []
+    for entry in entries:
+        file = names.parse(entry.name)
+        if file.retired:
+            odd[file.suffix] += 1
+        elif file.kind in _LOGS and file.base_offset is not None:
+            with suppress(OSError):  # it went just now
+                status = entry.stat()
+                segments.append((file.base_offset, status.st_size, status.st_mtime_ns))
+    times = [one[2] for one in segments] if places.keeps_times(path) else []
+    size_bytes = sum(one[1] for one in segments)
+    first, last = min(times, default=None), max(times, default=None)
+    files = TopicFiles(live, 1 - live, len(segments), size_bytes, first, last)
+    newest = (-1, "")
+    if len(segments) > 1:
+        index = os.path.join(path, names.file_name(Kind.TIME_INDEX, min(segments)[0]))
+        newest = _last_time(index), index
+    return Listing(path, {name.topic: files}, odd, 0, newest, [])
 
 
 def _last_time(index: str) -> int:

@@ -81,6 +81,7 @@ def info(
             errors.append(result)
         else:
             listings.append(result)
+            errors += result.errors
     yield from errors
     if not listings and not hints and not errors:
         where = ", ".join(given) or "the paths"

@@ -1,0 +1,117 @@
+"""What `info` says of directories: whose they are, what is odd, and what to type next."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kdump.engine.info.run import InfoOptions, info
+from kdump.errors import NothingToDo, PathError, UsageError
+from kdump.rows.info import Directory, Hint, TopicSummary
+from kdump.storage import source
+
+SAMPLES = Path(__file__).parents[3] / "sample-data"
+NOW_MS = 1_800_000_000_000
+
+
+def asked(*paths: Path, **options: object) -> list[object]:
+    return [*info(map(str, paths), InfoOptions(now_ms=NOW_MS)._replace(**options))]
+
+
+def hints(*paths: Path) -> dict[str, str]:
+    return {one.text: one.command for one in asked(*paths) if isinstance(one, Hint)}
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(SAMPLES / "clean/4.1.1/d1", tmp_path / "d1"))
+
+
+def test_topics_of_two_directories_are_summed() -> None:
+    rows = asked(SAMPLES / "clean/4.1.1", sort="name")
+    assert [one.partitions for one in rows if isinstance(one, Directory)] == [9, 7]
+    topics = {one.topic: one for one in rows if isinstance(one, TopicSummary)}
+    assert [*topics] == sorted(topics)
+    ledger = topics["ledger.compact"]
+    assert (ledger.cleanup_policy, ledger.partitions, ledger.replicas_here) == ("compact", 1, 1)
+    assert topics["ledger.txn"].partitions == 2
+    logs = (SAMPLES / "clean/4.1.1").rglob("orders.lz4-0/*.log")
+    assert topics["orders.lz4"].size_bytes == sum(log.stat().st_size for log in logs)
+
+
+def test_sound_directory_has_no_hint(copy: Path) -> None:
+    (copy / ".kafka_cleanshutdown").touch()
+    assert hints(copy) == {}
+
+
+def test_no_log_is_opened(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Path] = []
+    plain = source.Source.__init__
+
+    def record(self: source.Source, path: str, *args: object, **named: object) -> None:
+        opened.append(Path(path))
+        plain(self, path, *args, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(source.Source, "__init__", record)
+    asked(copy)
+    logs = {path.parent.name for path in opened if path.suffix == ".log"}
+    assert logs == {"__cluster_metadata-0"}
+
+
+def test_odd_files_and_directories(copy: Path) -> None:
+    (copy / "meta.properties").unlink()
+    (copy / f"orders.lz4-0.{'a' * 32}-delete").mkdir()
+    (copy / f"orders.lz4-1.{'a' * 32}-stray").mkdir()
+    log = copy / "orders.zstd-0/00000000000000000293.log"
+    log.with_suffix(".log.swap").touch()
+    index = min((copy / "orders.snappy-0").glob("*.timeindex"))
+    index.write_bytes((NOW_MS + 10**9).to_bytes(8, "big") + bytes(4))
+    found = hints(copy)
+    assert [command.split()[1] for command in found.values()] == [
+        "predict", "why", "salvage", "verify", "verify",
+    ]  # fmt: skip
+    texts = " ".join(found)
+    for words in ("meta.properties is missing", "1 -delete", "1 -stray", "1 .swap", "the future"):
+        assert words in texts
+    assert all(command.endswith(str(copy)) for command in found.values())
+
+
+def test_one_hint_names_all_directories() -> None:
+    found = hints(SAMPLES / "damaged/4.4.0-three-nodes")
+    (command,) = (one for text, one in found.items() if "did not stop cleanly" in text)
+    assert command.count("/n") == 3
+
+
+def test_brokers_that_are_not_here() -> None:
+    found = hints(SAMPLES / "damaged/4.4.0-three-nodes/n1")
+    assert "Brokers of the cluster whose directories are not here: 2, 3." in found
+
+
+def test_two_clusters(copy: Path) -> None:
+    assert any("2 clusters" in text for text in hints(copy, SAMPLES / "clean/2.8.2"))
+
+
+def test_what_is_no_data_directory(tmp_path: Path) -> None:
+    (tmp_path / "zk/version-2").mkdir(parents=True)
+    (tmp_path / "zk/version-2/log.1").touch()
+    (tmp_path / "panda/kafka/orders/0_17").mkdir(parents=True)
+    log = SAMPLES / "clean/4.1.1/d1/orders.zstd-0/00000000000000000293.log"
+    assert hints(tmp_path / "zk").popitem()[1] == "kdump info LOG_DIR"
+    assert "Redpanda" in hints(tmp_path / "panda").popitem()[0]
+    assert hints(log).popitem()[1] == f"kdump verify {log}"
+    assert hints(log.parent).popitem()[1] == f"kdump verify {log.parent}"
+    (tmp_path / "empty").mkdir()
+    assert isinstance(asked(tmp_path / "empty")[0], NothingToDo)
+    assert isinstance(asked(tmp_path / "absent")[0], PathError)
+
+
+def test_without_paths_a_running_broker_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kdump.engine.info.run.settings_of_running_broker", lambda: None)
+    with pytest.raises(UsageError):
+        asked()
+    settings = tmp_path / "server.properties"
+    settings.write_text(f"log.dirs={SAMPLES}/clean/4.1.1/d1\n")
+    monkeypatch.setattr("kdump.engine.info.run.settings_of_running_broker", lambda: str(settings))
+    assert any(isinstance(one, Directory) for one in asked())
