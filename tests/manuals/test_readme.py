@@ -58,7 +58,7 @@ def test_example_prints_what_it_says(
 def test_commands_are_there_once() -> None:
     commands = re.findall(r"^python3 -m venv .*$", README, re.MULTILINE)
     assert len(commands) == 2
-    assert commands[0].split(" && ")[-1].startswith(".venv/bin/kdump dump sample-data/")
+    assert commands[0].split(" && ")[-1].startswith(".venv/bin/kdump sample-data/")
     assert commands[1].endswith(".venv/bin/pytest")
     assert all((ROOT / word).exists() for word in commands[0].split() if "sample-data" in word)
 
