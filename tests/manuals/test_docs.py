@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 GUIDES = ("docs/architecture.md", "CONTRIBUTING.md")
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
-    for folder in (".", "docs", "docs/broker", "sample-data")
+    for folder in (".", "docs", "docs/broker", "docs/playbooks", "sample-data")
     for path in (ROOT / folder).glob("*.md")
 )
 #: What looks like a path in backticks, and is a part of KDUMP_SHARED.
