@@ -103,7 +103,14 @@ def limits(under_heading: Callable[..., Decorator]) -> Decorator:
 
 
 #: What both `verify` and `predict` have.
-NOTES = _OUTPUT("--notes", help="List every note in the table; by default notes are counted.")
+NOTES = together(
+    _OUTPUT("--notes", help="List every note in the table; by default notes are counted."),
+    _OUTPUT(
+        "--all",
+        "all_findings",
+        help="Show every finding in full in the table; by default the ten worst.",
+    ),
+)
 MONITORING = together(
     _MONITORING(
         "--textfile",
@@ -210,6 +217,7 @@ def run_verify(name: str, paths: tuple[str, ...], asked: dict[str, Any]) -> int:
     engine: Engine = asked.pop("engine")
     writing: Writing = asked.pop("writing")
     notes, nagios = asked.pop("notes"), asked.pop("nagios")
+    all_findings = asked.pop("all_findings")
     textfile, state = asked.pop("textfile"), asked.pop("state", None)
     command, progress = COMMANDS[name], Progress()
     with wrong_usage():
@@ -235,6 +243,7 @@ def run_verify(name: str, paths: tuple[str, ...], asked: dict[str, Any]) -> int:
             progress,
             fail_on=writing.fail_on,
             all_notes=notes,
+            all_findings=all_findings,
             nagios=nagios,
             textfile=textfile,
             state=None if state is None or seen is None else (state, seen),

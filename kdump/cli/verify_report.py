@@ -42,11 +42,13 @@ class VerifyReport(Report):
         *,
         fail_on: str,
         all_notes: bool,
+        all_findings: bool,
         nagios: bool,
         textfile: str | None,
         state: tuple[str, VerifyState] | None,
     ) -> None:
         self.progress, self.fail_on, self.all_notes = progress, fail_on, all_notes
+        self.all_findings = all_findings
         self.nagios, self.textfile, self.state = nagios, textfile, state
         self._saved = time.monotonic()
         self._errors: list[str] = []
@@ -78,6 +80,7 @@ class VerifyReport(Report):
             page,
             quiet=self.quiet,
             all_notes=self.all_notes,
+            all_findings=self.all_findings,
             directories=lambda: self.progress.directories,
             status=lambda: status.reached(self.messages, self.fail_on),
             plan=again("--format", "reset-csv", "--output", FILE, without="--force"),

@@ -17,6 +17,7 @@ from kdump.output.column_widths import wrap
 from kdump.output.damage_plan import firsts, plan_commands, plan_words
 from kdump.output.escape import visible
 from kdump.output.report import Page, TextReport
+from kdump.output.verify_overview import IN_FULL, overview_lines, worst_of
 from kdump.output.verify_text import Columns, not_checked_text, told
 from kdump.rows.verify import NodeStart, Recovery, SummaryBy, VerifySummary, WayPast
 
@@ -41,6 +42,7 @@ class VerifyTable(TextReport):
         *,
         quiet: bool,
         all_notes: bool,
+        all_findings: bool,
         directories: Callable[[], Iterable[DirectoryFacts]],
         status: Callable[[], int],
         plan: str,
@@ -48,6 +50,8 @@ class VerifyTable(TextReport):
         """`plan`: the command that writes the plan, for damage in many partitions."""
         super().__init__(page, quiet=quiet)
         self._all_notes = all_notes
+        self._all_findings = all_findings
+        self._in_full: set[int] | None = None  # by id; None: all
         self._directories = directories
         self._status = status
         self._plan = plan
@@ -96,10 +100,12 @@ class VerifyTable(TextReport):
             self._lines(_heading(list(self._directories())))
             self._line()
             self._node_lines()
+        self._overview()
         for severity in sorted(Severity, key=lambda severity: -severity.rank):
             self._findings(severity)
             if severity is Severity.DAMAGE and self._planned:
                 self._plan_lines(planned)
+        self._more_line()
         self._note_lines()
         if self._quiet and not self._recoveries:
             return
@@ -141,9 +147,27 @@ class VerifyTable(TextReport):
         said = [row.message for row in self._nodes if row.cause != "partition"]
         return [each for each in self._held[severity] if not any(at in each.message for at in said)]
 
+    def _overview(self) -> None:
+        """Write a table of many findings, and choose those that are shown in full."""
+        found = [each for one in (Severity.DAMAGE, Severity.REBUILD) for each in self._shown(one)]
+        if self._quiet or self._all_findings or len(found) <= IN_FULL:
+            return
+        self._in_full = {id(each) for each in worst_of(found)}
+        self._lines(overview_lines(found, self._width))
+        self._line()
+        self._line(f"The {IN_FULL} worst:")
+
+    def _more_line(self) -> None:
+        if self._in_full is not None:
+            found = sum(len(self._shown(one)) for one in (Severity.DAMAGE, Severity.REBUILD))
+            self._line()
+            self._line(f"… {found - len(self._in_full):,} more: --all shows them in full.")
+
     def _findings(self, severity: Severity) -> None:
         counts: Counter[tuple[str | None, int | None, str]] = Counter()
         held = sorted(self._shown(severity), key=_place_key)
+        if self._in_full is not None and severity is not Severity.NOTE:
+            held = [each for each in held if id(each) in self._in_full]
         columns = Columns(held)
         for finding in held:
             kind = (finding.topic, finding.partition, finding.code)

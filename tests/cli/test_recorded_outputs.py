@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
+from zlib import crc32
 
 import pytest
 from click.testing import CliRunner
@@ -24,6 +25,8 @@ SAMPLES = Path(__file__).parents[2] / "sample-data"
 RECORDED = Path(__file__).with_name("recorded_outputs.txt")
 RECORDS = "KDUMP_RECORD" in os.environ
 NOW_S = 1_795_800_000
+#: Columns of the terminal: which of a table's go first where there is no room is part of it.
+WIDTHS = (60, 80, 110, 150)
 WHOLE = (
     "clean/0.7.2 clean/0.8.2.2 clean/0.10.2.2 clean/2.8.2 clean/4.1.1 clean/4.4.0"
     " clean/4.4.0-transactions damaged/0.7.2 damaged/0.8.2.2 damaged/0.10.2.2 damaged/4.1.1-killed"
@@ -247,7 +250,7 @@ def printed(samples: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> str:
     if run.damage >= 0:
         _damaged(samples, run)
     monkeypatch.chdir(samples)
-    monkeypatch.setenv("COLUMNS", "110")
+    monkeypatch.setenv("COLUMNS", str(WIDTHS[crc32(run.words.encode()) % len(WIDTHS)]))
     monkeypatch.setattr("kdump.engine.info.run._room", lambda path: None)
     monkeypatch.setattr(time, "time", lambda: float(NOW_S))
     monkeypatch.setattr(time, "time_ns", lambda: NOW_S * 10**9)

@@ -48,7 +48,8 @@ def summary(**fields: Any) -> VerifySummary:
 
 def drawn(*items: Finding | Row, quiet: bool = False, **settings: Any) -> list[str]:
     text = bytearray()
-    given = {"all_notes": False, "status": lambda: 3, "plan": "kdump plan"} | settings
+    given = {"all_notes": False, "all_findings": False, "status": lambda: 3} | settings
+    given = {"plan": "kdump plan"} | given
     page = Page(text.extend, given.pop("width", 100), given.pop("colour", False))
     table = VerifyTable(page, quiet=quiet, directories=lambda: [DIRECTORY], **given)
     ways = WaysPast()
@@ -250,3 +251,36 @@ def test_partition_that_is_set_aside_is_written_with_quiet() -> None:
     report.quiet = True
     assert report.takes(row)
     assert not report.takes(made("recovery", **row.fields | {"outcome": "clean"}))
+
+
+def _many(count: int) -> list[Finding]:
+    return [
+        DAMAGE._replace(
+            partition=number, offset=number, lost_at_least=number, lost_at_most=number + number % 2
+        )
+        for number in range(1, count + 1)
+    ]
+
+
+def test_many_findings_begin_with_a_table_and_the_worst_follow() -> None:
+    lines = drawn(*_many(24), summary())
+    table = [line.split() for line in lines if line.startswith("orders-")]
+    assert table[0] == ["orders-24", "1", "-", "24", "24"]
+    assert table[1] == ["orders-23", "1", "-", "23–24", "23"]
+    assert [words[0] for words in table] == [f"orders-{number}" for number in range(24, 0, -1)]
+    full = [line.split()[1] for line in lines if line.startswith("DAMAGE")]
+    assert full == [f"orders-{number}" for number in range(15, 25)]
+    assert lines.index("… 14 more: --all shows them in full.") > lines.index("The 10 worst:")
+
+
+@pytest.mark.parametrize(("count", "given"), [(10, {}), (24, {"all_findings": True})])
+def test_few_findings_or_all_are_shown_in_full(count: int, given: dict[str, bool]) -> None:
+    lines = drawn(*_many(count), summary(), **given)
+    assert sum(line.startswith("DAMAGE") for line in lines) == count
+    assert not any("worst" in line or "--all" in line for line in lines)
+
+
+def test_loss_without_an_upper_bound_is_marked_in_the_table() -> None:
+    open_end = DAMAGE._replace(partition=99, lost_at_least=3, lost_at_most=None)
+    lines = drawn(open_end, *_many(12))
+    assert [line.split()[3] for line in lines if line.startswith("orders-99")] == ["3+"]

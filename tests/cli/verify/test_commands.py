@@ -97,3 +97,24 @@ def test_commands_for_real_damage_show_it(case: str) -> None:
             assert f'"position":{item.position},' in result.stdout
         shown.add(" ".join(words[1:3]))
     assert shown == {"dump --hex", "dump --batches", "dump --entries", "reindex --only"}
+
+
+def test_24_damages_of_a_broker_fit_120_lines(tmp_path: Path) -> None:
+    sample = Path(__file__).parents[3] / "sample-data/clean/4.1.1"
+    shutil.copytree(sample, tmp_path / "node")
+    logs = [
+        path
+        for path in sorted((tmp_path / "node").rglob("*.log"))
+        if path.stat().st_size > 3000 and "__cluster" not in str(path)
+    ][:24]
+    for path in logs:
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 4
+        path.write_bytes(content)
+    result = run("--format", "table", tmp_path / "node")
+    lines = result.stdout.splitlines()
+    assert "24 damage." in lines
+    assert len(lines) <= 120
+    assert sum(line.startswith("DAMAGE") for line in lines) == 10
+    every = run("--all", "--format", "table", tmp_path / "node").stdout.splitlines()
+    assert sum(line.startswith("DAMAGE") for line in every) == 24
