@@ -13,6 +13,7 @@ from kdump.findings.commands import record_command, verify_command
 from kdump.findings.shell import format_command
 from kdump.output.amounts import counted, seconds_text, size_text
 from kdump.output.column_widths import Column, Columns, amount, cells_of, folded, number, wrap
+from kdump.output.copy_names import CopyNames
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 from kdump.output.report import Page, TextReport
@@ -39,7 +40,6 @@ _EQUAL: tuple[Column[ReplicaComparison], ...] = (
     amount("replicas", lambda row: str(len(row.replicas))),
 )
 _REPLICAS: Columns = (
-    folded("path", lambda replica: replica["path"], 24),
     amount("broker", lambda replica: visible(replica["node_id"] or "")),
     number("log start", "log_start"),
     number("log end", "log_end"),
@@ -61,6 +61,7 @@ class CompareTable(TextReport):
 
     def __init__(self, page: Page, *, quiet: bool) -> None:
         super().__init__(page, quiet=quiet)
+        self._copies = CopyNames()
         self._differences: list[ReplicaDifference] = []
         self._equal: list[ReplicaComparison] = []
 
@@ -94,19 +95,25 @@ class CompareTable(TextReport):
                 self.settle()
             return
         self.settle()
+        paths = [replica["path"] for replica in row.replicas]
+        if legend := [*self._copies.introduce(paths)]:
+            self._lines(legend)
+            self._line()
         word = self._word(f"{verdict:{_VERDICT_WIDTH}}", row.severity)
         self._line(f"{word} {visible(partition_name(row))}")
-        self._wrapped(visible(row.explanation), _INDENT)
-        self._lines(replica_lines(row.replicas, self._width - len(_INDENT)), _INDENT)
+        name = "" if row.topic is None else name_of(row)
+        self._wrapped(visible(self._copies.within(row.explanation, paths, name)), _INDENT)
+        copies = {path: self._copies.of(path, name) for path in paths}
+        self._lines(replica_lines(row.replicas, copies, self._width - len(_INDENT)), _INDENT)
         for difference in self._differences:
             if difference.kind not in _SAID:
-                self._lines(self._difference(difference), _INDENT)
+                self._lines(self._difference(difference, copies), _INDENT)
         left = sum(row.differences.values()) - len(self._differences)
         if left > 0:
             self._line(f"{_INDENT}{counted(left, 'more difference')}; --limit shows more")
         self._line()
 
-    def _difference(self, row: ReplicaDifference) -> Iterator[str]:
+    def _difference(self, row: ReplicaDifference, copies: dict[str, str]) -> Iterator[str]:
         text = f"{row.kind} at {span_text(row)}"
         if row.fields_:
             text += f": {', '.join(row.fields_)}"
@@ -118,7 +125,7 @@ class CompareTable(TextReport):
         if row.severity == "note":
             return
         for side in (row.left, row.right):
-            text = visible(side_text(side))
+            text = visible(side_text(side, copies))
             for at, line in enumerate(wrap(text, self._width - 2 * len(_INDENT) - 2)):
                 yield _INDENT + ("  " if at else "") + line
         for command in commands(row):
@@ -151,10 +158,16 @@ class CompareTable(TextReport):
         self._wrapped(visible(f"Under one path only, not compared: {names}{more}."))
 
 
-def replica_lines(replicas: list[ReplicaFacts], width: int) -> Iterator[str]:
-    """Draw the replicas as a table; a column of which nothing is known is left out."""
-    known = map(any, zip(*(cells_of(_REPLICAS, replica) for replica in replicas), strict=True))
-    columns = [column for column, is_known in zip(_REPLICAS, known, strict=True) if is_known]
+def replica_lines(
+    replicas: list[ReplicaFacts], copies: dict[str, str], width: int
+) -> Iterator[str]:
+    """Draw the replicas as a table; a column of which nothing is known is left out.
+
+    `copies`: what each path is called.
+    """
+    every: Columns = (folded("copy", lambda replica: copies[replica["path"]], 4), *_REPLICAS)
+    known = map(any, zip(*(cells_of(every, replica) for replica in replicas), strict=True))
+    columns = [column for column, is_known in zip(every, known, strict=True) if is_known]
     return table_lines(columns, replicas, width)
 
 
@@ -167,9 +180,9 @@ def span_text(row: ReplicaDifference) -> str:
     return span if count == 1 else f"{span}, {counted(count or 0, 'record')}"
 
 
-def side_text(side: Side) -> str:
+def side_text(side: Side, copies: dict[str, str]) -> str:
     """Describe one side of a difference: where its batch lies, or why there is none."""
-    parts = [side["path"]]
+    parts = [copies.get(side["path"], side["path"])]
     if side["segment"] is not None:
         parts.append(f"segment {side['segment']}")
     if side["position"] is not None:

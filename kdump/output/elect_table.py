@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kdump.findings.shell import BOOTSTRAP, format_command
 from kdump.output.amounts import counted, seconds_text
 from kdump.output.column_widths import Column, Columns, amount, folded, number
+from kdump.output.copy_names import CopyNames
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 from kdump.output.report import Page, TextReport
@@ -38,7 +39,6 @@ def _role(choice: Choice) -> str:
 
 
 _CHOICES: Columns = (
-    folded("if it leads", lambda choice: choice["path"], 20),
     amount("node", lambda choice: "" if choice["node_id"] is None else str(choice["node_id"])),
     Column("role", _role),
     number("epoch", "last_epoch"),
@@ -61,6 +61,7 @@ class ElectTable(TextReport):
 
     def __init__(self, page: Page, *, quiet: bool) -> None:
         super().__init__(page, quiet=quiet)
+        self._copies = CopyNames()
         self._matters: list[ReplicaElection] = []
         self._free: ReplicaElection | None = None  # the last that any replica may lead
 
@@ -79,6 +80,10 @@ class ElectTable(TextReport):
         """Write what was held back where no summary came."""
         matters, self._matters = self._matters, []
         matters.sort(key=lambda one: (one.rule != "raft", -one.records_at_stake))
+        every = (choice["path"] for row in matters[:_SHOWN] for choice in row.choices)
+        if legend := [*self._copies.introduce(every)]:
+            self._lines(legend)
+            self._line()
         for row in matters[:_SHOWN]:
             self._election(row)
         if hidden := matters[_SHOWN:]:
@@ -130,22 +135,37 @@ class ElectTable(TextReport):
 
     def _election(self, row: ReplicaElection) -> None:
         name = row.leader if row.topic is None else name_of(row)
-        node, path = row.leader_node, visible(row.leader)
-        who = path if node is None else f"node {node}, {path}"
+        node, copy = row.leader_node, self._copy(row, row.leader)
+        who = copy if node is None else f"node {node}, {copy}"
         self._line(f"{self._word(visible(name), None)} → {who} ({_RULES[row.rule]})")
-        self._lines(table_lines(_CHOICES, row.choices, self._width - len(_INDENT)), _INDENT)
+        leads: Column[Choice] = folded(
+            "if it leads", lambda choice: self._copy(row, choice["path"]), 11
+        )
+        columns = (leads, *_CHOICES)
+        self._lines(table_lines(columns, row.choices, self._width - len(_INDENT)), _INDENT)
         for choice in row.choices:
             if choice["changes_lost"]:
                 changes = ", ".join(map(change_text, choice["changes_lost"].items()))
-                self._wrapped(visible(f"with {_named(choice)}: {changes}"), _INDENT, "lost ")
+                text = self._named_copies(row, f"with {_named(choice)}: {changes}")
+                self._wrapped(visible(text), _INDENT, "lost ")
             if choice["refused"] is not None:
-                self._wrapped(visible(f"{_named(choice)}: {choice['refused']}"), _INDENT)
+                text = self._named_copies(row, f"{_named(choice)}: {choice['refused']}")
+                self._wrapped(visible(text), _INDENT)
         if by_itself := _by_itself(row):
-            self._wrapped(visible(by_itself), _INDENT)
-        self._wrapped(visible(row.advice), _INDENT)
+            self._wrapped(visible(self._named_copies(row, by_itself)), _INDENT)
+        self._wrapped(visible(self._named_copies(row, row.advice)), _INDENT)
         for command in row.commands:
             self._line(f"{_INDENT}→ {command}")
         self._line()
+
+    def _copy(self, row: ReplicaElection, path: str) -> str:
+        """Name a copy by its letter."""
+        partition = "" if row.topic is None else name_of(row)
+        return self._copies.of(path, partition)
+
+    def _named_copies(self, row: ReplicaElection, text: str) -> str:
+        partition = "" if row.topic is None else name_of(row)
+        return self._copies.within(text, (choice["path"] for choice in row.choices), partition)
 
     def _summary(self, row: ElectSummary) -> None:
         many = counted(row.partitions, "partition")

@@ -121,8 +121,9 @@ def table(*args: object) -> str:
 
 def test_table_of_damage(left: Path, flipped: Path) -> None:
     lines = table(left, flipped).splitlines()
-    assert lines[0] == "damaged               orders-0"
-    assert lines[1] == "    5 records can be read on one side only: copy from it."
+    assert lines[:3] == [f"A = {left}", f"B = {flipped}", ""]
+    assert lines[3] == "damaged               orders-0"
+    assert lines[4] == "    5 records can be read on one side only: copy from it."
     text = "\n".join(lines)
     assert "    damaged at offsets 40 to 44, 5 records (crc-mismatch)" in lines
     assert f"→ kdump dump --from-offset 40 --limit 1 {left}/orders-0" in text
@@ -134,8 +135,8 @@ def test_table_of_damage(left: Path, flipped: Path) -> None:
 
 def test_table_of_what_is_usual(left: Path, behind: Path, tmp_path: Path) -> None:
     text = table(left, behind)
-    assert text.startswith("behind                orders-0\n")
-    assert "is behind by 10 records." in text.replace("\n    ", " ")
+    assert text.startswith(f"A = {left}\nB = {behind}\n\nbehind                orders-0\n")
+    assert "B is behind by 10 records." in text.replace("\n    ", " ")
     assert "→" not in text
     same = replica(tmp_path, "same", LOG)
     assert table(left, same).splitlines()[2].split() == ["equal", "orders-0", "100", "2"]
