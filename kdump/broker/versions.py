@@ -57,7 +57,7 @@ SWAPS_AFTER_LOADING = Change(
 )
 MESSAGE_TIMESTAMPS = Change((0, 10), "KIP-32 L12", "Messages have timestamps: magic 1.")
 SIZE_HELD_AGAINST_END = Change(
-    (0, 10), "S3", "An entry's size is held against the file's end before memory is asked for."
+    (0, 10), "S3", "An entry's size is compared with the file's end before memory is requested."
 )
 TIME_INDEX = Change((0, 10, 1), "KIP-33 I12", "Segments have a time index.")
 TIME_LOOKUP = Change((0, 10, 1), "KIP-79 L12", "ListOffsets answers with an offset for a time.")
@@ -117,7 +117,7 @@ INDEXES_OPENED_LATE = Change(
 META_OPENED_AS_PATH = Change(
     (2, 3), "N4", "A meta.properties that cannot be opened is an error; before, it is missing."
 )
-LOG_START_KEPT = Change((2, 3), "R5", "A log that ends below its start begins anew there.")
+LOG_START_KEPT = Change((2, 3), "R5", "A log that ends below its start starts over there.")
 CLUSTER_ID_KEPT = Change((2, 4), "KAFKA-7335 N4", "meta.properties names the cluster.")
 LAG_OF_HALF_A_MINUTE = Change(
     (2, 5), "KIP-537 N1", "replica.lag.time.max.ms is 30 seconds unless set; before, 10."
@@ -134,7 +134,7 @@ MARK_READ_FIRST = Change(
 KRAFT = Change((2, 8), "KIP-500 N1", "A node may keep the cluster's metadata itself.")
 TOPIC_IDS = Change((2, 8), "KIP-516 X8", "A partition says which topic it is of by an id.")
 LOG_START_GOES_FIRST = Change(
-    (3, 0), "KAFKA-12177 K1", "Retention goes by log start, size, time; before, the other way."
+    (3, 0), "KAFKA-12177 K1", "Retention checks log start, size, then time; before, in reverse order."
 )
 SWAPS_RENAMED_FIRST = Change(
     (3, 0), "R6", "Swapped segments get their plain names before any segment is loaded."
@@ -151,7 +151,7 @@ ROLES_CHECKED = Change(
     (3, 0), "N1", "Voters and controller.listener.names are checked against process.roles."
 )
 DELETE_HORIZON = Change(
-    (3, 1), "KIP-534 K6", "Tombstones and markers go by their batch's horizon; before, by files."
+    (3, 1), "KIP-534 K6", "Tombstones and markers expire by their batch's horizon; before, by files."
 )
 CONTROLLER_LISTENERS_CHECKED = Change(
     (3, 1), "N1", "Controller listeners are checked against roles, and have a default protocol."
@@ -159,7 +159,7 @@ CONTROLLER_LISTENERS_CHECKED = Change(
 ONE_NODE_ID = Change(
     (3, 3), "N1", "node.id and broker.id must be the same, also of ZooKeeper's brokers."
 )
-VERSIONS_UNQUOTED = Change((3, 3), "N2", "A version that there is not is refused in other words.")
+VERSIONS_UNQUOTED = Change((3, 3), "N2", "An unknown version is refused in other words.")
 CHECKPOINT_IN_JAVA = Change((3, 3), "N12", "A checkpoint is refused in other words.")
 BOOTSTRAP_CHECKPOINT = Change((3, 3), "N10", "bootstrap.checkpoint says with what a log begins.")
 METADATA_LEVELS_NAMED = Change(
@@ -178,7 +178,7 @@ STOP_NAMES_EPOCH = Change(
     (3, 7), "X6", "The mark of a clean stop names the broker's epoch; before, it is empty."
 )
 DIRECTORY_IDS = Change((3, 7), "KIP-858 X5", "meta.properties of KRaft names the directory.")
-REMOTE_INDEX_CACHE = Change((3, 6), "KIP-405 X11", "The cache of tiered indexes is no partition.")
+REMOTE_INDEX_CACHE = Change((3, 6), "KIP-405 X11", "The cache of tiered indexes is not a partition.")
 METADATA_SNAPSHOTS_END = Change(
     (3, 6), "N9", "A metadata snapshot that cannot be loaded ends the start."
 )
@@ -225,7 +225,7 @@ TWO_RECOVERY_THREADS = Change(
     (4, 0), "KIP-1030", "num.recovery.threads.per.data.dir is 2 unless set; before, 1."
 )
 OLD_MESSAGES_REWRITTEN = Change(
-    (4, 0), "KIP-724 K6", "A cleaning writes messages of magic 0 and 1 anew as record batches."
+    (4, 0), "KIP-724 K6", "The cleaner rewrites messages of magic 0 and 1 as record batches."
 )
 READ_GIVES_BASE_OFFSET = Change(
     (4, 0), "KAFKA-17803 L7", "What is unstable begins where a batch does that is left."
@@ -243,7 +243,7 @@ LARGER_THAN_START = Change((4, 2), "N9", "A missing snapshot is reported in othe
 EPOCHS_ARE_RECORDS = Change((4, 2), "N12", "An epoch that is refused is written with brackets.")
 IDENTITY_REWORDED = Change((4, 2), "N12", "A partition.metadata is refused in other words.")
 LISTS_CHECKED = Change(
-    (4, 2), "KIP-1161 N1", "A list is held against emptiness and repeats as it is read."
+    (4, 2), "KIP-1161 N1", "Lists are checked for emptiness and repeats when they are read."
 )
 NEWER_BROKER_RECORD = Change((4, 3), "N11", "Brokers register with version 4 of the record.")
 SETTINGS_REWORDED = Change(
@@ -256,7 +256,7 @@ BOTH_VERSION_BYTES = Change(
     (4, 4), "I21", "Both bytes of an aborted transaction's version count; before, the first."
 )
 FUTURE_SEGMENTS_BY_FILE_TIME = Change(
-    (4, 4, 1), "KAFKA-20609 K7", "A tiered segment ahead of the clock goes by its file's time."
+    (4, 4, 1), "KAFKA-20609 K7", "A tiered segment ahead of the clock expires by its file's time."
 )
 
 

@@ -49,7 +49,7 @@ class CommittedOffset(Row, kind="committed-offset", omits=("topic_id",)):
     partition: Annotated[Int32, "the partition's number"]
     offset: Annotated[int | None, "the offset; null: a share group has none yet"]
     leader_epoch: Annotated[Int32 | None, "leader epoch of the last record consumed"]
-    metadata: Annotated[str | None, "what the client wrote beside it"]
+    metadata: Annotated[str | None, "what the client stored with it"]
     commit_ms: Annotated[Time, "when it was committed"]
     expire_ms: Annotated[Time | None, "when a broker may remove it; null: the group keeps it"]
     pending: Annotated[bool, "whether it waits for its transaction to end"]
