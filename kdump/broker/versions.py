@@ -134,7 +134,9 @@ MARK_READ_FIRST = Change(
 KRAFT = Change((2, 8), "KIP-500 N1", "A node may keep the cluster's metadata itself.")
 TOPIC_IDS = Change((2, 8), "KIP-516 X8", "A partition says which topic it is of by an id.")
 LOG_START_GOES_FIRST = Change(
-    (3, 0), "KAFKA-12177 K1", "Retention checks log start, size, then time; before, in reverse order."
+    (3, 0),
+    "KAFKA-12177 K1",
+    "Retention checks log start, size, then time; before, in reverse order.",
 )
 SWAPS_RENAMED_FIRST = Change(
     (3, 0), "R6", "Swapped segments get their plain names before any segment is loaded."
@@ -151,7 +153,9 @@ ROLES_CHECKED = Change(
     (3, 0), "N1", "Voters and controller.listener.names are checked against process.roles."
 )
 DELETE_HORIZON = Change(
-    (3, 1), "KIP-534 K6", "Tombstones and markers expire by their batch's horizon; before, by files."
+    (3, 1),
+    "KIP-534 K6",
+    "Tombstones and markers expire by their batch's horizon; before, by files.",
 )
 CONTROLLER_LISTENERS_CHECKED = Change(
     (3, 1), "N1", "Controller listeners are checked against roles, and have a default protocol."
@@ -174,11 +178,9 @@ EARLIEST_LOCAL_LOOKUP = Change(
 PORTS_OF_TWO_FAMILIES = Change(
     (3, 6), "KIP-797 N1", "Two listeners may share a port, one with IPv4 and the other with IPv6."
 )
-STOP_NAMES_EPOCH = Change(
-    (3, 7), "X6", "The mark of a clean stop names the broker's epoch; before, it is empty."
+REMOTE_INDEX_CACHE = Change(
+    (3, 6), "KIP-405 X11", "The cache of tiered indexes is not a partition."
 )
-DIRECTORY_IDS = Change((3, 7), "KIP-858 X5", "meta.properties of KRaft names the directory.")
-REMOTE_INDEX_CACHE = Change((3, 6), "KIP-405 X11", "The cache of tiered indexes is not a partition.")
 METADATA_SNAPSHOTS_END = Change(
     (3, 6), "N9", "A metadata snapshot that cannot be loaded ends the start."
 )
@@ -187,6 +189,10 @@ TOPIC_TWICE_ENDS = Change(
     "N11",
     "A topic created twice in the metadata log ends the start; before, it is replaced.",
 )
+STOP_NAMES_EPOCH = Change(
+    (3, 7), "X6", "The mark of a clean stop names the broker's epoch; before, it is empty."
+)
+DIRECTORY_IDS = Change((3, 7), "KIP-858 X5", "meta.properties of KRaft names the directory.")
 METADATA_DIR_NEEDED = Change(
     (3, 7), "N14 KIP-858", "A node ends when the directory of its metadata log fails."
 )

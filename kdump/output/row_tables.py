@@ -52,7 +52,7 @@ def own_columns(row: Row, bytes_cell: BytesCell) -> Columns | None:
 def summary_lines(row: Row) -> list[str] | None:
     """Return the lines that a row is shown in that has no table."""
     lines = _own(type(row))[1]
-    return None if lines is None else lines(row)
+    return None if lines is None else [*map(visible, lines(row))]
 
 
 def name_of(row: Any) -> str:

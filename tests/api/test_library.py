@@ -52,8 +52,8 @@ def test_every_public_name_is_there() -> None:
 #: Options about how results are written or shown, where work is done, and what `verify` keeps from
 #: one run of the command to the next.
 WRITTEN = set(
-    "archive bytes_mode csv_safe engine fail_on force form h jobs manifest master nagios notes"
-    " output propose_map quiet remote rows state textfile utc_offset wide".split()
+    "all_findings archive bytes_mode csv_safe engine fail_on force form h jobs manifest master"
+    " nagios notes output propose_map quiet remote rows state textfile utc_offset wide".split()
 )
 #: What commands make of some words: the option that says the same.
 OTHERWISE = {
@@ -68,6 +68,7 @@ OTHERWISE = {
 OPTIONS: dict[str, dict[str, Any]] = {
     "--history": {"history": True},
     "--explained": {"explained": True},
+    "--explain": {"explain": True},
     "--by key": {"by": ("key",), "top": 20},
     "--rolls": {"rolls": True},
     "--entries": {"mode": "entries"},

@@ -34,6 +34,7 @@ DUMPS = [
 TABLES = ["table", "jsonl", "csv"]
 COMMANDS = [
     *DUMPS,
+    *(f"info --explain --format {form}" for form in (*TABLES, "markdown")),
     "dump --hex --limit 2",
     "dump --retired --entries",
     *(f"verify --format {form}" for form in TABLES),

@@ -18,6 +18,8 @@ RUNS = (
     ("transactions", "clean/4.4.0-transactions", ""),
     ("cluster", "clean/4.4.0", ""),
     ("sequences --explained", "clean/4.1.1", ""),
+    ("info --explain", "clean/4.1.1", ""),
+    ("info", "damaged/4.4.0-three-nodes", ""),
     ("usage", "clean/4.1.1", ""),
     ("usage --by key", "clean/4.1.1", ""),
     ("usage --by topic,partition,producer,codec", "clean/4.1.1", ""),

@@ -49,6 +49,7 @@ BATCH = 40  # inputs of one process
 STATUSES = frozenset(range(6))
 _FORMS = ("table", "jsonl")
 COMMANDS: dict[str, tuple[str, ...]] = {
+    "info": ("", "--explain", "--sort last"),
     "verify": ("", "--deep", "--quick", "--nagios", "--summary-by topic", "-j 2"),
     "dump": ("", "--batches", "--entries", "--hex", "--format kafka", "--format csv", "--visible"),
     "find-offset": ("3", "--check 7", "--as-is 100", "--broker-version 0.10.2 3", "--explain 9"),
