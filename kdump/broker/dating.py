@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from kdump.broker import versions as v
 from kdump.broker.versions import Change, Version
-from kdump.errors import PathError, StoreError
+from kdump.errors import StoreError
 from kdump.storage import names, places
 from kdump.storage.about import meta_of
 from kdump.storage.log_dir import LogDir
@@ -190,11 +190,3 @@ def _partitions(directory: LogDir) -> Iterator[Evidence]:
         yield _since(_IN_PARTITIONS[kind], what, path)
     if has_logs and Kind.TIME_INDEX not in found and Kind.OFFSET_INDEX in found:
         yield _before(v.TIME_INDEX, "no segment has a time index", directory.path)
-
-
-def as_found(path: str) -> Dating:
-    """Date one data directory by its own files."""
-    try:
-        return dated(directory_evidence(LogDir.open(path)))
-    except (PathError, StoreError):
-        return dated(())

@@ -55,12 +55,12 @@ class DatedDirectories:
             self._evidence.setdefault(self._key(path), []).extend(self._found(path))
 
     def of(self, path: str) -> Dating:
-        """Date one of the directories."""
-        return dated(self._evidence[self._key(path)])
+        """Date a directory; of one that is not among them nothing is known."""
+        return dated(self._evidence.get(self._key(path), ()))
 
     def _key(self, path: str) -> Owner | str:
         """Name what is dated together: the directories of one node, or one without a name."""
-        owner = self._owners[path]
+        owner = self._owners.get(path, (None, None))
         return path if None in owner else owner
 
     def _found(self, path: str) -> Iterator[Evidence]:

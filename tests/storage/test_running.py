@@ -25,6 +25,8 @@ def _broker(directory: Path) -> subprocess.Popen[bytes]:
 def test_settings_of_the_only_broker(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
+    if settings_of_running_broker() is not None:
+        pytest.skip("a broker runs here")
     first = _broker(tmp_path)
     try:
         assert settings_of_running_broker() == str(tmp_path / "config/server.properties")

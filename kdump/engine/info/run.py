@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from kdump.engine.info.hints import Read, directory_hints, path_hint, rows_of, s
 from kdump.engine.info.listing import Item, Listing, TopicFiles, listed
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
-from kdump.errors import KdumpError, NothingToDo, UsageError
+from kdump.errors import KdumpError, NothingToDo, UsageError, attempted
 from kdump.findings.rows import Row
 from kdump.replay.cluster_facts import Topic
 from kdump.replay.cluster_state import ClusterState
@@ -86,15 +87,19 @@ def info(
     if not listings and not hints and not errors:
         where = ", ".join(given) or "the paths"
         yield NothingToDo(f"nothing of Kafka under {where}: looked for {_LOOKED_FOR}")
-    dates = DatedDirectories([one.path for one in listings])
+    failed: list[KdumpError] = []
+    every = [one.path for one in listings]
+    undated = DatedDirectories([])
+    dates = attempted("the dating", partial(DatedDirectories, every), undated, failed)
+    yield from failed
     read = [_read(one, dates.of(one.path)) for one in listings]
     for one in read:
         yield one.row
         if options.explain:
             yield from _evidence(one.row.path, one.dating)
     yield from _topics(listings, dates, options)
-    every = (directory_hints(one, options.now_ms) for one in read)
-    yield from rows_of(chain(*every, set_hints(read, dates), hints))
+    found = (directory_hints(one, options.now_ms) for one in read)
+    yield from rows_of(chain(*found, set_hints(read, dates), hints))
 
 
 def _plan(paths: Iterable[str]) -> Iterator[Item | KdumpError]:

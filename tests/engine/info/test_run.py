@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kdump.engine.info.run import InfoOptions, info
-from kdump.errors import NothingToDo, PathError, UsageError
+from kdump.errors import InternalError, NothingToDo, PathError, UsageError
 from kdump.rows.info import Directory, Hint, TopicSummary
 from kdump.storage import source
 
@@ -85,6 +85,17 @@ def test_one_hint_names_all_directories() -> None:
 def test_brokers_that_are_not_here() -> None:
     found = hints(SAMPLES / "damaged/4.4.0-three-nodes/n1")
     assert "Brokers of the cluster whose directories are not here: 2, 3." in found
+
+
+def test_exception_of_dating_ends_nothing_else(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(path: str) -> None:
+        raise RuntimeError("injected")
+
+    monkeypatch.delenv("KDUMP_TRACEBACK", raising=False)
+    monkeypatch.setattr("kdump.replay.written_by.read_cluster", failing)
+    rows = asked(copy)
+    assert [one.written_by for one in rows if isinstance(one, Directory)] == ["0.7 to 4.4"]
+    assert any("injected" in str(one) for one in rows if isinstance(one, InternalError))
 
 
 def test_two_clusters(copy: Path) -> None:
