@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +77,20 @@ def test_verify_names_the_file_and_nothing_else(path: Path, broken: set[str]) ->
         return
     assert {(row["code"], row["path"]) for row in worst} == {("unreadable", str(path))}
     assert status == 3
+
+
+@pytest.mark.parametrize("target", ["nowhere", None])
+@pytest.mark.parametrize("pattern", ["*.log", "*.checkpoint"])
+def test_metadata_that_is_a_link_to_nowhere_leaves_a_forecast(
+    tmp_path: Path, pattern: str, target: str | None
+) -> None:
+    node = Path(shutil.copytree(SOUND, tmp_path / "d1"))
+    for path in (node / "__cluster_metadata-0").glob(pattern):
+        path.unlink()
+        path.symlink_to(target or path.name)
+    rows, _, _ = _asked("predict", "--quick", node)
+    starts = [row for row in rows if row["row"] == "node-start"]
+    assert "refuses" not in {row["outcome"] for row in starts}
+    assert any(
+        row["outcome"] == "unknown" and "reading it fails" in row["message"] for row in starts
+    )

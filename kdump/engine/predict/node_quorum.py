@@ -97,7 +97,19 @@ def quorum_facts(node: NodeSettings, broker: Version) -> Iterator[Fact]:
     yield from _small_files(path, broker)
     yield from _snapshot_names(path)
     yield from _quorum_state(os.path.join(path, names.QUORUM_STATE), broker)
-    yield from _log(node, log, broker)
+    try:
+        yield from _log(node, log, broker)
+    except PathError as error:  # such as a link that leads nowhere
+        message = f"Whether its records stop the start: reading it fails ({error.reason})."
+        yield Fact(UNKNOWN, "unreadable", message, error.path, _FETCH)
+
+
+def _is_empty(path: str) -> bool:
+    """Whether a file has no bytes; one that cannot be asked is left to whoever reads it."""
+    try:
+        return os.path.getsize(path) == 0
+    except OSError:
+        return False
 
 
 def _nothing(node: NodeSettings, path: str) -> Fact:
@@ -299,7 +311,7 @@ def _log(node: NodeSettings, log: LocalLog, broker: Version) -> Iterator[Fact]:
     newest = snapshots[-1] if snapshots else None
     logs = [segment for segment in log.logs if segment.log is not None]
     first = logs[0].base_offset if logs else None
-    empty = not any(os.path.getsize(str(segment.log)) for segment in logs)
+    empty = all(_is_empty(str(segment.log)) for segment in logs)
     if newest is None and (first is None or (empty and first == 0)):
         yield _nothing(node, log.path)
         return
@@ -390,7 +402,7 @@ class _Judge:
 
     def snapshot(self, path: str) -> tuple[str, str] | None:
         """Read a snapshot whole; nothing of it may be broken, but it may end too early."""
-        if os.path.getsize(path) == 0:
+        if _is_empty(path):
             return self._stop("metadata-snapshot", "No value present")
         for item in walk(path):
             if isinstance(item, Gap):
