@@ -169,6 +169,11 @@ def test_strings_of_internal_topics_are_as_harmless(tmp_path: Path, command: str
     assert obeyed(written) == []
 
 
+@pytest.mark.parametrize("form", ["table", "markdown"])
+def test_lines_without_a_table_are_as_harmless_in_a_pipe(data: Path, form: str) -> None:
+    assert obeyed(run("info", "--format", form, data).stdout.encode("utf-8", "replace")) == []
+
+
 def test_manifest_of_a_salvage(data: Path, tmp_path: Path) -> None:
     source = tmp_path / os.fsdecode(b"FORGED" + HOSTILE + b"\nLOST: 0-9\n") / "orders-0"
     shutil.copytree(data / "sound-0", source)
