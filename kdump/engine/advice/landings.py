@@ -11,7 +11,7 @@ from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
 from kdump.record.batch import read_batch
 from kdump.record.frames import Gap
-from kdump.storage.file_records import FileRecords, walk
+from kdump.storage.file_records import FileRecords
 from kdump.storage.names import parse
 from kdump.storage.offsets import end_of
 from kdump.storage.source import Source
@@ -149,7 +149,7 @@ class Sound:
     entry before. `lasts` are the highest offsets so far, which need not be a batch's own.
     """
 
-    def __init__(self, path: str, batches: RecordBatches, before: int, limit: int) -> None:
+    def __init__(self, source: Source, batches: RecordBatches, before: int, limit: int) -> None:
         self.positions = batches.positions.tolist()
         self.firsts: list[int] = []
         self.lasts: list[int] = []
@@ -163,7 +163,7 @@ class Sound:
         self.before_gap = False
         self._control = [bool(flags & c.CONTROL) for flags in batches.row_flags]
         self._counts = batches.records_counts.tolist()
-        self._path = path
+        self._source = source
         self._limit = limit
 
     def count(self, rows: int) -> int:
@@ -180,12 +180,11 @@ class Sound:
         found: list[int] = []
         if self._control[row]:
             return found
-        with Source(self._path) as source:
-            records = FileRecords(source, limit=self._limit)
-            for run in records.runs_as_is(self.positions[row], source.size):
-                for piece in read_batch(run.data, run.base, run.batches, 0, limit=self._limit):
-                    found += piece.records.offsets
-                break
+        records = FileRecords(self._source, limit=self._limit)
+        for run in records.runs_as_is(self.positions[row], self._source.size):
+            for piece in read_batch(run.data, run.base, run.batches, 0, limit=self._limit):
+                found += piece.records.offsets
+            break
         return found
 
     def first_record(self, row: int) -> int:
@@ -198,7 +197,7 @@ class Sound:
 def sound_batches(
     path: str, position: int, lowest: int, *, next_base: int | None, limit: int
 ) -> Iterator[Sound | Hole]:
-    """Walk a log from a position on, as dump does.
+    """Walk a log from a position on, as dump does; what is given is valid until the next.
 
     Batches are left out whose offsets cannot be right, since nobody is sent there: those below
     `lowest`, above what the segment can hold, and above the batch that follows.
@@ -206,18 +205,21 @@ def sound_batches(
     held: Sound | None = None
     before = lowest - 1
     end = end_of(parse(os.path.basename(path)).base_offset, next_base)
-    for item in walk(path, position, limit=limit, next_base=next_base, last_offset=before):
+    # One open log for all batches looked into: a packed one is unpacked each time it is opened.
+    with Source(path) as source:
+        records = FileRecords(source, limit=limit, next_base=next_base)
+        for item in records.walk(position, last_offset=before):
+            if held is not None:
+                held.before_gap = isinstance(item, Gap)
+                yield held
+                held = None
+            if isinstance(item, Gap):
+                yield Hole(item.position + item.size_bytes)
+            elif (batches := _believed(item.batches, lowest, end)).count:
+                held = Sound(source, batches, before, limit)
+                before = held.lasts[-1]
         if held is not None:
-            held.before_gap = isinstance(item, Gap)
             yield held
-            held = None
-        if isinstance(item, Gap):
-            yield Hole(item.position + item.size_bytes)
-        elif (batches := _believed(item.batches, lowest, end)).count:
-            held = Sound(path, batches, before, limit)
-            before = held.lasts[-1]
-    if held is not None:
-        yield held
 
 
 def _believed(batches: RecordBatches, lowest: int, end: int) -> RecordBatches:

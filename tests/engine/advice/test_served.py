@@ -8,7 +8,7 @@ import damage
 import pytest
 from directories import BATCH_BYTES, batches, identifier
 
-from kdump.engine.advice import served
+from kdump.engine.advice import landings, served
 from kdump.engine.dump.run import dump
 from kdump.engine.find.options import FindOptions
 from kdump.engine.find.run import find_offset
@@ -253,3 +253,27 @@ def test_advice_ends_with_its_budget(partition: Path, monkeypatch: pytest.Monkey
     bounded = found(partition)
     assert [one.next_offset for one in bounded] == [8, 20, 32]
     assert [one.served_by is None for one in bounded] == [False, True, True]
+
+
+def test_wrappers_are_looked_into_with_one_open_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a wrapper holds is known by decoding it; an archive is unpacked at each opening."""
+    directory = tmp_path / "orders-0"
+    directory.mkdir()
+    log = b""
+    for last in range(1, 80, 2):
+        inner = [builders.message(at, magic=0) for at in (last - 1, last)]
+        log += builders.wrapper(inner, last, magic=0)
+    (directory / f"{0:020}.log").write_bytes(damage.put(log, len(log) // 4 + 8, b"\xff" * 16))
+    opened: list[str] = []
+
+    class Counted(landings.Source):
+        def __init__(self, path: str) -> None:
+            opened.append(path)
+            super().__init__(path)
+
+    monkeypatch.setattr(landings, "Source", Counted)
+    (told,) = found(directory, (0, 9))
+    assert told.skipped_by_seek == 58
+    assert len(opened) <= 2
