@@ -170,6 +170,11 @@ class RecordChunk:
         return self.records.flags & c.INNER_MARKS != 0
 
     @property
+    def is_decoded(self) -> bool:
+        """Whether keys or values are JSON text."""
+        return self.records.flags & c.JSON_TEXT != 0
+
+    @property
     def may_have_controls(self) -> bool:
         """Whether some record might be a control record."""
         markers = (flags & c.MARKER for flags in self.records.row_flags)

@@ -156,7 +156,8 @@ class Table(Sink):
 
     def _draw_chunk(self, chunk: RecordChunk) -> None:
         """Draw records: by the kernel as far as they are plain and fit into their columns."""
-        if chunk.controls is not None or not (self._is_utf8 and times_are_utc()):
+        shortens = chunk.is_decoded and not self._wide
+        if shortens or chunk.controls is not None or not (self._is_utf8 and times_are_utc()):
             self._draw_records(chunk.place, chunk.iter_records())
             return
         if chunk.format:  # single rows lie among them, which know no path
@@ -199,6 +200,8 @@ class Table(Sink):
 
     def _draw_records(self, place: Place, records: Iterator[RecordRow]) -> None:
         mode, width = self._mode, _WIDEST if self._wide else self._width
+        if not self._wide:
+            records = (columns_of.shortened(record, width) for record in records)
         rows = (columns_of.record_cells(record, mode, width) for record in records)
         self._draw(place, columns_of.RECORD_COLUMNS, rows)
 

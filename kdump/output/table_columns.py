@@ -6,6 +6,7 @@ and what could not be read is `?`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from kdump.findings.rows import BatchRow, JsonText, Place, RecordRow, Row
@@ -52,6 +53,36 @@ def cell_bytes(data: bytes | None, mode: int, width: int) -> str:
     text = visible_bytes(start) if as_text else visible(bytes_text(start, mode))
     # A value that looks like one of our own marks is quoted, so that it is not taken for it.
     return f'"{text}"' if text in (NULL, EMPTY) else text
+
+
+def shortened(record: RecordRow, width: int) -> RecordRow:
+    """Replace JSON of internal topics by what has room: key fields; type and value fields."""
+    value, kind = record.value, ""
+    if (typed := _type_and_fields(record.key, width)) is not None:
+        kind, fields = typed
+        record = record._replace(key=_shown_text(map(_plain, fields.values())))
+    if value is None and kind:
+        return record._replace(value=_shown_text((kind, NULL)))
+    if (typed := _type_and_fields(value, width)) is not None:
+        kind, fields = typed
+        parts = (f"{name}={_plain(field)}" for name, field in fields.items())
+        return record._replace(value=_shown_text((kind, *parts)))
+    return record
+
+
+def _type_and_fields(text: bytes | None, width: int) -> tuple[str, dict[str, Any]] | None:
+    found: Any = text.value() if isinstance(text, JsonText) else None
+    if not isinstance(found, dict) or not isinstance(kind := found.pop("type", None), str):
+        return None  # bytes, or JSON of another decoder
+    found.pop("version", None)
+    data = found.pop("data", {})
+    # The types of group records differ only after the first 15 characters.
+    kind = kind.replace("_group_", "_") if width < 100 else kind
+    return kind, {**(data if isinstance(data, dict) else {"data": data}), **found}
+
+
+def _shown_text(parts: Iterable[str]) -> JsonText:
+    return JsonText(visible(" ".join(parts)).encode())
 
 
 def record_cells(record: RecordRow, mode: int, width: int) -> tuple[str, ...]:

@@ -26,9 +26,11 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
 
 
-def drawn(*items: object, among_records: bool = False) -> list[str]:
+def drawn(*items: object, among_records: bool = False, wide: bool = False) -> list[str]:
     pieces: list[bytes] = []
-    table = Table(pieces.append, io.StringIO(), AUTO, headers_among_records=among_records)
+    table = Table(
+        pieces.append, io.StringIO(), AUTO, headers_among_records=among_records, wide=wide
+    )
     for item in items:
         table.write(item)  # type: ignore[arg-type]
     table.finish()
@@ -77,6 +79,37 @@ def test_unreadable_batch_among_records() -> None:
     lines = drawn(one(), batch_chunk(builders.batch(crc=1)), among_records=True)
     assert "✗ 1 records in 76 bytes at positio…" in lines[-1]
     assert len(lines) == 5  # no second heading
+
+
+KEY = '{"type":"share_group_metadata","version":3,"data":{"group":"a\\u001b","n":null,"id":7}}'
+VALUE = (
+    '{"type":"share_group_metadata","version":1,"data":{"ok":true,"list":[1]},"trailing":"AA=="}'
+)
+UNKNOWN = '{"type":"unknown","type_id":9,"problem":"unknown-type","bytes":"AA=="}'
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "cells"),
+    [
+        (KEY, VALUE, r"a\x1b  7  share_metadata ok=yes list=[1…"),
+        (KEY, None, r"a\x1b  7  share_metadata ∅"),
+        (None, VALUE, "∅    share_metadata ok=yes list=[1] tra…"),
+        (UNKNOWN, UNKNOWN, "9 unknown-type AA==  unknown type_id=9 …"),
+        ('["type"]', '{"type":1}', '["type"]  {"type":1}'),
+        ('{"type":"x","data":[]}', None, "[]   x ∅"),
+        ('{"type":"x","data":{}}', "{}", "''   {}"),
+    ],
+)
+def test_decoded_keys_show_fields_and_values_their_type(
+    key: str | None, value: str | None, cells: str
+) -> None:
+    chunk = record_chunk(builders.batch([builders.record(0, 0, None, None)]))
+    texts = [None if text is None else text.encode() for text in (key, value)]
+    at = chunk.records.put_keys([0], texts[:1], len(chunk.data))
+    chunk.records.put_values([0], texts[1:], at, is_json=True)
+    chunk.data = bytes(chunk.data) + b"".join(text or b"" for text in texts)
+    assert drawn(chunk)[-1].partition("Z        ")[2] == cells
+    assert (key or "∅") in drawn(chunk, wide=True)[-1]
 
 
 def test_control_record() -> None:
