@@ -137,7 +137,8 @@ class Column(NamedTuple, Generic[R]):
 
     `least` is the width below which a column that may be cut (`cuts`) is of no use; what `folds`
     goes on below instead, in the tables that rich draws. When there is still no room, columns with
-    the highest `rank` are left out first; rank 0 always stays.
+    the highest `rank` are left out first; rank 0 always stays. What is the same in all rows of a
+    column that may be shared (`shares`) is written once, below them.
     """
 
     name: str
@@ -147,6 +148,7 @@ class Column(NamedTuple, Generic[R]):
     folds: bool = False
     least: int = 0
     rank: int = 0
+    shares: bool = False
 
     def title(self) -> tuple[str, str]:
         """Return the name on two lines, the upper one empty where one line will do."""

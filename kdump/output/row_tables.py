@@ -28,18 +28,24 @@ Summaries: TypeAlias = Mapping[type[Row], Callable[[Any], list[str]]]
 
 
 @cache
-def _own(kind: type[Row]) -> tuple[Any, Any]:
-    """Return the columns and the lines that a kind of row has of its own."""
+def _own(kind: type[Row]) -> tuple[Any, Any, str]:
+    """Return the columns, the lines, and the title that a kind of row has of its own."""
     name = f"{__package__}.tables.{kind.__module__.rpartition('.')[2]}"
     if find_spec(name) is None:
-        return None, None
+        return None, None, ""
     own = import_module(name)
-    return own.TABLES.get(kind), getattr(own, "SUMMARIES", {}).get(kind)
+    lines, titles = getattr(own, "SUMMARIES", {}), getattr(own, "TITLES", {})
+    return own.TABLES.get(kind), lines.get(kind), titles.get(kind, "")
 
 
 def has_own_columns(row: Row) -> bool:
     """Say whether a row has columns of its own, with the name of its partition among them."""
     return _own(type(row))[0] is not None
+
+
+def own_title(row: Row) -> str:
+    """Return what stands above the rows of a kind, if anything does."""
+    return _own(type(row))[2]
 
 
 def own_columns(row: Row, bytes_cell: BytesCell) -> Columns | None:

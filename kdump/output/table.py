@@ -41,7 +41,7 @@ from kdump.output.column_widths import (
 )
 from kdump.output.escape import visible
 from kdump.output.grid import grid
-from kdump.output.row_tables import summary_lines
+from kdump.output.row_tables import own_title, summary_lines
 from kdump.output.sink import Sink
 
 if TYPE_CHECKING:
@@ -135,12 +135,17 @@ class Table(Sink):
             self._draw(place, columns, iter(cells), held[0].row)
             return
         self._begin(place, held[0].row)
+        if title := own_title(held[0]):
+            self._line(self._styled("heading", title))
+        columns, cells, shared = (columns, cells, []) if self._wide else _shared(columns, cells)
         layout = fit(columns, cells, None if self._wide else self._width)
         self._left_out.update(dict.fromkeys(layout.without(columns)))
         self._columns = ()  # the names of a stream that goes on have to be drawn again
         if self._wide:
             self._console.size = (_WIDEST, 25)
         self._lines(grid(self._console, columns, cells, layout))
+        for line in shared:
+            self._lines(wrap(line, self._width))
 
     def finish(self) -> None:
         """Draw what was held back, and say which columns had no room."""
@@ -371,6 +376,20 @@ class Table(Sink):
 
     def _line(self, text: str) -> None:
         self._write_bytes(text.encode(self._encoding, "backslashreplace") + b"\n")
+
+
+def _shared(
+    columns: Columns, cells: list[tuple[str, ...]]
+) -> tuple[Columns, list[tuple[str, ...]], list[str]]:
+    """Take out the columns whose one value is written below the table instead."""
+    same = {
+        at: f"Same {column.name} for all: {cells[0][at]}"
+        for at, column in enumerate(columns)
+        if column.shares and len({row[at] for row in cells}) == 1 < len(cells)
+    }
+    kept = [at for at in range(len(columns)) if at not in same]
+    rows = [tuple(row[at] for at in kept) for row in cells]
+    return tuple(columns[at] for at in kept), rows, [*same.values()]
 
 
 def _place_of(row: RecordRow | BatchRow) -> Place:

@@ -32,7 +32,7 @@ def node_lines(
         text, colour = "A broker runs on these directories, no other starts", "rebuild"
     told = outcome == _STARTS and first.cause == "none"
     yield coloured(text, colour) + ("." if told else f": {first['cause']}")
-    for row in rows:
+    for row in sorted(rows, key=lambda row: row.outcome != outcome):
         if row.cause == "none":
             continue
         mark = "" if row.outcome != "unknown" else "unknown: "

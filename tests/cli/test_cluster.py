@@ -60,3 +60,19 @@ def test_every_way_has_every_form(form: str, way: list[str]) -> None:
     assert "orders.gzip" in done.stdout
     assert ("cluster-summary" in done.stdout) is (form == "jsonl")
     assert ("As of offset" in done.stdout) is (form == "table")
+
+
+def test_tables_have_titles_and_say_once_what_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    node = str(ROOT / "sample-data" / "damaged" / "4.4.0-three-nodes" / "n1")
+
+    def shown(*more: str) -> list[str]:
+        asked = ["cluster", "--format", "table", "--what", "features,controllers", *more]
+        return CliRunner().invoke(cli, [*asked, node]).stdout.splitlines()
+
+    lines = shown()
+    at = lines.index("controllers")
+    assert (lines[0], lines[at + 1].split()[0]) == ("features", "controller")
+    assert sum("kraft.version 0-1" in line for line in lines) == 1
+    assert lines[at + 6].startswith("Same features for all: group.version 0-1, kraft.version 0-1,")
+    assert sum("kraft.version 0-1" in line for line in shown("--wide")) == 3

@@ -137,7 +137,7 @@ TABLES: Tables = {
         folded("listeners", _listeners, 20),
         number("epoch", "leader_epoch", rank=1),
         _short("directory", "directory_id", rank=2),
-        folded("features", _levels, 20, rank=3),
+        folded("features", _levels, 20, rank=3)._replace(shares=True),
     ),
     Topic: (
         _words("topic", least=12),
@@ -220,6 +220,22 @@ TABLES: Tables = {
         _words("change", "text", 24),
     ),
     Znode: (folded("path", _node_name, 24), folded("value", _json, 24)),
+}
+
+
+#: What stands above each table: the word of `--what`, if there is one.
+TITLES = {
+    Broker: "brokers",
+    Controller: "controllers",
+    Topic: "topics",
+    Partition: "partitions",
+    Config: "configs",
+    Feature: "features",
+    Quota: "quotas",
+    ScramUser: "users",
+    DelegationToken: "delegation tokens",
+    Acl: "acls",
+    ProducerIds: "producer-ids",
 }
 
 

@@ -1,0 +1,35 @@
+"""Whether a node starts, as a person reads it."""
+
+import pytest
+from declared_rows import made
+
+from kdump.findings.rows import Row
+from kdump.output.verify_node import node_lines
+from kdump.rows.verify import NodeStart
+
+
+def lines(*outcomes: str) -> list[str]:
+    rows: list[NodeStart] = []
+    for number, outcome in enumerate(outcomes):
+        fact = {"outcome": outcome, "cause": f"cause-{number}", "message": f"message {number}"}
+        row: Row = made("node-start", **fact, path=None, remedy=None)
+        assert isinstance(row, NodeStart)
+        rows.append(row)
+    return list(node_lines(rows, 80, lambda text, colour: text))
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "told"),
+    [
+        (
+            ("unknown", "refuses", "starts", "refuses"),
+            "THE NODE DOES NOT START: cause-1|message 1|message 3|unknown: message 0|message 2",
+        ),
+        (
+            ("loses", "unknown", "starts"),
+            "The node starts: cause-2|message 2|message 0|unknown: message 1",
+        ),
+    ],
+)
+def test_reasons_of_the_verdict_come_first(outcomes: tuple[str, ...], told: str) -> None:
+    assert [line.strip() for line in lines(*outcomes)] == told.split("|")
