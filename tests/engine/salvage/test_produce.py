@@ -13,73 +13,21 @@ import metadata_log as m
 import offsets_log
 import pytest
 from comparing import Batch, batches, replica
-from fake_cluster import FakeCluster, FakeGroups
+from produce_bench import NEW_ID, SETTINGS, Bench, Outcome
 from salvaging import data_of
 
 from kdump.client.cluster import TopicFacts
 from kdump.client.group_offsets import Place
 from kdump.engine.salvage import produce as module
 from kdump.engine.salvage.copies import Item
-from kdump.engine.salvage.options import SalvageOptions
-from kdump.engine.salvage.run import salvage
-from kdump.errors import KdumpError, Refused
-from kdump.findings.finding import Finding
-from kdump.findings.rows import Row
+from kdump.errors import Refused
 from kdump.storage import held, lock
 from kdump.storage.targets import Selection
 
 LOG = batches(0, 50)
-NEW_ID = "B" * 21 + "A"
-SETTINGS = {"retention.ms": "-1"}
 DELETED = f"orders-0.{'0' * 32}-delete"
 UUID = "AAAAAAAAAAAAAAAAAAAABw"  # of the number 7
 SECOND = 1000
-
-
-class Bench:
-    """A cluster with the topic `orders`, and a place for the state."""
-
-    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.path = path
-        self.cluster = FakeCluster({"orders": TopicFacts(3, SETTINGS, NEW_ID)})
-        monkeypatch.setattr(module, "Cluster", self.cluster)
-        monkeypatch.setattr(module, "GroupOffsets", FakeGroups)
-
-    @property
-    def state(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.path / "state").read_text())
-        return found
-
-    def run(self, *paths: Path, **options: Any) -> "Outcome":
-        asked = {"produce": "b:9092", "resume": str(self.path / "state"), **options}
-        outcome = Outcome()
-        try:
-            for item in salvage(list(map(str, paths)), SalvageOptions(**asked)):
-                outcome.take(item)
-        except KdumpError as error:
-            outcome.take(error)
-        return outcome
-
-
-class Outcome:
-    """Rows, findings and errors of a run."""
-
-    def __init__(self) -> None:
-        self.rows: list[Row] = []
-        self.findings: list[Finding] = []
-        self.errors: list[KdumpError] = []
-
-    def take(self, item: Row | Finding | KdumpError) -> None:
-        for kind, some in ((Row, self.rows), (Finding, self.findings), (KdumpError, self.errors)):
-            if isinstance(item, kind):
-                some.append(item)  # type: ignore[attr-defined]
-
-    def fields(self, row: str) -> list[dict[str, Any]]:
-        return [dict(one.fields) for one in self.rows if one.row == row]
-
-    @property
-    def steps(self) -> dict[str, str]:
-        return {str(one["step"]): str(one["command"]) for one in self.fields("salvage-step")}
 
 
 @pytest.fixture
