@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
 from kdump.errors import Refused, path_errors
@@ -88,16 +88,19 @@ class State:
             self._fd = open_directory(self._folder)
 
     def __enter__(self) -> State:
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Refused(self._folder, "another salvage has its state here") from None
-        except OSError:
-            pass  # a file system without such locks
-        for ending in ("", MAP_ENDING, GROUPS_ENDING):
-            with suppress(OSError):  # of a run that was killed
-                os.unlink(self._name + ending + OURS, dir_fd=self._fd)
-        self._read()
+        with ExitStack() as stack:
+            stack.callback(os.close, self._fd)  # where it is refused
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise Refused(self._folder, "another salvage has its state here") from None
+            except OSError:
+                pass  # a file system without such locks
+            for ending in ("", MAP_ENDING, GROUPS_ENDING):
+                with suppress(OSError):  # of a run that was killed
+                    os.unlink(self._name + ending + OURS, dir_fd=self._fd)
+            self._read()
+            stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
