@@ -287,9 +287,10 @@ def test_reading_back_that_fails_is_an_error(clock: Clock, monkeypatch: pytest.M
 
 
 def test_what_a_topic_is(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    topics = SimpleNamespace(topics={"orders": SimpleNamespace(partitions={0: 0, 1: 0})})
+    orders = SimpleNamespace(partitions={0: 0, 1: 0})
+    topics = SimpleNamespace(topics={"orders": orders}, cluster_id=7)
     cluster, reader = reading(clock, monkeypatch, topics)
-    ids = ["ab+/cd==", "A" * 22 + "=="]
+    ids = ["ab+/cd==", "A" * 22 + "==", "AXXA=="]
     timeouts: list[float] = []
 
     class Admin:
@@ -308,9 +309,11 @@ def test_what_a_topic_is(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "admin", Admin)
     assert cluster.topic("orders") == TopicFacts(2, {"retention.ms": "-1"}, "ab-_cd==")
     assert cluster.topic("orders") == TopicFacts(2, {"retention.ms": "-1"}, None)
+    assert cluster.topic("orders") == TopicFacts(2, {"retention.ms": "-1"}, "AXXA==")
     assert TopicFacts(2, {}) == TopicFacts(2, {}, None)
-    assert timeouts == [10.0] * 4
-    assert reader.asked == [(10.0,)] * 2
+    assert timeouts == [10.0] * 6
+    assert cluster.id == "7"
+    assert reader.asked == [(10.0,)] * 4
 
 
 # Sending -----------------------------------------------------------------------------------------
