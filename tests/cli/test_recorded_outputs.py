@@ -12,12 +12,14 @@ import shutil
 import time
 from collections.abc import Iterator
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
 import pytest
 from click.testing import CliRunner
+from directory_blocks import ext4_block
 
 from kdump.cli import cli
 
@@ -137,6 +139,9 @@ TOGETHER = (
     "carve image",
     "carve --format table image clean/4.1.1/d1/orders.zstd-0",
     "carve --split-batches --mend-headers --format table image",
+    "carve disk",
+    "carve --format table disk",
+    "carve --format csv --topic-map carved.csv disk damaged/4.4.0-three-nodes/n1",
     "verify --state state clean/4.1.1/d1",
     "verify --subset 1/2 clean/4.1.1",
     "verify --topic orders.* --partition 0 clean/4.1.1/d2",
@@ -148,6 +153,12 @@ TOGETHER = (
     "info --format table damaged",
     "clean/4.1.1/d1/orders.zstd-0",
 )
+#: Of these all files lie in the image `disk`.
+ON_DISK = (
+    *("clean/0.8.2.2", "clean/0.10.2.2", "clean/2.8.2", "clean/4.1.1/d1", "clean/4.4.0/d1"),
+    *("clean/4.4.0-transactions/d2", "damaged/4.4.0-three-nodes/n1"),
+)
+BLOCK = 4096
 DAMAGED = 90  # copies, each asked some of the commands
 _OF_THE_MOMENT = re.compile(
     r'"(?:seconds|kernel|sha256|device|used_bytes|free_bytes|file_system|allocated_bytes)":[^,}]*|'
@@ -192,6 +203,8 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("recorded") / "in" / "its"
     shutil.copytree(SAMPLES, root)
     _write_image(root)
+    _write_disk(root)
+    (root / "carved.csv").write_text("carved-2,renamed-7\ncarved-3,renamed-7\n")
     (root / "maps.csv").write_text("orders.zstd,renamed\n")
     _settle(root)
     return root
@@ -208,6 +221,39 @@ def _write_image(root: Path) -> None:
     for _ in range(6):
         image[rng.randrange(len(image))] ^= 1 << rng.randrange(8)
     (root / "image").write_bytes(image)
+
+
+def _write_disk(root: Path) -> None:
+    """Write files into blocks as a file system has them, some in pieces, some lost, and names."""
+    rng = random.Random(13)
+    parts = []
+    for number, sample in enumerate(ON_DISK, 20):
+        data_directory = root / sample
+        inodes = {path: rng.randrange(11, 1 << 20) for path in sorted(data_directory.rglob("*"))}
+        directories = [data_directory, *(path for path in inodes if path.is_dir())]
+        for directory in directories:
+            there = [(inodes.get(directory, number), b"."), (2, b"..")]
+            there += [
+                (inode, path.name.encode())
+                for path, inode in inodes.items()
+                if path.parent == directory
+            ]
+            parts.append(ext4_block(there))
+        for path in inodes:
+            if not path.is_file() or path.stat().st_size > 40 * BLOCK:
+                continue
+            data = path.read_bytes()
+            cuts = {0, len(data)}
+            for _ in range(rng.choice((0, 0, 1, 2))):
+                cuts.add(rng.randrange(0, len(data) + 1, BLOCK))
+            parts += [
+                data[start:end] for start, end in pairwise(sorted(cuts)) if rng.random() < 0.9
+            ]
+    rng.shuffle(parts)
+    image = bytearray(b"".join(part.ljust(-(-len(part) // BLOCK) * BLOCK, b"\0") for part in parts))
+    for _ in range(20):
+        image[rng.randrange(len(image))] ^= 1 << rng.randrange(8)
+    (root / "disk").write_bytes(image)
 
 
 def _settle(root: Path) -> None:

@@ -268,6 +268,8 @@ def test_reading_back_ends_where_it_should(clock: Clock, monkeypatch: pytest.Mon
         assert [*cluster.records("orders", 3, 2, end_offset)] == expected
         asked = [(1000, 0.1)] * len(answers)
         assert reader.asked == [("orders", 3, 2), *asked, "unassign"]
+    reader.asked.clear()
+    assert [*cluster.records("orders", 3, 2, 2)] == reader.asked == []
 
 
 def test_reading_back_that_fails_is_an_error(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:

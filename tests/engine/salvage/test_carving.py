@@ -25,7 +25,7 @@ from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.raw_image import RawImage
 from kdump.storage.source import Source
 
-pytestmark = [pytest.mark.oracle, pytest.mark.fuzz]
+pytestmark = pytest.mark.fuzz
 
 _TOPICS = 20 if LONG else 7
 _DAMAGED = how_many(6, 300) if LONG else 6
@@ -140,6 +140,7 @@ def names_hold(image: Path, topics: Topics, least: int) -> None:
     assert all(topic.startswith("carved-") for topic in unnamed)
 
 
+@pytest.mark.oracle
 def test_files_that_are_removed_are_found(topics: Topics, tmp_path: Path) -> None:
     image = tmp_path / "disk.img"
     imaging.ext4(image, topics.folder, 64)
@@ -152,6 +153,7 @@ def test_files_that_are_removed_are_found(topics: Topics, tmp_path: Path) -> Non
     holds_all(image, topics)
 
 
+@pytest.mark.oracle
 def test_files_on_xfs_are_found(topics: Topics, tmp_path: Path) -> None:
     image = tmp_path / "disk.img"
     imaging.xfs(image, topics.folder, 320)
@@ -161,6 +163,7 @@ def test_files_on_xfs_are_found(topics: Topics, tmp_path: Path) -> None:
     holds_all(image, topics)
 
 
+@pytest.mark.oracle
 def test_batches_in_pieces_are_found(topics: Topics, tmp_path: Path) -> None:
     """In a file system that is full but for single blocks."""
     image, filler = tmp_path / "disk.img", tmp_path / "filler" / "f"
@@ -183,6 +186,7 @@ def test_batches_in_pieces_are_found(topics: Topics, tmp_path: Path) -> None:
     assert sum(row["batches"] for row in rows[1:]) == len(batches)
 
 
+@pytest.mark.oracle
 @pytest.mark.parametrize("seed", range(SEED, SEED + _DAMAGED))
 def test_what_damage_leaves_is_found(topics: Topics, tmp_path: Path, seed: int) -> None:
     """Sectors that are lost, or in use again, some by other logs."""
@@ -293,6 +297,7 @@ def test_ids_of_topics_are_named_by_the_metadata_of_the_cluster(tmp_path: Path) 
     assert [one["topic"] for one in seen.fields["topic_ids"]] == ["orders.plain", "orders.gzip"]
 
 
+@pytest.mark.oracle
 def test_the_result_is_the_log_there_was(topics: Topics, tmp_path: Path) -> None:
     image, out = tmp_path / "disk.img", tmp_path / "out"
     imaging.ext4(image, topics.folder, 32)
