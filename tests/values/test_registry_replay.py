@@ -1,0 +1,141 @@
+"""What a registry has after its records: ids, versions, what is deleted, GUIDs."""
+
+import json
+from hashlib import md5
+
+import pytest
+from registry_log import schema_record, tombstone
+
+from kdump.values.schemas.registry import Registry, Schema, chosen, context_of, plain_subject
+
+
+def replayed(*records: tuple[bytes | None, bytes | None]) -> Registry:
+    registry = Registry()
+    for offset, record in enumerate(records):
+        registry.take(offset, *record)
+    return registry
+
+
+def states(registry: Registry) -> list[tuple[str, int, int, str]]:
+    return [(one.subject, one.version, one.id, one.deleted) for one in registry]
+
+
+def delete_subject(subject: str, version: int) -> tuple[bytes, bytes]:
+    key = {"keytype": "DELETE_SUBJECT", "subject": subject, "magic": 0}
+    return json.dumps(key).encode(), json.dumps({"subject": subject, "version": version}).encode()
+
+
+def test_a_subject_that_is_deleted_keeps_the_versions_above() -> None:
+    registry = replayed(
+        schema_record("a", 1, 5, "int"),
+        schema_record("a", 2, 6, "long"),
+        delete_subject("a", 1),
+        delete_subject("other", 1),
+    )
+    assert states(registry) == [("a", 1, 5, "soft"), ("a", 2, 6, "no")]
+    latest = registry.latest("a")
+    assert latest is not None
+    assert latest.version == 2
+    assert registry.latest("other") is None
+
+
+def test_a_version_that_was_born_again_leaves_the_first_with_its_id() -> None:
+    registry = replayed(
+        schema_record("a", 1, 5, "int"),
+        schema_record("a", 1, 5, "int", deleted=True),
+        tombstone("a", 1),
+        tombstone("never", 1),
+        schema_record("a", 1, 9, "long"),
+    )
+    assert states(registry) == [("a", 1, 5, "hard"), ("a", 1, 9, "no")]
+    referred = registry.referred(registry.with_id(9)[0], "a", 1)
+    assert referred is not None
+    assert referred.id == 9
+
+
+def test_the_same_record_again_changes_only_whether_it_is_deleted() -> None:
+    registry = replayed(
+        schema_record("a", 1, 5, "int"), schema_record("a", 1, 5, "int", deleted=True)
+    )
+    assert states(registry) == [("a", 1, 5, "soft")]
+
+
+def test_a_guid_is_the_digest_of_text_and_references_unless_the_record_says_it() -> None:
+    references = [{"name": "n", "subject": "s", "version": 3}]
+    registry = replayed(
+        schema_record("a", 1, 5, "int", references=references),
+        schema_record("b", 1, 6, "int", md5="AAECAwQFBgcICQoLDA0ODw=="),
+    )
+    made = md5(b"intns\0\0\0\3", usedforsecurity=False).digest()
+    assert [one.subject for one in registry.with_guid(made)] == ["a"]
+    assert [one.subject for one in registry.with_guid(bytes(range(16)))] == ["b"]
+    assert registry.with_guid(bytes(16)) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, b"{}"),
+        (b"\xff", b"{}"),
+        (b"[" * 100_000, b"{}"),
+        (b"[]", b"{}"),
+        (b'{"keytype":"SCHEMA"}', b"{}"),
+        (b'{"keytype":"SCHEMA","subject":7,"version":1}', b'{"id":1,"schema":"int"}'),
+        (b'{"keytype":"SCHEMA","subject":"a","version":"1"}', b'{"id":1,"schema":"int"}'),
+        (b'{"keytype":"SCHEMA","subject":"a","version":1}', b'{"id":true,"schema":"int"}'),
+        (b'{"keytype":"SCHEMA","subject":"a","version":1}', b'{"id":1,"schema":null}'),
+        (b'{"keytype":"SCHEMA","subject":"a","version":1}', b'{"id":1,"schema":"x","md5":7}'),
+        (b'{"keytype":"DELETE_SUBJECT"}', b'{"subject":"a"}'),
+    ],
+)
+def test_what_is_no_record_of_a_registry_is_counted(key: bytes | None, value: bytes) -> None:
+    registry = replayed((key, value), schema_record("a", 1, 5, "int"))
+    assert registry.unread == 1
+    assert states(registry) == [("a", 1, 5, "no")]
+
+
+def test_records_that_are_no_schemas_are_passed_over() -> None:
+    registry = replayed(
+        (b'{"keytype":"NOOP","magic":0}', None),
+        (b'{"keytype":"CONFIG","magic":0}', b'{"compatibilityLevel":"FULL"}'),
+        (b'{"keytype":"CLEAR_SUBJECT","subject":"a"}', b'{"subject":"a"}'),
+    )
+    assert (registry.unread, states(registry)) == (0, [])
+
+
+def test_subjects_of_a_context() -> None:
+    assert [context_of(one) for one in ("a", ":.:a", ":.blue:a", ":a:b")] == ["", "", ".blue", ""]
+    assert [plain_subject(one) for one in ("a", ":.blue:a:b")] == ["a", "a:b"]
+
+
+def test_which_subject_of_an_id_wrote_a_topic() -> None:
+    def of(*subjects: str) -> list[Schema]:
+        return [Schema(subject, 1, 7, "avro", "int") for subject in subjects]
+
+    def name(found: Schema | None) -> str | None:
+        return None if found is None else found.subject
+
+    names = ["orders-value", "orders-com.Order", "com.Order"]
+    assert name(chosen(of("x", "com.Order", "orders-value"), names)) == "orders-value"
+    assert name(chosen(of("x", "com.Order"), names)) == "com.Order"
+    assert name(chosen(of("x", "y"), names)) == "x"
+    # an id of a context is another id, but where the subject says that it is the topic's
+    assert name(chosen(of(":.blue:x"), names)) is None
+    assert name(chosen(of("x", ":.blue:orders-value"), names)) == ":.blue:orders-value"
+    assert name(chosen(of(":.blue:orders-value", "orders-value"), names)) == "orders-value"
+    assert chosen([], names) is None
+
+
+def test_a_reference_is_looked_for_in_the_context_of_who_refers() -> None:
+    registry = replayed(
+        schema_record("base", 1, 1, "int"),
+        schema_record(":.blue:base", 1, 1, "long"),
+        schema_record(":.blue:a", 1, 2, "string"),
+    )
+    by = registry.with_id(2)[0]
+    found = registry.referred(by, "base", 1)
+    assert found is not None
+    assert found.text == "long"
+    latest = registry.referred(registry.with_id(1)[0], "base", -1)
+    assert latest is not None
+    assert latest.text == "int"
