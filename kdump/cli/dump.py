@@ -48,10 +48,19 @@ _FILTERS = under("Filters")
 )
 @_SHOWN(
     "--decode",
-    type=click.Choice(("auto", "raw")),
-    help="Decode keys and values of internal topics, or show their bytes. Default: auto in a "
-    "table and in JSON Lines.",
+    type=click.Choice(("auto", "schema", "raw")),
+    help="Decode keys and values of internal topics and those written by a schema, or show their "
+    "bytes; schema: also rows of schemas. Default: auto in a table and in JSON Lines.",
 )
+@_SHOWN(
+    "--schemas",
+    "schema_files",
+    metavar="TOPIC=FILE",
+    multiple=True,
+    help="Decode a topic's values by an .avsc or .proto file; or DIR, or TOPIC: where the "
+    "registry's topic is, or its name. Repeatable.",
+)
+@_SHOWN("--schemas-at", "schemas_at_ms", type=TIME, help="Take the registry as of this time.")
 @_SHOWN("--deep", help="With --batches: open wrappers to count the messages inside.")
 @_RANGES("--from-offset", type=INT64, help="Start at this offset.")
 @_RANGES("--to-offset", type=INT64, help="Stop before this offset.")
@@ -131,7 +140,14 @@ def dump(
         form = _hex_form(writing.form) if as_hex else form_of(writing)
         asked["visible"] |= asked["isolation"] == "read_committed"
         asked["decode"] = _decodes(decode, mode, form, writing)
+        asked["schema_rows"] = decode == "schema" or asked["selection"].topic == "_schemas"
+        if asked["schema_files"] and not asked["decode"]:
+            raise UsageError("--schemas needs --decode schema here")
         options = DumpOptions(mode=mode, **asked)
+        if options.decode:
+            from kdump.engine.reading.schemas import with_schemas
+
+            options = with_schemas(paths, options)
         output = writing.output or ""
         if not (engine.is_spark or output.endswith("/") or os.path.isdir(output)):
             results = Results(
@@ -176,12 +192,12 @@ def _decodes(decode: str | None, mode: str, form: str, writing: Writing) -> bool
 
     Who asks for bytes in some form is not given anything else unless it is asked for, too.
     """
-    if decode == "auto":
+    if decode in ("auto", "schema"):
         if mode != "records":
-            raise UsageError(f"--decode auto and --{mode} exclude each other")
+            raise UsageError(f"--decode {decode} and --{mode} exclude each other")
         if form == "kafka":
             raise UsageError(
-                "--format kafka prints what the tool prints, and does not allow --decode auto"
+                f"--format kafka prints what the tool prints, and does not allow --decode {decode}"
             )
         return True
     by_default = form in ("table", "jsonl") and writing.bytes_mode == "auto"

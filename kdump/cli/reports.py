@@ -77,6 +77,10 @@ class DumpReport(Report):
             what = "batches" if self._options.mode == "hex" else self._options.mode
             none = f"no {what} match {', '.join(asked)}" if asked else f"there are no {what}"
             self.messages.line(f"kdump: {none}")
+        opened = None if self.quiet else self._options.schemas
+        if opened is not None and (schemas := opened.opened()) is not None:
+            for sentence in schemas.sentences():
+                self.messages.line(f"kdump: {sentence}")
         return reached
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kdump import __version__
 from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.reading.options import DumpOptions
+from kdump.engine.reading.schemas import with_schemas
 from kdump.engine.reading.split_edges import SplitEdges
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import Driver, Step, take_up
@@ -165,6 +166,8 @@ def dump_parts(
     done, by its second attempt either, ends the run and leaves nothing.
     """
     progress = progress or Progress()
+    paths = tuple(paths)
+    options = with_schemas(paths, options)
     splits: list[Split] = []
     kind = "batch header" if options.mode == "batches" else "record"
     failed = False

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kdump.engine.reading.options import DumpOptions
+from kdump.engine.reading.schemas import with_schemas
 from kdump.engine.work.splits import SPLIT_BYTES
 from kdump.errors import PathError, UsageError
 from kdump.option_values import (
@@ -82,7 +83,10 @@ class KdumpSource(DataSource):
         options = self._asked(view)
         _refuse_other_columns(view, columns_of(view, decode=self._decodes(view)), schema)
         compiled = self._read("requireCompiled", read_truth, default=False)
-        return Reader(self._paths(), view, options, schema, self._pack_bytes(), compiled)
+        paths = self._paths()
+        if view == "records":
+            options = with_schemas(tuple(paths), options)
+        return Reader(paths, view, options, schema, self._pack_bytes(), compiled)
 
     def _view(self) -> str:
         return str(self._read("view", partial(read_choice, known=tuple(VIEWS)), default="records"))

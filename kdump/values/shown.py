@@ -15,12 +15,21 @@ from typing import TYPE_CHECKING, Any
 from kdump.findings.escape import json_text
 from kdump.findings.rows import Place, RecordChunk, RecordRow
 from kdump.storage import names
-from kdump.values.decoder import decoder_of
+from kdump.values.decoder import Decoder, decoder_of
 from kdump.values.secrets import Redact, is_sound, redactor, without_secrets
 
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from kdump.kernels.columns import DecodedRecords
-    from kdump.values.decoder import Decoder
+    from kdump.values.schemas.framed import Schemas, Topic
+
+    class SchemaSource(Protocol):
+        """Where schemas come from."""
+
+        def opened(self) -> Schemas | None:
+            """Return them, read once; None: there are none."""
+
 
 #: Larger records are not decoded: no broker writes one to an internal topic, and what is made of
 #: one takes much more memory than its bytes.
@@ -37,12 +46,16 @@ Bytes = bytes | None
 Texts = tuple[Bytes, Bytes, Bytes]
 #: Whether a record is asked for, by the forms of its key and those of its value.
 Admits = Callable[[Sequence[Bytes], Sequence[Bytes]], bool]
+#: Of a topic that has no decoder of its own.
+_NOTHING = Decoder(lambda key: key, lambda _, value: value, lambda found, _: found)
 
 
-def values_of(place: Place, *, decode: bool, secrets: bool) -> Values | None:
+def values_of(
+    place: Place, *, decode: bool, secrets: bool, schemas: SchemaSource | None = None
+) -> Values | None:
     """Return how keys and values of a place are shown; None: by their bytes.
 
-    `secrets`: also what is masked otherwise.
+    `secrets`: also what is masked otherwise. `schemas`: those that values may be written by.
     """
     topic = place.topic
     # `bootstrap.checkpoint` lies next to the partitions, and has records of cluster metadata.
@@ -52,14 +65,32 @@ def values_of(place: Place, *, decode: bool, secrets: bool) -> Values | None:
         topic = names.CLUSTER_METADATA_TOPIC
     decoder = decoder_of(topic) if decode and topic is not None else None
     redact = None if secrets else redactor(place)
-    return Values(decoder, redact, secrets=secrets) if decoder or redact else None
+    framed = None
+    if decode and schemas is not None and (topic is None or not is_of_kafka(topic)):
+        opened = schemas.opened()
+        framed = None if opened is None else opened.of(topic or "")
+    if decoder or redact or framed:
+        return Values(decoder, redact, secrets=secrets, framed=framed)
+    return None
+
+
+def is_of_kafka(topic: str) -> bool:
+    """Whether only Kafka itself writes to a topic."""
+    return topic.startswith("__") and decoder_of(topic) is not None
 
 
 class Values:
     """Decodes the keys and values of one place, or hides secrets in their bytes."""
 
-    def __init__(self, decoder: Decoder | None, redact: Redact | None, *, secrets: bool) -> None:
-        self._decoder, self._redact = decoder, redact
+    def __init__(
+        self,
+        decoder: Decoder | None,
+        redact: Redact | None,
+        *,
+        secrets: bool,
+        framed: Topic | None = None,
+    ) -> None:
+        self._decoder, self._redact, self._framed = decoder, redact, framed
         self._most = _FIRST_RECORDS
         if decoder is not None:
             self._read_key, self._read_value = _key_reader(decoder, secrets), decoder.read_value
@@ -68,7 +99,7 @@ class Values:
     @property
     def decodes(self) -> bool:
         """Whether keys and values are decoded, so that `chunks` has to see all of them."""
-        return self._decoder is not None
+        return self._decoder is not None or self._framed is not None
 
     def hidden(self, chunk: RecordChunk, admits: Admits | None = None) -> RecordChunk:
         """Return records as bytes, with the values hidden that hold secrets.
@@ -93,6 +124,8 @@ class Values:
         """Yield the records of a chunk that are asked for, with their keys and values as shown."""
         if self._decoder is not None:
             yield from self._decoded(self._decoder, chunk, admits)
+        elif self._framed is not None and (admits or self._framed.claims(chunk)):
+            yield from self._decoded(_NOTHING, chunk, admits)
         elif len(chunk := self.hidden(chunk, admits)):
             yield chunk
 
@@ -101,19 +134,29 @@ class Values:
     ) -> Iterator[RecordChunk]:
         data, records = chunk.data, chunk.records
         has_controls = chunk.may_have_controls
+        framed = self._framed
         is_plain = admits is None and not has_controls and not _has_large(records)
+        is_plain = is_plain and framed is None
         part = _Part(chunk, self._most, has_controls=has_controls)
         for number, key, value in records.contents(data, chunk.numbers):
             if is_plain:
                 texts = self._texts(key, value)
             else:
                 control = chunk.control(number) if has_controls else None
-                texts = self._any_texts(decoder, key, value, control)
+                if decoder is not _NOTHING:
+                    texts = self._any_texts(decoder, key, value, control)
+                elif value is None or self._redact is None:
+                    texts = None, None, None
+                else:
+                    texts = None, None, self._hide(value)
+                if framed is not None and control is None:
+                    texts = _by_schema(framed, chunk, number, key, value, texts)
                 if admits is not None:
                     shown = value
                     if value is not None and not is_sound(control):
                         shown = self._hide(value) or value
-                    if not admits((key, texts[0]), (shown, texts[1])):
+                    more = () if framed is None else framed.forms(texts[0])
+                    if not admits((key, texts[0], *more), (shown, texts[1])):
                         continue
             if part.add(number, texts):
                 yield part.chunk()
@@ -155,6 +198,19 @@ class Values:
 
     def _hide(self, value: bytes) -> Bytes:
         return None if self._redact is None else self._redact(value)
+
+
+def _by_schema(
+    framed: Topic, chunk: RecordChunk, number: int, key: Bytes, value: Bytes, texts: Texts
+) -> Texts:
+    """Decode by schema what is not decoded yet, and is not too large."""
+    if len(key or b"") + len(value or b"") > MOST_BYTES:
+        return texts
+    key_text, value_text, hidden = texts
+    of_key, of_value = framed.texts(
+        chunk, number, None if key_text else key, None if value_text or hidden else value
+    )
+    return key_text or of_key, value_text or of_value, hidden
 
 
 @cache

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 def dump(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Finding | KdumpError]:
     """Yield rows and findings, and an error for each path that cannot be read."""
     left = options.limit
+    if options.decode:
+        from kdump.engine.reading.schemas import with_schemas
+
+        paths = tuple(paths)
+        options = with_schemas(paths, options)
     for item in _items(paths, options):
         if left is None or isinstance(item, (Finding, KdumpError)):
             yield item
@@ -47,6 +52,7 @@ def dump(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Finding 
 
 
 def _items(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Finding | KdumpError]:
+    topics: dict[str | None, None] = {}
     for target in resolve(
         paths, options.selection, options.server_properties, loose=options.mode == "entries"
     ):
@@ -55,6 +61,11 @@ def _items(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Findin
         else:
             items = entry_items(target) if options.mode == "entries" else log_items(target, options)
             yield from guarded(target.path, items, topic=target.topic, partition=target.partition)
+            topics[target.topic] = None
+    if options.schema_rows and options.mode == "records":
+        from kdump.engine.dump.schema_rows import rows_of
+
+        yield from rows_of(topics, options)
 
 
 def entry_items(target: Target) -> Iterator[Item | Finding | KdumpError]:

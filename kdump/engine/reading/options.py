@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any, dataclass_transform
+from typing import TYPE_CHECKING, Any, dataclass_transform
 
 from kdump.engine.reading.filters import Filters
 from kdump.findings.rows import BatchChunk, BatchRow, HexText, RecordChunk, RecordRow, Row
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.targets import EVERYTHING, Selection
+
+if TYPE_CHECKING:
+    from kdump.values.shown import SchemaSource
 
 Item = RecordChunk | BatchChunk | Row | HexText | BatchRow | RecordRow
 
@@ -27,7 +30,9 @@ class DumpOptions(Options):
 
     `mode` is records, batches, entries or hex. Times are epoch milliseconds, `to_*` exclusive.
     `decode`: keys and values of topics that have a decoder are JSON text of what they hold.
-    `show_secrets`: also what is masked otherwise, decoded or not.
+    `show_secrets`: also what is masked otherwise, decoded or not. `schema_files` are those that the
+    user gives, as `--schemas` takes them; `schema_rows`: what internal topics add up to has rows.
+    `schemas` is where a run has its schemas from.
     """
 
     mode: str = "records"
@@ -47,6 +52,10 @@ class DumpOptions(Options):
     deep: bool = False
     decode: bool = False
     show_secrets: bool = False
+    schema_files: tuple[str, ...] = ()
+    schemas_at_ms: int | None = None
+    schema_rows: bool = False
+    schemas: SchemaSource | None = None
     decompress_limit: int = DEFAULT_LIMIT
 
     @property

@@ -66,7 +66,12 @@ class SegmentReader:
         self._want_records = options.mode == "records"
         self._values: Values | None = None
         if self._want_records and not as_stored:
-            self._values = values_of(place, decode=options.decode, secrets=options.show_secrets)
+            self._values = values_of(
+                place,
+                decode=options.decode,
+                secrets=options.show_secrets,
+                schemas=options.schemas,
+            )
         self._limit = options.decompress_limit
         self._next_base = next_base = file.next_base
         self._active = active = file.active and not file.name.retired

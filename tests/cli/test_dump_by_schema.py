@@ -1,0 +1,325 @@
+"""`kdump dump` of keys and values that were written by a schema, beside the registry's topic."""
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from corpus import corpus, shared
+from registry_log import LOG, frame, schema_record, tombstone, topic
+
+import kdump
+from kdump.cli import cli
+
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [{"name": "id", "type": "long"}, {"name": "note", "type": ["null", "string"]}],
+}
+PROTO = 'syntax = "proto3"; package p; message A { int32 a = 1; } message B { string b = 1; }'
+A, B = {"id": 1, "note": None}, {"id": -1, "note": "x"}
+OF_A, OF_B = b"\2\0", b"\1\2\2x"
+
+
+def dump(*args: object) -> Result:
+    return CliRunner().invoke(cli, ["dump", *map(str, args)], catch_exceptions=False)
+
+
+def rows(*args: object) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in dump("--format", "jsonl", *args).stdout.splitlines()]
+
+
+def values(*args: object) -> list[Any]:
+    return [row["value"] for row in rows(*args) if row["row"] == "record"]
+
+
+def said(
+    id_: int, subject: str, version: int = 1, type_: str = "avro", **more: str
+) -> dict[str, Any]:
+    return {"id": id_, "subject": subject, "version": version, "type": type_, **more}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Give a data directory with a registry's topic."""
+    found = tmp_path / "data"
+    records = [
+        schema_record("orders-value", 1, 7, ORDER),
+        schema_record("orders-key", 1, 8, '"string"'),
+        schema_record("p-value", 1, 9, PROTO, schemaType="PROTOBUF"),
+        schema_record("p.B", 3, 9, PROTO, schemaType="PROTOBUF"),
+        schema_record("docs-value", 1, 10, "{}", schemaType="JSON"),
+        schema_record("bad-value", 1, 11, "{"),
+        schema_record("odd-value", 1, 12, "x", schemaType="ODD"),
+        schema_record("gone-value", 1, 13, "int"),
+        tombstone("gone-value", 1),
+        schema_record(":.blue:far-value", 1, 7, "int"),
+        schema_record("needs-value", 1, 14, '"x.Y"', references=[reference("x.Y", "none")]),
+        schema_record("circle-value", 1, 15, '"x"', references=[reference("x", "circle-value")]),
+        schema_record(
+            "uses-value", 1, 16, '"shop.Order"', references=[reference("o", "orders-value")]
+        ),
+    ]
+    topic(found, "_schemas", records)
+    return found
+
+
+def reference(name: str, subject: str) -> dict[str, object]:
+    return {"name": name, "subject": subject, "version": 1}
+
+
+def test_keys_and_values_are_decoded(data: Path) -> None:
+    topic(data, "orders", [(frame(8, b"\4k1"), frame(7, OF_A)), (b"plain", None), (None, b"x")])
+    first, second, third = rows("--topic", "orders", data)
+    assert first["key"] == {"schema": said(8, "orders-key"), "data": "k1"}
+    assert first["value"] == {"schema": said(7, "orders-value"), "data": A}
+    assert (second["key"], second["value"]) == ("plain", None)
+    assert (third["key"], third["value"]) == (None, "x")
+    assert values("--topic", "orders", "--decode", "raw", data)[2] == "x"
+    assert values("--topic", "orders", "--decode", "raw", data)[0] == frame(7, OF_A).decode()
+
+
+def test_each_kind_of_schema(data: Path) -> None:
+    topic(
+        data,
+        "p",
+        [
+            (None, frame(9, b"\0\x08\5")),
+            (None, frame(9, b"\2\2\x0a\1x")),
+            (None, frame(10, b' {"n": 1.10,\n"t":[1e400]}')),
+            (None, frame(16, OF_B)),
+        ],
+    )
+    lines = dump("--format", "jsonl", "--topic", "p", data).stdout.splitlines()
+    assert [json.loads(line)["value"] for line in lines] == [
+        {"schema": said(9, "p-value", 1, "protobuf", message="p.A"), "data": {"a": 5}},
+        {"schema": said(9, "p-value", 1, "protobuf", message="p.B"), "data": {"b": "x"}},
+        {"schema": said(10, "docs-value", 1, "json"), "data": {"n": 1.1, "t": [float("inf")]}},
+        {"schema": said(16, "uses-value"), "data": B},
+    ]
+    assert '{"n": 1.10, "t":[1e400]}' in lines[2]
+    topic(data, "other", [(None, frame(9, b"\2\2\x0a\1x"))])
+    (value,) = values("--topic", "other", data)
+    assert value["schema"] == said(9, "p.B", 3, "protobuf", message="p.B")
+
+
+def test_headers_name_a_schema(data: Path) -> None:
+    (row,) = [
+        row
+        for row in rows("--topic", "_schemas", data)
+        if row.get("id") == 7 and row["version"] == 1 and row["subject"] == "orders-value"
+    ]
+    guid = bytes.fromhex(row["guid"].replace("-", ""))
+    name, key_name = b"__value_schema_id", b"__key_schema_id"
+    topic(
+        data,
+        "orders",
+        [
+            (None, OF_A, [(b"other", None), (name, b"\1" + guid)]),
+            (None, OF_B, [(name, b"\0\0\0\0\7")]),
+            (b"\2k", b"v", [(key_name, b"\0\0\0\0\x08")]),
+            (None, b"\1" + guid + OF_A),
+            (None, OF_A, [(name, b"\2")]),
+            (None, OF_A, [(name, b"\1" + bytes(16))]),
+            (None, b"\1" + bytes(16)),
+        ],
+    )
+    found = rows("--topic", "orders", data)
+    assert [row["value"]["data"] for row in found[:2]] == [A, B]
+    assert found[2]["key"] == {"schema": said(8, "orders-key"), "data": "k"}
+    assert found[2]["value"] == "v"
+    assert found[3]["value"]["data"] == A
+    assert [row["value"]["why"] for row in found[4:6]] == [
+        "malformed header",
+        "unknown id: " + "0" * 32,
+    ]
+    assert found[6]["value"] == "\1" + "\0" * 16
+
+
+def test_what_is_not_decoded_stays_and_says_why(data: Path) -> None:
+    bad = {
+        frame(99, b"x"): "unknown id: 99",
+        frame(7, b""): "truncated",
+        frame(7, OF_A + b"!"): "trailing bytes: 1 after the value",
+        frame(7, b"\2\4"): "malformed: no such branch of a union",
+        frame(9, b"\6\2"): "truncated",
+        frame(9, b"\2\4"): "no such message: [2]",
+        frame(10, b"{"): "truncated or malformed: ",
+        frame(10, b"{}{}"): "trailing bytes: Extra data",
+        frame(10, b"NaN"): "malformed: no JSON in UTF-8",
+        frame(11, b""): "schema cannot be read: ",
+        frame(12, b""): "unknown type of schema: ODD",
+        frame(14, b""): "reference is missing: none version 1",
+        frame(15, b""): "schema cannot be read: its references go in a circle",
+    }
+    topic(data, "x", [(None, value) for value in [*bad, frame(7, OF_A), frame(13, b"\2")]])
+    result = dump("--format", "jsonl", "--topic", "x", data)
+    found = [json.loads(line)["value"] for line in result.stdout.splitlines()]
+    for one, why in zip(found[:-2], bad.values(), strict=True):
+        assert one["why"].startswith(why)
+    assert all("data" not in one and "base64" in one for one in found[:-2])
+    assert found[-2]["data"] == A
+    assert found[-1] == {"schema": said(13, "gone-value"), "data": 1}
+    assert (
+        "kdump: keys and values not decoded: 2 truncated, 2 trailing bytes, 2 malformed"
+        in result.stderr
+    )
+    assert "not decoded" not in dump("-q", "--topic", "x", data).stderr
+
+
+def test_a_number_may_begin_as_a_frame_does(data: Path) -> None:
+    topic(data, "n", [(None, (5).to_bytes(8, "big")), (None, b"\0\0\0\5"), (None, b"")])
+    assert values("--topic", "n", data) == ["\0" * 7 + "\5", "\0\0\0\5", ""]
+
+
+def test_an_id_of_a_context_is_for_the_topics_that_its_subjects_name(data: Path) -> None:
+    topic(data, "far", [(None, frame(7, b"\6"))])
+    assert values("--topic", "far", data) == [{"schema": said(7, ":.blue:far-value"), "data": 3}]
+
+
+def test_filters_see_what_is_decoded(data: Path) -> None:
+    topic(
+        data,
+        "orders",
+        [(frame(8, b"\4k1"), frame(7, OF_A)), (frame(8, b"\4k2"), frame(7, OF_B)), (b"k1", b"y")],
+    )
+    assert [row["offset"] for row in rows("--topic", "orders", "--key", "k1", data)] == [0, 2]
+    assert [row["offset"] for row in rows("--topic", "orders", "--key", '"k2"', data)] == [1]
+    assert [row["offset"] for row in rows("--topic", "orders", "--grep", '"note":"x"', data)] == [1]
+    assert [row["offset"] for row in rows("--topic", "orders", "--limit", "1", data)] == [0]
+
+
+def test_files_of_schemas(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "o.avsc").write_text(json.dumps(ORDER))
+    (tmp_path / "p.proto").write_text(PROTO)
+    alone = tmp_path / "alone"
+    topic(alone, "a", [(None, OF_A), (None, frame(3, OF_B)), (None, b"\2")])
+    topic(alone, "b", [(None, b"\x08\5"), (None, frame(3, b"\2\2\x0a\1x"))])
+    topic(alone, "c", [(None, frame(7, OF_A))])
+    given = ["--schemas", f"a={tmp_path}/o.avsc", "--schemas", f"b={tmp_path}/p.proto"]
+    found = values(*given, alone)
+    assert [one.get("data") for one in found] == [A, B, None, {"a": 5}, {"b": "x"}, None]
+    assert found[0]["schema"] == {"file": "o.avsc", "type": "avro"}
+    assert found[2]["why"] == "not a value of the given schema"
+    assert found[4]["schema"] == {"file": "p.proto", "type": "protobuf", "message": "p.B"}
+    assert found[5]["why"] == "no registry"
+    assert values("--schemas", data, "--topic", "c", alone)[0]["data"] == A
+    assert values("--topic", "c", alone) == [frame(7, OF_A).decode()]
+    assert values("--decode", "schema", "--topic", "c", alone)[0]["why"] == "no registry"
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--schemas", "a=none.avsc"], "No such file"),
+        (["--schemas", "a=x.txt"], "ends in .avsc, .proto, .json"),
+        (["--schemas", "a=x.avsc", "--decode", "raw"], "needs --decode schema"),
+        (["--decode", "schema", "--batches"], "exclude each other"),
+    ],
+)
+def test_wrong_usage(data: Path, args: list[str], words: str) -> None:
+    result = dump(*args, data)
+    assert (result.exit_code, words in result.stderr) == (2, True)
+
+
+def test_another_name_and_time_of_the_registry(data: Path) -> None:
+    (data / "_schemas-0").rename(data / "registry-0")
+    topic(data, "orders", [(None, frame(7, OF_A))])
+    assert values("--topic", "orders", data) == [frame(7, OF_A).decode()]
+    named = ["--schemas", "registry", "--topic", "orders", data]
+    assert values(*named)[0]["data"] == A
+    assert values("--schemas-at", "@0", *named)[0]["why"] == "unknown id: 7"
+
+
+def test_rows_of_schemas(data: Path) -> None:
+    found = [row for row in rows("--topic", "_schemas", data) if row["row"] == "schema"]
+    assert len(found) == 12
+    gone = next(row for row in found if row["subject"] == "gone-value")
+    assert (gone["deleted"], gone["state"], gone["offset"], gone["schema"]) == (
+        True,
+        "hard",
+        7,
+        "int",
+    )
+    uses = next(row for row in found if row["subject"] == "uses-value")
+    assert uses["references"] == [reference("o", "orders-value")]
+    assert not any(row["row"] == "schema" for row in rows(data))
+    assert any(row["row"] == "schema" for row in rows("--decode", "schema", data))
+
+
+def test_damage_in_the_registry_is_told(data: Path) -> None:
+    path = data / "_schemas-0" / LOG
+    made = path.read_bytes()
+    path.write_bytes(made[:200] + b"!" + made[201:])
+    topic(data, "orders", [(None, frame(7, OF_A))])
+    result = dump("--format", "jsonl", "--topic", "orders", data)
+    assert json.loads(result.stdout)["value"]["why"] == "unknown id: 7"
+    assert "damage in the registry's topic" in result.stderr
+
+
+def test_parquet_and_the_library_have_what_is_decoded(data: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    topic(data, "orders", [(b"k", frame(7, OF_A))])
+    out = tmp_path / "o.parquet"
+    dump("--topic", "orders", "--decode", "auto", "--output", out, data)
+    table = parquet.read_table(out).to_pylist()
+    assert json.loads(table[0]["value_json"])["data"] == A
+    assert table[0]["key"] == b"k"
+    parts = tmp_path / "parts"
+    dump(
+        "--topic",
+        "orders",
+        "--decode",
+        "auto",
+        "--format",
+        "parquet",
+        "--output",
+        f"{parts}/",
+        data,
+    )
+    (part,) = parts.rglob("*.parquet")
+    assert json.loads(parquet.read_table(part).to_pylist()[0]["value_json"])["data"] == A
+    with kdump.open(data, topic="orders") as opened:
+        (row,) = opened.records(decode=True)
+        assert not isinstance(row, kdump.Finding)
+        assert row.value == {"schema": said(7, "orders-value"), "data": A}
+    with kdump.open(data, topic="_schemas") as opened:
+        assert opened.table("schema").num_rows == 12
+
+
+@pytest.mark.parametrize("copy", ["clean", "killed"])
+def test_every_value_is_what_the_deserializers_have(copy: str, tmp_path: Path) -> None:
+    """And every schema, and every value of a topic whose schema a file has."""
+    found = corpus(f"values/data/{copy}") / "data"
+    root = shared()
+    assert root is not None
+    check = load_check(root / "corpus" / "values" / "check.py")
+    files = root / "corpus" / "values" / "expected" / "files"
+    given = [
+        f"--schemas={topic}={files}/{topic}.{end}"
+        for topic, end in (("bare-avro", "avsc"), ("bare-proto", "proto"))
+    ]
+    mine = rows("--decode", "schema", found)
+    for part, all_ in (("values", mine), ("schemas", mine), ("unframed", rows(*given, found))):
+        count = check.Count(0)
+        judge, name = check.PARTS[part]
+        judge(
+            all_,
+            check.load(root / "corpus" / "values" / "expected" / f"{name}.jsonl.xz"),
+            copy,
+            count,
+        )
+        assert (part, count.good, count.words) == (part, count.total, {})
+        assert count.total > 99
+
+
+def load_check(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location("check_values", path)
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
