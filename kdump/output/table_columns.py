@@ -56,8 +56,15 @@ def cell_bytes(data: bytes | None, mode: int, width: int) -> str:
 
 
 def shortened(record: RecordRow, width: int) -> RecordRow:
-    """Replace JSON of internal topics by what has room: key fields; type and value fields."""
+    """Replace JSON by what has room: of internal topics key fields, type and value fields.
+
+    Of what was written by a schema the data, or why there is none.
+    """
     value, kind = record.value, ""
+    if (data := _data_by_schema(record.key)) is not None:
+        record = record._replace(key=data)
+    if (data := _data_by_schema(value)) is not None:
+        return record._replace(value=data)
     if (typed := _type_and_fields(record.key, width)) is not None:
         kind, fields = typed
         record = record._replace(key=_shown_text(map(_plain, fields.values())))
@@ -68,6 +75,15 @@ def shortened(record: RecordRow, width: int) -> RecordRow:
         parts = (f"{name}={_plain(field)}" for name, field in fields.items())
         return record._replace(value=_shown_text((kind, *parts)))
     return record
+
+
+def _data_by_schema(text: bytes | None) -> JsonText | None:
+    found: Any = text.value() if isinstance(text, JsonText) else None
+    if not isinstance(found, dict) or not found.keys() & {"schema", "why"}:
+        return None
+    if "why" in found:
+        return _shown_text(("✗", str(found["why"])))
+    return _shown_text((_plain(found["data"]),)) if "data" in found else None
 
 
 def _type_and_fields(text: bytes | None, width: int) -> tuple[str, dict[str, Any]] | None:

@@ -98,6 +98,13 @@ UNKNOWN = '{"type":"unknown","type_id":9,"problem":"unknown-type","bytes":"AA=="
         ('["type"]', '{"type":1}', '["type"]  {"type":1}'),
         ('{"type":"x","data":[]}', None, "[]   x ∅"),
         ('{"type":"x","data":{}}', "{}", "''   {}"),
+        (
+            '{"schema":{"id":7},"data":"k\\n"}',
+            '{"schema":{"id":8},"data":{"a":1}}',
+            r'k\n  {"a":1}',
+        ),
+        (None, '{"base64":"AA==","why":"truncated"}', "∅    ✗ truncated"),
+        (None, '{"schema":{},"other":1}', '∅    {"schema":{},"other":1}'),
     ],
 )
 def test_decoded_keys_show_fields_and_values_their_type(
