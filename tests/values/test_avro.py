@@ -179,11 +179,11 @@ def test_what_stands_for_more_than_its_bytes_is_bounded() -> None:
     assert reason(nulls, many + b"\0") == "too many items"
     wide = record(*((f"f{n}", "null") for n in range(1000)))
     assert reason({"type": "array", "items": wide}, b"\x90\x4e" + b"\0") == "too many items"
-    doubling: Any = record(("a", "null"), name="R0")
+    doubling: Any = record(("a", "null"), name="Wide0")
     fields = []
     for n in range(1, 60):
         fields.append(("first", doubling))
-        doubling = record(("a", doubling), ("b", f"R{n - 1}"), name=f"R{n}")
+        doubling = record(("a", doubling), ("b", f"Wide{n - 1}"), name=f"Wide{n}")
     with pytest.raises(Undecoded, match="too many items"):
         avro.reader(doubling, [], framed=False)
     deep: Any = "int"
