@@ -74,7 +74,7 @@ COMMANDS: Mapping[str, Command] = {
         "dump.run:dump",
         "reading.options:DumpOptions",
         _kinds("record")
-        | _kinds("schema", {"decode": True, "schema_rows": True})
+        | _kinds("schema connector task connector-offset", {"decode": True, "schema_rows": True})
         | _kinds("batch", {"mode": "batches"})
         | _kinds(
             "offset-index-entry time-index-entry aborted-transaction producer-state leader-epoch"

@@ -21,3 +21,35 @@ class SchemaRow(Row, kind="schema"):
     state: Annotated[Word, "live; soft: deleted; hard: deleted for good, its record is still there"]
     offset: Annotated[int, "the offset of its record"]
     schema: Annotated[str, "the schema"]
+
+
+class ConnectorRow(Row, kind="connector"):
+    """A connector of Kafka Connect, as the last records of its topics have it."""
+
+    connector: Annotated[str, "its name"]
+    state: Annotated[Word | None, "its state; null: none is on the disk"]
+    worker_id: Annotated[str | None, "the worker that said so"]
+    target_state: Annotated[Word | None, "the state asked for, where one was"]
+    deleted: Annotated[bool, "whether it has no configuration any more"]
+    tasks: Annotated[int | None, "the number of its tasks"]
+    config: Annotated[Json, "its configuration, with secrets masked"]
+    trace: Annotated[str | None, "why it failed"]
+
+
+class TaskRow(Row, kind="task"):
+    """A task of a connector."""
+
+    connector: Annotated[str, "its connector"]
+    task: Annotated[Int32, "its number"]
+    state: Annotated[Word | None, "its state"]
+    worker_id: Annotated[str | None, "the worker that ran it"]
+    config: Annotated[Json, "its configuration, with secrets masked"]
+    trace: Annotated[str | None, "why it failed"]
+
+
+class ConnectorOffsetRow(Row, kind="connector-offset"):
+    """How far a connector has come in a part of its source."""
+
+    connector: Annotated[str, "its name"]
+    source_partition: Annotated[Json, "the part of the source, as the connector names it"]
+    source_offset: Annotated[Json, "how far it has come; null: forgotten"]

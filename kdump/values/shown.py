@@ -25,7 +25,15 @@ if TYPE_CHECKING:
     from kdump.values.schemas.framed import Schemas, Topic
 
     class SchemaSource(Protocol):
-        """Where schemas come from."""
+        """Where schemas come from, and what else is read beside the records."""
+
+        @property
+        def paths(self) -> tuple[str, ...]:
+            """The paths of the run."""
+
+        @property
+        def server_properties(self) -> str | None:
+            """The settings of the broker, where these name the paths."""
 
         def opened(self) -> Schemas | None:
             """Return them, read once; None: there are none."""

@@ -1,10 +1,11 @@
-"""Make rows of what internal topics add up to: the schemas of a registry."""
+"""Make rows of what internal topics add up to: the schemas of a registry, and connectors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from kdump.engine.dump.connect_rows import connect_rows
 from kdump.engine.reading.schemas import REGISTRY_TOPIC
 from kdump.rows.by_schema import SchemaRow
 from kdump.rows.row import Row
@@ -35,3 +36,6 @@ def rows_of(topics: Iterable[str | None], options: DumpOptions) -> Iterator[Row]
                 one.offset,
                 one.text,
             )
+    if source is not None:
+        named = sorted(one for one in topics if one is not None)
+        yield from connect_rows(source, named, secrets=options.show_secrets)

@@ -109,12 +109,34 @@ def registry_under(
     """
     from kdump.values.schemas.registry import Registry
 
-    found: dict[int, tuple[bytes | None, bytes | None]] = {}
+    found = all_records(paths, server_properties, topic, at_ms)
+    if found is None:
+        return None
+    registry = Registry()
+    records, registry.damaged = found
+    for (_, offset), record in sorted(records.items()):
+        registry.take(offset, *record)
+    return registry
+
+
+#: Keys and values by partition and offset.
+_Records = dict[tuple[int, int], tuple[bytes | None, bytes | None]]
+
+
+def all_records(
+    paths: tuple[str, ...], server_properties: str | None, topic: str, at_ms: int | None = None
+) -> tuple[_Records, int] | None:
+    """Return the records of a topic in all its replicas, and how many findings there are.
+
+    None where there is no such topic.
+    """
+    found: _Records = {}
     has_topic, damaged = False, 0
     for target in resolve(paths, Selection(topic), server_properties):
         if isinstance(target, KdumpError) or target.topic != topic:
             continue
         has_topic = True
+        partition = target.partition or 0
         for item in _records(target):
             if isinstance(item, Finding):
                 damaged += 1
@@ -122,14 +144,8 @@ def registry_under(
             records, times = item.records, item.records.timestamps
             for number, key, value in records.contents(item.data, item.numbers):
                 if at_ms is None or times[number] <= at_ms:
-                    found.setdefault(records.offset(number), (key, value))
-    if not has_topic:
-        return None
-    registry = Registry()
-    registry.damaged = damaged
-    for offset in sorted(found):
-        registry.take(offset, *found[offset])
-    return registry
+                    found.setdefault((partition, records.offset(number)), (key, value))
+    return (found, damaged) if has_topic else None
 
 
 def _records(target: Target) -> Iterator[RecordChunk | Finding]:
