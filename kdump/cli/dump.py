@@ -11,6 +11,7 @@ import click
 from kdump.cli.headings import Command, under
 from kdump.cli.options import (
     BYTES,
+    DURATION,
     FORMATS,
     FROM_0,
     INT64,
@@ -61,6 +62,18 @@ _FILTERS = under("Filters")
     "registry's topic is, or its name. Repeatable.",
 )
 @_SHOWN("--schemas-at", "schemas_at_ms", type=TIME, help="Take the registry as of this time.")
+@_SHOWN(
+    "--decoder",
+    metavar="COMMAND",
+    help="Ask a program for what keys and values hold; kdump-dump(1) says how.",
+)
+@_SHOWN(
+    "--decoder-timeout",
+    "decoder_timeout_s",
+    type=DURATION,
+    default="10s",
+    help="Wait so long for an answer of the decoder.",
+)
 @_SHOWN("--deep", help="With --batches: open wrappers to count the messages inside.")
 @_RANGES("--from-offset", type=INT64, help="Start at this offset.")
 @_RANGES("--to-offset", type=INT64, help="Stop before this offset.")
@@ -141,8 +154,13 @@ def dump(
         asked["visible"] |= asked["isolation"] == "read_committed"
         asked["decode"] = _decodes(decode, mode, form, writing)
         asked["schema_rows"] = decode == "schema" or asked["selection"].topic == "_schemas"
-        if asked["schema_files"] and not asked["decode"]:
-            raise UsageError("--schemas needs --decode schema here")
+        given = {
+            "--schemas": bool(asked["schema_files"]),
+            "--decoder": asked["decoder"] is not None,
+        }
+        for option, is_given in given.items():
+            if is_given and not asked["decode"]:
+                raise UsageError(f"{option} needs --decode schema here")
         options = DumpOptions(mode=mode, **asked)
         if options.decode:
             from kdump.engine.reading.schemas import with_schemas

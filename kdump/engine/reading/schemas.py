@@ -39,6 +39,8 @@ class Schemed(NamedTuple):
     at_ms: int | None
     tells: bool
     run: int
+    decoder: str | None = None
+    decoder_timeout_s: float = 0.0
 
     def opened(self) -> Schemas | None:
         """Return the schemas, read once; None: there are none."""
@@ -56,6 +58,8 @@ def with_schemas(paths: tuple[str, ...], options: DumpOptions) -> DumpOptions:
         options.schemas_at_ms,
         options.schema_rows or bool(options.schema_files),
         time.monotonic_ns(),
+        options.decoder,
+        options.decoder_timeout_s,
     )
     made = DumpOptions()
     vars(made).update(vars(options) | {"schemas": source})
@@ -75,12 +79,20 @@ def _opened(source: Schemed) -> Schemas | None:
         else:
             topic = one
     registry = registry_under(places, source.server_properties, topic, source.at_ms)
-    if registry is None and not files and not source.tells:
+    if registry is None and source.decoder is None and not (files or source.tells):
         return None
     from kdump.values.schemas.framed import Schemas
 
     given = {name: schema_of(path) for name, path in files.items()}
-    return Schemas(registry, given, tells=source.tells)
+    command = None
+    if source.decoder is not None:
+        from kdump.values.schemas.command import Command
+
+        try:
+            command = Command(source.decoder, source.decoder_timeout_s)
+        except ValueError as error:
+            raise UsageError(f"--decoder: {error}") from None
+    return Schemas(registry, given, command, tells=source.tells)
 
 
 def schema_of(path: str) -> Schema:

@@ -1,8 +1,8 @@
 """Decode the keys and values of a topic by the schemas that they say they were written by.
 
-In this order: a file that the user gave for the topic; a header of the record; a frame, 00 and an
-id, or 01 and a GUID. What claims none is plain. A value is decoded when all its bytes are used: any
-number may begin like a frame.
+In this order: a program of the user's; a file that the user gave for the topic; a header of the
+record; a frame, 00 and an id, or 01 and a GUID. What claims none is plain. A value is decoded when
+all its bytes are used: any number may begin like a frame.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from kdump.values.schemas.undecoded import BAD_SCHEMA, Undecoded
 
 if TYPE_CHECKING:
     from kdump.findings.rows import RecordChunk
+    from kdump.values.schemas.command import Command
 
 _ID_BYTES, _GUID_BYTES = 5, 17  # with the byte before them
 _LONG_BYTES = 8
@@ -39,9 +40,18 @@ class Schemas:
     """The schemas that there are for some paths, and what of their values could not be read."""
 
     def __init__(
-        self, registry: Registry | None, files: dict[str, Schema], *, tells: bool = False
+        self,
+        registry: Registry | None,
+        files: dict[str, Schema],
+        command: Command | None = None,
+        *,
+        tells: bool = False,
     ) -> None:
-        """`files`: schemas by topic; `tells`: where there is no registry a frame is told of too."""
+        """`files`: schemas by topic; `command`: a program that decodes.
+
+        `tells`: where there is no registry a frame is told of too.
+        """
+        self.command = command
         self._registry = registry
         self._files = files
         self._tells = tells
@@ -52,12 +62,14 @@ class Schemas:
     def of(self, topic: str) -> Topic | None:
         """Return what decodes a topic; None: nothing does."""
         file = self._files.get(topic)
-        if self._registry is None and file is None and not self._tells:
+        if self._registry is None and not (file or self._tells or self.command):
             return None
         return Topic(self, topic, file)
 
     def sentences(self) -> Iterator[str]:
         """Say what was not decoded, and what is wrong with the registry."""
+        if self.command is not None and self.command.why is not None:
+            yield f"the decoder ended, and was not asked again: {self.command.why}"
         if self.undecoded:
             counts = ", ".join(f"{count} {what}" for what, count in self.undecoded.most_common())
             yield f"keys and values not decoded: {counts}"
@@ -140,13 +152,13 @@ class Topic:
     """Decodes the keys and values of one topic."""
 
     def __init__(self, schemas: Schemas, topic: str, file: Schema | None) -> None:
-        self._schemas, self._file = schemas, file
+        self._schemas, self._topic, self._file = schemas, topic, file
         self._sides = [_Side(schemas, topic, side) for side in _SIDES]
 
     def claims(self, chunk: RecordChunk) -> bool:
         """Whether a record of a chunk may have been written by a schema."""
         records, data = chunk.records, chunk.data
-        if self._file is not None or any(records.headers_counts):
+        if self._file or self._schemas.command or any(records.headers_counts):
             return True
         view = memoryview(data)
         for positions, sizes in (
@@ -184,7 +196,12 @@ class Topic:
 
     def _text(self, side: _Side, data: bytes, header: Bytes, file: Schema | None) -> Bytes:
         claim = None
+        command = self._schemas.command
         try:
+            if command is not None:
+                shown = command.text(self._topic, side.name, data)
+                if shown is not None:
+                    return b'{%s,"data":%s}' % (command.said, shown.encode())
             if file is not None:
                 text = self._by_file(side, data, file)
                 if text is not None:
@@ -223,13 +240,13 @@ class _Side:
     """The keys of a topic, or its values."""
 
     def __init__(self, schemas: Schemas, topic: str, side: str) -> None:
-        self._schemas, self._topic, self._side = schemas, topic, side
+        self._schemas, self._topic, self.name = schemas, topic, side
         self._writers: dict[int | bytes, _Writer | Undecoded | None] = {}
         self._file: _Writer | None = None
 
     def names(self, record: str | None) -> list[str]:
         """Return the subjects that this side of the topic may have, by the three strategies."""
-        found = [f"{self._topic}-{self._side}"]
+        found = [f"{self._topic}-{self.name}"]
         return found if record is None else [*found, f"{self._topic}-{record}", record]
 
     def writer(self, name: int | bytes) -> _Writer | None:
