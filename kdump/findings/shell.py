@@ -130,3 +130,8 @@ def uuid_word(value: str) -> Word:
 def _shown(value: str) -> str:
     short = value if len(value) <= _SHOWN else value[: _SHOWN - 1] + "…"
     return quoted(short)
+
+
+def words_of(command: str) -> list[str]:
+    """Split a command as a shell does. Raises ValueError for a quote that is not closed."""
+    return shlex.split(command)

@@ -16,6 +16,7 @@ import time
 from struct import pack
 from typing import IO
 
+from kdump.findings.shell import words_of
 from kdump.values.schemas.json_document import document
 from kdump.values.schemas.undecoded import Undecoded
 
@@ -30,9 +31,7 @@ class Command:
     _process: subprocess.Popen[bytes] | None = None
 
     def __init__(self, command: str, timeout_s: float) -> None:
-        import shlex
-
-        self._words, self._timeout_s = shlex.split(command), timeout_s
+        self._words, self._timeout_s = words_of(command), timeout_s
         if not self._words:
             raise ValueError("a command is needed")
         #: Why it is not asked any more.
