@@ -63,6 +63,11 @@ _FILTERS = under("Filters")
 )
 @_SHOWN("--schemas-at", "schemas_at_ms", type=TIME, help="Take the registry as of this time.")
 @_SHOWN(
+    "--reader-schema",
+    type=click.Choice(("latest",)),
+    help="Show Avro as the newest version of its subject has it.",
+)
+@_SHOWN(
     "--decoder",
     metavar="COMMAND",
     help="Ask a program for what keys and values hold; kdump-dump(1) says how.",

@@ -244,7 +244,7 @@ def test_random_values_are_those_of_fastavro() -> None:
 
 def plain(value: Any) -> Any:
     if isinstance(value, bytes):
-        return avro._base64(value)
+        return avro.base64(value)
     if isinstance(value, dict):
         return {name: plain(inner) for name, inner in value.items()}
     return [plain(inner) for inner in value] if isinstance(value, list) else value

@@ -32,6 +32,7 @@ class DumpOptions(Options):
     `decode`: keys and values of topics that have a decoder are JSON text of what they hold.
     `show_secrets`: also what is masked otherwise, decoded or not. `schema_files` are those that the
     user gives, as `--schemas` takes them; `schema_rows`: what internal topics add up to has rows.
+    `reader_schema`: `latest`, for values as the newest version of their subject has them.
     `decoder`: a command that is asked for the values of all other topics, and how long.
     `schemas` is where a run has its schemas from.
     """
@@ -55,6 +56,7 @@ class DumpOptions(Options):
     show_secrets: bool = False
     schema_files: tuple[str, ...] = ()
     schemas_at_ms: int | None = None
+    reader_schema: str | None = None
     decoder: str | None = None
     decoder_timeout_s: float = 10.0
     schema_rows: bool = False

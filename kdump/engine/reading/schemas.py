@@ -41,6 +41,7 @@ class Schemed(NamedTuple):
     run: int
     decoder: str | None = None
     decoder_timeout_s: float = 0.0
+    as_latest: bool = False
 
     def opened(self) -> Schemas | None:
         """Return the schemas, read once; None: there are none."""
@@ -60,6 +61,7 @@ def with_schemas(paths: tuple[str, ...], options: DumpOptions) -> DumpOptions:
         time.monotonic_ns(),
         options.decoder,
         options.decoder_timeout_s,
+        options.reader_schema == "latest",
     )
     made = DumpOptions()
     vars(made).update(vars(options) | {"schemas": source})
@@ -92,7 +94,7 @@ def _opened(source: Schemed) -> Schemas | None:
             command = Command(source.decoder, source.decoder_timeout_s)
         except ValueError as error:
             raise UsageError(f"--decoder: {error}") from None
-    return Schemas(registry, given, command, tells=source.tells)
+    return Schemas(registry, given, command, tells=source.tells, as_latest=source.as_latest)
 
 
 def schema_of(path: str) -> Schema:

@@ -42,7 +42,7 @@ class Type(NamedTuple):
     weight: int
 
 
-class _Budget:
+class Budget:
     """How many items a value may yet have."""
 
     __slots__ = ("left",)
@@ -51,6 +51,7 @@ class _Budget:
         self.left = MOST_ITEMS
 
     def take(self, count: int) -> None:
+        """Take some. Raises Undecoded where no more are left."""
         self.left -= count
         if self.left < 0:
             raise Undecoded(TOO_MANY)
@@ -76,21 +77,28 @@ def reader(schema: Any, referred: list[Any], *, framed: bool) -> Callable[[bytes
     `referred` are the schemas that it may name, each after those that it names itself. Behind a
     frame a schema that is just bytes has no length.
     """
-    budget = _Budget()
-    making = _Making(budget)
+    budget = Budget()
+    making = Making(budget)
     try:
         for each in referred:
             making.type(each, "")
         if framed and (schema == "bytes" or schema == {"type": "bytes"}):
-            return lambda data, at: _base64(data[at:])
+            return lambda data, at: base64(data[at:])
         made = making.type(schema, "")
     except RecursionError:
         raise Undecoded(BAD_SCHEMA, TOO_DEEP) from None
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise Undecoded(BAD_SCHEMA, str(error)) from None
-    read, weight = made.read, made.weight
+    return whole(made, budget)
 
-    def whole(data: bytes, at: int) -> Any:
+
+def whole(made: Type, budget: Budget) -> Callable[[bytes, int], Any]:
+    """Return what reads a value of a type from a position to the end. Raises Undecoded."""
+    read, weight = made.read, made.weight
+    if weight > MOST_ITEMS:
+        raise Undecoded(BAD_SCHEMA, TOO_MANY)
+
+    def read_whole(data: bytes, at: int) -> Any:
         budget.left = MOST_ITEMS - weight
         try:
             value, end = read(data, at)
@@ -104,9 +112,7 @@ def reader(schema: Any, referred: list[Any], *, framed: bool) -> Callable[[bytes
             raise Undecoded("trailing bytes", f"{len(data) - end} after the value")
         return value
 
-    if weight > MOST_ITEMS:
-        raise Undecoded(BAD_SCHEMA, TOO_MANY)
-    return whole
+    return read_whole
 
 
 def record_name(schema: Any) -> str | None:
@@ -123,11 +129,12 @@ def full_name(name: str, namespace: str | None) -> tuple[str, str]:
     return (f"{namespace}.{name}" if namespace else name), namespace or ""
 
 
-class _Making:
+class Making:
     """Makes types of schemas, and knows those that have names."""
 
-    def __init__(self, budget: _Budget) -> None:
-        self._budget = budget
+    def __init__(self, budget: Budget, *, again: bool = False) -> None:
+        """`again`: a name may be declared once more, and is then what it was."""
+        self.budget, self._again = budget, again
         self._named: dict[str, Type] = {}
 
     def type(self, schema: Any, namespace: str) -> Type:
@@ -141,16 +148,18 @@ class _Making:
             return self.type(kind, namespace)
         if kind in _PRIMITIVE:
             base = _PRIMITIVE[kind]
-            raw = _raw_bytes if kind == "bytes" else base.read
+            raw = raw_bytes if kind == "bytes" else base.read
             return base if len(schema) == 1 else avro_logical.of(schema, raw, base) or base
         if kind == "array":
-            return self._array(self.type(schema["items"], namespace))
+            return self.array(self.type(schema["items"], namespace))
         if kind == "map":
-            return self._map(self.type(schema["values"], namespace))
+            return self.map(self.type(schema["values"], namespace))
         if kind not in ("record", "error", "enum", "fixed"):
             return self._by_name(kind, namespace)
         given = schema.get("namespace")
         full, inner = full_name(schema["name"], namespace if given is None else given)
+        if self._again and full in self._named:
+            return self._named[full]
         if full in PRIMITIVES or full in self._named:
             raise ValueError(f"the name {full[:80]} is taken")
         if kind == "enum":
@@ -172,7 +181,7 @@ class _Making:
 
     def _record(self, fields: list[dict[str, Any]], full: str, namespace: str) -> Type:
         held: list[Type] = []
-        budget = self._budget
+        budget = self.budget
 
         def read_again(data: bytes, at: int) -> tuple[Any, int]:
             made = held[0]
@@ -199,8 +208,9 @@ class _Making:
         held.append(Type(read, full, weight))
         return held[0]
 
-    def _array(self, item: Type) -> Type:
-        read_item, weight, budget = item.read, item.weight, self._budget
+    def array(self, item: Type) -> Type:
+        """Make the type of a list of items."""
+        read_item, weight, budget = item.read, item.weight, self.budget
 
         def read(data: bytes, at: int) -> tuple[Any, int]:
             found: list[Any] = []
@@ -215,8 +225,9 @@ class _Making:
 
         return Type(read, "array", 1)
 
-    def _map(self, item: Type) -> Type:
-        read_item, weight, budget = item.read, item.weight, self._budget
+    def map(self, item: Type) -> Type:
+        """Make the type of a map to items."""
+        read_item, weight, budget = item.read, item.weight, self.budget
 
         def read(data: bytes, at: int) -> tuple[Any, int]:
             found: dict[str, Any] = {}
@@ -243,7 +254,7 @@ class _Making:
         def read_bare(data: bytes, at: int) -> tuple[Any, int]:
             which = data[at]
             if which & 1 or which >> 1 >= count:
-                which, at = _long(data, at)
+                which, at = read_long(data, at)
                 if not 0 <= which < count:
                     raise Undecoded(MALFORMED, "no such branch of a union")
                 return reads[which](data, at)
@@ -253,7 +264,7 @@ class _Making:
             return Type(read_bare, "union", weight)
 
         def read(data: bytes, at: int) -> tuple[Any, int]:
-            which, at = _long(data, at)
+            which, at = read_long(data, at)
             if not 0 <= which < count:
                 raise Undecoded(MALFORMED, "no such branch of a union")
             value, at = reads[which](data, at)
@@ -263,7 +274,8 @@ class _Making:
         return Type(read, "union", weight)
 
 
-def _long(data: bytes, at: int) -> tuple[int, int]:
+def read_long(data: bytes, at: int) -> tuple[int, int]:
+    """Read a number of any size."""
     value = data[at]
     at += 1
     if value < 0x80:
@@ -285,7 +297,7 @@ def _long(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _int(data: bytes, at: int) -> tuple[int, int]:
-    value, at = _long(data, at)
+    value, at = read_long(data, at)
     if not -0x80000000 <= value < 0x80000000:
         raise Undecoded(MALFORMED, "a number of more than 32 bits")
     return value, at
@@ -293,10 +305,10 @@ def _int(data: bytes, at: int) -> tuple[int, int]:
 
 def _block(data: bytes, at: int) -> tuple[int, int]:
     """Read how many items follow; a count below zero goes before their size in bytes."""
-    count, at = _long(data, at)
+    count, at = read_long(data, at)
     if count >= 0:
         return count, at
-    size, at = _long(data, at)
+    size, at = read_long(data, at)
     if size < 0:
         raise Undecoded(MALFORMED, "a block of less than no bytes")
     return -count, at
@@ -304,7 +316,7 @@ def _block(data: bytes, at: int) -> tuple[int, int]:
 
 def _span(data: bytes, at: int) -> tuple[int, int]:
     """Return where bytes with their length before them start and end."""
-    size, at = _long(data, at)
+    size, at = read_long(data, at)
     if size < 0:
         raise Undecoded(MALFORMED, "a length below zero")
     end = at + size
@@ -315,10 +327,11 @@ def _span(data: bytes, at: int) -> tuple[int, int]:
 
 def _bytes(data: bytes, at: int) -> tuple[Any, int]:
     start, end = _span(data, at)
-    return _base64(data[start:end]), end
+    return base64(data[start:end]), end
 
 
-def _raw_bytes(data: bytes, at: int) -> tuple[bytes, int]:
+def raw_bytes(data: bytes, at: int) -> tuple[bytes, int]:
+    """Read bytes with their length before them."""
     start, end = _span(data, at)
     return data[start:end], end
 
@@ -363,7 +376,7 @@ def _enum(symbols: list[str], full: str) -> Type:
     count = len(symbols)
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
-        which, at = _long(data, at)
+        which, at = read_long(data, at)
         if not 0 <= which < count:
             raise Undecoded(MALFORMED, "no such symbol of an enum")
         return symbols[which], at
@@ -384,13 +397,14 @@ def _fixed(schema: dict[str, Any], full: str) -> Type:
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
         value, end = read_raw(data, at)
-        return _base64(value), end
+        return base64(value), end
 
     made = Type(read, full, 1)
     return avro_logical.of(schema, read_raw, made) or made
 
 
-def _base64(data: bytes) -> str:
+def base64(data: bytes) -> str:
+    """Spell bytes."""
     return b2a_base64(data, newline=False).decode("ascii")
 
 
@@ -400,7 +414,7 @@ _PRIMITIVE: Mapping[str, Type] = {
         "null": _null,
         "boolean": _boolean,
         "int": _int,
-        "long": _long,
+        "long": read_long,
         "float": _floating(_FLOAT),
         "double": _floating(_DOUBLE),
         "bytes": _bytes,

@@ -46,11 +46,14 @@ class Schemas:
         command: Command | None = None,
         *,
         tells: bool = False,
+        as_latest: bool = False,
     ) -> None:
         """`files`: schemas by topic; `command`: a program that decodes.
 
-        `tells`: where there is no registry a frame is told of too.
+        `tells`: where there is no registry a frame is told of too. `as_latest`: Avro is read as the
+        newest version of its subject.
         """
+        self._as_latest = as_latest
         self.command = command
         self._registry = registry
         self._files = files
@@ -101,7 +104,7 @@ class Schemas:
                 made = error
             self._ready[schema] = made
         if isinstance(made, Undecoded):
-            raise made
+            raise made.with_traceback(None)
         return made
 
     def _made(self, schema: Schema, *, framed: bool) -> Any:
@@ -120,6 +123,23 @@ class Schemas:
 
             return None, json_document.title(schema.text)
         raise Undecoded("unknown type of schema", schema.type[:40])
+
+    def latest(self, schema: Schema) -> Schema | None:
+        """Return the version as which a schema's values are to be read; None: as written."""
+        if not self._as_latest or self._registry is None or schema.type != "avro":
+            return None
+        found = self._registry.latest(schema.subject)
+        return None if found is None or found.type != "avro" else found
+
+    def resolving(self, schema: Schema, reader: Schema) -> Any:
+        """Return what reads values of one schema as another one's. Raises Undecoded."""
+        from kdump.values.schemas import avro, avro_resolution
+
+        trees = [avro.parsed(one.text) for one in (schema, reader)]
+        of_each = [
+            [avro.parsed(each.text) for _, each in self.referred(one)] for one in (schema, reader)
+        ]
+        return avro_resolution.resolving(trees[0], of_each[0], trees[1], of_each[1])
 
     def referred(self, schema: Schema) -> list[tuple[str, Schema]]:
         """Return what a schema refers to, with the names for it, each after what it needs itself.
@@ -262,7 +282,7 @@ class _Side:
                 found = error
             self._writers[name] = found
         if isinstance(found, Undecoded):
-            raise found
+            raise found.with_traceback(None)
         return found
 
     def _found(self, name: int | bytes) -> _Writer | None:
@@ -303,12 +323,18 @@ class _Writer:
         self.said = self._described(schema, None)
         self._read: Any = None
         self._is_ready = False
+        self._failed: Undecoded | None = None
         self._messages: dict[str, bytes] = {}
 
     def text(self, data: bytes, claim: Claim) -> bytes:
         """Return a value with its schema as JSON text. Raises Undecoded."""
-        if not self._is_ready:
-            self._prepare()
+        if self._failed is None and not self._is_ready:
+            try:
+                self._prepare()
+            except Undecoded as error:
+                self._failed = error
+        if self._failed is not None:
+            raise self._failed.with_traceback(None)
         said = self.said
         if self._schema.type == "json":
             shown = document(data, claim[3])
@@ -342,6 +368,9 @@ class _Writer:
         if not self._is_file:
             self._schema = chosen(self._same, self._side.names(record)) or self._schema
             self.said = self._described(self._schema, None)
+            reader = self._schemas.latest(self._schema)
+            if reader is not None and reader.text != self._schema.text:
+                self._read = self._schemas.resolving(self._schema, reader)
         self._is_ready = True
 
     def _described(self, schema: Schema, message: str | None) -> bytes:
