@@ -46,7 +46,7 @@ _MOMENT = Read("offset|time", read_moment)
 )
 @_SHOWN(
     "--what",
-    type=Read("words", partial(read_words, known=_WORDS)),
+    type=Read("words", partial(read_words, known=_WORDS), _WORDS),
     metavar="WORD[,WORD]",
     help=f"Only these parts: {', '.join(_WORDS)}.",
 )

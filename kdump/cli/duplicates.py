@@ -57,7 +57,7 @@ def read_within(text: str) -> Within:
 )
 @_COMPARED(
     "--by",
-    type=Read("what", read_compared),
+    type=Read("what", read_compared, (*_WORDS, _HEADER)),
     default="key,value",
     help="Compare by key, value, key,value, or header:NAME.",
 )

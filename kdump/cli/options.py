@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,7 @@ from kdump.output.values import BYTES_MODES
 
 if TYPE_CHECKING:
     from click.core import Context, Parameter
+    from click.shell_completion import CompletionItem
 
     from kdump.cli.run_context import Engine, Writing
 
@@ -73,9 +75,11 @@ class Read(ParamType):
     The help shows the name in capitals, as it does that of every type here.
     """
 
-    def __init__(self, name: str, read: Callable[[str], object]) -> None:
+    def __init__(self, name: str, read: Callable[[str], object], words: Iterable[str] = ()) -> None:
+        """Take what a shell completes as `words`, also after a comma."""
         self.name = name
         self._read = read
+        self._words = words
 
     def convert(self, value: object, param: Parameter | None, ctx: Context | None) -> object:
         """Return what the function makes of the text; a default may be a value already."""
@@ -85,6 +89,31 @@ class Read(ParamType):
             return self._read(value)
         except ValueError as error:
             self.fail(f"{value!r} {error}", param, ctx)
+
+    def shell_complete(
+        self, ctx: Context, param: Parameter, incomplete: str
+    ) -> list[CompletionItem[str]]:
+        """Offer the words that continue the last one of a list."""
+        from click.shell_completion import CompletionItem
+
+        before, comma, begun = incomplete.rpartition(",")
+        words = (word for word in self._words if word.startswith(begun))
+        return [CompletionItem(before + comma + word) for word in words]
+
+
+def _complete_topics(ctx: Context, param: Parameter, incomplete: str) -> list[str]:
+    """Offer the topics in the local paths before the option, or in the working directory."""
+    from kdump.storage.names import parse_directory
+
+    found = set()
+    # While an option lacks its value, click does not read the paths before it.
+    for path in (*(ctx.params.get("paths") or ()), *ctx.args) or (".",):
+        with suppress(OSError, ValueError):
+            for name in (os.path.basename(os.path.abspath(path)), *os.listdir(path)):
+                parsed = parse_directory(name)
+                if parsed is not None and re.fullmatch(r"[\w.-]+", parsed.topic, re.ASCII):
+                    found.add(parsed.topic)
+    return sorted(topic for topic in found if topic.startswith(incomplete))
 
 
 class Count(click.IntRange):
@@ -115,8 +144,9 @@ SIZE = Read("size", read_size)
 INT_SIZE = Read("bytes", read_int_size)
 INT64 = Read("n", read_int64)
 TIME = Read("time", read_time)
-VERSION = Read("x.y[.z]", versions.read_version)
-BROKER_VERSION = Read("x.y[.z]", versions.read_broker_version)
+_RELEASES = tuple(map(versions.text_of, versions.RELEASES))
+VERSION = Read("x.y[.z]", versions.read_version, _RELEASES)
+BROKER_VERSION = Read("x.y[.z]", versions.read_broker_version, _RELEASES)
 DURATION = Read("time", read_duration)
 UTC_OFFSET = Read("hh:mm", read_utc_offset)
 RATE = Read("rate", read_rate)
@@ -201,7 +231,12 @@ def together(*options: Decorator) -> Decorator:
 
 #: What every command has: which files are worked on, and with how much of the machine.
 _PATH_OPTIONS = (
-    _PATHS("--topic", metavar="GLOB", help="Only topics that match, for example 'orders*'."),
+    _PATHS(
+        "--topic",
+        metavar="GLOB",
+        shell_complete=_complete_topics,
+        help="Only topics that match, for example 'orders*'.",
+    ),
     _PATHS("--partition", type=FROM_0, help="Only this partition number."),
     _PATHS(
         "--retired",

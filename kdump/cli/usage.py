@@ -30,7 +30,7 @@ def read_grouping(text: str) -> tuple[str, ...]:
 )
 @_ADDED(
     "--by",
-    type=Read("words", read_grouping),
+    type=Read("words", read_grouping, _WORDS),
     metavar="WORD[,WORD]",
     help="Group by topic, partition, producer, codec, or key. Default: topic.",
 )

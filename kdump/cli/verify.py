@@ -67,13 +67,16 @@ class PluginCommand(Command):
         return None
 
 
+_SUMMED = ("broker", "topic")
+
+
 def read_words(text: str) -> tuple[str, ...]:
     """Read what to sum up by, in whatever order; nothing: no such sums."""
     words = [word.strip() for word in text.split(",")] if text else []
     for word in words:
-        if word not in ("broker", "topic"):
+        if word not in _SUMMED:
             raise ValueError(f"has {word!r}, which is neither broker nor topic")
-    return tuple(word for word in ("broker", "topic") if word in words)
+    return tuple(word for word in _SUMMED if word in words)
 
 
 def _end_as_plugin(why: str) -> None:
@@ -162,7 +165,7 @@ MONITORING = together(
 @MONITORING
 @_MONITORING(
     "--summary-by",
-    type=Read("words", read_words),
+    type=Read("words", read_words, _SUMMED),
     default="",
     metavar="WORD[,WORD]",
     help="Add a summary per broker (data directory), per topic, or per both.",

@@ -13,6 +13,7 @@ from commands import modules_after
 from kdump import __version__, kernels
 from kdump.cli import LazyGroup, cli
 
+SAMPLES = Path(__file__).parents[2] / "sample-data" / "clean"
 HEAVY = {
     *("rich", "pyarrow", "lz4", "zstandard", "snappy", "isal", "crcmod", "crc32c"),
     *("asyncio", "concurrent", "importlib.metadata", "logging", "multiprocessing"),
@@ -91,7 +92,19 @@ def test_module_runs_as_the_command() -> None:
 
 @pytest.mark.parametrize(
     ("words", "wanted"),
-    [("du", "dump"), ("dump --form", "--format"), ("find-time -1 --expl", "--explain")],
+    [
+        ("du", "dump"),
+        ("dump --form", "--format"),
+        ("find-time -1 --expl", "--explain"),
+        ("predict --broker-version 3.9", "3.9"),
+        ("predict --broker-version 0.10.", "0.10.2"),
+        ("usage --by topic,pr", "topic,producer"),
+        ("duplicates --by key,v", "key,value"),
+        ("cluster --what topics,acl", "topics,acls"),
+        ("verify --summary-by b", "broker"),
+        (f"dump {SAMPLES / '4.1.1/d2'} --topic nul", "nulls_all"),
+        (f"dump /nonesuch {SAMPLES / '4.1.1/d2/nulls_all-0'} --topic nul", "nulls_all"),
+    ],
 )
 def test_completion(words: str, wanted: str) -> None:
     line = f"kdump {words}"
@@ -108,4 +121,18 @@ def test_completion(words: str, wanted: str) -> None:
         text=True,
         check=False,
     )
-    assert f"plain,{wanted}" in done.stdout
+    assert f"plain,{wanted}" in done.stdout.splitlines()
+
+
+def test_completion_of_topics_passes_over_hostile_names(tmp_path: Path) -> None:
+    for name in ("orders-0", "orders-1", "or ders\n-0", "orders-x", "ordinary-0", "o\x1b-0"):
+        (tmp_path / name).mkdir()
+    asked = (sys.executable, "-m", "kdump")
+    environment = {
+        **os.environ,
+        "_KDUMP_COMPLETE": "bash_complete",
+        "COMP_WORDS": "kdump dump --topic ord",
+        "COMP_CWORD": "3",
+    }
+    done = subprocess.run(asked, env=environment, cwd=tmp_path, capture_output=True, check=False)
+    assert done.stdout == b"plain,orders\nplain,ordinary\n"
