@@ -11,7 +11,7 @@ from kdump.cli.options import FROM_0, Read, shared_options
 from kdump.option_values import read_words
 
 _ADDED = under("What is added up")
-_WORDS = ("topic", "partition", "producer", "codec", "key")
+_WORDS = ("topic", "partition", "hour", "day", "producer", "codec", "key")
 #: Rows by default where there may be very many of them.
 _TOP = 20
 
@@ -19,7 +19,9 @@ _TOP = 20
 def read_grouping(text: str) -> tuple[str, ...]:
     """Read WORD[,WORD...], in whatever order."""
     words = read_words(text, _WORDS)
-    if "key" in words and {"producer", "codec"} & {*words}:
+    if {"hour", "day"} <= {*words}:
+        raise ValueError("has both hour and day; give one of them")
+    if "key" in words and not {*words} <= {"topic", "partition", "key"}:
         raise ValueError("joins key with what is told by batches; key goes with topic, partition")
     return words
 
@@ -32,7 +34,7 @@ def read_grouping(text: str) -> tuple[str, ...]:
     "--by",
     type=Read("words", read_grouping, _WORDS),
     metavar="WORD[,WORD]",
-    help="Group by topic, partition, producer, codec, or key. Default: topic.",
+    help="Group by topic, partition, hour, day, producer, codec, or key. Default: topic.",
 )
 @_ADDED(
     "--top",
@@ -48,12 +50,13 @@ def usage(
     top: int | None,
     **asked: Any,
 ) -> int:
-    """Sum batches, records, and bytes by topic, partition, producer, codec, or key, largest
-    first.
+    """Sum batches, records, and bytes by topic, partition, hour, day, producer, codec, or key,
+    largest first.
 
     Everything except keys comes from batch headers: each log is read once, checksums are
     checked, and nothing is decompressed. size_bytes are bytes on disk, including control
-    batches. By key, every record is read; plain_bytes are the uncompressed bytes of keys,
+    batches. By hour or day (UTC), a batch counts where its latest timestamp is, and rows are in
+    order of time. By key, every record is read; plain_bytes are the uncompressed bytes of keys,
     values, and headers, without control records.
 
     Memory is bounded for any number of keys. Up to half a million groups are exact; beyond that
@@ -64,6 +67,7 @@ def usage(
     Examples:
         kdump usage /var/lib/kafka
         kdump usage --by topic,producer --top 10 /var/lib/kafka
+        kdump usage --by hour --topic orders /var/lib/kafka
         kdump usage --by key --topic orders -j 4 /var/lib/kafka
     """
     from kdump.cli.results import run_plan

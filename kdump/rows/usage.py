@@ -8,8 +8,9 @@ from kdump.rows.row import Row
 from kdump.rows.words import Bytes, Int32, Numbers, Time, Word
 
 _OF_GROUPS = (
-    "topic partition producer_id codec key key_size_bytes segments batches plain_bytes"
-    " plain_bytes_at_most size_bytes size_bytes_at_most control_batches unopened_wrappers"
+    "topic partition time_ms producer_id codec key key_size_bytes share_of_largest segments batches"
+    " plain_bytes plain_bytes_at_most size_bytes size_bytes_at_most control_batches"
+    " unopened_wrappers"
 )
 _OF_SUMMARY = (
     "batches size_bytes unlisted_size_bytes_at_most plain_bytes unlisted_plain_bytes_at_most"
@@ -23,6 +24,7 @@ class Usage(Row, kind="usage", omits=tuple(_OF_GROUPS.split())):
     by: Annotated[str, "what groups are made of"]
     topic: Annotated[str | None, "the topic, if by topic"]
     partition: Annotated[Int32 | None, "the partition's number, if by partition"]
+    time_ms: Annotated[Time | None, "start of the hour or day, if by that; null: no timestamp"]
     producer_id: Annotated[int | None, "the producer, if by producer; null: none"]
     codec: Annotated[Word | None, "the codec, if by codec"]
     key: Annotated[bytes | None, "start of the key, if by key"]
@@ -35,6 +37,7 @@ class Usage(Row, kind="usage", omits=tuple(_OF_GROUPS.split())):
     size_bytes: Annotated[Bytes | None, "bytes of the batches"]
     size_bytes_at_most: Annotated[Bytes | None, "at most so many"]
     share: Annotated[float, "share of the bytes of all groups, 0 to 1"]
+    share_of_largest: Annotated[float | None, "bytes by those of the largest, if by hour or day"]
     first_timestamp_ms: Annotated[Time | None, "the earliest time"]
     last_timestamp_ms: Annotated[Time | None, "the latest time"]
     control_batches: Annotated[int | None, "control batches"]

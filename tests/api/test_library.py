@@ -70,6 +70,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--explained": {"explained": True},
     "--explain": {"explain": True},
     "--by key": {"by": ("key",), "top": 20},
+    "--by day,codec": {"by": ("day", "codec")},
     "--rolls": {"rolls": True},
     "--entries": {"mode": "entries"},
     "--by topic,partition,producer,codec": {

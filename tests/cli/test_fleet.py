@@ -56,9 +56,20 @@ def test_words_may_come_in_any_order(directory: Path) -> None:
     assert rows[0]["by"] == "topic,codec"
 
 
-@pytest.mark.parametrize("by", ["colour", "key,codec", "", "topic,,"])
+@pytest.mark.parametrize("by", ["colour", "key,codec", "", "topic,,", "hour,day", "day,key"])
 def test_words_that_make_no_group(directory: Path, by: str) -> None:
     assert run("usage", "--by", by, directory).exit_code == 2
+
+
+@pytest.mark.parametrize(("by", "time"), [("hour", "2023-11-14T22:00:00Z"), ("day", "2023-11-14")])
+def test_bars_of_hours_and_days(directory: Path, by: str, time: str) -> None:
+    lines = run("usage", "--format", "table", "--by", f"topic,{by}", directory).stdout.splitlines()
+    assert lines[0].split()[:2] == ["topic", by]
+    cells = [line.split() for line in lines[2:4]]
+    assert [(one[0], one[1], one[5]) for one in cells] == [
+        ("payments", time, "█" * 10),  # whatever its share of all
+        ("orders", time, "█" * 6),
+    ]
 
 
 def test_keys_are_written_as_asked(directory: Path) -> None:

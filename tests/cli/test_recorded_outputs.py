@@ -152,6 +152,7 @@ TOGETHER = (
     "info --sort last --topic orders.* clean/4.1.1",
     "info --format table damaged",
     "clean/4.1.1/d1/orders.zstd-0",
+    "usage --by topic,hour --format table clean/4.1.1",
 )
 #: Of these all files lie in the image `disk`.
 ON_DISK = (

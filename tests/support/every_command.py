@@ -22,6 +22,7 @@ RUNS = (
     ("info", "damaged/4.4.0-three-nodes", ""),
     ("usage", "clean/4.1.1", ""),
     ("usage --by key", "clean/4.1.1", ""),
+    ("usage --by day,codec", "clean/4.1.1", ""),
     ("usage --by topic,partition,producer,codec", "clean/4.1.1", ""),
     ("placement --partitioner any", "clean/4.4.0", ""),
     ("placement --partitioner murmur2", "clean/4.4.0", ""),

@@ -1,4 +1,4 @@
-"""Run `usage`: total logs by topic, partition, producer, codec or key.
+"""Run `usage`: total logs by topic, partition, hour or day, producer, codec or key.
 
 All but keys stand in the headers of batches, and nothing is opened; by key every record is
 read. A split is one step, and gives the totals of its own groups; these are put together in the
@@ -34,6 +34,7 @@ _ADDED = (c.T_BATCHES, c.T_RECORDS, c.T_BYTES, c.T_CONTROL, c.T_UNOPENED)
 _MEMBERS = {
     "topic": ("topic",),
     "partition": ("topic", "partition"),
+    **dict.fromkeys(("hour", "day"), ("time_ms", "share_of_largest")),
     "producer": ("producer_id",),
     "codec": ("codec",),
     "key": ("key", "key_size_bytes"),
@@ -43,6 +44,7 @@ _MEMBERS = {
 class _Names(NamedTuple):
     """What names a group within its place; None is also what was not asked for."""
 
+    time_ms: int | None = None
     producer_id: int | None = None
     codec: str | None = None
     key: bytes | None = None
@@ -71,8 +73,11 @@ def usage_rows(tables: Tables, options: UsageOptions, sums: Sums) -> Iterator[Ro
     """Yield a `usage` row for each group, or for the largest, and last a `usage-summary`."""
     listed = _largest(tables, options.top)
     total = sums.totals[c.T_BYTES]
+    largest = max((numbers[c.T_BYTES] for _, _, numbers in listed), default=0)
+    if options.step_ms:  # as time goes by; of one time the largest first
+        listed.sort(key=lambda entry: _comparable(_names(entry[1], options).time_ms))
     for entry in listed:
-        yield _row(entry, total, options)
+        yield _row(entry, total, largest, options)
     yield _summary(tables, listed, options, sums)
 
 
@@ -126,7 +131,7 @@ def _comparable(value: object) -> tuple[bool, object, object]:
     return value is not None, 0 if value is None else value, b""
 
 
-def _row(entry: Entry, total: int, options: UsageOptions) -> Usage:
+def _row(entry: Entry, total: int, largest: int, options: UsageOptions) -> Usage:
     (topic, partition), group, numbers = entry
     names = _names(group, options)
     by_key = options.wants_records
@@ -137,6 +142,7 @@ def _row(entry: Entry, total: int, options: UsageOptions) -> Usage:
         by=",".join(options.by),
         topic=topic,
         partition=partition,
+        time_ms=names.time_ms,
         producer_id=names.producer_id,
         codec=names.codec,
         key=names.key,
@@ -149,6 +155,7 @@ def _row(entry: Entry, total: int, options: UsageOptions) -> Usage:
         size_bytes=None if by_key else size,
         size_bytes_at_most=None if by_key else at_most,
         share=round(size / total, 6) if total else 0.0,
+        share_of_largest=round(size / max(largest, 1), 6) if options.step_ms else None,
         first_timestamp_ms=None if first < 0 else first,
         last_timestamp_ms=None if last < 0 else last,
         control_batches=None if by_key else numbers[c.T_CONTROL],
@@ -164,9 +171,10 @@ def _names(group: Hashable, options: UsageOptions) -> _Names:
     if isinstance(group, bytes):
         return _Names(key=group, key_size_bytes=len(group))
     values = list(group) if isinstance(group, tuple) else []
+    time_ms = values.pop(0) if options.step_ms else None
     producer_id = values.pop(0) if "producer" in options.by else None
     codec = values.pop(0) if "codec" in options.by else None
-    return _Names(None if producer_id == -1 else producer_id, codec)
+    return _Names(time_ms, None if producer_id == -1 else producer_id, codec)
 
 
 def _summary(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Hashable
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
@@ -22,19 +23,22 @@ from kdump.kernels.members import codec_name
 
 if TYPE_CHECKING:
     from kdump.engine.work.pace import Pace
+    from kdump.kernels.columns import RecordBatches
 
 #: Keys longer than this are held as their start, size and digest.
 LONGEST_KEY = 512
 _START_BYTES = 256
 #: Topic and partition, as far as groups are made of them.
 PlaceOfGroup = tuple[str | None, int | None]
+STEPS_MS = {"hour": 3_600_000, "day": 86_400_000}
 _BROKEN = c.CRC_BAD | c.TOO_SMALL
 
 
 class UsageOptions(DumpOptions):
     """What is asked for, and how logs are read for it; `top` 0 means all rows.
 
-    `by` holds topic, partition, producer, codec, key, as many as are asked for, in that order.
+    `by` holds topic, partition, hour or day, producer, codec, key, as many as are asked for, in
+    that order.
     """
 
     by: tuple[str, ...] = ("topic",)
@@ -44,6 +48,11 @@ class UsageOptions(DumpOptions):
     def wants_records(self) -> bool:
         """Whether headers are not enough."""
         return "key" in self.by
+
+    @property
+    def step_ms(self) -> int:
+        """How long the hour or the day is that groups are made of; 0: they are not."""
+        return next((STEPS_MS[word] for word in self.by if word in STEPS_MS), 0)
 
     @property
     def of_dump(self) -> DumpOptions:
@@ -137,16 +146,32 @@ class _Counter:
         self.control_records = 0
         self._by_producer = "producer" in options.by
         self._by_codec = "codec" in options.by
+        self._step_ms = options.step_ms
         self._segment = 0
         self._path = ""
 
     def batches(self, chunk: BatchChunk) -> None:
         """Add batches by their headers."""
-        batches, totals = chunk.batches, self.totals
         self._enter(chunk.place.path)
+        if not self._step_ms:
+            self._sum(chunk.batches, ())
+            return
+        row = 0
+        for start, run in groupby(map(self._start, chunk.batches.max_timestamps)):
+            end = row + sum(1 for _ in run)
+            self._sum(chunk.batches.slice(row, end), (start,))
+            row = end
+
+    def _start(self, timestamp: int) -> int | None:
+        """Return when the hour or the day of a batch begins."""
+        return None if timestamp < 0 else timestamp - timestamp % self._step_ms
+
+    def _sum(self, batches: RecordBatches, time: tuple[int | None, ...]) -> None:
+        totals = self.totals
         row = 0
         while row < batches.count:
-            slot = totals.slot(self._group(batches.producer_id(row), batches.attributes(row)))
+            group = self._group(batches.producer_id(row), batches.attributes(row))
+            slot = totals.slot((*time, *group))
             self._seen_in_segment(slot)
             row = kernels.sum_batches(
                 batches, row, self._by_producer, self._by_codec, totals.sums, slot
@@ -157,7 +182,11 @@ class _Counter:
         self._enter(str(row.segment))
         totals = self.totals
         slot = totals.slot(
-            (*((-1,) if self._by_producer else ()), *((row.codec,) if self._by_codec else ()))
+            (
+                *((None,) if self._step_ms else ()),
+                *((-1,) if self._by_producer else ()),
+                *((row.codec,) if self._by_codec else ()),
+            )
         )
         self._seen_in_segment(slot)
         at = slot * WIDTH

@@ -18,6 +18,7 @@ def _usage(row: Usage, bytes_cell: BytesCell) -> Columns:
     names: dict[str, Column[Usage]] = {
         "topic": folded("topic", lambda row: "-" if row.topic is None else row.topic, 12),
         "partition": number("partition"),
+        "time_ms": Column("day" if "day" in row.by else "hour", _start),
         "producer_id": number("producer", "producer_id"),
         "codec": Column("codec", lambda row: row.codec or "-"),
         "key": Column("key", partly("key", bytes_cell), cuts=True, least=12),
@@ -33,12 +34,18 @@ def _usage(row: Usage, bytes_cell: BytesCell) -> Columns:
         *(column for member, column in names.items() if member in asked),
         amount("plain size" if by_key else "size", size),
         amount("share", lambda row: f"{row.share:.1%}"),
-        Column("", lambda row: _bar(row.share), rank=1),
+        Column("", lambda row: _bar(row.share_of_largest or row.share), rank=1),
         *([] if by_key else [amount("batches", lambda row: number_text(row.batches), 2)]),
         amount("records", lambda row: number_text(row.records_count)),
         Column("first time", lambda row: second_cell(row.first_timestamp_ms), rank=4),
         Column("last time", lambda row: second_cell(row.last_timestamp_ms), rank=3),
     )
+
+
+def _start(row: Usage) -> str:
+    """Write when a group begins; a day of UTC by its date."""
+    text = second_cell(row.time_ms)
+    return text.removesuffix("T00:00:00Z") if "day" in row.by else text
 
 
 def _usage_summary(row: UsageSummary) -> list[str]:

@@ -13,7 +13,7 @@ from dumped import dumped
 from long_runs import LONG
 
 from kdump.engine.usage.run import usage
-from kdump.engine.usage.step import LONGEST_KEY, UsageOptions
+from kdump.engine.usage.step import LONGEST_KEY, STEPS_MS, UsageOptions
 from kdump.engine.work.pipeline import Workers
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
@@ -23,7 +23,7 @@ CORPORA = [
     "modern/data/clean", "modern/data/killed", "old/mixed-282.clean", "old/v0-0822.clean",
     "old/v1-01022.clean", "old/v07-072.clean", "old/damage-01022.all.before",
 ]  # fmt: skip
-NAMES = {"producer": "producer_id"}
+NAMES = {"producer": "producer_id", "hour": "time_ms", "day": "time_ms"}
 
 
 def used(path: Path, by: str, **given: Any) -> tuple[list[Row], Row, list[Finding]]:
@@ -55,6 +55,11 @@ def counted(path: Path, by: str, *, deep: bool = False) -> dict[Group, list[Any]
             continue
         if row["producer_id"] == -1:
             row["producer_id"] = None
+        for word, step_ms in STEPS_MS.items():
+            if word in by:
+                latest = row["max_timestamp_ms"]
+                timed = latest is not None and latest >= 0
+                row["time_ms"] = latest // step_ms * step_ms if timed else None
         of = sums[group_of(row, by)]
         of[0] += 1
         of[1] = (
@@ -73,7 +78,9 @@ def data_directories(name: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("name", sorted({*CORPORA, *(names("old") if LONG else ())}))
-@pytest.mark.parametrize("by", ["topic", "partition", "topic,producer,codec"])
+@pytest.mark.parametrize(
+    "by", ["topic", "partition", "topic,producer,codec", "hour", "partition,day,producer,codec"]
+)
 def test_batches_of_corpora(name: str, by: str) -> None:
     for root in data_directories(name):
         for deep in (False, True):
@@ -96,7 +103,8 @@ def test_batches_of_corpora(name: str, by: str) -> None:
             assert total == sum(row.fields["size_bytes"] for row in rows)
             assert total + summary.fields["bytes_not_counted"] == logs
             sizes = [row.fields["size_bytes"] for row in rows]
-            assert sizes == sorted(sizes, reverse=True)
+            if "time_ms" not in rows[0].fields:
+                assert sizes == sorted(sizes, reverse=True)
 
 
 @pytest.mark.parametrize("name", sorted({*CORPORA, *(names("old") if LONG else ())}))
@@ -127,7 +135,7 @@ def test_keys_of_corpora(name: str) -> None:
         assert summary.fields["plain_bytes"] == sum(of[1] for of in wanted.values())
 
 
-@pytest.mark.parametrize("by", ["topic", "partition,codec", "key", "producer"])
+@pytest.mark.parametrize("by", ["topic", "partition,codec", "key", "producer", "hour,codec"])
 def test_same_however_the_work_is_cut(tmp_path: Path, by: str) -> None:
     two_partitions(tmp_path)
     wanted = used(tmp_path, by)
@@ -146,6 +154,23 @@ def test_pieces_that_do_not_fit_are_read_as_one(tmp_path: Path) -> None:
     assert wanted[1].fields["bytes_not_counted"] == wanted[2][0].size_bytes
     for split_bytes in (1, 4096):
         assert used(tmp_path, "partition", split_bytes=split_bytes) == wanted
+
+
+def test_hours_come_in_order_with_shares_of_the_largest(tmp_path: Path) -> None:
+    hour = STEPS_MS["hour"]
+    log = b"".join(
+        builders.batch([builders.record()], base_offset=n, base_timestamp=time, max_timestamp=time)
+        for n, time in enumerate((5 * hour + 1, 2 * hour, 5 * hour, -1, 6 * hour - 1))
+    )
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / f"{0:020}.log").write_bytes(log)
+    rows, _, _ = used(tmp_path, "hour")
+    assert [
+        (row.fields["time_ms"], row.fields["batches"], row.fields["share_of_largest"])
+        for row in rows
+    ] == [(None, 1, 0.333333), (2 * hour, 1, 0.333333), (5 * hour, 3, 1.0)]
+    assert [row.fields["time_ms"] for row in used(tmp_path, "hour", top=1)[0]] == [5 * hour]
+    assert [row.fields["time_ms"] for row in used(tmp_path, "day")[0]] == [None, 0]
 
 
 def test_top_rows_and_what_the_others_have_at_most(tmp_path: Path) -> None:
