@@ -85,6 +85,7 @@ _FILTERS = under("Filters")
 @_RANGES("--from-time", "from_time_ms", type=TIME, help="Start at this time.")
 @_RANGES("--to-time", "to_time_ms", type=TIME, help="Stop before this time.")
 @_RANGES("-n", "--limit", type=FROM_0, help="Stop after N rows.")
+@_RANGES("--tail", type=FROM_0, help="Only the last N rows of each partition.")
 @_FILTERS("--key", type=BYTES, help="Only records with exactly this key.")
 @_FILTERS("--grep", type=PATTERN, help="Only records whose key or value matches.")
 @_SHOWN(
@@ -139,6 +140,7 @@ def dump(
     Examples:
         kdump dump /var/lib/kafka/orders-0
         kdump dump --topic 'orders*' --from-time now-30m /var/lib/kafka | jq .value
+        kdump dump --tail 10 /var/lib/kafka/orders-0
         kdump dump --hex --from-offset 48301220 --limit 1 orders-7
         kdump dump --batches 00000000000048230114.log
         kdump dump --entries 00000000000048230114.timeindex
@@ -155,6 +157,8 @@ def dump(
         mode = _mode(batches=batches, entries=entries, as_hex=as_hex)
         if records_only and mode != "records":
             raise UsageError(f"--records-only and --{mode} exclude each other")
+        if asked["tail"] is not None and mode == "entries":
+            raise UsageError("--tail and --entries exclude each other")
         form = _hex_form(writing.form) if as_hex else form_of(writing)
         asked["visible"] |= asked["isolation"] == "read_committed"
         asked["decode"] = _decodes(decode, mode, form, writing)
@@ -269,8 +273,9 @@ def _refuse(options: DumpOptions, form: str, output: str | None) -> None:
         raise UsageError("a directory, or --engine spark, takes --format parquet --output DIR/")
     if options.mode not in ("records", "batches"):
         raise UsageError(f"--{options.mode} has no parts; give --output FILE")
-    if options.limit is not None:
-        raise UsageError("--limit needs a single output: add --output FILE")
+    for name in ("limit", "tail"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"--{name} needs a single output: add --output FILE")
 
 
 def _processors() -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import builders
 import pytest
+import segments
 from click.testing import CliRunner, Result
 
 from kdump.cli import cli
@@ -93,6 +94,50 @@ def test_ranges_and_filters(partition: Path, args: Sequence[str], wanted: list[i
     assert offsets(partition, *args) == wanted
 
 
+@pytest.fixture
+def segmented(tmp_path: Path) -> Path:
+    """Give a partition with offsets 0 to 29 in five segments of two batches each."""
+    batches = segments.batches(0, 30)
+    logs = {6 * n: batches[2 * n : 2 * n + 2] for n in range(5)}
+    return segments.write_partition(tmp_path / "data", logs)
+
+
+@pytest.mark.parametrize(
+    ("args", "wanted"),
+    [
+        (["--tail", "0"], []),
+        (["--tail", "2"], [28, 29]),
+        (["--tail", "6"], [*range(24, 30)]),
+        (["--tail", "7"], [*range(23, 30)]),
+        (["--tail", "20"], [*range(10, 30)]),
+        (["--tail", "99"], [*range(30)]),
+        (["--tail", "9", "--limit", "2"], [21, 22]),
+        (["--tail", "9", "--from-offset", "26"], [*range(26, 30)]),
+        (["--tail", "3", "--to-offset", "8"], [5, 6, 7]),
+    ],
+)
+def test_tail(segmented: Path, args: list[str], wanted: list[int]) -> None:
+    assert offsets(*args, segmented) == wanted
+
+
+def test_tail_reads_no_more_segments_than_it_needs(segmented: Path) -> None:
+    for start in (0, 24):
+        log = segmented / f"{start:020}.log"
+        data = bytearray(log.read_bytes())
+        data[-3] ^= 1
+        log.write_bytes(data)
+    result = dump("--tail", "8", segmented)
+    assert [row.get("offset") for row in rows(result) if row["row"] == "record"] == [*range(20, 27)]
+    assert result.stderr.count("crc-mismatch") == 1
+
+
+def test_tail_is_of_each_partition_and_of_batches_too(segmented: Path, partition: Path) -> None:
+    found = rows(dump("--tail", "1", partition, segmented))
+    assert [(row["topic"], row["offset"]) for row in found] == [("orders", 5), ("orders", 29)]
+    (batch,) = rows(dump("--tail", "1", "--batches", segmented))
+    assert (batch["base_offset"], batch["last_offset"]) == (27, 29)
+
+
 def test_batches(partition: Path) -> None:
     found = rows(dump("--batches", partition))
     assert [(row["row"], row["base_offset"], row["last_offset"]) for row in found] == [
@@ -156,6 +201,10 @@ def test_nothing_to_work_on_is_1(partition: Path) -> None:
         ["--decompress-limit", "9999999999TiB", "x"],
         ["--isolation", "read_comitted", "x"],
         ["--limit", "-1", "x"],
+        ["--tail", "-1", "x"],
+        ["--tail", "1", "--entries", "x"],
+        ["--tail", "1", "--format", "kafka", "x"],
+        ["--tail", "1", "--format", "parquet", "--output", "x/", "x"],
         ["--grep", "(", "x"],
         ["--engine", "spark", "x"],
         ["--output", "x", "x"],

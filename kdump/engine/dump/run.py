@@ -59,13 +59,52 @@ def _items(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Findin
         if isinstance(target, KdumpError):
             yield target
         else:
-            items = entry_items(target) if options.mode == "entries" else log_items(target, options)
+            if options.mode == "entries":
+                items = entry_items(target)
+            elif options.tail is not None:
+                items = _tail(target, options, options.tail)
+            else:
+                items = log_items(target, options)
             yield from guarded(target.path, items, topic=target.topic, partition=target.partition)
             topics[target.topic] = None
     if options.schema_rows and options.mode == "records":
         from kdump.engine.dump.schema_rows import rows_of
 
         yield from rows_of(topics, options)
+
+
+def _tail(target: Target, options: DumpOptions, most: int) -> Iterator[Item | Finding | KdumpError]:
+    """Yield the last rows of a target, and the findings in the segments that are read for them.
+
+    As few segments as have so many rows are read, from the last one on: once to count, once to
+    yield.
+    """
+    starts = sorted({file.name.base_offset or 0 for file in logs_of(target)})
+    back, count, part = 1, 0, options
+    while True:
+        start = starts[-back] if back < len(starts) else None
+        if start is not None and (options.from_offset is None or options.from_offset < start):
+            part = type(options)(**vars(options) | {"from_offset": start})
+        else:
+            start, part = None, options
+        count = sum(map(_rows_in, log_items(target, part)))
+        if count >= most or start is None:
+            break
+        back *= 2
+    skip = max(count - most, 0)
+    for item in log_items(target, part):
+        size = _rows_in(item)
+        if size > skip and isinstance(item, (RecordChunk, BatchChunk)):
+            item.rows = array("q", range(size) if item.rows is None else item.rows)[skip:]
+        if size > skip or not size:
+            yield item
+        skip = max(skip - size, 0)
+
+
+def _rows_in(item: Item | Finding | KdumpError) -> int:
+    if isinstance(item, (RecordChunk, BatchChunk)):
+        return len(item)
+    return 0 if isinstance(item, (Finding, KdumpError)) else 1
 
 
 def entry_items(target: Target) -> Iterator[Item | Finding | KdumpError]:

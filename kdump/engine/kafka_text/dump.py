@@ -117,6 +117,8 @@ class KafkaDump:
 
 def kafka_dump(paths: Iterable[str], options: DumpOptions) -> Iterator[Yielded]:
     """Yield what `kafka-dump-log` prints for the files under the paths, and then its reports."""
+    if options.tail is not None:
+        raise UsageError("--format kafka prints whole files and does not allow --tail")
     if options.visible:
         raise UsageError("--format kafka prints what is on disk and does not allow --visible")
     targets = resolve(paths, options.selection, options.server_properties)
