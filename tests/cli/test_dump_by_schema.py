@@ -174,6 +174,21 @@ def test_what_is_not_decoded_stays_and_says_why(data: Path) -> None:
     assert "not decoded" not in dump("-q", "--topic", "x", data).stderr
 
 
+def test_subjects_that_do_not_fit_and_records_that_are_none_are_told(data: Path) -> None:
+    topic(data, "orders", [(frame(8, b"\2k"), frame(7, OF_A))])
+    assert "subject" not in dump("--format", "jsonl", "--topic", "orders", data).stderr
+    topic(data, "x", [(frame(8, b"\2k"), frame(7, OF_A)), (None, frame(9, b"\2\2"))])
+    said = dump("--format", "jsonl", "--topic", "x", data).stderr
+    assert "of no strategy of the topic: x by orders-key, x by orders-value" in said
+    assert "cannot be read" not in said
+    odd = data / "odd"
+    topic(odd, "_schemas", [(b"{", b"{}"), schema_record("x-value", 1, 7, ORDER)])
+    topic(odd, "x", [(None, frame(7, OF_A))])
+    assert (
+        "records of the registry's topic that cannot be read: 1" in dump("--topic", "x", odd).stderr
+    )
+
+
 def test_a_number_may_begin_as_a_frame_does(data: Path) -> None:
     topic(data, "n", [(None, (5).to_bytes(8, "big")), (None, b"\0\0\0\5"), (None, b"")])
     assert values("--topic", "n", data) == ["\0" * 7 + "\5", "\0\0\0\5", ""]
@@ -261,7 +276,7 @@ def test_damage_in_the_registry_is_told(data: Path) -> None:
     topic(data, "orders", [(None, frame(7, OF_A))])
     result = dump("--format", "jsonl", "--topic", "orders", data)
     assert json.loads(result.stdout)["value"]["why"] == "unknown id: 7"
-    assert "damage in the registry's topic" in result.stderr
+    assert "the registry's topic is damaged" in result.stderr
 
 
 def test_parquet_and_the_library_have_what_is_decoded(data: Path, tmp_path: Path) -> None:

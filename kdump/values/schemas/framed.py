@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kdump.findings.escape import json_text
 from kdump.values.schemas.json_document import document
-from kdump.values.schemas.registry import Registry, Schema, chosen
+from kdump.values.schemas.registry import Registry, Schema, chosen, plain_subject
 from kdump.values.schemas.undecoded import BAD_SCHEMA, Undecoded
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ _MOST_READY = 1 << 11
 _MOST_REFERRED = 1 << 10
 #: Ids and GUIDs of a side that are looked up once; of numbers that look like frames each has one.
 _MOST_NAMED = 1 << 14
+_MOST_NAMES = 5  # in a sentence
 
 Bytes = bytes | None
 #: An id or a GUID; what has the indexes of a Protobuf message, and where; where the value starts.
@@ -59,6 +60,8 @@ class Schemas:
         self._files = files
         self._tells = tells
         self._ready: dict[Schema, Any] = {}
+        #: Topics with the subjects of schemas that are not those of the topic.
+        self.unfitting: dict[str, None] = {}
         #: How many keys and values could not be read, by reason.
         self.undecoded: Counter[str] = Counter()
 
@@ -76,8 +79,15 @@ class Schemas:
         if self.undecoded:
             counts = ", ".join(f"{count} {what}" for what, count in self.undecoded.most_common())
             yield f"keys and values not decoded: {counts}"
+        if self.unfitting:
+            first = ", ".join([*self.unfitting][:_MOST_NAMES])
+            more = len(self.unfitting) - _MOST_NAMES
+            rest = f" and {more} more" if more > 0 else ""
+            yield f"written by schemas whose subject is of no strategy of the topic: {first}{rest}"
+        if self._registry is not None and (unread := self._registry.unread):
+            yield f"records of the registry's topic that cannot be read: {unread}"
         if self._registry is not None and (damaged := self._registry.damaged):
-            yield f"{damaged} findings of damage in the registry's topic: schemas may be missing"
+            yield f"the registry's topic is damaged, schemas may be missing: {damaged} findings"
 
     @property
     def registry(self) -> Registry | None:
@@ -260,14 +270,14 @@ class _Side:
     """The keys of a topic, or its values."""
 
     def __init__(self, schemas: Schemas, topic: str, side: str) -> None:
-        self._schemas, self._topic, self.name = schemas, topic, side
+        self._schemas, self.topic, self.name = schemas, topic, side
         self._writers: dict[int | bytes, _Writer | Undecoded | None] = {}
         self._file: _Writer | None = None
 
     def names(self, record: str | None) -> list[str]:
         """Return the subjects that this side of the topic may have, by the three strategies."""
-        found = [f"{self._topic}-{self.name}"]
-        return found if record is None else [*found, f"{self._topic}-{record}", record]
+        found = [f"{self.topic}-{self.name}"]
+        return found if record is None else [*found, f"{self.topic}-{record}", record]
 
     def writer(self, name: int | bytes) -> _Writer | None:
         """Return what an id or a GUID names; None for bytes that only look like one."""
@@ -359,19 +369,27 @@ class _Writer:
         if said is None:
             schema = self._schema
             if not self._is_file:
-                schema = chosen(self._same, self._side.names(message.full)) or schema
+                schema = self._chosen(message.full)
             said = self._messages[message.full] = self._described(schema, message.full)
         return said, json_text(wire.decode(message, data, start))
 
     def _prepare(self) -> None:
         self._read, record = self._schemas.ready(self._schema, framed=not self._is_file)
         if not self._is_file:
-            self._schema = chosen(self._same, self._side.names(record)) or self._schema
+            self._schema = self._schema if self._schema.type == "protobuf" else self._chosen(record)
             self.said = self._described(self._schema, None)
             reader = self._schemas.latest(self._schema)
             if reader is not None and reader.text != self._schema.text:
                 self._read = self._schemas.resolving(self._schema, reader)
         self._is_ready = True
+
+    def _chosen(self, record: str | None) -> Schema:
+        """Return the schema of the subject that fits the topic, and note where none does."""
+        names = self._side.names(record)
+        schema = chosen(self._same, names) or self._schema
+        if plain_subject(schema.subject) not in names:
+            self._schemas.unfitting.setdefault(f"{self._side.topic} by {schema.subject}"[:200])
+        return schema
 
     def _described(self, schema: Schema, message: str | None) -> bytes:
         if self._is_file:
