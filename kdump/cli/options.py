@@ -306,7 +306,7 @@ _BYTES_OPTION = _OUTPUT(
     default="auto",
     help="Encoding of keys, values, and headers; auto: text where valid UTF-8, else base64.",
 )
-_WIDE_OPTION = _OUTPUT("--wide", help="In a table: truncate nothing and omit no column.")
+_WIDE_OPTION = _OUTPUT("-v", "--wide", help="In a table: truncate nothing and omit no column.")
 
 
 def output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) -> Decorator:

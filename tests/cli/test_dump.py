@@ -229,6 +229,14 @@ def test_format_table(partition: Path) -> None:
     assert lines[3].split() == ["0", "2023-11-14T22:13:20.000Z", "k0", "v"]
 
 
+def test_v_is_short_for_wide(tmp_path: Path) -> None:
+    log = builders.batch([builders.record(value=b"v" * 500)])
+    directory = segments.write_partition(tmp_path, {0: [log]})
+    wide, narrow = (dump(*option, "--format", "table", directory).stdout for option in (["-v"], []))
+    assert "v" * 500 in wide
+    assert "v" * 500 not in narrow
+
+
 def test_format_csv_keeps_one_kind_of_row(damaged: Path) -> None:
     found = list(csv.DictReader(dump("--format", "csv", damaged).stdout.splitlines()))
     assert [row["offset"] for row in found] == ["0", "1", "4", "5"]
