@@ -330,6 +330,7 @@ def output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) ->
         _OUTPUT("--force", help="Replace existing files that --output and other options name."),
         *([_BYTES_OPTION] if has_bytes else []),
         *([_WIDE_OPTION] if is_wide else []),
+        _OUTPUT("--no-pager", help="Never show a long table in a pager."),
         _OUTPUT(
             "--csv-safe",
             help="In CSV: put ' before text that a spreadsheet would run as a formula.",

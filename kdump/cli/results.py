@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from kdump.cli import status
 from kdump.cli.run_context import Engine, Writing, wrong_usage
@@ -25,6 +26,7 @@ from kdump.output.values import BYTES_MODES
 
 if TYPE_CHECKING:
     from kdump.output.kind_directory import KindDirectory
+    from kdump.output.pager import PagedStream
     from kdump.output.report import Result
     from kdump.output.target import OutputFile
 
@@ -46,6 +48,10 @@ def form_of(writing: Writing) -> str:
     if FORMS_OF_DUMP.get(form, FORMS["table"]).binary and output is None:
         raise UsageError(f"--format {form} needs --output FILE, or DIR/ for a file of each kind")
     return form
+
+
+def _may_page() -> bool:
+    return is_terminal(sys.stdin) and os.environ.get("TERM") not in (None, "dumb", "unknown")
 
 
 def _sums_up(item: object) -> bool:
@@ -143,6 +149,14 @@ class Results:
             self._file is None and not quiet and not elsewhere and is_terminal(sys.stdout)
         )
         person_reads_errors = is_terminal(sys.stderr)
+        errors: TextIO = sys.stderr
+        self._pager: PagedStream | None = None
+        if self._to_person and form == "table" and not writing.no_pager and _may_page():
+            from kdump.output.pager import PagedErrors, paged_output
+
+            self._stream = self._pager = paged_output(sys.stdout, self._end_bar)
+            if person_reads_errors:
+                errors = cast("TextIO", PagedErrors(sys.stderr, self._pager))
         self._sums_up = person_reads_errors and not (writing.quiet or self._report.has_summary)
         self._names_kernel = person_reads_errors and not writing.quiet and KERNEL == "pure"
         self.tally = tally or Tally()
@@ -153,7 +167,7 @@ class Results:
         if progress is not None:
             progress.tick = self._tick
         self.messages = Messages(
-            sys.stderr,
+            errors,
             as_json=writing.form == "jsonl" or not person_reads_errors,
             colour=wants_colour(sys.stderr),
             before=self._settle,
@@ -222,15 +236,18 @@ class Results:
         prepare_for_bulk()
         kept = False
         try:
-            with answering_progress_signal(self.tally):
-                kept = self._pour(items)
+            try:
+                with answering_progress_signal(self.tally):
+                    kept = self._pour(items)
+            finally:
+                self._end_bar()
+                if self._file is not None and not kept:
+                    self._file.drop()
+            if self._sums_up:
+                self.messages.summary(self.tally)
         finally:
-            if self._bar is not None:
-                self._bar.clear()
-            if self._file is not None and not kept:
-                self._file.drop()
-        if self._sums_up:
-            self.messages.summary(self.tally)
+            if self._pager is not None:
+                self._pager.end()
         return self._report.status(status.reached(self.messages, self._writing.fail_on))
 
     def _pour(self, items: Iterable[Result]) -> bool:
@@ -267,10 +284,16 @@ class Results:
 
     def _write_beside_bar(self, data: bytes | bytearray | memoryview) -> None:
         """Write to the terminal that has the bar, which makes room first."""
-        assert self._bar is not None
         assert isinstance(self._stream, ByteStream)
-        self._bar.clear()
+        if self._bar is not None:
+            self._bar.clear()
         self._stream.write(data)
+
+    def _end_bar(self) -> None:
+        """Leave the terminal to others."""
+        if self._bar is not None:
+            self._bar.clear()
+            self._bar = None
 
     def _tick(self) -> None:
         if self._names_kernel and self.tally.at_hand_bytes > _LARGE_BYTES:

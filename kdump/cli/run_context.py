@@ -90,6 +90,7 @@ class Writing(NamedTuple):
     force: bool = False
     #: Only rows of this kind.
     rows: str | None = None
+    no_pager: bool = False
 
     @classmethod
     def taken(cls, asked: dict[str, Any], forms: tuple[str, ...]) -> Writing:
