@@ -53,7 +53,8 @@ def test_every_public_name_is_there() -> None:
 #: one run of the command to the next.
 WRITTEN = set(
     "all_findings archive bytes_mode csv_safe engine fail_on force form h jobs manifest master"
-    " nagios no_pager notes output propose_map quiet remote rows state textfile utc_offset wide".split()
+    " nagios no_pager notes output propose_map quiet remote rows state textfile utc_offset"
+    " wide".split()
 )
 #: What commands make of some words: the option that says the same.
 OTHERWISE = {
