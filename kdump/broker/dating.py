@@ -42,7 +42,9 @@ _RETIRED = {
     names.Retirement.FUTURE: v.FUTURE_REPLICAS,
     names.Retirement.STRAY: v.STRAYS_SET_ASIDE,
 }
-_LOOKED_INTO = 200  # partitions, where the first ones have all that is looked for
+#: So many partitions are looked into, where the first ones have all that is looked for; in a store
+#: each look is a request.
+_LOOKED_INTO, _LOOKED_INTO_IN_STORE = 200, 2
 
 
 class Evidence(NamedTuple):
@@ -103,7 +105,7 @@ def directory_evidence(directory: LogDir) -> Iterator[Evidence]:
     yield from _meta(path, here)
     if mark := here.get(names.CLEAN_SHUTDOWN):
         yield from _clean_stop(mark)
-    yield from _partitions(directory)
+    yield from _partitions(directory, whole=names.REPLICATION_CHECKPOINT in here)
 
 
 def registered_evidence(levels: Mapping[str, int], path: str, who: str) -> Iterator[Evidence]:
@@ -164,12 +166,16 @@ def _clean_stop(path: str) -> Iterator[Evidence]:
         yield _before(v.STOP_NAMES_EPOCH, f"{names.CLEAN_SHUTDOWN} is empty", path)
 
 
-def _partitions(directory: LogDir) -> Iterator[Evidence]:
-    """Look at the names of files; time indexes are what every loaded segment has since 0.10.1."""
+def _partitions(directory: LogDir, *, whole: bool) -> Iterator[Evidence]:
+    """Look at the names of files; time indexes are what every loaded segment has since 0.10.1.
+
+    `whole`: a broker's checkpoints are there too, so that what is missing was never there.
+    """
     found: dict[Kind, str] = {}
     has_logs = False
+    most = _LOOKED_INTO_IN_STORE if places.is_uri(directory.path) else _LOOKED_INTO
     for number, (name, path) in enumerate(directory.partitions):
-        if number >= _LOOKED_INTO and Kind.TIME_INDEX in found:
+        if number >= most and Kind.TIME_INDEX in found:
             break
         if name.topic == names.CLUSTER_METADATA_TOPIC:
             continue  # its files are those of KRaft, whatever release
@@ -188,5 +194,5 @@ def _partitions(directory: LogDir) -> Iterator[Evidence]:
     for kind, path in found.items():
         what = f"it has files such as {os.path.basename(path)}"
         yield _since(_IN_PARTITIONS[kind], what, path)
-    if has_logs and Kind.TIME_INDEX not in found and Kind.OFFSET_INDEX in found:
+    if whole and has_logs and Kind.TIME_INDEX not in found and Kind.OFFSET_INDEX in found:
         yield _before(v.TIME_INDEX, "no segment has a time index", directory.path)

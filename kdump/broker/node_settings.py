@@ -23,6 +23,7 @@ from kdump.broker.versions import (
     text_of,
 )
 from kdump.storage import names
+from kdump.storage.about import meta_of
 from kdump.storage.checkpoints import java_int
 from kdump.storage.properties import java_properties
 from kdump.storage.source import whole
@@ -88,6 +89,11 @@ def holds_metadata(directory: str) -> bool:
     return os.path.isdir(os.path.join(directory, f"{names.CLUSTER_METADATA_TOPIC}-0"))
 
 
+def is_krafts(directory: str) -> bool:
+    """Whether a data directory shows that its node keeps metadata by itself."""
+    return holds_metadata(directory) or meta_of(directory).get("version") == "1"
+
+
 def read_node(
     server_properties: str | None, directories: tuple[str, ...], broker: Version
 ) -> NodeSettings:
@@ -97,7 +103,7 @@ def read_node(
     """
     if server_properties is None:
         kraft = has(broker, v.KRAFT) and (
-            has(broker, v.KRAFT_ONLY) or any(map(holds_metadata, directories))
+            has(broker, v.KRAFT_ONLY) or any(map(is_krafts, directories))
         )
         return NodeSettings(None, None, kraft, tuple(sorted(directories)))
     text = whole(server_properties, _LIMIT).decode("latin-1")

@@ -16,8 +16,7 @@ from kdump.cli.options import shared_options, version_option
 )
 @version_option(
     under("Which start"),
-    "Version of the broker that loads each log. Default: the newest.",
-    None,
+    "Version of the broker that loads each log.",
 )
 @shared_options(is_wide=False, metavar="DIR DIR...", missing="give two directories or more")
 def elect(paths: tuple[str, ...], **asked: Any) -> int:

@@ -30,7 +30,7 @@ _ASKED = under("What is asked for")
 @_ASKED("--backwards", help="With --history: only changes to a lower offset.")
 @_ASKED("--from", "from_ms", type=TIME, help="With --history: start at this time.")
 @_ASKED("--to", "to_ms", type=TIME, help="With --history: stop before this time.")
-@version_option(_ASKED, "Expire offsets as this version does. Default: the newest.")
+@version_option(_ASKED, "Expire offsets as this version does.")
 @shared_options(LOOKUP_FORMATS, on_spark=False)
 def groups(
     paths: tuple[str, ...],

@@ -38,7 +38,7 @@ lookup_options = together(
         "--as-is",
         help="Answer from the files as they are, without the repairs of a broker start.",
     ),
-    version_option(_ANSWER, "Answer as this version does. Default: the newest."),
+    version_option(_ANSWER, "Answer as this version does."),
     _ANSWER(
         "--message-format",
         type=VERSION,

@@ -61,6 +61,11 @@ def _read_config(text: str) -> object:
     return read_topic_config(text)
 
 
+def _read_release(text: str) -> Version:
+    """Read the release of a broker, or `newest`."""
+    return NEWEST if text.strip() == "newest" else versions.read_broker_version(text)
+
+
 def tell_newer(ctx: Context, param: Parameter, version: Version | None) -> Version | None:
     """Say whose rules stand in for those of a version that is newer than any known here."""
     if version is not None and versions.is_newer_than_known(version) and not ctx.resilient_parsing:
@@ -146,7 +151,7 @@ INT64 = Read("n", read_int64)
 TIME = Read("time", read_time)
 _RELEASES = tuple(map(versions.text_of, versions.RELEASES))
 VERSION = Read("x.y[.z]", versions.read_version, _RELEASES)
-BROKER_VERSION = Read("x.y[.z]", versions.read_broker_version, _RELEASES)
+BROKER_VERSION = Read("x.y[.z]", _read_release, ("newest", *_RELEASES))
 DURATION = Read("time", read_duration)
 UTC_OFFSET = Read("hh:mm", read_utc_offset)
 RATE = Read("rate", read_rate)
@@ -168,18 +173,14 @@ _ENGINE = under("Engine")
 _OUTPUT = under("Output")
 
 
-def version_option(
-    under_heading: Callable[..., Decorator], text: str, default: Version | None = NEWEST
-) -> Decorator:
+def version_option(under_heading: Callable[..., Decorator], text: str) -> Decorator:
     """Make the option that says as which broker's version something is done."""
     return under_heading(
         "--broker-version",
         type=BROKER_VERSION,
         envvar="KDUMP_BROKER_VERSION",
         callback=tell_newer,
-        default=default,
-        show_default=False,
-        help=text,
+        help=f"{text} Or `newest`. Default: the release that wrote the directory.",
     )
 
 

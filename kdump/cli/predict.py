@@ -28,7 +28,7 @@ _AMOUNT = under("How much is read")
     cls=PluginCommand,
     common="--server-properties --broker-version --quick --measure --as-user --nagios --format",
 )
-@version_option(_START, "Version of the broker that starts. Default: the newest.", None)
+@version_option(_START, "Version of the broker that starts.")
 @_START(
     "--as-user",
     metavar="USER",

@@ -60,7 +60,7 @@ _RECOVERY = under("Whose recovery")
 )
 @config_option(_RECOVERY)
 @topic_configs_option(_RECOVERY)
-@version_option(_RECOVERY, "Rebuild as the recovery of this version does. Default: the newest.")
+@version_option(_RECOVERY, "Rebuild as the recovery of this version does.")
 @shared_options(on_spark=False)
 def reindex(
     paths: tuple[str, ...], *, only: str | None, engine: Engine, writing: Writing, **asked: Any

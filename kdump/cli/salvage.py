@@ -64,9 +64,7 @@ TAKEN = together(
 BROKER = together(
     _TAKEN("--topic-id", metavar="ID", help="Topic id of the result. Default: that of the copies."),
     topic_configs_option(_BROKER),
-    version_option(
-        _BROKER, "Version of the broker that will start on the result. Default: the newest."
-    ),
+    version_option(_BROKER, "Version of the broker that will start on the result."),
 )
 
 

@@ -138,8 +138,7 @@ MONITORING = together(
 @NOTES
 @version_option(
     _CHECKED,
-    "Version of the broker that serves the log after damage. Default: the newest.",
-    None,
+    "Version of the broker that serves the log after damage.",
 )
 @config_option(_CHECKED)
 @topic_configs_option(_CHECKED)

@@ -61,7 +61,7 @@ def read_free(text: str) -> FreeRequest:
     help="Read compacted logs, and show what the cleaner would remove now, and what fails.",
 )
 @topic_configs_option(_ASKED)
-@version_option(_ASKED, "Evaluate as a broker of this version. Default: the newest.")
+@version_option(_ASKED, "Evaluate as a broker of this version.")
 @under("Reports")(
     "--textfile",
     type=FILE_PATH,

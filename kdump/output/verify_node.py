@@ -31,7 +31,8 @@ def node_lines(
     if outcome == _REFUSES and {row.cause for row in of_it} == {"lock"}:
         text, colour = "A broker runs on these directories, no other starts", "rebuild"
     told = outcome == _STARTS and first.cause == "none"
-    yield coloured(text, colour) + ("." if told else f": {first['cause']}")
+    release = f" with Kafka {first.broker_version}" if first.broker_version else ""
+    yield coloured(text + release, colour) + ("." if told else f": {first['cause']}")
     for row in sorted(rows, key=lambda row: row.outcome != outcome):
         if row.cause == "none":
             continue

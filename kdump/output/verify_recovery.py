@@ -12,7 +12,7 @@ from kdump.output.row_tables import name_of
 from kdump.rows.verify import Recovery
 
 if TYPE_CHECKING:
-    from kdump.rows.verify import Forecast
+    from kdump.rows.verify import Forecast, OldestRelease
 
 #: Outcomes, the worst first; of the last only the number is reported.
 _ORDER = tuple(
@@ -28,7 +28,9 @@ def recovery_lines(
 ) -> Iterator[str]:
     """Write a heading and the rows, the worst outcome first."""
     yield ""
-    yield "What the next start would do:"
+    releases = dict.fromkeys(row.broker_version for row in rows if row.broker_version)
+    of = f" of Kafka {' or '.join(releases)}" if releases else ""
+    yield f"What the next start{of} would do:"
     shown = sorted(
         (row for row in rows if row.outcome != _COUNTED or _unserved(row)),
         key=_rank,
@@ -108,7 +110,16 @@ def _why_and_cost(row: Recovery) -> str:
         parts.append(f"re-reads {counted(len(read), 'segment')}{more}")
     if rebuilt and rebuilt != read:
         parts.append(f"rebuilds indexes of {counted(len(rebuilt), 'segment')}")
+    if row.oldest is not None:
+        parts.append(_of_oldest(row.oldest))
     return "; ".join(filter(None, (*parts, _unserved(row))))
+
+
+def _of_oldest(oldest: OldestRelease) -> str:
+    """Say what another release would do: which one wrote the directory is not certain."""
+    lost = oldest["records_lost"]
+    many = f", {counted(lost, 'record')} lost" if lost else ""
+    return f"Kafka {oldest['broker_version']} instead: {oldest['outcome']}{many}"
 
 
 def _unserved(row: Recovery) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from kdump.errors import PathError
@@ -91,7 +92,14 @@ class ClusterReplay:
     loaded last, `log_start` where the log begins.
     """
 
-    def __init__(self, log: LocalLog, until: Until, limit: int, on_change: OnChange | None) -> None:
+    def __init__(
+        self,
+        log: LocalLog,
+        until: Until,
+        limit: int,
+        on_change: OnChange | None,
+        only: frozenset[int] | None = None,
+    ) -> None:
         self.state = ClusterState(on_change)
         self.path = log.path
         self.holes: list[Hole] = []
@@ -100,6 +108,7 @@ class ClusterReplay:
         self.log_start = log.logs[0].base_offset if log.logs else None
         self._until = until
         self._limit = limit
+        self._only = only
         self._snapshots = log.snapshots(Kind.METADATA_SNAPSHOT)
         self._logs = log.logs
         self._torn: str | None = None  # a file of which a part could not be read
@@ -138,7 +147,7 @@ class ClusterReplay:
             return False
         loaded = ClusterState()
         try:
-            ends = replay_snapshot(path, loaded, self._limit)
+            ends = replay_snapshot(path, loaded, self._limit, self._only)
         except PathError:
             return False  # brokers delete them while they run
         time_ms = loaded.last_ms if ends.contained_ms is None else ends.contained_ms
@@ -182,7 +191,7 @@ class ClusterReplay:
 
     def _replay_batch(self, run: Run, row: int, path: str) -> bool:
         epoch = run.batches.leader_epoch(row)
-        for said in _records(run, row, self._limit):
+        for said in _records(run, row, self._limit, self._only):
             state = self.state
             if said is None:
                 self._torn = path
@@ -234,9 +243,15 @@ class _Said(NamedTuple):
     record: Decoded
 
 
-def _records(run: Run, row: int, limit: int) -> Iterator[_Said | None]:
-    """Yield what the records of a batch say, None where some cannot be taken apart."""
+def _records(
+    run: Run, row: int, limit: int, only: frozenset[int] | None = None
+) -> Iterator[_Said | None]:
+    """Yield what the records of a batch say, None where some cannot be taken apart.
+
+    `only`: what records of other API keys say is left out.
+    """
     decode = decoder(names.CLUSTER_METADATA_TOPIC)
+    only_bytes = frozenset(bytes([key]) for key in only or ())
     is_control = bool(run.batches.flags_of(row) & c.CONTROL)
     for piece in read_batch(run.data, run.base, run.batches, row, limit=limit):
         records, data = piece.records, piece.data
@@ -246,6 +261,8 @@ def _records(run: Run, row: int, limit: int) -> Iterator[_Said | None]:
                 record = _NOTHING
             elif is_control:
                 record = _read_control(key, value)
+            elif only is not None and value is not None and value[1:2] not in only_bytes:
+                record = _NOTHING
             else:
                 record = decode(key, value)[1] or _NULL
             yield _Said(offset, records.timestamp(number), record)
@@ -261,7 +278,10 @@ def _read_control(key: bytes | None, value: bytes | None) -> Decoded:
 
 
 def replay_snapshot(
-    path: str, state: ClusterState | None, limit: int = DEFAULT_LIMIT
+    path: str,
+    state: ClusterState | None,
+    limit: int = DEFAULT_LIMIT,
+    only: frozenset[int] | None = None,
 ) -> SnapshotEnds:
     """Read a snapshot; its records' offsets count from 0 and mean nothing.
 
@@ -278,7 +298,8 @@ def replay_snapshot(
             kinds = set()
             is_control = item.batches.flags_of(row) & c.CONTROL
             epoch = item.batches.leader_epoch(row)
-            for said in _records(item, row, limit) if is_control or state is not None else ():
+            asked = is_control or state is not None
+            for said in _records(item, row, limit, only) if asked else ():
                 if said is None:
                     whole = whole and state is None
                     continue
@@ -308,23 +329,30 @@ def read_replay(
     whole: bool = False,
     limit: int = DEFAULT_LIMIT,
     on_change: OnChange | None = None,
+    only: frozenset[int] | None = None,
 ) -> ClusterReplay:
     """Replay the metadata log in a partition directory; raise `PathError` if it cannot be read.
 
     `whole`: go through as much of the log as there is, so that the facts know when they were said,
-    and each change is told to `on_change`.
+    and each change is told to `on_change`. `only`: records of other API keys, all below 128, are
+    passed over, which is much quicker.
     """
-    replay = ClusterReplay(LocalLog.open(path), until, limit, on_change)
+    replay = ClusterReplay(LocalLog.open(path), until, limit, on_change, only)
     replay.run(whole=whole)
     return replay
 
 
 def read_cluster(
-    path: str, limit: int = DEFAULT_LIMIT, *, until: Until = END
+    path: str,
+    limit: int = DEFAULT_LIMIT,
+    *,
+    until: Until = END,
+    only: frozenset[int] | None = None,
 ) -> ClusterState | None:
     """Read the state that a metadata log comes to; None where nothing of it can be read."""
     try:
-        return read_listed(lambda: read_replay(path, until=until, limit=limit), path).state
+        read = partial(read_replay, path, until=until, limit=limit, only=only)
+        return read_listed(read, path).state
     except PathError:
         return None
 

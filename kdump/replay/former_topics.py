@@ -15,9 +15,9 @@ from typing import NamedTuple
 from kdump.errors import KdumpError
 from kdump.replay.cluster import read_replay
 from kdump.replay.cluster_state import ClusterState
-from kdump.replay.topic_settings import metadata_log_for
 from kdump.storage.held import size_of
 from kdump.storage.local_log import LocalLog
+from kdump.storage.metadata_log import metadata_log_for
 from kdump.storage.places import read_listed
 from kdump.storage.zookeeper_files import newest_values
 

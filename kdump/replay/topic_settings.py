@@ -13,26 +13,26 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from kdump.broker import settings as s
 from kdump.errors import PathError, StoreError
+from kdump.replay.releases import Releases
 from kdump.storage import names, places
 from kdump.storage.about import owner_of
 from kdump.storage.data_directories import spread
 from kdump.storage.log_dir import LOG_DIRS
+from kdump.storage.metadata_log import metadata_log_for
 from kdump.storage.properties import read_topic_id
 from kdump.storage.targets import data_directories
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings, TopicConfig
+    from kdump.broker.versions import Version
     from kdump.replay.cluster_state import ClusterState
 
 _METADATA_LOG = f"{names.CLUSTER_METADATA_TOPIC}-0"
-_SIBLINGS = 1000  # of a folder that holds data directories
-_LEVELS = 3  # how far up a path may differ from that of another data directory of its node
 
 
 class ClusterSettings(NamedTuple):
@@ -78,7 +78,8 @@ class TopicSettings:
 
     `broker` are the settings of the broker's own file, `options` those that were asked for, by
     field, and `configs` those of some topics. `directories` are others that may hold a metadata
-    log. Without `from_disk` no metadata log is looked at.
+    log. Without `from_disk` no metadata log is looked at. `releases` are the brokers', by data
+    directory: `broker_version` for all, else as they are dated.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class TopicSettings:
         *,
         configs: Iterable[TopicConfig] = (),
         from_disk: bool = True,
+        broker_version: Version | None = None,
     ) -> None:
         self.broker = broker
         self._options = {
@@ -96,6 +98,7 @@ class TopicSettings:
         }
         self._configs = tuple(configs)
         self._directories = tuple(directories)
+        self.releases = Releases(broker_version, self._directories)
         self._from_disk = from_disk
         self._known: dict[str, _OfDirectory] = {}
         self._read: dict[str, ClusterSettings] = {}
@@ -159,9 +162,11 @@ class TopicSettings:
         return settings.of_topic(given, s.OPTION).given(s.OPTION, self._options)
 
     def prepare(self, directories: Iterable[str]) -> None:
-        """Read what there is to read for the partitions of some data directories."""
-        for directory in directories if self._from_disk else ():
-            self._in(places.real(directory))
+        """Read what there is to read for the partitions of some data directories, and date them."""
+        for directory in directories:
+            self.releases.of(directory)
+            if self._from_disk:
+                self._in(places.real(directory))
 
     def metadata_log(self, directory: str) -> str | None:
         """Return the metadata log that the settings of a data directory's topics are from."""
@@ -185,6 +190,7 @@ def topic_settings(
     *,
     configs: Iterable[TopicConfig] = (),
     from_disk: bool = True,
+    broker_version: Version | None = None,
 ) -> TopicSettings:
     """Make what gives the settings of topics under some paths, beside a broker's own file."""
     directories = [each for path in paths for each in spread(path)]
@@ -192,7 +198,14 @@ def topic_settings(
         with suppress(PathError):  # a file may give settings only
             directories += data_directories(server_properties)
     broker = s.read_settings(server_properties)
-    return TopicSettings(broker, options, directories, configs=configs, from_disk=from_disk)
+    return TopicSettings(
+        broker,
+        options,
+        directories,
+        configs=configs,
+        from_disk=from_disk,
+        broker_version=broker_version,
+    )
 
 
 def _settings_at(log: str) -> ClusterSettings:
@@ -219,62 +232,3 @@ def settings_in(cluster: ClusterState | None) -> ClusterSettings:
         elif kind == "topic":
             found.topics[name] = {key: own[key] for key in s.TOPIC_CONFIGS & own.keys()}
     return found
-
-
-def metadata_log_for(directory: str, others: Iterable[str] = ()) -> str | None:
-    """Return the metadata log of the cluster that a data directory is of; None where none is near.
-
-    It lies in the directory itself; else in another that is given and of the same cluster, best of
-    the same node; else beside it, in the only directory of the same node that has one. Beside
-    `/disk1/kafka` are the folders of `/disk1`, then `/disk2/kafka`.
-    """
-    own = _metadata_log_in(directory)
-    if own is not None:
-        return own
-    node, cluster = owner_of(directory)
-    if node is None or cluster is None:
-        return None
-    given = [
-        (owner_of(other)[0] != node, log)
-        for other in others
-        if (log := _metadata_log_in(other)) is not None and owner_of(other)[1] == cluster
-    ]
-    if given:
-        return min(given)[1]
-    for levels in range(1, _LEVELS + 1):
-        beside = [
-            log
-            for other in _siblings(directory, levels)
-            if (log := _metadata_log_in(other)) is not None and owner_of(other) == (node, cluster)
-        ]
-        if beside:
-            # Of copies, nothing tells which one holds.
-            return beside[0] if len(beside) == 1 else None
-    return None
-
-
-def _metadata_log_in(directory: str) -> str | None:
-    path = os.path.join(directory, _METADATA_LOG)
-    try:
-        return path if places.isdir(path) else None
-    except (OSError, PathError, StoreError):
-        return None
-
-
-def _siblings(directory: str, levels: int) -> list[str]:
-    """Name the folders that differ from a data directory in one part of the path, so far up.
-
-    None in a store, where each look costs.
-    """
-    if places.is_uri(directory):
-        return []
-    parts = directory.split("/")
-    if levels >= len(parts):
-        return []
-    folder, below = "/".join(parts[:-levels]), parts[len(parts) - levels + 1 :]
-    try:
-        listed = list(islice(places.entries(folder or "/"), _SIBLINGS))
-    except (OSError, PathError):
-        return []
-    beside = ("/".join((folder, entry.name, *below)) for entry in listed if places.is_dir(entry))
-    return sorted(path for path in beside if path != directory)

@@ -18,30 +18,41 @@ from kdump.broker.dating import (
     level_evidence,
     registered_evidence,
 )
+from kdump.broker.versions import Version
 from kdump.errors import PathError, StoreError
 from kdump.replay.cluster import read_cluster
 from kdump.replay.cluster_state import ClusterState
 from kdump.storage import names, places
 from kdump.storage.about import owner_of
 from kdump.storage.checkpoints import java_int
-from kdump.storage.log_dir import LogDir
+from kdump.storage.log_dir import LOG_DIRS
+from kdump.storage.metadata_log import metadata_log_for
 
 Owner = tuple[str | None, str | None]
+_BROKERS_OWN = frozenset((names.META_PROPERTIES, names.REPLICATION_CHECKPOINT))
+#: The records that date a node, by API key: a broker comes or goes, the level of a feature, a
+#: controller comes.
+_REGISTERING = frozenset((0, 1, 12, 27))
 
 
 class DatedDirectories:
     """Data directories, and what was found out about the releases that wrote them.
 
-    `clusters`: the state of the metadata log that goes furthest, by the cluster's id.
+    `clusters`: the state of the metadata log that goes furthest, by the cluster's id; of it
+    the records of some API keys only, if so said.
     """
 
-    def __init__(self, paths: Sequence[str]) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str],
+        only: frozenset[int] | None = None,
+    ) -> None:
         self.clusters: dict[str | None, tuple[str, ClusterState]] = {}
         self._owners = {path: owner_of(path) for path in paths}
         logs: dict[str, tuple[str, ClusterState]] = {}
         for path in paths:
             log = os.path.join(path, f"{names.CLUSTER_METADATA_TOPIC}-0")
-            state = read_cluster(log) if places.isdir(log) else None
+            state = read_cluster(log, only=only) if places.isdir(log) else None
             if state is None:
                 continue
             logs[path] = log, state
@@ -65,7 +76,10 @@ class DatedDirectories:
 
     def _found(self, path: str) -> Iterator[Evidence]:
         try:
-            yield from directory_evidence(LogDir.open(path))
+            directory = LOG_DIRS.around(os.path.join(path, names.META_PROPERTIES))
+            if directory is None:
+                return
+            yield from directory_evidence(directory)
         except (PathError, StoreError):
             return
         node, cluster = self._owners[path]
@@ -82,6 +96,25 @@ def written_by(paths: Iterable[str]) -> dict[str, Dating]:
     every = list(dict.fromkeys(paths))
     found = DatedDirectories(every)
     return {path: found.of(path) for path in every}
+
+
+def writers(directory: str, others: Iterable[str] = ()) -> tuple[Version, Version]:
+    """Return the oldest and the newest release that can have written a data directory.
+
+    `others` count that are of the same node, or have the metadata log of its cluster. The two are
+    the same where nothing in it says that a broker had it: partitions are copied.
+    """
+    owner = owner_of(directory)
+    together = [directory]
+    if None not in owner:
+        together += [other for other in others if owner_of(other) == owner]
+    log = metadata_log_for(directory, others)
+    if log is not None:
+        together.append(places.parent(log))
+    paths = {places.real(path): path for path in reversed(together)}
+    found = DatedDirectories(list(paths.values()), _REGISTERING).of(directory)
+    brokers_own = {os.path.basename(one.path) for one in found.evidence} & _BROKERS_OWN
+    return (found.first if brokers_own else found.last), found.last
 
 
 def _of_log(node: int | None, log: str, state: ClusterState) -> Iterator[Evidence]:

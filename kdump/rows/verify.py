@@ -164,6 +164,14 @@ class WayPast(Row, kind="way-past", sums_up=True):
     first: Annotated[bool, "whether it is the first of its partition: a group goes on there"]
 
 
+class OldestRelease(TypedDict):
+    """What the oldest release that can have written a directory would do instead."""
+
+    broker_version: Annotated[str, "the release"]
+    outcome: Annotated[Word, "what it does"]
+    records_lost: Annotated[int | None, "how many records are lost"]
+
+
 class Recovery(Row, kind="recovery", omits=("unserved",)):
     """What the next start of a broker does to a partition."""
 
@@ -183,6 +191,10 @@ class Recovery(Row, kind="recovery", omits=("unserved",)):
     bytes_read: Annotated[Bytes | None, "bytes that it reads"] = None
     path: Annotated[str | None, "the directory"] = None
     remedies: Annotated[list[Remedy] | None, "what would lose less, with both forecasts"] = None
+    broker_version: Annotated[str | None, "the release that starts"] = None
+    oldest: Annotated[
+        OldestRelease | None, "what the oldest release does that it can be, where that differs"
+    ] = None
     unserved: Annotated[list[StuckAt] | None, "damage at which consumers are stuck after it"] = None
     asked_: tuple[str, ...] = ()
 
@@ -195,3 +207,4 @@ class NodeStart(Row, kind="node-start"):
     message: Annotated[str, "what is wrong, in words"]
     path: Annotated[str | None, "the file or directory"]
     remedy: Annotated[str | None, "what to do"]
+    broker_version: Annotated[str | None, "the release that starts"] = None

@@ -102,7 +102,7 @@ def test_out(partition: Path, tmp_path: Path) -> None:
         ["--only", "indexes", "."],
         ["--only", "", "."],
         ["--undo", "--out", "x", "--write", "."],
-        ["--broker-version", "newest", "."],
+        ["--broker-version", "latest", "."],
         ["--format", "kafka", "."],
     ],
 )

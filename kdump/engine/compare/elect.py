@@ -19,7 +19,7 @@ from kdump.broker.leader_epochs import Span
 from kdump.broker.log_reader import RefusalError, UnknowableError
 from kdump.broker.settings import Settings
 from kdump.broker.shutdown_state import stop_of
-from kdump.broker.versions import COUNTED_OFFSETS, NEWEST, Version, has
+from kdump.broker.versions import COUNTED_OFFSETS, Version, has
 from kdump.engine.compare.commands import Registered, advised
 from kdump.engine.compare.epochs import Epochs, beyond, lineage, span_fields
 from kdump.engine.compare.plan import CompareOptions, Item, plan
@@ -33,8 +33,9 @@ from kdump.findings.rows import Row
 from kdump.kernels import NAME as KERNEL
 from kdump.replay.cluster import changes_in, read_cluster
 from kdump.replay.cluster_state import ClusterState
+from kdump.replay.releases import Releases
 from kdump.rows.compare import Choice, ElectSummary, ReplicaElection
-from kdump.storage import names
+from kdump.storage import names, places
 from kdump.storage.about import meta_of, owner_of
 from kdump.storage.checkpoints import loaded
 from kdump.storage.local_log import LocalLog
@@ -97,7 +98,14 @@ def elect(
     yield from not_read
     quorum = known.get((names.CLUSTER_METADATA_TOPIC, 0))
     order = StartOrder(quorum.assigned if quorum else ())
-    step = partial(elect_item, registered=known, options=options, alone=len(items) == 1)
+    around = dict.fromkeys(places.parent(path) for item in items for path in item.paths)
+    step = partial(
+        elect_item,
+        registered=known,
+        options=options,
+        releases=Releases(options.broker_version, around),
+        alone=len(items) == 1,
+    )
     for _, result in driver(items, step, progress):
         if isinstance(result, KdumpError):
             errors += 1
@@ -163,13 +171,13 @@ def elect_item(
     *,
     registered: dict[tuple[str, int], Registered],
     options: CompareOptions,
+    releases: Releases,
     alone: bool = True,
 ) -> ReplicaElection | KdumpError:
     """Choose among the replicas of one partition, which are listed again."""
-    broker = options.broker_version or NEWEST
     known = registered.get((item.topic or "", item.partition or 0), Registered(()))
     try:
-        candidates = read_listed(lambda: _candidates(item, broker, options, pace), *item.paths)
+        candidates = read_listed(lambda: _candidates(item, releases, options, pace), *item.paths)
     except PathError as error:
         return error
     rule = _rule(item, known)
@@ -231,10 +239,10 @@ def _voters_here(candidates: Sequence[Candidate], known: Registered) -> int | No
 
 
 def _candidates(
-    item: Item, broker: Version, options: CompareOptions, pace: Pace
+    item: Item, releases: Releases, options: CompareOptions, pace: Pace
 ) -> list[Candidate]:
     found = [
-        _started(number, item, path, broker, options, pace)
+        _started(number, item, path, releases.of(places.parent(path)), options, pace)
         for number, path in enumerate(item.paths)
     ]
     lowest = min(

@@ -24,7 +24,7 @@ class CompareOptions(NamedTuple):
     decompress_limit: int = DEFAULT_LIMIT
     shown: int = 20
     elect: bool = False
-    broker_version: Version | None = None  # None: the newest
+    broker_version: Version | None = None  # None: of each directory, the newest
 
 
 class Item(NamedTuple):

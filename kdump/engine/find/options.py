@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.broker.partition import PartitionView
 from kdump.broker.settings import SettingsOnDemand
 from kdump.broker.versions import NEWEST, Version
+from kdump.storage import places
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.targets import Selection, Target
 
@@ -33,7 +34,7 @@ class FindOptions(NamedTuple):
     isolation: str = "read_uncommitted"
     as_is: bool = False
     message_format: Version | None = None
-    broker_version: Version = NEWEST
+    broker_version: Version | None = None  # None: of each directory, the newest it can be of
     explain: bool = False
     check: bool = False
     list_offsets_version: int | None = None
@@ -50,13 +51,18 @@ class FindOptions(NamedTuple):
             return None
         return SettingsOnDemand(lambda: settings.of(target.path, target.topic))
 
+    def _broker_of(self, target: Target) -> Version:
+        if self.settings is None:
+            return self.broker_version or NEWEST
+        return self.settings.releases.of(places.parent(target.path))
+
     def view(self, target: Target) -> PartitionView:
         """Look at a partition in the way asked for."""
         return PartitionView(
             target,
             isolation=self.isolation,
             as_is=self.as_is,
-            broker=self.broker_version,
+            broker=self._broker_of(target),
             limit=self.decompress_limit,
             settings=self.settings_of(target),
         )

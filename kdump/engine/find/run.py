@@ -136,7 +136,11 @@ def _run(
     """Answer while the plan goes on, or plan everything first and hand it to a driver."""
     given = options.server_properties
     settings = topic_settings(
-        given, paths, configs=options.configs, from_disk=options.topic_configs
+        given,
+        paths,
+        configs=options.configs,
+        from_disk=options.topic_configs,
+        broker_version=options.broker_version,
     )
     options = options._replace(settings=settings)
     planned = plan(paths, options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kdump.broker.versions import NEWEST, Version
+from kdump.broker.versions import Version
 from kdump.engine.coordinators.patterns import matches, one_name
 from kdump.replay.groups import keys_of
 from kdump.storage.file_records import DEFAULT_LIMIT
@@ -29,7 +29,7 @@ class GroupOptions(NamedTuple):
     backwards: bool = False
     from_ms: int | None = None
     to_ms: int | None = None
-    broker_version: Version = NEWEST
+    broker_version: Version | None = None  # None: of each directory, the newest it can be of
     decompress_limit: int = DEFAULT_LIMIT
 
     @property

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kdump.broker.settings import read_settings
+from kdump.broker.versions import NEWEST
 from kdump.engine.coordinators.partitions import (
     Item,
     Marks,
@@ -32,8 +33,10 @@ from kdump.replay import groups as offsets_topic
 from kdump.replay import share_state
 from kdump.replay.group_state import Commit, EndedCommit, Group, GroupsRead, read_groups
 from kdump.replay.groups import SHARE, OffsetsLog
+from kdump.replay.releases import Releases
 from kdump.replay.share_state import ShareLog, SharePartition
 from kdump.rows.groups import CommittedOffset, EndedOffset
+from kdump.storage import places
 from kdump.storage.targets import Selection, Target, resolve
 
 
@@ -72,6 +75,11 @@ def groups(
     if targets and not items:
         yield NothingToDo(f"no partition of {offsets_topic.TOPIC} is among what was given")
         return
+    around = dict.fromkeys(places.parent(target.path) for target in targets)
+    releases = Releases(options.broker_version, around)
+    options = options._replace(
+        broker_version=releases.newest(places.parent(one.path) for one in items)
+    )
     work = Work(options, progress or Progress(), driver)
     marks = Marks(targets)
     first, rest = home_first(items, options.one_group, marks)
@@ -141,7 +149,7 @@ def _offset_rows(
                 marks.of(commit.topic, commit.partition),
                 stays=(commit.group, commit.topic, commit.partition) in waiting,
                 keep_ms=keep_ms,
-                broker=options.broker_version,
+                broker=options.broker_version or NEWEST,
                 with_topic_id=options.ended,
             )
 

@@ -16,7 +16,7 @@ from kdump.broker.node_settings import (
     UNKNOWN,
     Fact,
     NodeSettings,
-    holds_metadata,
+    is_krafts,
     read_node,
     settings_refused,
 )
@@ -24,10 +24,8 @@ from kdump.broker.versions import NEWEST, Version
 from kdump.engine.predict.node_quorum import LOST, quorum_facts
 from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
-from kdump.findings.rows import Row
 from kdump.rows.verify import NodeStart
 from kdump.storage import places
-from kdump.storage.about import meta_of
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, LOCK, Kind, parse
 from kdump.storage.source import Unreadable, unreadable_ranges
 
@@ -50,7 +48,7 @@ def node_start(
     if any(map(places.is_uri, node.log_dirs)):
         return [_not_looked("store", "A prediction needs a local directory, not a store.")]
     if broker is None and not _is_kraft(node):
-        return [_not_looked("version", _WHICH, "Name it with --broker-version.")]
+        return [_not_looked("version", _WHICH, _NAME_IT)]
     unread = dict(_unread(node))
     found = [
         fact
@@ -125,6 +123,7 @@ def _device_error(path: str) -> str | None:
         return error.reason if places.lexists(path) else None
 
 
+_NAME_IT = "Name it with --broker-version."
 _WHICH = (
     "The directories are not a KRaft node's, as those of the newest release are: which version is "
     "to start is not known."
@@ -137,10 +136,7 @@ def _not_looked(cause: str, message: str, remedy: str | None = None) -> Fact:
 
 def _is_kraft(node: NodeSettings) -> bool:
     """Whether settings or directories show that the node keeps metadata by itself."""
-    return bool((node.values or {}).get("process.roles")) or any(
-        holds_metadata(directory) or meta_of(directory).get("version") == "1"
-        for directory in node.log_dirs
-    )
+    return bool((node.values or {}).get("process.roles")) or any(map(is_krafts, node.log_dirs))
 
 
 def user_of(name: str) -> User:
@@ -210,7 +206,23 @@ def _zookeeper(node: NodeSettings) -> Fact:
     return Fact(UNKNOWN, "zookeeper", message, where)
 
 
-def row_of(fact: Fact) -> Row:
+def instead(facts: list[Fact], oldest: list[Fact]) -> Fact | None:
+    """Say what the oldest release would do that the directories can be of; None: the same."""
+    refused, refused_too = (
+        next((fact for fact in some if fact.outcome == REFUSES), None) for some in (facts, oldest)
+    )
+    unread = any(fact.cause in ("permission", "unreadable") for fact in facts)
+    if unread or (refused is None) == (refused_too is None):
+        return None  # what cannot be read would have dated it
+    would = "The oldest release that can have written this would start."
+    if refused_too is not None:
+        would = (
+            f"The oldest release that can have written this would not start: {refused_too.message}"
+        )
+    return Fact(UNKNOWN, "version", would, (refused or refused_too or facts[0]).path, _NAME_IT)
+
+
+def row_of(fact: Fact) -> NodeStart:
     """Make the row of a fact."""
     return NodeStart(*fact)
 

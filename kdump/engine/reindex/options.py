@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.broker.versions import NEWEST, Version
+from kdump.broker.versions import Version
 from kdump.errors import KdumpError
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import Kind
@@ -29,7 +29,7 @@ class ReindexOptions(NamedTuple):
 
     selection: Selection = Selection()
     server_properties: str | None = None
-    broker_version: Version = NEWEST
+    broker_version: Version | None = None  # None: of each directory, the newest it can be of
     only: frozenset[Kind] = DEFAULT_ONLY
     index_interval_bytes: int | None = None
     max_index_bytes: int | None = None

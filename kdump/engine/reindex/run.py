@@ -28,7 +28,7 @@ from kdump.engine.reindex.rows import RESTORE, RESTORED, WORDS, reindex_row
 from kdump.errors import KdumpError, PathError, Refused, guarded, path_errors
 from kdump.findings.rows import Place
 from kdump.replay.topic_settings import TopicSettings, topic_settings
-from kdump.storage import checkpoints, names
+from kdump.storage import checkpoints, names, places
 from kdump.storage.log_dir import LogDir
 from kdump.storage.names import Kind
 from kdump.storage.source import whole
@@ -64,7 +64,12 @@ def reindex(paths: Iterable[str], options: ReindexOptions) -> Iterator[Item]:
     }
     given = options.server_properties
     topics = topic_settings(
-        given, paths, asked, configs=options.configs, from_disk=options.topic_configs
+        given,
+        paths,
+        asked,
+        configs=options.configs,
+        from_disk=options.topic_configs,
+        broker_version=options.broker_version,
     )
     utc = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     directories: dict[str, None] = {}
@@ -104,7 +109,8 @@ def _of_partition(
     from kdump.engine.reindex.partition import Partition
 
     settings = topics.of(job.target.path, job.target.topic)
-    rules = Rules(options.broker_version, settings, options.decompress_limit)
+    broker = topics.releases.of(places.parent(job.target.path))
+    rules = Rules(broker, settings, options.decompress_limit)
     yield from Partition(job, options, rules, utc).items()
 
 

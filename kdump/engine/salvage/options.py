@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kdump.broker.versions import NEWEST, Version
+from kdump.broker.versions import Version
 from kdump.errors import PathError
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import DirectoryName
@@ -35,7 +35,7 @@ class SalvageOptions(NamedTuple):
 
     selection: Selection = Selection()
     server_properties: str | None = None
-    broker_version: Version = NEWEST
+    broker_version: Version | None = None  # None: of each directory, the newest it can be of
     prefer: str | None = None
     from_offset: int | None = None
     to_offset: int | None = None

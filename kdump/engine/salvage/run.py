@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 
 from kdump.broker.index_builder import Rules
-from kdump.broker.versions import text_of
+from kdump.broker.versions import Version, text_of
 from kdump.engine.reading.sequence_rules import COORDINATED
 from kdump.engine.salvage import manifest
 from kdump.engine.salvage.build import DataDirectory
@@ -83,11 +83,17 @@ def _salvage(
         yield from produce(items, paths, options, progress)
         return
     progress.planned_bytes = before + progress.planned_bytes * _READINGS
-    settings = topic_settings(options.server_properties, paths, from_disk=options.topic_configs)
+    settings = topic_settings(
+        options.server_properties,
+        paths,
+        from_disk=options.topic_configs,
+        broker_version=options.broker_version,
+    )
+    sources = [copy.directory for item in items for copy in item.copies]
+    broker = settings.releases.newest(map(places.parent, sources))
     _refuse_names(items, options)
     built = None
     if options.out is not None and not options.dry_run and items:
-        sources = [copy.directory for item in items for copy in item.copies]
         needed = sum(item.size_bytes // len(item.copies) for item in items)
         built = DataDirectory(options.out, sources, needed)
     rows: list[Salvaged] = []
@@ -96,7 +102,7 @@ def _salvage(
         for item in items:
             progress.at = [item.path]
             try:
-                row, left_out = _partition(item, options, settings, built, progress)
+                row, left_out = _partition(item, options, settings, broker, built, progress)
                 rows.append(row)
                 yield row
                 yield from left_out
@@ -118,12 +124,12 @@ def _salvage(
                 f"is not written: copies of {name} have other records at the same offsets of one "
                 "epoch; say with --prefer which of them count",
             )
-        rules = Rules(options.broker_version, settings.broker, options.decompress_limit)
+        rules = Rules(broker, settings.broker, options.decompress_limit)
         meta_properties, left_out = _meta_properties(items)
         yield from left_out
         built.checkpoints(rules, meta_properties)
         sums = manifest.sources_of(items)
-        manifest.write(built, sums, rows, text_of(options.broker_version))
+        manifest.write(built, sums, rows, text_of(broker))
         built.finish()
 
 
@@ -160,6 +166,7 @@ def _partition(
     item: Item,
     options: SalvageOptions,
     topics: TopicSettings,
+    broker: Version,
     built: DataDirectory | None,
     progress: Progress,
 ) -> tuple[Salvaged, list[Finding]]:
@@ -167,7 +174,7 @@ def _partition(
     try:
         merged = opened.merge()
         settings = topics.of(opened.copies[0].found.directory, item.topic)
-        rules = Rules(options.broker_version, settings, options.decompress_limit)
+        rules = Rules(broker, settings, options.decompress_limit)
         topic = opened.topic
         log = None
         if built is not None:

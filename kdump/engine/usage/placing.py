@@ -23,10 +23,10 @@ from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.replay.cluster import read_cluster
 from kdump.replay.cluster_state import ClusterState
-from kdump.replay.topic_settings import metadata_log_for
 from kdump.rows.usage import KeyPlacement, MisplacedKeys, MovedKey
 from kdump.storage import places
 from kdump.storage.log_dir import LogDir
+from kdump.storage.metadata_log import metadata_log_for
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
 from kdump.storage.targets import Target
 

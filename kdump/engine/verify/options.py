@@ -30,7 +30,7 @@ class VerifyOptions(NamedTuple):
     subset: tuple[int, int] | None = None
     recheck_s: float | None = None  # what a state says was seen longer ago is read again
     predict: bool = False
-    broker_version: Version | None = None  # None: the newest
+    broker_version: Version | None = None  # None: of each directory, the newest
     recovery_rate: int | None = None  # bytes a second and thread; None: a plain disk's
     measure: bool = False  # also by what the disks give now
     recovery_threads: int | None = None  # a data directory's; None: as the broker has it

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.broker.versions import NEWEST, Version
+from kdump.broker.versions import KRAFT_ONLY, Version, has, text_of
 from kdump.engine.advice.advisor import advised
 from kdump.engine.predict.recovery import predict_partition, unknown
 from kdump.engine.predict.remedies import remedies
@@ -26,17 +26,20 @@ from kdump.errors import PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.replay.cluster_state import ClusterState
-from kdump.rows.verify import Recovery, Remedy, StuckAt
+from kdump.rows.verify import OldestRelease, Recovery, Remedy, StuckAt
 from kdump.storage import lock, names, places
 from kdump.storage.about import DirectoryFacts, facts_of
 from kdump.storage.disk_rate import DiskRate, measure
 from kdump.storage.local_log import LocalLog, looks_like_partition
 from kdump.storage.log_dir import LogDir
+from kdump.storage.targets import data_directories
 
 if TYPE_CHECKING:
     from kdump.broker.node_settings import Fact
     from kdump.broker.settings import Settings
     from kdump.engine.verify.options import Item, VerifyOptions
+    from kdump.replay.releases import Releases
+    from kdump.replay.topic_settings import TopicSettings
     from kdump.storage.targets import Target
 
 
@@ -50,14 +53,13 @@ class Predictor(NamedTuple):
     `clusters` has what the metadata log of a directory's broker says, by data directory.
     """
 
-    broker: Version
+    releases: Releases
     settings: Settings
     clusters: dict[str, ClusterState | None]
 
     def partition(self, target: Target) -> Recovery:
         """Predict the start for one partition."""
-        cluster = self._cluster(target)
-        foretold = partial(predict_partition, target, self.broker, self.settings, cluster=cluster)
+        foretold = partial(self._foretold, target, self._cluster(target))
         row = foretold()
         if verdict(row) is None or not lock.is_held_around(target.path):
             return row
@@ -73,9 +75,28 @@ class Predictor(NamedTuple):
         doubt = "the broker wrote to it during each of several looks"
         return unknown(target, doubt)
 
+    def _foretold(self, target: Target, cluster: ClusterState | None) -> Recovery:
+        first, last = self.releases.range_of(places.parent(target.path))
+        start = partial(predict_partition, target, settings=self.settings, cluster=cluster)
+        row = start(broker=last).replaced(broker_version=text_of(last))
+        if first != last:
+            older = start(broker=first)
+            outcome, lost = older.outcome, older.records_lost
+            if (outcome, lost) != (row.outcome, row.records_lost):
+                oldest = OldestRelease(
+                    broker_version=text_of(first), outcome=outcome, records_lost=lost
+                )
+                return row.replaced(oldest=oldest)
+        return row
+
     def remedies(self, target: Target) -> list[Remedy]:
         """Forecast the start after each change that is cheap to make."""
-        return list(remedies(target, self.broker, self.settings, self._cluster(target)))
+        broker = self.broker_of(target)
+        return list(remedies(target, broker, self.settings, self._cluster(target)))
+
+    def broker_of(self, target: Target) -> Version:
+        """Return the release that the start is foretold for."""
+        return self.releases.of(places.parent(target.path))
 
     def _cluster(self, target: Target) -> ClusterState | None:
         directory = target.log_dir()
@@ -85,7 +106,8 @@ class Predictor(NamedTuple):
         self, rate: int | None, threads: int | None, measured: dict[str, DiskRate | None] | None
     ) -> Totals:
         """Begin the sum of all forecasts."""
-        threads = threads or self.settings.recovery_threads or default_threads(self.broker)
+        broker = self.releases.newest(self.clusters)
+        threads = threads or self.settings.recovery_threads or default_threads(broker)
         return Totals(rate or DEFAULT_RATE, threads, measured)
 
 
@@ -123,8 +145,9 @@ def unserved(
         for found in findings
         if found.served_by is not None and found.offset is not None and found.offset < end
     ]
+    broker = predict.broker_of(target)
     asked = advised(
-        target, stays[:_UNSERVED], predict.broker, limit, running=False, settings=predict.settings
+        target, stays[:_UNSERVED], broker, limit, running=False, settings=predict.settings
     )
     return [
         StuckAt(
@@ -137,19 +160,17 @@ def unserved(
     ]
 
 
-def predictor(
-    directories: Iterable[DirectoryFacts], broker: Version | None, settings: Settings
-) -> Predictor:
+def predictor(directories: Iterable[DirectoryFacts], settings: TopicSettings) -> Predictor:
     """Read the metadata log of each broker among the directories."""
     clusters: dict[str, ClusterState | None] = {}
     for group in _nodes(directories):
         cluster = cluster_of(group)
         clusters.update({directory.path: cluster for directory in group})
-    return Predictor(broker or NEWEST, settings, clusters)
+    return Predictor(settings.releases, settings.broker, clusters)
 
 
 def refused(
-    directories: Iterable[DirectoryFacts], rows: list[Recovery], broker: Version
+    directories: Iterable[DirectoryFacts], rows: list[Recovery], releases: Releases
 ) -> Iterator[Finding | Row]:
     """Yield a row for each data directory with which the whole broker would not start.
 
@@ -158,6 +179,7 @@ def refused(
     found = {places.parent(str(row.path)) for row in rows}
     for group in _nodes(directories):
         for directory in group:
+            broker = releases.of(directory.path)
             row = predict_directory(directory, rows, broker, others=group)
             if row is not None:
                 reported = None if places.absolute(directory.path) in found else verdict(row)
@@ -167,12 +189,16 @@ def refused(
 
 
 def node_rows(
-    named: Iterable[str], options: VerifyOptions, stopping: list[Recovery]
+    named: Iterable[str],
+    options: VerifyOptions,
+    releases: Releases,
+    stopping: list[Recovery],
 ) -> Iterator[Finding | Row]:
     """Say whether the node starts that the data directories are of, with a finding if not.
 
     Several nodes' directories are several nodes, unless settings were given: those are one's.
     """
+    from kdump.broker.node_settings import is_krafts
     from kdump.engine.predict import node
 
     settings = options.server_properties
@@ -184,11 +210,25 @@ def node_rows(
     for group in groups:
         if not group and not settings:
             continue
-        facts = node.node_start(
-            group, options.broker_version, server_properties=settings, user=user
-        )
-        yield from map(node.row_of, _with_partitions(facts, group, stopping))
+        about = group or _directories_of(settings)
+        broker = releases.newest(about)
+        start = partial(node.node_start, group, server_properties=settings, user=user)
+        # What shows no KRaft node may be an older release's as well, unless one was asked for.
+        told = options.broker_version or not has(broker, KRAFT_ONLY) or any(map(is_krafts, about))
+        facts = start(broker if told else None)
+        for fact in _with_partitions(facts, group, stopping):
+            yield node.row_of(fact).replaced(broker_version=text_of(broker))
+        oldest = min((releases.range_of(path)[0] for path in about), default=broker)
+        if told and oldest != broker and (instead := node.instead(facts, start(oldest))):
+            yield node.row_of(instead).replaced(broker_version=text_of(oldest))
         yield from filter(None, map(node.finding_of, facts))
+
+
+def _directories_of(server_properties: str | None) -> list[str]:
+    """Return what a broker's settings name; they may name none, or not be readable."""
+    with suppress(PathError):
+        return [] if server_properties is None else data_directories(server_properties)
+    return []
 
 
 def _with_partitions(facts: list[Fact], group: list[str], stopping: list[Recovery]) -> list[Fact]:

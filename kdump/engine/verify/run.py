@@ -96,7 +96,7 @@ def verify(
 
         predict = attempted(
             "the forecast",
-            partial(predictor, progress.directories, options.broker_version, settings.broker),
+            partial(predictor, progress.directories, settings),
             None,
             not_prepared,
         )
@@ -176,8 +176,9 @@ def verify(
     except StoreError as error:
         yield sums.error(error)
     if predict is not None:
-        about_nodes = guarded("the start of the node", node_rows(named, options, stopping))
-        about_directories = refused(progress.directories, stopping, predict.broker)
+        starts = node_rows(named, options, settings.releases, stopping)
+        about_nodes = guarded("the start of the node", starts)
+        about_directories = refused(progress.directories, stopping, settings.releases)
         for said in chain(about_nodes, guarded("the data directories", about_directories)):
             if isinstance(said, KdumpError):
                 yield sums.error(said)
@@ -198,7 +199,11 @@ def settings_for(options: VerifyOptions, directories: Iterable[str] = ()) -> Top
     """Make what tells the settings of each topic, by what may lie in some data directories."""
     given = options.server_properties
     return topic_settings(
-        given, directories, configs=options.configs, from_disk=options.topic_configs
+        given,
+        directories,
+        configs=options.configs,
+        from_disk=options.topic_configs,
+        broker_version=options.broker_version,
     )
 
 
@@ -266,9 +271,10 @@ def verify_item(
         reason = "does not have the name of a Kafka file: not checked"
         return Result(errors=(PathError(item.path, reason),))
     of_topic = settings.of(target.log.path, target.topic)
+    broker = settings.releases.of(places.parent(target.log.path))
     result = verify_partition(
         target,
-        options,
+        options._replace(broker_version=broker),
         of_topic,
         pace=pace,
         leave_out=left_out,

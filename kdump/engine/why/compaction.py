@@ -56,7 +56,12 @@ class Compaction(NamedTuple):
 
 
 def compaction_of(
-    target: Target, facts: LogFacts, policy: Policy, settings: Settings, options: WhyOptions
+    target: Target,
+    facts: LogFacts,
+    policy: Policy,
+    settings: Settings,
+    options: WhyOptions,
+    broker: Version,
 ) -> Compaction:
     """Give the row of a compacted partition; none of another."""
     assert target.log is not None
@@ -66,7 +71,7 @@ def compaction_of(
         target,
         isolation="read_committed",
         as_is=True,
-        broker=options.broker_version,
+        broker=broker,
         settings=settings,
         limit=options.decompress_limit,
     )
@@ -100,7 +105,7 @@ def _judged(
             repeats = Repeats(log.log_start, choice.first_dirty_offset)
         cleaning = Cleaning(partition, choice, settings, now_ms, repeats=repeats)
         try:
-            removed = _cleaned(cleaning, options.broker_version, words, segments)
+            removed = _cleaned(cleaning, partition.broker, words, segments)
             at_least = cleaning.at_least
         except FailedError as error:
             failure = _failure(*error.args)
@@ -115,7 +120,7 @@ def _judged(
     blocked_by = cleaner.CORRUPT_BATCH if failure else log.blocked_by(settings, now_ms)
     due_ms = log.due_ms(settings, now_ms) if policy.runs and failure is None else None
     cleanable = choice.cleanable and policy.runs and failure is None
-    text = _text(log, choice, blocked_by, due_ms, policy, settings, failure, options.broker_version)
+    text = _text(log, choice, blocked_by, due_ms, policy, settings, failure, partition.broker)
     row = rows.Compaction(
         topic=target.topic,
         partition=target.partition,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.broker.versions import NEWEST, Version
+from kdump.broker.versions import Version
 from kdump.storage import places
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.targets import Selection
@@ -25,7 +25,7 @@ class WhyOptions(NamedTuple):
     configs: tuple[TopicConfig, ...] = ()
     free: tuple[FreeRequest, ...] = ()
     rolls: bool = False
-    broker_version: Version = NEWEST
+    broker_version: Version | None = None  # None: of each directory, the newest it can be of
     cleaner: bool = False
     decompress_limit: int = DEFAULT_LIMIT
 

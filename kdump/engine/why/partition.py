@@ -271,7 +271,7 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
     target = Target(item.topic, item.partition, item.path, log, (), whole=True)
     directory = target.log_dir()
     settings = topics.of(item.path, item.topic)
-    broker = options.broker_version
+    broker = topics.releases.of(item.directory)
     try:
         clean = stop_of(log, directory, broker).clean
     except RefusalError:  # a start ends at a checkpoint that it cannot read
@@ -290,7 +290,7 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
     sizes = _sizes(log, segments)
     rows: list[SegmentFate] = []
     reserved = reserved_bytes(segments[-1]) if segments else 0
-    compaction = compaction_of(target, facts, policy, settings, options)
+    compaction = compaction_of(target, facts, policy, settings, options, broker)
     for number, (segment, fate) in enumerate(zip(segments, fates, strict=True)):
         if item.bases is not None and segment.base_offset not in item.bases:
             continue

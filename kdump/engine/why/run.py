@@ -91,7 +91,11 @@ def why(
         yield error
     named = given or _directories(options)
     topics = topic_settings(
-        options.server_properties, named, configs=options.configs, from_disk=options.topic_configs
+        options.server_properties,
+        named,
+        configs=options.configs,
+        from_disk=options.topic_configs,
+        broker_version=options.broker_version,
     )
     around = {places.parent(item.path) for item in items if item.kind == "partition"}
     not_prepared: list[KdumpError] = []

@@ -33,7 +33,7 @@ def test_predictions_are_rows_behind_the_findings_of_their_partition(data: Path)
     assert rows_but_seconds(predict("--broker-version", "2.8", "-j", 2, data)) == rows_but_seconds(
         result
     )
-    assert "What the next start would do:" in predict("--format", "table", data).stdout
+    assert "What the next start of Kafka 4.4 would do:" in predict("--format", "table", data).stdout
 
 
 def test_a_broker_that_would_not_start_is_a_row_of_its_own(data: Path) -> None:
@@ -66,7 +66,7 @@ def test_table_keeps_the_finding_of_a_partition_that_stops_the_start(data: Path)
     content[8:12] = (-5).to_bytes(4, "big", signed=True)
     log.write_bytes(content)
     text = " ".join(predict("--format", "table", data).stdout.split())
-    assert "THE NODE DOES NOT START: partition" in text
+    assert "THE NODE DOES NOT START with Kafka 3.6: partition" in text
     assert "start-refused: At the next start the broker would stop at: CorruptRecord" in text
 
 
@@ -80,17 +80,17 @@ def test_whether_a_node_starts_comes_first_in_the_table_and_as_rows_in_a_pipe(no
     sound = predict(*asked)
     assert sound.exit_code == 0
     assert [row["outcome"] for row in rows(sound) if row["row"] == "node-start"] == ["starts"]
-    assert "\nThe node starts.\n" in predict(*asked, "--format", "table").stdout
+    assert "\nThe node starts with Kafka 4.4.\n" in predict(*asked, "--format", "table").stdout
     node.write_meta({"node.id": "99"})
     refused = predict(*asked)
     assert refused.exit_code == 3
     (row,) = (row for row in rows(refused) if row["row"] == "node-start")
-    assert list(row) == ["row", "outcome", "cause", "message", "path", "remedy"]
+    assert list(row) == ["row", "outcome", "cause", "message", "path", "remedy", "broker_version"]
     assert (row["outcome"], row["cause"]) == ("refuses", "node-id")
     assert row["message"].startswith("Stored node id 99 doesn't match previous node id 1 in ")
     assert rows(refused)[-1]["codes"] == {"start-refused": 1}
     verdict, *said = predict(*asked, "--format", "table").stdout.splitlines()[2:]
-    assert verdict == "THE NODE DOES NOT START: node-id"
+    assert verdict == "THE NODE DOES NOT START with Kafka 4.4: node-id"
     assert sum("Stored node id 99" in line for line in said) == 1
     assert predict(*asked, "--fail-on", "never").exit_code == 0
     assert "start-refused in" in predict(*asked, "--nagios").stdout

@@ -88,7 +88,7 @@ def test_brokers_that_are_not_here() -> None:
 
 
 def test_exception_of_dating_ends_nothing_else(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(path: str) -> None:
+    def failing(path: str, **asked: object) -> None:
         raise RuntimeError("injected")
 
     monkeypatch.delenv("KDUMP_TRACEBACK", raising=False)

@@ -18,6 +18,7 @@ from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import Row
+from kdump.replay.releases import Releases
 from kdump.storage.disk_rate import DiskRate
 from kdump.storage.targets import Selection, Target, resolve
 
@@ -158,7 +159,7 @@ def test_of_a_run(tmp_path: Path) -> None:
     settings = tmp_path / "server.properties"
     settings.write_text("num.recovery.threads.per.data.dir=8\n")
     (tmp_path / "data").mkdir()
-    codes, summary = told(broken(tmp_path / "data"))
+    codes, summary = told(broken(tmp_path / "data"), broker_version=NEWEST)
     assert "start-loses-records" in codes
     assert summary["codes"]["start-loses-records"] == 1
     assert summary["findings"]["damage"] == 2
@@ -209,7 +210,7 @@ def foretold_beside(
     monkeypatch.setattr(predict.time, "sleep", lambda _: log.write_bytes(write(next(looks))))
     target = next(iter(resolve([str(log.parent)], Selection(), listed=False)))
     assert isinstance(target, Target)
-    return predict.Predictor(NEWEST, Settings(), {}).partition(target)
+    return predict.Predictor(Releases(NEWEST), Settings(), {}).partition(target)
 
 
 def test_a_loss_at_another_place_in_each_look_is_not_believed(

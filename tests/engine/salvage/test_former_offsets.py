@@ -7,7 +7,6 @@ from typing import Any, cast
 
 import pytest
 
-from kdump.broker.versions import NEWEST
 from kdump.client.group_offsets import Place
 from kdump.engine.groups.options import GroupOptions
 from kdump.engine.salvage import former_offsets as module
@@ -201,10 +200,10 @@ def test_live_topics_and_those_of_a_time(bench: Bench) -> None:
     common = {"selection": Selection("orders", retired=False), "server_properties": "s"}
     assert bench.asked[0] == (
         ["p"],
-        GroupOptions(selection=Selection(retired=False), ended=True, broker_version=NEWEST),
+        GroupOptions(selection=Selection(retired=False), ended=True),
     )
     assert bench.asked[1][1] == GroupOptions(
-        **cast("Any", common), at_ms=33, ended=False, broker_version=NEWEST, decompress_limit=77
+        **cast("Any", common), at_ms=33, ended=False, decompress_limit=77
     )
 
 

@@ -1,0 +1,102 @@
+"""Which release holds for what lies in a data directory, where none was asked for (D14)."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from commands import DATA as SAMPLES
+
+from kdump.broker.settings import Settings
+from kdump.broker.versions import NEWEST, Version
+from kdump.cli import cli
+from kdump.engine.verify.predict import Predictor
+from kdump.output.verify_recovery import recovery_lines
+from kdump.replay.releases import Releases
+from kdump.replay.written_by import DatedDirectories, writers
+from kdump.storage.targets import EVERYTHING, Target, resolve
+
+
+def rows(*words: str | Path) -> list[dict[str, object]]:
+    result = CliRunner().invoke(cli, [*map(str, words), "--format", "jsonl"])
+    assert result.exit_code in (0, 2, 3), result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("directory", "first", "last"),
+    [
+        ("clean/0.7.2", (0, 7), (0, 7)),
+        ("clean/0.10.2.2", (0, 10, 1), (0, 10, 2)),
+        ("clean/2.8.2", (2, 4), (3, 6)),
+        ("clean/4.1.1/d1", (4, 1), (4, 1)),
+        ("damaged/4.4.0-three-nodes/n2", (4, 4), (4, 4)),
+    ],
+)
+def test_the_newest_that_can_have_written_it(directory: str, first: Version, last: Version) -> None:
+    path = str(SAMPLES / directory)
+    assert Releases().range_of(path) == (first, last)
+    assert Releases().of(path) == last
+    assert Releases((2, 0)).range_of(path) == ((2, 0), (2, 0))
+
+
+def test_the_records_that_date_a_node_are_enough() -> None:
+    """The quick way through a metadata log comes to what the whole of it says."""
+    for path in SAMPLES.glob("*/*/*"):
+        if (path / "__cluster_metadata-0").is_dir():
+            found = DatedDirectories([str(path)]).of(str(path))
+            assert writers(str(path)) == (found.first, found.last)
+
+
+def test_the_metadata_log_is_in_another_directory_of_the_node() -> None:
+    with_log, without = (str(SAMPLES / "clean/4.1.1" / name) for name in ("d1", "d2"))
+    assert Releases().of(without) == (4, 1)
+    assert Releases(None, [with_log]).of(without) == (4, 1)
+
+
+def test_copies_of_partitions_date_nothing(tmp_path: Path) -> None:
+    """A log with its offset index alone is none of 0.10.0, and no broker of 0.8 had it."""
+    copy = tmp_path / "orders-0"
+    copy.mkdir()
+    for path in (SAMPLES / "clean/4.1.1/d1/orders.zstd-0").glob("*[gx]"):
+        if path.suffix in (".log", ".index"):
+            shutil.copy(path, copy)
+    assert Releases().range_of(str(tmp_path)) == (NEWEST, NEWEST)
+
+
+def test_several_directories_come_to_the_newest() -> None:
+    paths = [str(SAMPLES / one) for one in ("clean/2.8.2", "clean/4.1.1/d1", "clean/0.7.2")]
+    assert Releases().newest(paths) == (4, 1)
+    assert Releases().newest([]) == NEWEST
+
+
+def test_a_forecast_names_its_release_and_what_the_oldest_would_do(tmp_path: Path) -> None:
+    """A quorum-state that is none is refused since 3.8; before it is written anew."""
+    copy = shutil.copytree(SAMPLES / "damaged/4.1.1-killed/d1", tmp_path / "data")
+    (copy / "__cluster_metadata-0").mkdir(exist_ok=True)
+    (copy / "__cluster_metadata-0/quorum-state").write_text("{")
+    found = [one for one in rows("predict", copy) if one["row"] == "node-start"]
+    outcomes = [(one["outcome"], one["cause"], one["broker_version"]) for one in found]
+    assert ("refuses", "quorum-state", "4.4") in outcomes
+    assert ("unknown", "version", "3.7") in outcomes
+    named = rows("predict", "--broker-version", "newest", copy)
+    assert {one["broker_version"] for one in named if "broker_version" in one} == {"4.4"}
+    assert not any(one.get("cause") == "version" for one in named)
+
+
+def test_what_the_oldest_release_would_do_to_a_partition() -> None:
+    """A broker of 0.10.0 knows no batches of format 2: it cuts off all of them."""
+
+    class Between(Releases):
+        def range_of(self, directory: str) -> tuple[Version, Version]:
+            return (0, 10, 0), (4, 4)
+
+    path = str(SAMPLES / "damaged/4.4.0-three-nodes/n2/t10-1")
+    (target,) = (one for one in resolve([path], EVERYTHING, None) if isinstance(one, Target))
+    row = Predictor(Between(), Settings(), {}).partition(target)
+    assert (row.broker_version, row.outcome, row.records_lost) == ("4.4", "truncate", 51)
+    assert row.oldest == {"broker_version": "0.10.0", "outcome": "empty", "records_lost": 67}
+    assert "Kafka 0.10.0 instead: empty, 67 records lost" in "\n".join(
+        recovery_lines([row], None, 200)
+    )
