@@ -241,7 +241,7 @@ class Sender:
         self._failed: str | None = None
         self._is_dropped = False
         self._sent = self._arrived = 0
-        self._moved = time.monotonic()
+        self._moved: float  # when something arrived, or began to be waited for
 
     def __enter__(self) -> Sender:
         return self

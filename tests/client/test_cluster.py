@@ -360,6 +360,7 @@ class Producer:
 
     def purge(self) -> None:
         self.queue.clear()
+        self.polls.append(-1)
 
 
 def sending(clock: Clock) -> tuple[Sender, Producer, list[Fraction]]:
@@ -378,7 +379,7 @@ def test_records_go_out_in_order(clock: Clock) -> None:
         assert (producer.polls, len(ticks), ends) == ([0.05, 0, 0.05, 0.05, 0], 5, [103])
         sender.send("orders", 3, [NULLS])
         assert len(producer) == 1
-    assert (len(producer), producer.polls[-1]) == (0, 0)
+    assert (len(producer), producer.polls[-2:]) == (0, [-1, 0])  # what was purged is told
     one = ("orders", b"bc", b"a", 3)
     headers = [("x", b"1"), ("é", None)]
     assert producer.sent == [
