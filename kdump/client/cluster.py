@@ -321,7 +321,7 @@ def may_pass(error: KafkaError) -> bool:
     return bool(error.retriable()) or error.name() in (
         "_UNKNOWN_PARTITION",  # as long as no broker says where it is
         "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_WAIT_COORD", "LEADER_NOT_AVAILABLE",
-        "NOT_LEADER_FOR_PARTITION", "_RESOLVE", "_LEADER_NOT_AVAILABLE", "BROKER_NOT_AVAILABLE",
+        "NOT_LEADER_FOR_PARTITION", "_RESOLVE", "BROKER_NOT_AVAILABLE",
         "_TIMED_OUT_QUEUE", "_WAIT_CACHE", "REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE",
         "NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS",
     )  # fmt: skip
