@@ -139,6 +139,21 @@ TOGETHER = (
     "carve image",
     "carve --format table image clean/4.1.1/d1/orders.zstd-0",
     "carve --split-batches --mend-headers --format table image",
+    *(
+        f"why --cleaner --broker-version {version} --config cleanup.policy=compact --config"
+        f" min.cleanable.dirty.ratio=0.001 {sample}"
+        for version, sample in (
+            ("0.9", "clean/0.8.2.2"),
+            ("1.0", "clean/0.10.2.2"),
+            ("4.1", "clean/2.8.2"),
+            ("2.8", "clean/4.1.1"),
+            ("4.1", "damaged/0.10.2.2"),
+        )
+    ),
+    (
+        "salvage --format table damaged/4.4.0-three-nodes/n1 damaged/4.4.0-three-nodes/n2"
+        " damaged/4.4.0-three-nodes/n3"
+    ),
     "carve disk",
     "carve --format table disk",
     "carve --format csv --topic-map carved.csv disk damaged/4.4.0-three-nodes/n1",

@@ -70,3 +70,22 @@ def test_settings_are_translated(tmp_path: Path, text: str, expected: dict[str, 
 def test_what_has_no_translation_is_refused(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         settings(tmp_path, text)
+
+
+def test_a_store_that_only_java_reads_is_named_with_what_to_do(tmp_path: Path) -> None:
+    for kind in ("truststore", "keystore"):
+        with pytest.raises(UsageError) as caught:
+            settings(tmp_path, f"ssl.{kind}.location=/x\nssl.{kind}.type=pkcs12")
+        assert str(caught.value) == (
+            f"{tmp_path / 'client.properties'}: ssl.{kind}.location is a store of type pkcs12, "
+            "which only Java reads: write it as PEM (keytool -exportcert -rfc) and set "
+            f"ssl.{kind}.type=PEM"
+        )
+    for told in ("acks=ALL", "acks=-1", "enable.idempotence=TRUE", "ssl.keystore.type=JKS"):
+        assert settings(tmp_path, told) == {}
+    for text, name in (
+        ("ssl.truststore.certificates", "ssl.ca.pem"),
+        ("ssl.keystore.certificate.chain", "ssl.certificate.pem"),
+        ("ssl.keystore.key", "ssl.key.pem"),
+    ):
+        assert settings(tmp_path, f"{text}=PEM") == {name: "PEM"}
