@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kdump.broker.index_builder import IndexEntries, InvalidOffsetError, full_index
 from kdump.broker.index_search import find_offset
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kdump.broker.recovered_producers import Producers
     from kdump.broker.settings import Settings
 
-    Replay = Producers | None  # none before 0.11
+    Replay: TypeAlias = Producers | None  # none before 0.11
 
 _FILE_MAX = (1 << 31) - 1
 
