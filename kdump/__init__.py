@@ -8,7 +8,7 @@ is imported here before it is asked for, so that each start pays only for what i
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kdump.api.data import Data, Partition, open
+    from kdump.api.data import Data, Partition, dataset, open, scan_polars
     from kdump.api.schema import schema
     from kdump.errors import KdumpError
     from kdump.findings.finding import Finding, Severity
@@ -29,7 +29,9 @@ _MODULES = {
     "RecordRow": "findings.rows",
     "Row": "rows.row",
     "Severity": "findings.finding",
+    "dataset": "api.data",
     "open": "api.data",
+    "scan_polars": "api.data",
     "schema": "api.schema",
 }
 __all__ = [
@@ -44,7 +46,9 @@ __all__ = [
     "Row",
     "Severity",
     "__version__",
+    "dataset",
     "open",
+    "scan_polars",
     "schema",
 ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any
 
 from kdump.engine.registry import COMMANDS, command_of
@@ -20,6 +20,8 @@ from kdump.output.kind_directory import kind_of
 from kdump.rows.declared import kinds
 
 Items = Callable[..., Iterator[Any]]
+#: Takes what is met on the way and is no row.
+Tell = Callable[[Finding | KdumpError], object]
 
 
 def kind_named(name: str) -> str:
@@ -36,7 +38,7 @@ def table_name(kind: str) -> str:
     name = kind.replace("-", "_")
     if name.endswith("y"):
         return f"{name[:-1]}ies"
-    return f"{name}es" if name.endswith(("s", "ch")) else f"{name}s"
+    return f"{name}es" if name.endswith(("s", "tch")) else f"{name}s"
 
 
 def reader(items: Items, name: str, columns: Iterable[str] | None, options: dict[str, Any]) -> Any:
@@ -46,7 +48,7 @@ def reader(items: Items, name: str, columns: Iterable[str] | None, options: dict
 
     kind = kind_named(name)
     decode = bool(options.get("decode"))
-    types = _types(kind, decode=decode)
+    types = types_of_rows(kind, decode=decode)
     wanted = list(types if columns is None else columns)
     for column in wanted:
         if column not in types:
@@ -54,34 +56,40 @@ def reader(items: Items, name: str, columns: Iterable[str] | None, options: dict
     command, needed = command_of(kind)
     schema = schema_of({column: types[column] for column in wanted})
     sink = ArrowBatches(frozenset(wanted), decode=decode)
-    batches = _batches(items(command, **{**needed, **options}), kind, sink, wanted)
-    return pa.RecordBatchReader.from_batches(schema, batches)
+    batches = row_batches(items(command, **{**needed, **options}), {kind}, sink)
+    return pa.RecordBatchReader.from_batches(schema, (batch.select(wanted) for batch in batches))
 
 
-def _types(kind: str, *, decode: bool) -> dict[str, str]:
+def types_of_rows(kind: str, *, decode: bool) -> dict[str, str]:
+    """Return the columns of rows of a kind, with their types."""
     if kind == "record":
         return DECODED_TYPES if decode else RECORD_TYPES
     return BATCH_TYPES if kind == "batch" else types_of_kind(kinds()[kind])
 
 
-def _batches(
-    items: Iterable[Any], kind: str, sink: ArrowBatches, wanted: list[str]
+def row_batches(
+    items: Iterable[Any], kinds: Set[str], sink: ArrowBatches, tell: Tell | None = None
 ) -> Iterator[Any]:
+    """Yield the rows of some kinds as record batches, by way of a sink.
+
+    `tell` takes findings that are no rows, and errors. Without it the first error is raised when
+    all is given.
+    """
     errors: list[KdumpError] = []
     for item in items:
         if isinstance(item, InternalError):
             item = internal_error(item)
-        if isinstance(item, KdumpError):
-            errors.append(item)
-        elif isinstance(item, Finding):
-            if kind == "finding":
-                sink.finding(item)
-        elif kind_of(item) == kind:
+        if isinstance(item, Finding) and "finding" in kinds:
+            sink.finding(item)
+        elif isinstance(item, (Finding, KdumpError)):
+            if tell is not None:
+                tell(item)
+            elif isinstance(item, KdumpError):
+                errors.append(item)
+        elif kind_of(item) in kinds:
             sink.write(item)
-        for batch in sink.take():
-            yield batch.select(wanted)
+        yield from sink.take()
     sink.finish()
-    for batch in sink.take():
-        yield batch.select(wanted)
+    yield from sink.take()
     if errors:
         raise errors[0]

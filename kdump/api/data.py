@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from kdump.engine.registry import COMMANDS
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Literal, Self, TypedDict, TypeVar, Unpack
 
+    from kdump.api.scanning import Under
     from kdump.rows.find import OffsetLookup, TimeLookup
     from kdump.rows.groups import CommittedOffset, Group, Member, OffsetCommit
     from kdump.rows.transactions import Transaction
@@ -81,6 +83,24 @@ def open(
     named = Named(as_kind, base_offset, topic_name, partition_number, unpack_limit)
     properties = None if server_properties is None else os.fspath(server_properties)
     return Data(opened([os.fspath(path) for path in paths], named), selection, properties)
+
+
+def dataset(*paths: Path, kind: str = "records", decode: bool = False, **opened: Any) -> Any:
+    """Open paths as a dataset of PyArrow's: `open(*paths, **opened).dataset(kind)`.
+
+    `decode`: records have columns for what keys and values of internal topics say.
+    """
+    return open(*paths, **opened).dataset(kind, **({"decode": True} if decode else {}))
+
+
+def scan_polars(*paths: Path, kind: str = "records", decode: bool = False, **opened: Any) -> Any:
+    """Open paths as a LazyFrame of Polars, which reads the columns and rows that it needs."""
+    frame = dataset(*paths, kind=kind, decode=decode, **opened)
+    if find_spec("polars") is None:
+        raise UsageError("scan_polars needs Polars, which is not installed: pip install polars")
+    import polars
+
+    return polars.scan_pyarrow_dataset(frame)
 
 
 class Data:
@@ -288,6 +308,24 @@ class Data:
         from kdump.api.columns import reader
 
         return reader(self._items, kind, columns, options)
+
+    def dataset(self, kind: str = "records", **options: Any) -> Any:
+        """Return a dataset of PyArrow's of the rows of a kind, of which DuckDB reads what it needs.
+
+        So do Polars and whatever else asks a dataset for columns and a filter. Findings are left
+        out; errors are raised at the end of a scan.
+        """
+        from kdump.api.pushed import Pushed
+        from kdump.api.scanning import Table
+
+        return Pushed(Table(self.under, kind, options))
+
+    @property
+    def under(self) -> Under:
+        """What datasets are made of."""
+        from kdump.api.scanning import Under
+
+        return Under(self.paths, self._selection, self._server_properties, self._items)
 
     def table(self, kind: str, *, columns: Iterable[str] | None = None, **options: Any) -> Any:
         """Return a pyarrow.Table of the rows of a kind."""
