@@ -29,6 +29,7 @@ _COMMANDS = {
         "transactions": "Show transactions: producers, open ones, hanging ones.",
         "cluster": "Show the cluster metadata at any offset or time.",
         "usage": "Sum bytes and records by topic, partition, producer, or key.",
+        "sql": "Answer questions in SQL about all of it.",
         "schema": "Show the row kinds: fields, types, units, and meaning.",
     },
     "Check": {

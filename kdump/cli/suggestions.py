@@ -23,6 +23,7 @@ _MEANT = {
     "cluster": "metadata brokers configs acls users zookeeper quorum",
     "carve": "image disk undelete",
     "produce": "replay send import",
+    "sql": "select query duckdb database",
     "schema": "rows columns fields",
     "sequences": "gaps producers",
     "duplicates": "repeats dedup",

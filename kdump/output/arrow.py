@@ -109,6 +109,11 @@ class ArrowSink(Sink):
         elif isinstance(item, Row):
             types = self._types if item.row == self._kind else types_of_kind(type(item))
             self._row(item.row, types, item.fields)
+        elif (schema := getattr(item, "schema", None)) is not None:  # a record batch of an answer
+            self._schema = schema
+            with self._failing():
+                self._open()
+                self._writer.write_batch(item)
 
     def finish(self) -> None:
         """Write the rows still held, and the file's end; a file without rows is a file too."""
@@ -213,7 +218,7 @@ class ArrowSink(Sink):
         types = {name: kind for name, kind in self._types.items() if name not in self._left_out}
         if self._form == "parquet" and self._types is self._record_types:
             types |= AS_KAFKA_TYPES
-        self._schema = schema_of(types)
+        self._schema = self._schema or schema_of(types)
         if self._form == "parquet":
             from pyarrow.parquet import ParquetWriter
 

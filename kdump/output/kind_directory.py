@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 
 
 def kind_of(item: Item) -> str:
-    """Return the kind of an item's rows; of annotated bytes none."""
+    """Return the kind of an item's rows, of a record batch's too; of annotated bytes none."""
     if isinstance(item, Row):
         return item.row
     if isinstance(item, (RecordChunk, RecordRow)):
         return "record"
-    return "batch" if isinstance(item, (BatchChunk, BatchRow)) else ""
+    if isinstance(item, (BatchChunk, BatchRow)):
+        return "batch"
+    return "answer" if hasattr(item, "num_rows") else ""
 
 
 def is_directory(output: str) -> bool:

@@ -66,7 +66,8 @@ class Counted(PassingOn):
 
     def write(self, item: Item) -> None:
         """Take one item."""
-        self.rows += len(item) if isinstance(item, (BatchChunk, RecordChunk)) else 1
+        count = len(item) if isinstance(item, (BatchChunk, RecordChunk)) else 1
+        self.rows += getattr(item, "num_rows", count)
         self._sink.write(item)
 
     def finding(self, finding: Finding) -> None:

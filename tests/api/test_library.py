@@ -136,7 +136,7 @@ def test_rows_of_dump_stay_as_they_are() -> None:
 def test_every_command_and_option_can_be_had() -> None:
     """But for what `open` takes, and how results are written, shown and divided among processes."""
     context = click.Context(cli)
-    assert {*cli.list_commands(context)} == {*COMMANDS, "schema"}
+    assert {*cli.list_commands(context)} == {*COMMANDS, "schema", "sql"}
     taken = {*inspect.signature(kdump.open).parameters} | {"server_properties"}
     for name, command in COMMANDS.items():
         of_command = cli.get_command(context, name)

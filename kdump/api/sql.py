@@ -1,0 +1,173 @@
+"""Ask questions in SQL: DuckDB over the rows of every kind, shut off from files and the network."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from kdump.api.columns import table_name
+from kdump.api.pushed import Pushed
+from kdump.api.scanning import Table
+from kdump.engine.registry import COMMANDS
+from kdump.errors import KdumpError, UsageError, path_errors
+from kdump.output.escape import name_text
+from kdump.storage.evidence import refuse_among_evidence
+from kdump.storage.targets import Target, resolve
+
+if TYPE_CHECKING:
+    from kdump.api.scanning import Under
+    from kdump.findings.finding import Finding
+
+#: What a statement may be; DESCRIBE, SHOW and SUMMARIZE are selections too.
+_READS = "SELECT"
+#: Commands whose rows need more than paths: another question, images, a running cluster.
+_NO_TABLES = ("find-offset", "find-time", "carve", "produce")
+_ROWS_A_BATCH = 1 << 13
+#: What is set when the tables are there; the last of it ends all setting.
+_LAST = (
+    "search_path = 'main,topics'",
+    "timezone = 'UTC'",
+    "python_enable_replacements = false",
+    "enable_external_access = false",
+    "lock_configuration = true",
+)
+
+
+class SqlMissing(KdumpError):
+    """DuckDB is not installed."""
+
+    status = 2
+
+    def __init__(self) -> None:
+        super().__init__("sql needs DuckDB, which is not installed: pip install 'kdump[sql]'")
+
+
+class Session:
+    """Tables of all kinds of rows under some paths, and views of topics as they are asked for."""
+
+    def __init__(self, connection: Any, under: Under, *, explain: bool) -> None:
+        self._connection, self._under = connection, under
+        self._tables: dict[str, Table] = {}
+        self._met: list[Finding | KdumpError] = []
+        self._has_topics = False
+        for command, of in COMMANDS.items():
+            for kind in of.kinds if command not in _NO_TABLES else ():
+                options = {"decode": True} if kind == "record" else {}
+                table = Table(under, kind, options, self._met.append)
+                table.skipped = [] if explain else None
+                if self._tables.setdefault(table_name(kind), table) is table:
+                    connection.register(table_name(kind), Pushed(table))
+
+    def met_since(self) -> Iterator[Finding | KdumpError]:
+        """Yield the findings and errors of what was read since it was asked before."""
+        while self._met:
+            yield self._met.pop(0)
+
+    def skipped(self) -> Iterator[str]:
+        """Yield what was not read since it was asked before, and why."""
+        for table in self._tables.values():
+            while table.skipped:
+                yield table.skipped.pop(0)
+
+    def ask(self, query: str) -> Any:
+        """Return a reader of the answer. Raises KdumpError with DuckDB's words."""
+        with _said():
+            statements = self._connection.extract_statements(query)
+            if len(statements) != 1 or statements[0].type.name != _READS:
+                raise UsageError("give one SELECT statement: files and tables are only read")
+            if not self._knows_all(query):
+                self._find_topics()
+            relation = self._connection.sql(query)
+            fetch = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+            return fetch(_ROWS_A_BATCH)
+
+    def batches(self, answer: Any) -> Iterator[Any]:
+        """Yield the record batches of an answer, first one without rows that has the columns."""
+        import pyarrow as pa
+
+        yield pa.RecordBatch.from_pylist([], answer.schema)
+        with _said():
+            yield from answer
+
+    def _knows_all(self, query: str) -> bool:
+        import duckdb
+
+        try:
+            names = self._connection.get_table_names(query, qualified=True)
+        except duckdb.Error:
+            return False
+        return bool(names) and self._tables.keys() >= names
+
+    def _find_topics(self) -> None:
+        """Make the views of topics, once. Names that differ in case alone would be one: none is."""
+        if self._has_topics:
+            return
+        self._has_topics = True
+        selection, properties = self._under.selection, self._under.server_properties
+        found = resolve(self._under.paths, selection, properties, listed=False)
+        named = {one.topic for one in found if isinstance(one, Target) and one.topic is not None}
+        names = sorted(map(name_text, named))
+        folded = Counter(name.casefold() for name in names)
+        for name in names:
+            if folded[name.casefold()] == 1:
+                view, text = (mark + name.replace(mark, 2 * mark) + mark for mark in "\"'")
+                self._connection.execute(
+                    f"create view topics.{view} as select * from main.records where topic = {text}"
+                )
+
+
+@contextmanager
+def _said() -> Iterator[None]:
+    """Raise what DuckDB says, which an Arrow stream may pass on, as an error of this run."""
+    import duckdb
+    import pyarrow as pa
+
+    try:
+        yield
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        if isinstance(error, duckdb.OutOfMemoryException) or "Out of Memory Error" in str(error):
+            raise KdumpError(f"{error}; see --memory") from None
+        raise UsageError(str(error)) from None
+
+
+@contextmanager
+def session(
+    under: Under,
+    *,
+    memory_bytes: int,
+    scratch: str | None = None,
+    threads: int | None = None,
+    explain: bool = False,
+) -> Iterator[Session]:
+    """Give a session. What does not fit into memory is written below `scratch` meanwhile."""
+    if find_spec("duckdb") is None:
+        raise SqlMissing
+    import duckdb
+
+    if scratch is not None:
+        refuse_among_evidence(scratch, "--scratch")
+    with path_errors(scratch or "--scratch"):
+        directory = TemporaryDirectory(prefix="kdump-", dir=scratch)
+    with directory as spill:
+        settings: dict[str, Any] = {
+            "memory_limit": f"{memory_bytes}B",
+            "temp_directory": spill,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "allow_community_extensions": False,
+        }
+        if threads is not None:
+            settings["threads"] = threads
+        connection = duckdb.connect(":memory:", config=settings)
+        try:
+            connection.execute("create schema topics")
+            made = Session(connection, under, explain=explain)
+            for setting in _LAST:
+                connection.execute(f"set {setting}")
+            yield made
+        finally:
+            connection.close()
