@@ -20,6 +20,7 @@ from kdump.engine.reading.filters import Filters
 from kdump.engine.reading.log_files import logs_of
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.reading.ranges import logs_within
+from kdump.engine.reading.schemas import with_schemas
 from kdump.engine.registry import COMMANDS, command_of
 from kdump.errors import KdumpError, PathError, StoreError, UsageError, guarded
 from kdump.output.arrow import ArrowBatches, need_arrow
@@ -151,6 +152,7 @@ class Table:
                 **self._options,
             }
         )
+        options = with_schemas(self._under.paths, options)
         ranged = self._ranged(options, pruner)
         for target in resolve(self._under.paths, options.selection, options.server_properties):
             if isinstance(target, KdumpError):

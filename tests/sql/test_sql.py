@@ -13,6 +13,7 @@ import pytest
 import segments
 from click.testing import CliRunner, Result
 from commands import modules_after
+from registry_log import frame, schema_record, topic
 
 import kdump
 from kdump.cli import cli
@@ -111,8 +112,8 @@ def test_a_topic_is_a_view() -> None:
 
 def test_topics_of_any_name(tmp_path: Path) -> None:
     name = 'it\'s; drop "records" --'
-    for number, topic in enumerate((name, "records", "Twice", "twice", "a b")):
-        segments.write_partition(tmp_path, {0: segments.batches(0, 10 * (number + 1))}, topic)
+    for number, named in enumerate((name, "records", "Twice", "twice", "a b")):
+        segments.write_partition(tmp_path, {0: segments.batches(0, 10 * (number + 1))}, named)
     every = rows("select topic, count(*) as n from records group by topic order by n", tmp_path)
     assert [row["topic"] for row in every] == [name, "records", "Twice", "twice", "a b"]
     counts = [row["n"] for row in every]
@@ -311,3 +312,14 @@ def test_limit_ends_with_status_0(turn: int) -> None:
     )
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 3), done.stderr
     assert io.StringIO(done.stdout).readline().startswith('{"row":"answer","offset":')
+
+
+def test_values_are_decoded_by_schema(tmp_path: Path) -> None:
+    order = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+    topic(tmp_path, "_schemas", [schema_record("orders-value", 1, 7, order)])
+    topic(tmp_path, "orders", [(b"k", frame(7, bytes((2 * number,)))) for number in range(5)])
+    query = """
+        select r.offset from orders r
+        where cast(json_extract(value_json, '$.data.id') as int) > 2 order by r.offset
+    """
+    assert [row["offset"] for row in rows(query, tmp_path)] == [3, 4]
