@@ -154,6 +154,15 @@ TOGETHER = (
         "salvage --format table damaged/4.4.0-three-nodes/n1 damaged/4.4.0-three-nodes/n2"
         " damaged/4.4.0-three-nodes/n3"
     ),
+    "dump --entries --format kafka clean/4.1.1",
+    "dump --entries --format kafka clean/4.4.0-transactions",
+    "dump --entries --format kafka damaged/4.1.1-killed",
+    "dump --batches --format kafka clean/0.10.2.2",
+    "dump --format kafka clean/4.1.1/d1/bootstrap.checkpoint",
+    (
+        "dump --format kafka clean/4.1.1/d1/__cluster_metadata-0/"
+        "00000000000000000412-0000000001.checkpoint"
+    ),
     "carve disk",
     "carve --format table disk",
     "carve --format csv --topic-map carved.csv disk damaged/4.4.0-three-nodes/n1",
