@@ -19,6 +19,7 @@ from long_runs import LONG, SEED, how_many
 from oracle import PROFILES, Oracle, old_oracle, oracle
 from reindexing import answered, differences, items_of, rebuilt, rows_of
 
+from kdump.broker.versions import NEWEST
 from kdump.errors import Refused
 from kdump.findings.rows import Row
 from kdump.storage.names import Kind
@@ -178,7 +179,8 @@ def test_directories_of_old_brokers(name: str, tmp_path: Path) -> None:
     for number, directory in enumerate(directories):
         out = tmp_path / str(number)
         if LONG or number % 3 == 0:
-            ours = rebuilt(directory, out / "4.1", index_interval_bytes=OLD_INTERVAL)
+            settings = {"index_interval_bytes": OLD_INTERVAL, "broker_version": NEWEST}
+            ours = rebuilt(directory, out / "4.1", **settings)
             theirs = of_oracle(asked, directory, OLD_INTERVAL)
             assert theirs is not None
             assert not differences(ours, theirs), directory.name
@@ -192,7 +194,8 @@ def test_messages_of_any_magic_are_a_cut_for_new_brokers_only(tmp_path: Path) ->
     interval = OLD_INTERVAL
     every = rebuilt(directory, tmp_path, index_interval_bytes=interval, broker_version=(0, 8, 2))
     assert set(every) == {"00000000000000000000.index"}
-    items = items_of(directory, write=True, every=True, out=str(tmp_path / "none"))
+    asked = {"out": str(tmp_path / "none"), "broker_version": NEWEST}
+    items = items_of(directory, write=True, every=True, **asked)
     assert any("fails its checksum at position 838" in str(item) for item in items)
     assert compare_with_old(directory, tmp_path, interval, up_to_damage=True) == 2
 
