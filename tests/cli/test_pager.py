@@ -50,7 +50,7 @@ def shown(*words: object, lines: int = LINES, stdin: bool = True, **env: str) ->
 
 def test_long_table_and_its_findings_are_paged(partition: Path) -> None:
     status, text = shown("dump", partition, **MARKS)
-    lines = text.splitlines()
+    lines = [line for line in text.splitlines() if "the pure Python kernel" not in line]
     assert status == 3
     assert all(line.startswith("P:") for line in lines)
     records = [n for n, line in enumerate(lines) if "2023-11-14T" in line]
