@@ -20,7 +20,7 @@ from kdump.output.kind_directory import kind_of
 from kdump.rows.declared import kinds
 
 Items = Callable[..., Iterator[Any]]
-#: Takes what is met on the way and is no row.
+#: Takes findings and errors that occur between rows.
 Tell = Callable[[Finding | KdumpError], object]
 
 
@@ -72,8 +72,8 @@ def row_batches(
 ) -> Iterator[Any]:
     """Yield the rows of some kinds as record batches, by way of a sink.
 
-    `tell` takes findings that are no rows, and errors. Without it the first error is raised when
-    all is given.
+    `tell` takes findings that are not rows, and errors. Without it the first error is raised at the
+    end.
     """
     errors: list[KdumpError] = []
     for item in items:

@@ -1,8 +1,7 @@
 """Scan rows of one kind as Arrow record batches: some columns of those for which a filter holds.
 
-What a filter leaves possible is asked of `Pruner`. Partitions are left out first; what is left of
-the others is read as `dump` reads a range, which asks the indexes of segments. Of what remains
-every row goes through the filter itself.
+`Pruner` says which partitions and ranges a filter can match. The others are skipped; a range is
+read as `dump` reads it, by the indexes of segments. Each row read then goes through the filter.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ class Table:
         self.kind = kind_named(name)
         self._command, needed = command_of(self.kind)
         if COMMANDS[self._command].asks:
-            raise UsageError(f"{name}: {self._command} answers a question; its rows are no table")
+            raise UsageError(f"{name}: {self._command} answers a question, so it has no tables")
         self._under, self._tell = under, tell
         self._options = {**needed, **options}
         self._types = types_of_rows(self.kind, decode=bool(options.get("decode")))

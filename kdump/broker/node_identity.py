@@ -161,7 +161,7 @@ def _agree(node: NodeSettings, sound: list[Meta]) -> Iterator[Fact]:
 
 def _misplaced(node: NodeSettings, sound: list[Meta]) -> Iterator[Fact]:
     for meta in sound:
-        found = os.path.join(meta.directory, f"{names.CLUSTER_METADATA_TOPIC}-0")
+        found = os.path.join(meta.directory, names.METADATA_LOG)
         if meta.directory != node.metadata_dir and os.path.lexists(found):
             message = (
                 f"Found unexpected metadata location in data directory `{found}` (the configured "

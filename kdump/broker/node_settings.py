@@ -86,7 +86,7 @@ class NodeSettings(NamedTuple):
 
 def holds_metadata(directory: str) -> bool:
     """Whether a data directory has a metadata log."""
-    return os.path.isdir(os.path.join(directory, f"{names.CLUSTER_METADATA_TOPIC}-0"))
+    return os.path.isdir(os.path.join(directory, names.METADATA_LOG))
 
 
 def is_krafts(directory: str) -> bool:

@@ -36,7 +36,7 @@ def answers_of(batch: Any, mode: int) -> Iterator[Answer]:
 
 
 def _plain(value: Any, mode: int) -> Any:
-    """Return a value as JSON has it: times as ISO 8601 has them, what is no number as text."""
+    """Return a value as JSON has it: times in ISO 8601, what JSON lacks as text."""
     if isinstance(value, bytes):
         return bytes_json(value, mode)
     if isinstance(value, Decimal):

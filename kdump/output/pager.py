@@ -73,7 +73,7 @@ class PagedStream(ByteStream):
 
         command = os.environ.get("KDUMP_PAGER", os.environ.get("PAGER", "less"))
         self._before()
-        with suppress(OSError, ValueError):  # there is no such program, or a quote is not closed
+        with suppress(OSError, ValueError):  # the program is missing, or a quote is not closed
             if words := words_of(command):
                 self._process = subprocess.Popen(
                     words, stdin=subprocess.PIPE, bufsize=0, env={"LESS": "FRX", **os.environ}

@@ -51,7 +51,7 @@ class DatedDirectories:
         self._owners = {path: owner_of(path) for path in paths}
         logs: dict[str, tuple[str, ClusterState]] = {}
         for path in paths:
-            log = os.path.join(path, f"{names.CLUSTER_METADATA_TOPIC}-0")
+            log = os.path.join(path, names.METADATA_LOG)
             state = read_cluster(log, only=only) if places.isdir(log) else None
             if state is None:
                 continue

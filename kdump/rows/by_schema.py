@@ -30,7 +30,7 @@ class ConnectorRow(Row, kind="connector"):
     state: Annotated[Word | None, "its state; null: none is on the disk"]
     worker_id: Annotated[str | None, "the worker that said so"]
     target_state: Annotated[Word | None, "the state asked for, where one was"]
-    deleted: Annotated[bool, "whether it has no configuration any more"]
+    deleted: Annotated[bool, "whether its configuration was deleted"]
     tasks: Annotated[int | None, "the number of its tasks"]
     config: Annotated[Json, "its configuration, with secrets masked"]
     trace: Annotated[str | None, "why it failed"]

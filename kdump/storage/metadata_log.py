@@ -10,7 +10,6 @@ from kdump.errors import PathError, StoreError
 from kdump.storage import names, places
 from kdump.storage.about import owner_of
 
-_METADATA_LOG = f"{names.CLUSTER_METADATA_TOPIC}-0"
 _SIBLINGS = 1000  # of a folder that holds data directories
 _LEVELS = 3  # how far up a path may differ from that of another data directory of its node
 
@@ -48,7 +47,7 @@ def metadata_log_for(directory: str, others: Iterable[str] = ()) -> str | None:
 
 
 def _metadata_log_in(directory: str) -> str | None:
-    path = os.path.join(directory, _METADATA_LOG)
+    path = os.path.join(directory, names.METADATA_LOG)
     try:
         return path if places.isdir(path) else None
     except (OSError, PathError, StoreError):

@@ -137,7 +137,7 @@ def _formatted(source: str, number: int, known: Registered) -> list[str]:
     """
     directory_id, where = dict(known.directory_ids).get(number), f"METADATA_LOG_DIR_{number}"
     form = ("kafka-storage.sh", "format", "--cluster-id", cluster_id_word(known.cluster_id))
-    log = f"{where}/{names.CLUSTER_METADATA_TOPIC}-0"
+    log = f"{where}/{names.METADATA_LOG}"
     initial = ("--no-initial-controllers",) if directory_id else ()
     commands = [
         format_command((*form, *initial, "--config", f"controller-{number}.properties")),

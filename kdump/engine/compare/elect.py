@@ -134,7 +134,7 @@ def _registered(items: Iterable[Item]) -> dict[tuple[str, int], Registered]:
     """Return what the metadata log that goes furthest says of the partitions planned."""
     wanted = {(item.topic or "", item.partition or 0) for item in items}
     logs = {
-        os.path.join(os.path.dirname(path), f"{names.CLUSTER_METADATA_TOPIC}-0")
+        os.path.join(os.path.dirname(path), names.METADATA_LOG)
         for item in items
         for path in item.paths
     }

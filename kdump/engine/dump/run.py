@@ -76,8 +76,7 @@ def _items(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Findin
 def _tail(target: Target, options: DumpOptions, most: int) -> Iterator[Item | Finding | KdumpError]:
     """Yield the last rows of a target, and the findings in the segments that are read for them.
 
-    As few segments as have so many rows are read, from the last one on: once to count, once to
-    yield.
+    Only the last segments that hold these rows are read, each twice: to count, and to yield.
     """
     starts = sorted({file.name.base_offset or 0 for file in logs_of(target)})
     back, count, part = 1, 0, options

@@ -26,7 +26,7 @@ from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
 from kdump.rows.verify import NodeStart
 from kdump.storage import places
-from kdump.storage.names import CLUSTER_METADATA_TOPIC, LOCK, Kind, parse
+from kdump.storage.names import LOCK, METADATA_LOG, Kind, parse
 from kdump.storage.source import Unreadable, unreadable_ranges
 
 
@@ -97,7 +97,7 @@ def _unread(node: NodeSettings) -> Iterator[tuple[str, str | None]]:
     for directory in dict.fromkeys((*node.log_dirs, node.metadata_dir)):
         if directory is None:
             continue
-        for folder in (directory, os.path.join(directory, f"{CLUSTER_METADATA_TOPIC}-0")):
+        for folder in (directory, os.path.join(directory, METADATA_LOG)):
             if os.path.isdir(folder) and not os.access(folder, os.R_OK | os.X_OK):
                 yield folder, None
                 break

@@ -80,7 +80,7 @@ def quorum_facts(node: NodeSettings, broker: Version) -> Iterator[Fact]:
     directory = node.metadata_dir
     if not node.kraft or directory is None or not os.path.isdir(directory):
         return
-    path = os.path.join(directory, f"{names.CLUSTER_METADATA_TOPIC}-0")
+    path = os.path.join(directory, names.METADATA_LOG)
     yield from _bootstrap(directory, broker)
     if os.path.lexists(path) and not os.path.isdir(path):
         yield Fact(REFUSES, "not-a-directory", path, path, _FETCH)

@@ -29,7 +29,7 @@ class DumpOptions(Options):
     """What is asked for; the names are those of the command line.
 
     `mode` is records, batches, entries or hex. Times are epoch milliseconds, `to_*` exclusive.
-    `tail`: only so many rows at the end of each partition.
+    `tail`: only this number of rows at the end of each partition.
     `decode`: keys and values of topics that have a decoder are JSON text of what they hold.
     `show_secrets`: also what is masked otherwise, decoded or not. `schema_files` are those that the
     user gives, as `--schemas` takes them; `schema_rows`: what internal topics add up to has rows.

@@ -29,15 +29,15 @@ _MOST_FILE_BYTES = 4 << 20
 class Schemed(NamedTuple):
     """Where the schemas of a run come from; what workers are handed, who read them again.
 
-    `tells`: of a frame without a registry it is said that there is none. `run` is another number
-    for each run, so that none has what another read.
+    `reports_missing`: a frame without a registry is reported. `run` is a different number for each
+    run, so that no run uses what another read.
     """
 
     paths: tuple[str, ...]
     server_properties: str | None
     given: tuple[str, ...]
     at_ms: int | None
-    tells: bool
+    reports_missing: bool
     run: int
     decoder: str | None = None
     decoder_timeout_s: float = 0.0
@@ -49,7 +49,7 @@ class Schemed(NamedTuple):
 
 
 def with_schemas(paths: tuple[str, ...], options: DumpOptions) -> DumpOptions:
-    """Return options with which values are decoded by the schemas that there are."""
+    """Return options that decode values by the schemas found."""
     if not options.decode or options.mode != "records" or options.schemas is not None:
         return options
     source = Schemed(
@@ -81,7 +81,7 @@ def _opened(source: Schemed) -> Schemas | None:
         else:
             topic = one
     registry = registry_under(places, source.server_properties, topic, source.at_ms)
-    if registry is None and source.decoder is None and not (files or source.tells):
+    if registry is None and source.decoder is None and not (files or source.reports_missing):
         return None
     from kdump.values.schemas.framed import Schemas
 
@@ -94,7 +94,9 @@ def _opened(source: Schemed) -> Schemas | None:
             command = Command(source.decoder, source.decoder_timeout_s)
         except ValueError as error:
             raise UsageError(f"--decoder: {error}") from None
-    return Schemas(registry, given, command, tells=source.tells, as_latest=source.as_latest)
+    return Schemas(
+        registry, given, command, reports_missing=source.reports_missing, as_latest=source.as_latest
+    )
 
 
 def schema_of(path: str) -> Schema:
@@ -110,7 +112,7 @@ def schema_of(path: str) -> Schema:
     except OSError as error:
         raise UsageError(f"--schemas {path}: {error.strerror}") from None
     except ValueError:
-        raise UsageError(f"--schemas {path}: is no text in UTF-8") from None
+        raise UsageError(f"--schemas {path}: is not UTF-8 text") from None
     return Schema(os.path.basename(path), 0, 0, type_, text)
 
 

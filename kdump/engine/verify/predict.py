@@ -213,13 +213,15 @@ def node_rows(
         about = group or _directories_of(settings)
         broker = releases.newest(about)
         start = partial(node.node_start, group, server_properties=settings, user=user)
-        # What shows no KRaft node may be an older release's as well, unless one was asked for.
-        told = options.broker_version or not has(broker, KRAFT_ONLY) or any(map(is_krafts, about))
-        facts = start(broker if told else None)
+        # Without a sign of KRaft it may be an older release with ZooKeeper, unless one was given.
+        is_decided = (
+            options.broker_version or not has(broker, KRAFT_ONLY) or any(map(is_krafts, about))
+        )
+        facts = start(broker if is_decided else None)
         for fact in _with_partitions(facts, group, stopping):
             yield node.row_of(fact).replaced(broker_version=text_of(broker))
         oldest = min((releases.range_of(path)[0] for path in about), default=broker)
-        if told and oldest != broker and (instead := node.instead(facts, start(oldest))):
+        if is_decided and oldest != broker and (instead := node.instead(facts, start(oldest))):
             yield node.row_of(instead).replaced(broker_version=text_of(oldest))
         yield from filter(None, map(node.finding_of, facts))
 

@@ -274,12 +274,12 @@ class Making:
         return Type(read, "union", weight)
 
 
-def read_long(data: bytes, at: int) -> tuple[int, int]:
-    """Read a number of any size."""
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """Read a number without a sign, of ten bytes at most: up to 70 bits of it."""
     value = data[at]
     at += 1
     if value < 0x80:
-        return value >> 1 ^ -(value & 1), at
+        return value, at
     value &= 0x7F
     shift = 7
     while True:
@@ -287,10 +287,18 @@ def read_long(data: bytes, at: int) -> tuple[int, int]:
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            break
+            return value, at
         shift += 7
         if shift > 63:
             raise Undecoded(MALFORMED, "a number of more than ten bytes")
+
+
+def read_long(data: bytes, at: int) -> tuple[int, int]:
+    """Read a number of any size."""
+    value = data[at]
+    if value < 0x80:  # most are: no call for these
+        return value >> 1 ^ -(value & 1), at + 1
+    value, at = varint(data, at)
     if value >> 64:
         raise Undecoded(MALFORMED, "a number of more than 64 bits")
     return value >> 1 ^ -(value & 1), at
@@ -372,7 +380,7 @@ def not_finite(value: float) -> str:
 
 def _enum(symbols: list[str], full: str) -> Type:
     if not all(isinstance(each, str) for each in symbols):
-        raise ValueError("a symbol is no text")
+        raise ValueError("a symbol is not text")
     count = len(symbols)
 
     def read(data: bytes, at: int) -> tuple[Any, int]:

@@ -38,7 +38,7 @@ Claim = tuple["int | bytes", bytes, int, int]
 
 
 class Schemas:
-    """The schemas that there are for some paths, and what of their values could not be read."""
+    """The schemas found for some paths, and which of their values could not be read."""
 
     def __init__(
         self,
@@ -46,19 +46,19 @@ class Schemas:
         files: dict[str, Schema],
         command: Command | None = None,
         *,
-        tells: bool = False,
+        reports_missing: bool = False,
         as_latest: bool = False,
     ) -> None:
         """`files`: schemas by topic; `command`: a program that decodes.
 
-        `tells`: where there is no registry a frame is told of too. `as_latest`: Avro is read as the
-        newest version of its subject.
+        `reports_missing`: a frame is reported where there is no registry. `as_latest`: Avro is
+        read as the newest version of its subject.
         """
         self._as_latest = as_latest
         self.command = command
         self._registry = registry
         self._files = files
-        self._tells = tells
+        self._reports_missing = reports_missing
         self._ready: dict[Schema, Any] = {}
         #: Topics with the subjects of schemas that are not those of the topic.
         self.unfitting: dict[str, None] = {}
@@ -68,7 +68,7 @@ class Schemas:
     def of(self, topic: str) -> Topic | None:
         """Return what decodes a topic; None: nothing does."""
         file = self._files.get(topic)
-        if self._registry is None and not (file or self._tells or self.command):
+        if self._registry is None and not (file or self._reports_missing or self.command):
             return None
         return Topic(self, topic, file)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
-from kdump.values.schemas.avro import not_finite
+from kdump.values.schemas.avro import not_finite, varint
 from kdump.values.schemas.avro_logical import timestamp
 from kdump.values.schemas.protobuf import Enum, Field, Message
 from kdump.values.schemas.undecoded import (
@@ -57,21 +57,8 @@ def indexes(data: bytes, at: int) -> tuple[list[int], int]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = data[at]
-    at += 1
-    if value < 0x80:
-        return value, at
-    value &= 0x7F
-    shift = 7
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & _MASK, at
-        shift += 7
-        if shift > 63:
-            raise Undecoded(MALFORMED, "a number of more than ten bytes")
+    value, at = varint(data, at)
+    return value & _MASK, at
 
 
 def _signed(value: int, bits: int) -> int:
