@@ -96,7 +96,7 @@ def _what_it_is(directory: str) -> str:
         return ""
     except OSError:  # whoever cannot list it may be able to write in it
         return "what is named as a partition directory" if is_named else ""
-    kinds = {names.parse(name).kind for name in found}
+    kinds = names.kinds(found)
     if kinds & _OF_A_DATA_DIRECTORY:
         return "a data directory"
     if (is_named and kinds & _OF_A_PARTITION) or (kinds & _LOGS and kinds & _BESIDE_LOGS):

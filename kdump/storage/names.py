@@ -13,6 +13,7 @@ offset it belongs to, and whether it is on its way in or out (the suffix).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from enum import Enum
 from functools import lru_cache
 
@@ -156,6 +157,15 @@ def parse(name: str) -> FileName:
     elif stem.endswith("-checkpoint"):
         return FileName(name, Kind.OTHER_CHECKPOINT, suffix=suffix)
     return FileName(name, Kind.UNKNOWN, suffix=suffix)
+
+
+def kinds(listed: Iterable[str]) -> set[Kind]:
+    """Tell what kinds of file are among many names; most names of a full directory say nothing."""
+    return {
+        parse(name).kind
+        for name in listed
+        if "." in name or name in _FIXED or name.endswith("-checkpoint")
+    }
 
 
 def stops_start(name: str) -> bool:

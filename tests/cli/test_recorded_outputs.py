@@ -193,7 +193,7 @@ _OF_THE_MOMENT = re.compile(
 )
 #: Words of a disk or a machine in tables: lines with them are left out.
 _LINES = re.compile(
-    r".*(?:on disk|free|data directory|kernel|data-directory).*\n|"
+    r"^.*(?:on disk|free|data directory|kernel|data-directory).*\n|"
     r"^\S*(?:clean|damaged)/\S+ +[\d.]+ \w+ +[\d.]+ \w+ +[\d.]+ .*\n",
     re.MULTILINE,
 )

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from commands import DATA, READING
 
 from kdump.cli import cli
+from kdump.client import cluster
 
 SOURCE = DATA / "clean" / "4.1.1"
 ARGUMENTS = {
@@ -40,7 +41,11 @@ def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("command", READING)
-def test_what_was_not_searched_is_named(command: str, parent: Path) -> None:
+def test_what_was_not_searched_is_named(
+    command: str, parent: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for waits in ("ANSWER_SECONDS", "_FIRST_SECONDS"):  # no cluster is there to be waited for
+        monkeypatch.setattr(cluster, waits, 0.1)
     words = [command, str(parent), *ARGUMENTS.get(command, "").split()]
     if command in ("compare", "elect"):
         words.append(str(SOURCE / "d1"))

@@ -20,7 +20,7 @@ from long_runs import LONG, SEED, how_many
 from kdump import kernels
 
 _PURE = kernels.NAME == "pure"
-_COUNT = how_many(100 if _PURE else 250, 100_000)
+_COUNT = how_many(100 if _PURE else 120, 100_000)
 _JOBS = int(os.environ.get("KDUMP_FUZZ_JOBS", "2"))
 
 pytestmark = [

@@ -32,7 +32,7 @@ from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 
 _PURE = kernels.NAME == "pure"
-_COUNT = how_many(200, 20_000)
+_COUNT = how_many(60, 20_000)
 _LIMIT = 4 << 20
 _BROKERS = ((4, 1), (2, 8), (1, 0), (0, 10, 2), (0, 8, 2))
 _SECONDS = 2.0  # an input, and as much again for each MiB
