@@ -28,7 +28,7 @@ from terminals import obeyed
 from kdump import kernels
 from kdump.cli import cli, results
 
-_COUNT = how_many(25, 1500)
+_COUNT = how_many(12, 1500)
 _COMMANDS_EACH = 8
 #: Of CPU, and of pauses that a command asks for.
 _SECONDS = 5.0 if kernels.NAME == "compiled" else 30.0

@@ -36,14 +36,17 @@ def test_columns_hold_what_json_has(
 ) -> None:
     pytest.importorskip("pyarrow")
     expected = rows_of(words, sample, behind)
+    folder = tmp_path / "out"
     if not words.startswith("dump") and expected.keys() <= kinds().keys():
-        run(words, sample, behind, "--format", form, "--output", f"{tmp_path}/out/")
-        assert {path.stem for path in (tmp_path / "out").iterdir()} == expected.keys()
+        run(words, sample, behind, "--format", form, "--output", f"{folder}/")
+        assert {path.stem for path in folder.iterdir()} == expected.keys()
     for kind, rows in expected.items():
         if kind not in kinds() and kind != "batch":
             continue
-        file = tmp_path / f"{kind}.{form}"
-        run(words, sample, behind, "--format", form, "--rows", kind, "--output", str(file))
+        file = folder / f"{kind}.{form}"
+        if not file.exists() or kind == min(expected):  # a kind that is asked for alone
+            file = tmp_path / file.name
+            run(words, sample, behind, "--format", form, "--rows", kind, "--output", str(file))
         table = _read(file)
         names = declared(kind)
         for row, made in zip(rows, table.to_pylist(), strict=True):

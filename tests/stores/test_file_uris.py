@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from commands import COMMANDS, DATA, answer, answer_in_a_store
+from long_runs import LONG, SEED
 
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.work.splits import plan
@@ -14,9 +15,10 @@ from kdump.stores.arrow_store import ArrowStore
 
 pytest.importorskip("pyarrow", reason="PyArrow is not installed")
 
+_OF = 1 if LONG else 3
 DIRECTORIES = sorted(
     {path.parent.parent for path in DATA.rglob("*") if path.suffix in (".log", ".kafka")}
-)
+)[SEED % _OF :: _OF]
 
 
 @pytest.mark.parametrize("directory", DIRECTORIES, ids=lambda path: str(path.relative_to(DATA)))

@@ -10,6 +10,7 @@ from producing import data, write_log
 from transaction_log import transaction
 
 from kdump.engine.coordinators.partitions import by_producer
+from kdump.engine.verify import recheck
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.engine.work.pipeline import Workers
@@ -101,7 +102,10 @@ def test_marker_may_be_in_what_broke_off(tmp_path: Path) -> None:
     assert "transaction-hanging" not in [told.code for told in found(tmp_path)]
 
 
-def test_beside_a_running_broker_it_may_be_about_to_end(tmp_path: Path) -> None:
+def test_beside_a_running_broker_it_may_be_about_to_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recheck, "WAITS", (0.01,))
     path = opened(tmp_path)
     states(tmp_path, "CompleteAbort")
     with holding(tmp_path):

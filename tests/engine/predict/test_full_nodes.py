@@ -20,7 +20,7 @@ from kdump.broker.node_settings import REFUSES
 from kdump.broker.versions import read_version
 from kdump.engine.predict.node import node_start
 
-_OF = 1 if LONG else 6
+_OF = 1 if LONG else 12
 _LINES = [json.loads(line) for line in (NODES / "full_starts.jsonl").read_text().splitlines()]
 RECORDED = {
     (line["node"], version): said for line in _LINES for version, said in line["said"].items()

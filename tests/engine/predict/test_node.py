@@ -26,7 +26,7 @@ from kdump.broker.node_settings import REFUSES, STARTS, UNKNOWN
 from kdump.broker.versions import read_version
 from kdump.engine.predict.node import finding_of, node_start, user_of
 
-_OF = 1 if LONG else 3
+_OF = 1 if LONG else 6
 _ALL = [(broken, version) for broken in (*TABLE, *odd_nodes.TABLE) for version in broken.versions]
 #: ZooKeeper's own cluster id decides; it is said that this is not known.
 _IN_ZOOKEEPER = {("meta other cluster", "2.8.2"), ("meta cluster empty", "2.8.2")}

@@ -151,8 +151,13 @@ def again(path: Path) -> None:
     assert not list(path.glob("*.kdump-tmp"))
 
 
-@pytest.mark.parametrize("links", [True, False], ids=["links", "copies"])
-@pytest.mark.parametrize("how", ["before", "after", "ENOSPC", "EIO", "EPERM"])
+@pytest.mark.parametrize(
+    ("how", "links"),
+    [
+        *((how, True) for how in ("before", "after", "ENOSPC", "EIO", "EPERM")),
+        *((how, False) for how in ("after", "EPERM")),
+    ],
+)
 def test_killed_or_failing_at_each_call(
     directory: Path, tmp_path: Path, how: str, links: bool
 ) -> None:
@@ -187,7 +192,7 @@ def test_what_was_not_there_is_killed_or_fails_at_each_call(tmp_path: Path) -> N
     path = missing("all")
     outcome, calls = in_child(lambda: write(path), Shim())
     assert outcome == "done"
-    for how in ("before", "after", "ENOSPC", "EIO", "EPERM"):
+    for how in ("before", "after", "EIO"):
         for at in range(len(calls)):
             path = missing(f"{how}-{at}")
             in_child(lambda path=path: write(path), Shim(at, how))  # type: ignore[misc]
