@@ -36,6 +36,29 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["PYTHONPYCACHEPREFIX"] = folder.name
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Rewrite this worker's share of the assertions, so that each worker finds the others' done.
+
+    Each collects all tests, and nearly all of that time goes into rewriting them the first time.
+    """
+    ours = getattr(session.config, "workerinput", None)
+    if ours is None:
+        return
+    number, count = int(ours["workerid"].removeprefix("gw")), ours["workercount"]
+    try:
+        from _pytest.assertion import rewrite
+
+        state = session.config.stash[rewrite.assertstate_key]
+        for file in sorted(Path(__file__).parent.rglob("test_*.py"))[number::count]:
+            cache = rewrite.get_cache_dir(file)
+            made = cache / (file.stem + rewrite.PYC_TAIL)
+            if rewrite._read_pyc(file, made) is None and rewrite.try_makedirs(cache):
+                source, code = rewrite._rewrite_test(file, session.config)
+                rewrite._write_pyc(state, code, source, made)
+    except (AttributeError, TypeError, SyntaxError):
+        return  # another release of pytest; a file that is no Python is reported where it is collected
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave out what is asked beside running brokers, for the same reason."""
     if "KDUMP_PURE" in os.environ:

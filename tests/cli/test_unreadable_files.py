@@ -68,7 +68,9 @@ def test_what_a_start_reads_is_not_known(path: Path, broken: set[str]) -> None:
     ]
 
 
-@pytest.mark.parametrize("path", _files(SOUND)[SEED % _OF :: _OF], ids=lambda path: str(path.relative_to(SOUND)))
+@pytest.mark.parametrize(
+    "path", _files(SOUND)[SEED % _OF :: _OF], ids=lambda path: str(path.relative_to(SOUND))
+)
 def test_verify_names_the_file_and_nothing_else(path: Path, broken: set[str]) -> None:
     broken.add(str(path))
     rows, errors, status = _asked("verify", SOUND)
