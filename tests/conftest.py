@@ -56,7 +56,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
                 source, code = rewrite._rewrite_test(file, session.config)
                 rewrite._write_pyc(state, code, source, made)
     except (AttributeError, TypeError, SyntaxError):
-        return  # another release of pytest; a file that is no Python is reported where it is collected
+        return  # another release of pytest; what is no Python is reported when it is collected
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
