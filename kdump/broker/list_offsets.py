@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from kdump.broker.lookup_records import BrokerError, headers_of, records_at
 from kdump.broker.partition import PartitionView
+from kdump.broker.remote_files import RemoteOnlyError
+from kdump.broker.remote_log import Tier
 from kdump.broker.segment import Segment
 from kdump.broker.versions import (
     EARLIEST_LOCAL_LOOKUP,
@@ -14,6 +16,7 @@ from kdump.broker.versions import (
     EPOCHS_ANSWERED,
     EXACT_MAX_TIMESTAMP,
     LATEST_TIERED_LOOKUP,
+    LOCAL_COPY_SEARCHED,
     LOG_START,
     LOWER_TIMES_REFUSED,
     MAX_TIMESTAMP_LOOKUP,
@@ -109,13 +112,21 @@ def _answer(view: PartitionView, target: int) -> TimeAnswer:
     if target == LATEST:
         end = view.visible_end
         return TimeAnswer(end, -1, _latest_epoch(view))
+    if special and view.tier is not None and target != EARLIEST and target != MAX_TIMESTAMP:
+        return _tiered(view, view.tier, target)
     if special and target in (EARLIEST, EARLIEST_LOCAL):
         return TimeAnswer(view.log_start, -1, _earliest_epoch(view))
     if special and target in (LATEST_TIERED, EARLIEST_PENDING):
         return NONE
     if view.is_empty_at_start():
         return NONE
-    answer = _maximum(view) if special else _by_time(view, target)
+    if special:
+        answer = _maximum(view)
+    elif view.tier is not None:
+        answer = _by_time_tiered(view, view.tier, target)
+    else:
+        start = view.log_start if has(view.broker, LOG_START) else 0
+        answer = _by_time(view, target, start)
     if answer.offset >= 0 and not view.hands_out(answer.offset):
         view.note(
             "end",
@@ -127,33 +138,76 @@ def _answer(view: PartitionView, target: int) -> TimeAnswer:
     return answer
 
 
-def _by_time(view: PartitionView, target: int) -> TimeAnswer:
-    """The first record at or after a time, in the first segment that reaches it (L12).
+def _tiered(view: PartitionView, tier: Tier, target: int) -> TimeAnswer:
+    """The offsets between the remote and the local log (W7)."""
+    if target == EARLIEST_LOCAL:
+        return TimeAnswer(tier.local_start, -1, tier.epoch_at(tier.local_start))
+    if tier.log is None and tier.copies:
+        raise RemoteOnlyError(None)
+    offset, epoch = tier.latest(view.log_end)
+    if target == LATEST_TIERED:
+        return TimeAnswer(offset, -1, epoch)
+    pending = max(offset + 1, view.log_start)
+    return TimeAnswer(pending, -1, tier.epoch_at(pending))
+
+
+def _by_time_tiered(view: PartitionView, tier: Tier, target: int) -> TimeAnswer:
+    """Look a time up in the remote log first, then in the local one (W5)."""
+    if tier.problem is not None:
+        raise BrokerError(f"no remote segment is served: {tier.problem}")
+    if tier.log is None and view.log_start < tier.local_start:
+        raise RemoteOnlyError(None)
+    for remote in tier.segments_for_time(target, view.log_end, view.broker):
+        is_local = remote.start_offset >= tier.first_base
+        if is_local and has(view.broker, LOCAL_COPY_SEARCHED):
+            answer = _by_time(view, target, view.log_start)
+        else:
+            segment = view.remote_segment(remote)
+            view.note(
+                "segment",
+                segment.path,
+                f"remote segment {remote.segment_id} reaches the target, by its metadata "
+                f"({remote.max_timestamp_ms}): it is searched first",
+                segment=remote.start_offset,
+                largest_timestamp_ms=remote.max_timestamp_ms,
+            )
+            segment.check()
+            answer = _in_segment(view, segment, target, view.log_start)
+        if answer.offset >= 0:
+            return answer
+        break  # the broker asks no other remote segment
+    return _by_time(view, target, tier.local_start)
+
+
+def _by_time(view: PartitionView, target: int, start: int) -> TimeAnswer:
+    """The first record at or after a time, in the first local segment that reaches it (L12).
 
     Only that segment is searched: if nothing is found there, the answer is "none".
     """
-    start = view.log_start if has(view.broker, LOG_START) else 0
-    for segment in view.onward():
+    for segment in view.onward(view.first_local):
         reach = _reach_of(segment)
         if reach.time_ms < target:
             text = f"{reach.words} is before the target"
         else:
             text = f"{reach.words} reaches the target: the first that does is the only one searched"
         view.note("segment", segment.path, text, segment=segment.base_offset, **reach.details)
-        if reach.time_ms < target:
-            continue
-        times = segment.time_index()
-        slot = view.search(times, target, segment.files.get(Kind.TIME_INDEX))
-        time_entry = times.entry(slot) if slot >= 0 else None
-        offset = time_entry.offset if time_entry else segment.base_offset
-        entry = view.index_entry(segment, max(offset, start))
-        position = segment.start + (entry.position if entry else 0)
-        answer = _scan(view, segment, position, target, start)
-        return answer._replace(
-            segment=segment.base_offset, time_index_entry=time_entry, index_entry=entry
-        )
+        if reach.time_ms >= target:
+            return _in_segment(view, segment, target, start)
     view.note("segment", view.target.path, "no segment reaches the target: none")
     return NONE
+
+
+def _in_segment(view: PartitionView, segment: Segment, target: int, start: int) -> TimeAnswer:
+    times = segment.time_index()
+    slot = view.search(times, target, segment.files.get(Kind.TIME_INDEX))
+    time_entry = times.entry(slot) if slot >= 0 else None
+    offset = time_entry.offset if time_entry else segment.base_offset
+    entry = view.index_entry(segment, max(offset, start))
+    position = segment.start + (entry.position if entry else 0)
+    answer = _scan(view, segment, position, target, start)
+    return answer._replace(
+        segment=segment.base_offset, time_index_entry=time_entry, index_entry=entry
+    )
 
 
 class _Reach(NamedTuple):
@@ -226,7 +280,7 @@ def _maximum(view: PartitionView) -> TimeAnswer:
     """The record with the greatest timestamp: request -3 (L15)."""
     best: Segment | None = None
     largest = offset = -1
-    for segment in view.onward():
+    for segment in view.onward(view.first_local):
         found, where = segment.last_time()
         if best is None or found > largest:
             best, largest, offset = segment, found, where
@@ -274,7 +328,7 @@ def list_offsets_v0(
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     pairs = [
         (max(segment.base_offset, view.log_start), segment.modified_ms())
-        for segment in view.onward()
+        for segment in view.onward(view.first_local)
     ]
     if view.segments and places.getsize(view.segments[-1].path) > 0:
         pairs.append((view.visible_end, now))

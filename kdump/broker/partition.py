@@ -17,6 +17,8 @@ from kdump.broker.index_search import find_offset, floor_slot
 from kdump.broker.loading import Partway
 from kdump.broker.lookup_records import BrokerError, failing_in, raise_undecodable
 from kdump.broker.partition_files import made_empty
+from kdump.broker.remote_files import RemoteFiles, RemoteOnlyError, remote_files
+from kdump.broker.remote_log import RemoteSegment, tier_of
 from kdump.broker.segment import Segment
 from kdump.broker.settings import DEFAULT, Settings, SettingsOnDemand, index_settings
 from kdump.broker.shutdown_state import stop_for_lookup
@@ -90,6 +92,8 @@ class PartitionView:
         self._log_start = view.log_start
         self.high_watermark = view.end
         self.view = view
+        self.tier = tier_of(target)
+        self._opened: dict[str, RemoteFiles] = {}
         self.settings: Any = Settings() if settings is None else settings
         self._start: Partway | None = None
         self._segments: list[Segment] | None = None
@@ -99,8 +103,28 @@ class PartitionView:
     def segments(self) -> list[Segment]:
         """The segments, as far as it is known what a start makes of them; see `onward`."""
         if self._segments is None:
-            self._segments = self._listed()
+            self._segments = [*self._remote(), *self._listed()]
         return self._segments
+
+    @property
+    def first_local(self) -> int:
+        """The number of the first segment that is local; those before it are remote."""
+        return sum(isinstance(segment, RemoteFiles) for segment in self.segments)
+
+    def _remote(self) -> list[Segment]:
+        """The remote segments that are read from, each as often as a piece of it is."""
+        pieces = () if self.tier is None else self.tier.pieces()
+        found = {piece.segment.segment_id: piece.segment for piece in pieces}
+        return sorted(map(self.remote_segment, found.values()), key=attrgetter("base_offset"))
+
+    def remote_segment(self, remote: RemoteSegment) -> RemoteFiles:
+        """Return what a remote segment is read by, the same each time."""
+        assert self.tier is not None
+        found = self._opened.get(remote.segment_id)
+        if found is None:
+            found = remote_files(remote, self.tier, self.broker, self.settings, self.limit)
+            self._opened[remote.segment_id] = found
+        return found
 
     @property
     def log_start(self) -> int:
@@ -129,21 +153,23 @@ class PartitionView:
         assert self._start is not None
         made = self._start.segments
         found = [made[base] for base in sorted(made) if made[base].path]
-        if found:
+        if self.tier is not None:
+            self._log_start = self.tier.log_start
+        elif found:
             self._log_start = max(self._start.stop.log_start, found[0].base_offset)
         return found
 
     def _settle(self, number: int) -> None:
         """Make known what a start does to a segment; those from it on may become others."""
         segment = self.segments[number]
-        if self._start is None:
+        if self._start is None or isinstance(segment, RemoteFiles):
             return
         with failing_in(segment.path):
             changed = self._start.settle(segment.base_offset)
         if changed:
             for one in self.segments[number:]:
                 one.close()
-            self._segments = self._as_started()
+            self._segments = [*self.segments[: self.first_local], *self._as_started()]
             self._note_recovery(segment)
 
     def _note_recovery(self, segment: Segment) -> None:
@@ -179,11 +205,15 @@ class PartitionView:
 
     def segment_at(self, base: int) -> Segment:
         """The segment of a base offset that an answer named."""
-        return next(segment for segment in self.segments if segment.base_offset == base)
+        known = (*self.segments, *self._opened.values())
+        return next(segment for segment in known if segment.base_offset == base)
 
     def close(self) -> None:
         """Give all files back."""
-        for segment in self._segments or ():  # listed here, they might fail a second time
+        for segment in (
+            *(self._segments or ()),
+            *self._opened.values(),
+        ):  # listed here, they might fail a second time
             segment.close()
 
     def note(self, step: str, file: str, text: str, **details: object) -> None:
@@ -265,6 +295,8 @@ class PartitionView:
         if self._start is None or self._start.stop.clean or not has(self.broker, v.OVERFLOW_SPLIT):
             return False
         number = self._floor_of(offset)
+        if 0 <= number < self.first_local:
+            return True
         return (
             0 <= number < len(self.segments) - 1
             and self._start.settled(self.segments[number].base_offset)
@@ -346,6 +378,8 @@ class PartitionView:
                     text = "that is the log end: nothing to hand out yet"
                     self.note("end", self.target.path, text)
                     return None
+        if self.tier is not None and self.log_start <= offset < self.tier.local_start:
+            number = self._remote_number(offset)
         if number < 0:
             raise BrokerError("OFFSET_OUT_OF_RANGE: below the first segment")
         scanned = 0
@@ -360,6 +394,8 @@ class PartitionView:
                 segment=segment.base_offset,
             )
             first = False
+            if isinstance(segment, RemoteFiles):
+                segment.check()
             entry = self.index_entry(segment, offset)
             position = segment.start + (entry.position if entry else 0)
             found = self.translate(segment, offset, position, entry)
@@ -382,6 +418,20 @@ class PartitionView:
                 return found._replace(batches_scanned=scanned)
             segment.close()
         return None
+
+    def _remote_number(self, offset: int) -> int:
+        """The number of the remote segment that an offset is read from (W4)."""
+        assert self.tier is not None
+        remote = self.tier.segment_at(offset)
+        if remote is not None:
+            return self.segments.index(self.remote_segment(remote))
+        if self.tier.problem is not None:
+            raise BrokerError(f"no remote segment is served: {self.tier.problem}")
+        if self.tier.log is None:
+            raise RemoteOnlyError(None)
+        raise BrokerError(
+            f"OFFSET_OUT_OF_RANGE: no remote segment holds offset {offset:,}, by the metadata"
+        )
 
     def _out_of_range(self) -> BrokerError:
         return BrokerError(
@@ -406,6 +456,8 @@ class PartitionView:
         aborted = AbortFilter(self.view.aborted_from(offset)) if self.committed else None
         position = found.position
         for segment in self.onward(number):
+            if isinstance(segment, RemoteFiles):
+                segment.check()
             position = max(position, segment.start)
             records = FileRecords(segment.log(), limit=self.limit)
             for item in records.runs_as_is(position, segment.end):

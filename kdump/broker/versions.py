@@ -181,6 +181,9 @@ PORTS_OF_TWO_FAMILIES = Change(
 REMOTE_INDEX_CACHE = Change(
     (3, 6), "KIP-405 X11", "The cache of tiered indexes is not a partition."
 )
+TIERED_STORAGE = Change(
+    (3, 6), "KIP-405 W1", "A topic's older segments may lie in remote storage only."
+)
 METADATA_SNAPSHOTS_END = Change(
     (3, 6), "N9", "A metadata snapshot that cannot be loaded ends the start."
 )
@@ -188,6 +191,9 @@ TOPIC_TWICE_ENDS = Change(
     (3, 6),
     "N11",
     "A topic created twice in the metadata log ends the start; before, it is replaced.",
+)
+REMOTE_STATE_CHECKED = Change(
+    (3, 6, 1), "W5", "A lookup by time skips remote segments whose copy is not finished."
 )
 STOP_NAMES_EPOCH = Change(
     (3, 7), "X6", "The mark of a clean stop names the broker's epoch; before, it is empty."
@@ -235,6 +241,9 @@ OLD_MESSAGES_REWRITTEN = Change(
 )
 READ_GIVES_BASE_OFFSET = Change(
     (4, 0), "KAFKA-17803 L7", "What is unstable begins where a batch does that is left."
+)
+LOCAL_COPY_SEARCHED = Change(
+    (4, 0), "KAFKA-17498 W5", "A time in a remote segment that is local, too, is looked up locally."
 )
 BASE_OFFSET_SEARCH = Change(
     (4, 1), "KAFKA-18989 L2", "A search within a segment compares base offsets first."

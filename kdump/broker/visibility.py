@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kdump.broker.control_batch import read_control
 from kdump.broker.producer_events import Ended
 from kdump.broker.producer_state import ProducerStates
+from kdump.broker.remote_log import tier_of
 from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
 from kdump.findings.moments import time_text
@@ -20,7 +21,7 @@ from kdump.record import control
 from kdump.record.frames import Gap, Run
 from kdump.storage import names, places
 from kdump.storage.file_records import walk
-from kdump.storage.local_log import LocalLog, with_next_base
+from kdump.storage.local_log import LocalLog, LogSegment, with_next_base
 from kdump.storage.names import OFFSET_MAX, Kind
 from kdump.storage.source import Source
 from kdump.storage.transaction_index import AbortedTransaction, TransactionIndex
@@ -66,7 +67,10 @@ class View:
         directory = self.directory = target.log_dir()
         if directory and directory.offsets(names.LOG_START_CHECKPOINT) is None:
             self.findings.append(self._finding("log-start-unknown"))
+        tier = self.tier = tier_of(target)
         self.log_start = log_start(first, directory, target.topic, target.partition)
+        if tier is not None:
+            self.log_start = tier.log_start
         place = (names.REPLICATION_CHECKPOINT, target.topic, target.partition)
         mark = directory.offset(*place) if directory else None
         why = self._why_unknown(mark, log)
@@ -81,7 +85,8 @@ class View:
             if stable is not None:
                 self.end = stable
                 self.held = self._held(stable, states)
-            self.aborted = aborted_transactions(log)
+            remote = tier.local_files() if tier else []
+            self.aborted = aborted_transactions([*remote, *log.segments])
 
     def aborted_from(self, offset: int) -> list[AbortedTransaction]:
         """The aborted transactions that reach an offset, as a fetch from there lists them (L8).
@@ -133,13 +138,13 @@ class View:
         )
 
 
-def aborted_transactions(log: LocalLog) -> list[AbortedTransaction]:
-    """Collect the aborted transactions of all segments, by first offset (L8).
+def aborted_transactions(segments: Iterable[LogSegment]) -> list[AbortedTransaction]:
+    """Collect the aborted transactions of some segments, by first offset (L8).
 
     As a broker serves them: what a missing or torn index does not name is not skipped.
     """
     found: list[AbortedTransaction] = []
-    for segment in log.segments:
+    for segment in segments:
         path = segment.files.get(Kind.TRANSACTION_INDEX)
         if path is None:
             continue
@@ -345,7 +350,7 @@ def open_transactions(target: Target, limit: int, until_ms: int | None = None) -
     if states.open and until_ms is None:
         aborted = {
             (entry.producer_id, entry.first_offset): entry.last_offset
-            for entry in aborted_transactions(target.log)
+            for entry in aborted_transactions(target.log.segments)
         }
     return OpenHere(
         tuple(

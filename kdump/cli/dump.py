@@ -19,6 +19,7 @@ from kdump.cli.options import (
     PATTERN,
     TIME,
     shared_options,
+    tier_option,
 )
 from kdump.errors import KdumpError, UsageError
 from kdump.findings.finding import Finding
@@ -96,6 +97,7 @@ _FILTERS = under("Filters")
     "--visible",
     help="Only what a consumer receives: log start offset to high watermark, no control records.",
 )
+@tier_option(_SHOWN)
 @_FILTERS(
     "--isolation",
     type=ISOLATION,

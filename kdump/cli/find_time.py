@@ -13,7 +13,14 @@ from kdump.cli.options import FROM_1, LOOKUP_FORMATS, Count, shared_options
 from kdump.option_values import read_time
 
 _REQUEST = under("Which request")
-_WORDS = {"latest": -1, "earliest": -2, "max-timestamp": -3}
+_WORDS = {
+    "latest": -1,
+    "earliest": -2,
+    "max-timestamp": -3,
+    "earliest-local": -4,
+    "latest-tiered": -5,
+    "earliest-pending-upload": -6,
+}
 
 
 def read_target(text: str) -> int:
@@ -50,8 +57,8 @@ def find_time(paths: tuple[str, ...], **asked: Any) -> int:
     Answers like a ListOffsets request, one row per partition. PATHS are segment files (which
     stand for their partition), partition directories, or data directories. TIME is epoch
     milliseconds, @ and epoch seconds, ISO 8601 (UTC by default), 14:05 (today), yesterday, now,
-    a distance back (now-30m or -30m), earliest, latest, max-timestamp, or the protocol's -1,
-    -2, -3.
+    a distance back (now-30m or -30m), earliest, latest, max-timestamp, of tiered topics also
+    earliest-local, latest-tiered and earliest-pending-upload, or the protocol's -1 to -6.
 
     A broker searches only the first segment whose last time index entry reaches TIME, and
     answers "none" even if a later segment has such a record. --check scans the log and reports

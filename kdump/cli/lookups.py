@@ -13,6 +13,7 @@ from kdump.cli.options import (
     ISOLATION,
     VERSION,
     config_option,
+    tier_option,
     together,
     topic_configs_option,
     version_option,
@@ -45,6 +46,7 @@ lookup_options = together(
         help="The topic's message.format.version, which was in ZooKeeper: below 0.10 a broker "
         "rejects lookups by time.",
     ),
+    tier_option(_ANSWER),
     config_option(_ANSWER),
     topic_configs_option(_ANSWER),
     _ANSWER(

@@ -66,6 +66,13 @@ def _read_release(text: str) -> Version:
     return NEWEST if text.strip() == "newest" else versions.read_broker_version(text)
 
 
+def _read_uri(text: str) -> str:
+    """Read a folder or a URI, which loses its password."""
+    from kdump.stores.passwords import without_password
+
+    return without_password(text)
+
+
 def tell_newer(ctx: Context, param: Parameter, version: Version | None) -> Version | None:
     """Say whose rules stand in for those of a version that is newer than any known here."""
     if version is not None and versions.is_newer_than_known(version) and not ctx.resilient_parsing:
@@ -206,6 +213,16 @@ def config_option(under_heading: Callable[..., Decorator]) -> Decorator:
         multiple=True,
         help="Use this topic config for all topics, or only for TOPIC (a name or a pattern). "
         "Repeatable.",
+    )
+
+
+def tier_option(under_heading: Callable[..., Decorator]) -> Decorator:
+    """Make the option that names where the objects of tiered topics are."""
+    return under_heading(
+        "--tier",
+        metavar="URI",
+        type=Read("uri", _read_uri),
+        help="Folder or bucket with the remote segments of tiered topics.",
     )
 
 

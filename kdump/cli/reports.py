@@ -150,7 +150,7 @@ class LookupReport(Report):
             answer = fields["offset"]
             if self._plan is not None:
                 answer = fields.get("reset_offset", answer)
-            self._is_answered |= answer is not None
+            self._is_answered |= answer is not None or fields.get("available") is False
         return True
 
     def status(self, reached: int) -> int:

@@ -902,6 +902,12 @@ CATALOGUE: dict[str, Code] = {
         "No effect on consumers.",
         show=Show.NOTHING,
     ),
+    "remote-not-given": _note(
+        "Records that consumers receive are in remote storage only, which was not given.",
+        "Name the remote storage with --tier.",
+        "No effect on consumers: the broker reads them from there.",
+        show=Show.NOTHING,
+    ),
 }
 
 #: A walk's reason for a gap -> what the gap is called, where it is no special case.

@@ -82,7 +82,8 @@ def answer_line(row: Row) -> str:
     fields = row.fields
     parts = [name_of(row.fields)]
     offset = fields["offset"]
-    parts.append("none" if offset is None else f"offset {number_text(offset)}")
+    absent = "none" if fields.get("available") is not False else "in remote storage, not given"
+    parts.append(absent if offset is None else f"offset {number_text(offset)}")
     if isinstance(time_ms := fields["timestamp_ms"], int):
         parts.append(time_text(time_ms))
     if fields["segment"] is not None:
@@ -94,6 +95,8 @@ def answer_line(row: Row) -> str:
     offsets = fields.get("offsets")
     if isinstance(offsets, list) and len(offsets) > 1:
         parts.append("offsets " + " ".join(map(number_text, offsets)))
+    if fields.get("source") == "remote" and fields.get("object") is not None:
+        parts.append(f"remote object {fields['object']}")
     return visible("   ".join(parts))
 
 

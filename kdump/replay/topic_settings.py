@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from kdump.broker import settings as s
 from kdump.errors import PathError, StoreError
 from kdump.replay.releases import Releases
+from kdump.replay.tiers import Tiers
 from kdump.storage import names, places
 from kdump.storage.about import owner_of
 from kdump.storage.data_directories import spread
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from kdump.broker.settings import Settings, TopicConfig
     from kdump.broker.versions import Version
     from kdump.replay.cluster_state import ClusterState
+    from kdump.storage.targets import Target
 
 
 class ClusterSettings(NamedTuple):
@@ -43,6 +45,7 @@ class ClusterSettings(NamedTuple):
     topics: dict[str, dict[str, str]]
     ids: dict[str, str]
     partitions: dict[str, int]
+    stopped: frozenset[str] = frozenset()  # topics that no broker has copied since it started
 
 
 NOTHING = ClusterSettings({}, {}, {}, {})
@@ -89,13 +92,15 @@ class TopicSettings:
         configs: Iterable[TopicConfig] = (),
         from_disk: bool = True,
         broker_version: Version | None = None,
+        tier: str | None = None,
     ) -> None:
         self.broker = broker
+        self.tiers = Tiers(directories, tier)
         self._options = {
             field: value for field, value in (options or {}).items() if value is not None
         }
         self._configs = tuple(configs)
-        self._directories = tuple(directories)
+        self._directories = self.tiers.directories
         self.releases = Releases(broker_version, self._directories)
         self._from_disk = from_disk
         self._known: dict[str, _OfDirectory] = {}
@@ -112,6 +117,23 @@ class TopicSettings:
         if found.own is not None and read_topic_id(partition) in (None, found.topic_id):
             return found.own
         return found.without
+
+    def tiered(self, target: Target) -> Target:
+        """Return a target with what makes it tiered, if something does."""
+        tier = self.tiers.of(target, self)
+        return target if tier is None else target._replace(tier=tier)
+
+    def stopped_copying(self, partition: str, topic: str) -> bool:
+        """Whether copying was disabled before the brokers last started (W7)."""
+        if not self._from_disk:
+            return self.of(partition, topic).remote_copy_disabled
+        return topic in self._in(places.real(places.parent(partition))).settings.stopped
+
+    def has_all(self, directory: str, topic: str, partitions: int) -> bool:
+        """Whether a topic has no more than so many partitions, as far as the metadata tells."""
+        if not self._from_disk:
+            return False
+        return self._in(places.real(directory)).settings.partitions.get(topic) == partitions
 
     def known(self, partition: str, topic: str | None) -> KnownTopic | None:
         """Return what the metadata says of the topic of a partition's directory; None: nothing."""
@@ -189,6 +211,7 @@ def topic_settings(
     configs: Iterable[TopicConfig] = (),
     from_disk: bool = True,
     broker_version: Version | None = None,
+    tier: str | None = None,
 ) -> TopicSettings:
     """Make what gives the settings of topics under some paths, beside a broker's own file."""
     directories = [each for path in paths for each in spread(path)]
@@ -203,6 +226,7 @@ def topic_settings(
         configs=configs,
         from_disk=from_disk,
         broker_version=broker_version,
+        tier=tier,
     )
 
 
@@ -219,7 +243,7 @@ def settings_in(cluster: ClusterState | None) -> ClusterSettings:
     """Take the settings of brokers and topics out of a state."""
     if cluster is None:
         return NOTHING
-    found = ClusterSettings({}, {}, dict(cluster.ids), {})
+    found = ClusterSettings({}, {}, dict(cluster.ids), {}, _stopped(cluster))
     if cluster.complete:
         for name, topic_id in cluster.ids.items():
             found.partitions[name] = len(cluster.partitions.get(topic_id, ()))
@@ -230,3 +254,16 @@ def settings_in(cluster: ClusterState | None) -> ClusterSettings:
         elif kind == "topic":
             found.topics[name] = {key: own[key] for key in s.TOPIC_CONFIGS & own.keys()}
     return found
+
+
+def _stopped(cluster: ClusterState) -> frozenset[str]:
+    """Return the topics whose copying was disabled when the last broker started, or before."""
+    started = max((one.registered_ms or -1 for one in cluster.brokers.values()), default=-1)
+    return frozenset(
+        name
+        for (kind, name), own in cluster.configs.items()
+        if kind == "topic"
+        and (found := own.get("remote.log.copy.disable")) is not None
+        and found.value == "true"
+        and (found.set_ms is None or found.set_ms <= started)
+    )

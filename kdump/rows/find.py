@@ -11,10 +11,11 @@ from kdump.rows.words import Bytes, Int32, Json, Time, Word
 #: A step of a lookup: `step`, `file`, `text`, and numbers that are of its kind.
 FoundStep = dict[str, Json]
 _ASKED = ("offsets", "scan_offset", "reset_offset", "reset_to", "steps")
+_TIERED = ("source", "available", "segment_id", "object", "object_bytes")
 _Entry = dict[str, int]
 
 
-class OffsetLookup(Row, kind="offset-lookup", omits=_ASKED[1:]):
+class OffsetLookup(Row, kind="offset-lookup", omits=(*_ASKED[1:], *_TIERED)):
     """What a broker finds for an offset in a partition."""
 
     topic: Annotated[str | None, "the topic"]
@@ -37,11 +38,16 @@ class OffsetLookup(Row, kind="offset-lookup", omits=_ASKED[1:]):
     reset_to: Annotated[Word | None, "answer, latest, earliest or skip, with --none"] = None
     settings: Annotated[list[Setting] | None, "settings that an index was rebuilt by"] = None
     error: Annotated[str | None, "the error that the broker answers with"] = None
+    source: Annotated[Word | None, "of tiered topics: local or remote"] = None
+    available: Annotated[bool | None, "whether the objects were given"] = None
+    segment_id: Annotated[str | None, "id of the remote segment"] = None
+    object: Annotated[str | None, "name of its log object"] = None
+    object_bytes: Annotated[Bytes | None, "size of that, by the metadata"] = None
     steps: Annotated[list[FoundStep] | None, "how it was found, with --explain"] = None
     asked_: tuple[str, ...] = ()
 
 
-class TimeLookup(Row, kind="time-lookup", omits=_ASKED):
+class TimeLookup(Row, kind="time-lookup", omits=(*_ASKED, *_TIERED)):
     """What a broker finds for a time in a partition."""
 
     topic: Annotated[str | None, "the topic"]
@@ -61,5 +67,10 @@ class TimeLookup(Row, kind="time-lookup", omits=_ASKED):
     reset_to: Annotated[Word | None, "answer, latest, earliest or skip, with --none"] = None
     settings: Annotated[list[Setting] | None, "settings that an index was rebuilt by"] = None
     error: Annotated[str | None, "the error that the broker answers with"] = None
+    source: Annotated[Word | None, "of tiered topics: local or remote"] = None
+    available: Annotated[bool | None, "whether the objects were given"] = None
+    segment_id: Annotated[str | None, "id of the remote segment"] = None
+    object: Annotated[str | None, "name of its log object"] = None
+    object_bytes: Annotated[Bytes | None, "size of that, by the metadata"] = None
     steps: Annotated[list[FoundStep] | None, "how it was found, with --explain"] = None
     asked_: tuple[str, ...] = ()

@@ -60,6 +60,7 @@ class Target(NamedTuple):
     log: LocalLog | None
     files: tuple[LogFile, ...]
     whole: bool
+    tier: object = None  # a Tier of kdump/broker/remote_log.py, if the partition is tiered
 
     def log_dir(self, seconds: float = 0.0) -> LogDir | None:
         """The data directory around it, listed once for all that lies in it; None: it cannot be.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 PAGES = Path(__file__).parents[2] / "docs/broker"
 # Codes of rules begin with one of these letters.
-CODE = r"(?:[EFSILRDVOXMKGN]\d|T[1-9])\d?"
+CODE = r"(?:[EFSILRDVOXMKGNW]\d|T[1-9])\d?"
 #: Code -> page, and text below the heading.
 RULES = {
     code: (page.name, text)

@@ -18,6 +18,7 @@ from kdump.findings.rows import Place, RecordChunk
 from kdump.replay.cluster import read_cluster
 from kdump.replay.cluster_state import ClusterState
 from kdump.replay.coordinators import partition_for
+from kdump.replay.topic_settings import TopicSettings, topic_settings
 from kdump.replay.transactions import TOPIC, Transaction, TransactionsLog
 from kdump.storage import names, places
 from kdump.storage.file_records import DEFAULT_LIMIT
@@ -332,6 +333,7 @@ class Marks:
     """
 
     def __init__(self, targets: Iterable[Target]) -> None:
+        self._settings: TopicSettings | None = None
         self._targets: dict[tuple[str, int], list[Target]] = {}
         self._paths: dict[str, str] = {}  # topic -> one of its partitions
         self._marks: dict[tuple[str, int], Mark | None] = {}
@@ -348,9 +350,16 @@ class Marks:
         """Return the marks of a partition, None where it does not lie here."""
         place = topic, partition
         if place not in self._marks:
-            found = [mark for target in self._targets.get(place, ()) if (mark := _mark(target))]
+            targets = map(self._tiered, self._targets.get(place, ()))
+            found = [mark for target in targets if (mark := _mark(target))]
             self._marks[place] = max(found, key=_furthest, default=None)
         return self._marks[place]
+
+    def _tiered(self, target: Target) -> Target:
+        if self._settings is None:
+            around = {places.parent(path): None for path in self._paths.values()}
+            self._settings = topic_settings(None, around)
+        return self._settings.tiered(target)
 
     def topic_name(self, topic_id: str) -> str | None:
         """Return the topic that has or had an id: as the partitions here say, or the cluster."""

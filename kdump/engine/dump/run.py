@@ -13,12 +13,13 @@ from kdump.engine.reading.filters import Filters
 from kdump.engine.reading.log_files import logs_of, place_of
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.reading.ranges import logs_within
+from kdump.engine.reading.remote_logs import narrowed, not_read, ranges_of, targets_of
 from kdump.errors import KdumpError, PathError, StoreError, guarded
 from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, HexText, RecordChunk, RecordRow
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
-from kdump.storage.targets import LogFile, Target, resolve
+from kdump.storage.targets import LogFile, Target
 from kdump.values.shown import values_of
 
 if TYPE_CHECKING:
@@ -53,9 +54,8 @@ def dump(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Finding 
 
 def _items(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Finding | KdumpError]:
     topics: dict[str | None, None] = {}
-    for target in resolve(
-        paths, options.selection, options.server_properties, loose=options.mode == "entries"
-    ):
+    paths = tuple(paths)
+    for target in targets_of(paths, options, loose=options.mode == "entries"):
         if isinstance(target, KdumpError):
             yield target
         else:
@@ -151,15 +151,18 @@ def log_items(
         if view.end is not None and (filters.to_offset is None or filters.to_offset > view.end):
             held = view.held
         filters = _within(filters, view)
+        yield from not_read(target, filters)
         if committed:
             lowest = min(file.name.base_offset or 0 for file in files)
             aborted = AbortFilter(view.aborted_from(max(lowest, filters.from_offset or 0)))
     advisor = Advisor(target, None, options.decompress_limit)
+    parts = ranges_of(target)
     try:
         for file in logs_within(files, filters):
+            own = narrowed(filters, parts.get((file.path, file.next_base)))
             try:
                 with Source(file.path) as source:
-                    for item in _log(source, file, filters, options, aborted, as_stored=as_stored):
+                    for item in _log(source, file, own, options, aborted, as_stored=as_stored):
                         yield advisor.advised(item) if isinstance(item, Finding) else item
             except PathError as error:
                 yield unread(error, place_of(file))

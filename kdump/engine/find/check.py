@@ -191,7 +191,7 @@ def _first_at(view: PartitionView, target_ms: int) -> Hit | None:
 def _greatest(view: PartitionView) -> Hit | None:
     """Scan for the first record that has the greatest time of all."""
     best: Hit | None = None
-    for segment in view.onward():
+    for segment in view.onward(view.first_local):
         for run in _runs(view, segment):
             for row, greatest in enumerate(run.batches.max_timestamps):
                 if greatest <= (best.timestamp_ms if best else -1):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kdump.broker.settings import Settings, SettingsOnDemand, index_settings
+from kdump.engine.find.remote import RemotePlace
 from kdump.engine.find.reset import NO_RESET, Reset
 from kdump.rows.find import FoundStep, TimeLookup
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from kdump.storage.time_index import TimestampOffset
 
 SCANNED = ("scan_offset",)
+NOT_TIERED = RemotePlace()
 RESET = ("reset_offset", "reset_to")
 
 
@@ -33,6 +35,7 @@ def time_lookup(
     reset: Reset = NO_RESET,
     settings: list[Setting] | None = None,
     error: str | None = None,
+    place: RemotePlace = NOT_TIERED,
     asked: tuple[str, ...] = (),
 ) -> TimeLookup:
     """Make the row of an answer; `asked` names members that it has even where they are null."""
@@ -54,6 +57,7 @@ def time_lookup(
         reset_to=reset.to,
         settings=settings,
         error=error,
+        **place._asdict(),
         steps=steps,
         asked_=asked,
     )

@@ -43,6 +43,7 @@ class FindOptions(NamedTuple):
     decompress_limit: int = DEFAULT_LIMIT
     settings: TopicSettings | None = None
     none: str | None = None
+    tier: str | None = None
 
     def settings_of(self, target: Target) -> SettingsOnDemand | None:
         """Return what gives the settings of a partition's topic, once one is needed."""

@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 
 from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import Found, PartitionView
+from kdump.broker.remote_files import RemoteOnlyError
 from kdump.broker.versions import MESSAGE_TIMESTAMPS, has
 from kdump.engine.find.lookup_row import (
     RESET,
@@ -21,8 +22,9 @@ from kdump.engine.find.lookup_row import (
     time_lookup,
 )
 from kdump.engine.find.options import FindOptions
+from kdump.engine.find.remote import RemotePlace, place_in, place_not_given
 from kdump.engine.find.reset import NO_RESET, reset_of
-from kdump.engine.find.way_past import way_past
+from kdump.engine.find.way_past import WayPast, way_past
 from kdump.engine.reading.log_files import misnamed
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
@@ -51,6 +53,7 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
         record: tuple[int, int] | None = None
         scan_offset = error = None
         asked: tuple[str, ...] = ()
+        place = RemotePlace()
         try:
             found = view.fetch(offset)
             if found is None:
@@ -58,10 +61,14 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
             else:
                 record = view.record_at(found, offset)
                 _explain_record(view, found, offset, record)
+            place = place_in(view, found and found.segment)
+        except RemoteOnlyError as absent:
+            found, place = None, place_not_given(view, absent)
         except BrokerError as failed:
             error = _failed(view, failed)
         timestamp_ms = None if record is None else _timestamp(view, found, record)
-        way = way_past(view, offset, found, record, error, options)
+        is_here = place.available is not False
+        way = way_past(view, offset, found, record, error, options) if is_here else WayPast()
         if found is not None:
             from kdump.engine.find.consumer_check import served_damage
 
@@ -80,9 +87,9 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
         reset = NO_RESET
         if options.none is not None:
             asked += RESET
-            answer = record[0] if record else None
+            answer = record[0] if record else None if is_here else offset
             reset = reset_of(view, answer, error, options.none, offset)
-        if record is None and error is None and view.view.held is not None:
+        if record is None and error is None and is_here and view.view.held is not None:
             yield view.view.held
         yield OffsetLookup(
             topic=target.topic,
@@ -105,6 +112,7 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
             reset_to=reset.to,
             settings=settings_of(view.settings),
             error=error,
+            **place._asdict(),
             steps=steps_of(view.steps, options),
             asked_=asked,
         )
@@ -166,6 +174,7 @@ def time_items(target: Target, target_ms: int, options: FindOptions) -> Iterator
     with closing(options.view(target)) as view:
         yield from _said_first(view)
         answer, error, scan_offset = NONE, None, None
+        place = RemotePlace()
         asked: tuple[str, ...] = ()
         offsets: list[int] | None = [] if options.list_offsets_version == 0 else None
         try:
@@ -195,6 +204,9 @@ def time_items(target: Target, target_ms: int, options: FindOptions) -> Iterator
                     )
                 elif answer.offset >= 0 and target_ms < 0:
                     view.note("end", target.path, _special_words(view, target_ms, answer.offset))
+            place = place_in(view, answer.segment if answer.offset >= 0 else None)
+        except RemoteOnlyError as absent:
+            place = place_not_given(view, absent)
         except BrokerError as failed:
             error = _failed(view, failed)
         checked: Iterable[Finding] = ()
@@ -209,8 +221,13 @@ def time_items(target: Target, target_ms: int, options: FindOptions) -> Iterator
         reset = NO_RESET
         if options.none is not None:
             asked += RESET
-            reset = reset_of(view, answered, error, options.none, None)
-        ends = error is None and (answered is None or target_ms == _LATEST)
+            absent_words = None if place.available is not False else "not given"
+            reset = reset_of(view, answered, error or absent_words, options.none, None)
+        ends = (
+            error is None
+            and place.available is not False
+            and (answered is None or target_ms == _LATEST)
+        )
         if ends and view.view.held is not None:
             yield view.view.held
         yield time_lookup(
@@ -223,6 +240,7 @@ def time_items(target: Target, target_ms: int, options: FindOptions) -> Iterator
             reset=reset,
             settings=settings_of(view.settings),
             error=error,
+            place=place,
             asked=asked,
         )
 
@@ -231,6 +249,9 @@ def _special_words(view: PartitionView, target_ms: int, offset: int) -> str:
     if target_ms == -1:
         bound = "the last stable offset" if view.committed else "the high watermark or the log end"
         return f"latest is {bound}, the first offset that is not served: {offset:,}"
+    words = {-4: "the local log starts", -5: "the last tiered offset is", -6: "next to upload is"}
+    if (special := words.get(target_ms)) is not None:
+        return f"{special}: {offset:,}"
     return f"earliest is the log start: {offset:,}"
 
 

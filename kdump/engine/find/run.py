@@ -116,6 +116,8 @@ def _answers(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterato
     def answers() -> list[Row | Finding]:
         log = listed.pop() if listed else LocalLog.open(item.path)
         partition = Target(item.topic, item.partition, item.path, log, (), whole=True)
+        if options.settings is not None:
+            partition = options.settings.tiered(partition)
         return list(ask(partition, target, options))
 
     try:
@@ -141,6 +143,7 @@ def _run(
         configs=options.configs,
         from_disk=options.topic_configs,
         broker_version=options.broker_version,
+        tier=options.tier,
     )
     options = options._replace(settings=settings)
     planned = plan(paths, options)

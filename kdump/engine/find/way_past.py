@@ -112,7 +112,8 @@ def _sound_place(view: PartitionView, offset: int) -> tuple[int, int, int, int] 
 
     Gives its log's number, its position, the offset to read from, and how many records lie below.
     """
-    if offset < view.log_start or view.target.log is None:
+    first = view.log_start if view.tier is None else view.tier.local_start
+    if offset < first or view.target.log is None:
         return None
     from kdump.engine.advice.landings import Sound, sound_batches
 

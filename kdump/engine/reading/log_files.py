@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kdump.engine.reading.damage import at_place
 from kdump.findings.rows import Place
 from kdump.storage import places
-from kdump.storage.names import Kind, file_name
+from kdump.storage.names import DIGITS, Kind, file_name
 from kdump.storage.targets import LogFile, Target
 
 if TYPE_CHECKING:
@@ -49,4 +49,8 @@ def misnamed(log: LocalLog, place: Place) -> Iterator[Finding]:
 def beside(file: LogFile, kind: Kind) -> str:
     """The path of the file of a kind that belongs to a log, which may not be there."""
     assert file.name.base_offset is not None
+    stem, dot, end = places.file_name(file.path).rpartition(".")
+    if file.name.kind is Kind.LOG and end == "log" and len(stem) > DIGITS:  # of a remote segment
+        suffix = file_name(kind, 0).rpartition(".")[2]
+        return os.path.join(os.path.dirname(file.path), f"{stem}{dot}{suffix}")
     return os.path.join(os.path.dirname(file.path), file_name(kind, file.name.base_offset))

@@ -35,6 +35,7 @@ class DumpOptions(Options):
     user gives, as `--schemas` takes them; `schema_rows`: what internal topics add up to has rows.
     `reader_schema`: `latest`, for values as the newest version of their subject has them.
     `decoder`: a command that is asked for the values of all other topics, and how long.
+    `tier`: where the objects of tiered topics are.
     `schemas` is where a run has its schemas from.
     """
 
@@ -62,6 +63,7 @@ class DumpOptions(Options):
     decoder: str | None = None
     decoder_timeout_s: float = 10.0
     schema_rows: bool = False
+    tier: str | None = None
     schemas: SchemaSource | None = None
     decompress_limit: int = DEFAULT_LIMIT
 

@@ -268,7 +268,7 @@ def _listed_anew(item: Item, options: WhyOptions, topics: TopicSettings) -> Judg
 def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged:
     with path_errors(item.path):
         log = LocalLog(item.path, places.statuses(item.path))
-    target = Target(item.topic, item.partition, item.path, log, (), whole=True)
+    target = topics.tiered(Target(item.topic, item.partition, item.path, log, (), whole=True))
     directory = target.log_dir()
     settings = topics.of(item.path, item.topic)
     broker = topics.releases.of(item.directory)

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from kdump.engine.reading.filters import Filters
 from kdump.engine.reading.log_files import beside, logs_of
 from kdump.engine.reading.ranges import logs_within
+from kdump.engine.reading.remote_logs import targets_of
 from kdump.engine.reading.split_edges import SplitEdges, edges_meet
 from kdump.errors import KdumpError, PathError
 from kdump.storage import places
@@ -33,7 +34,7 @@ from kdump.storage.file_records import FileRecords
 from kdump.storage.index import OffsetIndex
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
-from kdump.storage.targets import LogFile, Target, resolve
+from kdump.storage.targets import LogFile, Target
 
 if TYPE_CHECKING:
     from kdump.engine.reading.options import DumpOptions
@@ -96,7 +97,7 @@ def plan(
     far behind the last cut; 1 means at every batch.
     """
     number = 0
-    for target in resolve(paths, options.selection, options.server_properties):
+    for target in targets_of(paths, options):
         if isinstance(target, KdumpError):
             yield target
             continue

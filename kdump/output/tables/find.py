@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kdump.output.amounts import time_cell
+from kdump.output.amounts import number_cell, time_cell
 from kdump.output.column_widths import Column, Columns, amount, folded, number
 from kdump.output.row_tables import Tables, name_of, span_text
 from kdump.rows.find import OffsetLookup, TimeLookup
@@ -10,6 +10,10 @@ from kdump.rows.find import OffsetLookup, TimeLookup
 
 def _lookup_note(row: OffsetLookup | TimeLookup) -> str:
     notes = [row.error] if row.error else []
+    if row.available is False:
+        notes.append(f"only in remote storage: {row.object or 'no metadata of it is given'}")
+    elif row.source == "remote":
+        notes.append("remote")
     if "scan_offset" in row.asked_ and row.scan_offset != row.offset:
         notes.append(f"a scan finds {'none' if row.scan_offset is None else row.scan_offset}")
     if isinstance(row, OffsetLookup) and row.next_offset is not None:
@@ -21,9 +25,13 @@ def _lookup_note(row: OffsetLookup | TimeLookup) -> str:
     return "; ".join(notes)
 
 
+def _absent(row: OffsetLookup | TimeLookup) -> str:
+    return "remote" if row.available is False else "none"
+
+
 _LOOKUP: Columns = (
     folded("partition", name_of, 14),
-    number("offset", absent="none"),
+    amount("offset", lambda row: number_cell(row.offset, _absent(row))),
     Column("time", lambda row: time_cell(row.timestamp_ms)),
     number("segment"),
     number("position", rank=1),

@@ -1,0 +1,171 @@
+"""Say of partitions whether they are tiered, and what of them is in remote storage (W1).
+
+A topic is tiered by its settings where they are known; else where its log starts below its first
+local segment, or metadata of remote segments of it is at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from kdump.broker.remote_log import RemoteLog, Tier
+from kdump.broker.versions import TIERED_STORAGE, has
+from kdump.errors import PathError, StoreError
+from kdump.replay.remote_logs import RemoteLogs, read_remote_logs
+from kdump.storage import names, places
+from kdump.storage.about import owner_of
+from kdump.storage.checkpoints import loaded
+from kdump.storage.log_dir import LOG_DIRS, LogDir
+from kdump.storage.names import Kind
+from kdump.storage.properties import read_topic_id
+from kdump.storage.remote_objects import PartitionObjects, RemoteObjects, cached_indexes
+
+if TYPE_CHECKING:
+    from kdump.broker.settings import Settings
+    from kdump.replay.releases import Releases
+    from kdump.storage.targets import Target
+
+
+class _TopicSettings(Protocol):
+    """What is asked of the settings of topics."""
+
+    releases: Releases
+
+    def of(self, partition: str, topic: str | None) -> Settings:
+        """Return the settings of a topic."""
+
+    def has_all(self, directory: str, topic: str, partitions: int) -> bool:
+        """Whether a topic has so many partitions."""
+
+    def stopped_copying(self, partition: str, topic: str) -> bool:
+        """Whether nothing was copied since the brokers started."""
+
+
+class CachedObjects:
+    """The objects of a partition, with the indexes that its broker has in its cache."""
+
+    def __init__(self, objects: PartitionObjects, directory: str) -> None:
+        self._objects = objects
+        self._directory = directory
+
+    def files(self, segment_id: str) -> Mapping[Kind, str] | None:
+        """Return the paths of a segment's files; None where none of its objects is there."""
+        found = self._objects.files(segment_id)
+        if found is None:
+            return None
+        base = self._objects.bases[segment_id]
+        cached = cached_indexes(self._directory, segment_id, base)
+        if cached is None:
+            return found
+        kept = (Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX)
+        return {kind: at for kind, at in found.items() if kind not in kept} | cached
+
+
+class Tiers:
+    """What is known of tiered partitions; goes to workers with what was read so far.
+
+    `directories` are others that may hold metadata, `objects` where the objects are, if given.
+    """
+
+    def __init__(self, directories: Iterable[str] = (), objects: str | None = None) -> None:
+        self.directories = tuple(directories)
+        self.objects = None if objects is None else RemoteObjects(objects)
+        self._read: dict[tuple[str, ...], RemoteLogs] = {}
+
+    def of(self, target: Target, settings: _TopicSettings) -> Tier | None:
+        """Return what a broker has of a partition that is tiered; None for one that is not."""
+        log = target.log
+        if log is None or log.name is None or log.name.retirement is not None:
+            return None
+        topic, number = log.name.topic, log.name.partition
+        if topic.startswith("__") or any(one.is_pre08 for one in log.logs):
+            return None
+        place = places.parent(log.path)
+        directory = LOG_DIRS.around(log.path)
+        checkpoint = (
+            directory.offset(names.LOG_START_CHECKPOINT, topic, number) if directory else None
+        )
+        base = log.logs[0].base_offset if log.logs else 0
+        starts_below = checkpoint is not None and checkpoint < base
+        paths = self.metadata_paths(place)
+        if not starts_below and not paths and self.objects is None:
+            return None
+        own = settings.of(log.path, topic)
+        if own.topic_is_known and (not own.tiered or "compact" in own.cleanup_policy):
+            return None
+        if not has(settings.releases.of(place), TIERED_STORAGE):
+            return None
+        remote, topic_id = self._remote_log(paths, log.path, topic, number)
+        if not own.topic_is_known and not starts_below and not (remote and remote.segments):
+            return None
+        if (
+            remote is None
+            and paths
+            and settings.has_all(place, names.REMOTE_LOG_METADATA_TOPIC, len(paths))
+        ):
+            remote = RemoteLog()  # nothing of it was ever uploaded
+        objects = None
+        if self.objects is not None and topic_id is not None:
+            objects = CachedObjects(self.objects.of(topic, number, topic_id), place)
+        return Tier(
+            remote,
+            loaded(log.epoch_starts()),
+            checkpoint,
+            base,
+            copies=not settings.stopped_copying(log.path, topic),
+            objects=objects,
+            topic_id=topic_id,
+        )
+
+    def _remote_log(
+        self, paths: tuple[str, ...], partition: str, topic: str, number: int
+    ) -> tuple[RemoteLog | None, str | None]:
+        """Find what the metadata says of a partition, by its topic id or else by its only name."""
+        logs = self.logs_in(paths)
+        topic_id = read_topic_id(partition)
+        if topic_id is None:
+            ids = {one for one, name in logs.topics.items() if name == topic}
+            if self.objects is not None and not ids:
+                ids = {
+                    one
+                    for name, at, one in self.objects.partitions()
+                    if (name, at) == (topic, number)
+                }
+            topic_id = ids.pop() if len(ids) == 1 else None
+        return (None if topic_id is None else logs.get((topic_id, number))), topic_id
+
+    def logs_in(self, paths: tuple[str, ...]) -> RemoteLogs:
+        """Replay the metadata logs in some partition directories, once."""
+        if paths not in self._read:
+            self._read[paths] = RemoteLogs()  # reading may fail
+            self._read[paths] = read_remote_logs(paths)
+        return self._read[paths]
+
+    def metadata_paths(self, directory: str) -> tuple[str, ...]:
+        """Return a directory for each partition of the metadata topic that is at hand.
+
+        A copy in the data directory itself comes first, then one of its node, then any other of
+        its cluster.
+        """
+        found: dict[int, str] = {}
+        around = LOG_DIRS.around(f"{directory}/x")
+        _add(found, around)
+        node, cluster = owner_of(directory) if self.directories else (None, None)
+        others = [
+            (owner_of(one)[0] != node, one)
+            for one in self.directories
+            if one != directory and owner_of(one)[1] == cluster and cluster is not None
+        ]
+        for _, one in sorted(others):
+            try:
+                _add(found, LogDir.open(one))
+            except (PathError, StoreError):
+                continue
+        return tuple(found[number] for number in sorted(found))
+
+
+def _add(found: dict[int, str], directory: LogDir | None) -> None:
+    for name, path in directory.partitions if directory is not None else ():
+        if name.topic == names.REMOTE_LOG_METADATA_TOPIC and name.retirement is None:
+            found.setdefault(name.partition, path)

@@ -1,0 +1,119 @@
+"""What a broker makes of metadata records of remote segments (W2 to W8)."""
+
+from typing import Any
+
+import pytest
+
+from kdump.broker.remote_log import (
+    COPY_FINISHED,
+    DELETE_FINISHED,
+    DELETE_STARTED,
+    RemoteLog,
+    RemoteSegment,
+    Tier,
+    is_within,
+)
+from kdump.storage.checkpoints import EpochStart
+
+
+def epochs(*pairs: tuple[int, int]) -> tuple[EpochStart, ...]:
+    return tuple(EpochStart(*pair) for pair in pairs)
+
+
+def segment(name: str, start: int, end: int, *pairs: tuple[int, int], **more: Any) -> RemoteSegment:
+    return RemoteSegment(
+        name, start, end, 1000 + end, 100, epochs(*(pairs or ((0, start),))), **more
+    )
+
+
+def log_of(*segments: RemoteSegment, finished: bool = True) -> RemoteLog:
+    log = RemoteLog()
+    for one in segments:
+        log.add(one)
+        if finished:
+            log.update(one.segment_id, COPY_FINISHED, 1)
+    return log
+
+
+def found(log: RemoteLog, epoch: int, offset: int) -> str | None:
+    one = log.segment_at(epoch, offset)
+    return one.segment_id if one else None
+
+
+def test_only_finished_copies_are_found_until_their_deletion_begins() -> None:
+    log = log_of(segment("a", 0, 9), finished=False)
+    assert found(log, 0, 5) is None
+    assert [one.segment_id for one in log.in_epoch(0)] == ["a"]
+    log.update("a", COPY_FINISHED, 1)
+    assert (found(log, 0, 5), found(log, 0, 10), found(log, 1, 5)) == ("a", None, None)
+    log.update("a", DELETE_FINISHED, 1)  # not from here: dropped
+    assert found(log, 0, 5) == "a"
+    log.update("a", DELETE_STARTED, 1)
+    assert found(log, 0, 5) is None
+    assert log.in_epoch(0)
+    log.update("a", DELETE_FINISHED, 1)
+    assert not log.segments
+    assert log.deleted.keys() == {"a"}
+    assert not log.in_epoch(0)
+    log.update("b", COPY_FINISHED, 1)  # nobody knows it
+    assert not log.segments
+
+
+def test_a_later_copy_replaces_what_it_covers() -> None:
+    log = log_of(segment("a", 10, 90), segment("b", 5, 100), segment("c", 101, 200))
+    assert [found(log, 0, at) for at in (5, 95, 150)] == ["b", "b", "c"]
+    assert log.found_ids() == {"b", "c"}
+    shorter = log_of(segment("a", 10, 90), segment("b", 20, 50))
+    assert [found(shorter, 0, at) for at in (15, 20, 50, 60)] == ["a", "b", "b", None]
+
+
+def test_epochs_within_a_segment() -> None:
+    log = log_of(segment("a", 0, 99, (0, 0), (2, 50)))
+    assert [found(log, epoch, at) for epoch, at in ((0, 49), (0, 50), (2, 50), (2, 99))] == [
+        "a", None, "a", "a",
+    ]  # fmt: skip
+    assert log.highest(0) == 49
+    assert log.highest(2) == 99
+    assert log.highest(1) is None
+
+
+def test_a_tier_reads_piece_by_piece_and_leaves_gaps_out() -> None:
+    log = log_of(
+        segment("a", 0, 49),
+        segment("c", 80, 119, (0, 80), (3, 100)),
+        segment("d", 120, 199, (3, 120)),
+    )
+    tier = Tier(log, list(epochs((0, 0), (3, 100))), 10, 150)
+    assert (tier.log_start, tier.local_start) == (10, 150)
+    pieces = [(one.first, one.last, one.segment.segment_id) for one in tier.pieces()]
+    assert pieces == [(10, 49, "a"), (80, 119, "c"), (120, 149, "d")]
+    assert tier.segment_at(60) is None
+    assert tier.latest(200) == (199, 3)
+    assert tier.latest(180) == (179, 3)
+    assert Tier(log, list(epochs((0, 0))), 0, 150, copies=False).latest(200) == (-1, None)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "start"), [(None, 20), (5, 20), (30, 30)], ids=["lost", "below", "above"]
+)
+def test_the_log_starts_at_the_first_remote_segment(checkpoint: int | None, start: int) -> None:
+    log = log_of(segment("a", 20, 49))
+    assert Tier(log, list(epochs((0, 0))), checkpoint, 100).log_start == start
+
+
+@pytest.mark.parametrize(
+    ("own", "end", "inside"),
+    [
+        (((0, 0),), 40, True),
+        (((0, 0),), 60, False),  # reaches into the next epoch
+        (((0, 0), (2, 50)), 90, True),
+        (((0, 0), (2, 60)), 90, False),  # another start
+        (((0, 0), (1, 50)), 90, False),  # an epoch that the partition has not
+        (((2, 40),), 60, False),  # begins before its epoch does
+        (((2, 50), (4, 100)), 400, False),  # above the log end
+        (((0, 0), (1, 50), (2, 50)), 90, True),  # an epoch without records
+    ],
+)
+def test_a_segment_is_of_the_log_by_its_epochs(own: Any, end: int, inside: bool) -> None:
+    one = RemoteSegment("a", own[0][1], end, 0, 1, epochs(*own))
+    assert is_within(one, 300, {0: 0, 2: 50, 4: 100}) == inside
