@@ -60,10 +60,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what is asked beside running brokers, for the same reason."""
+    """Leave out what brokers and their code are asked, for the same reason."""
     if "KDUMP_PURE" in os.environ:
         for item in items:
-            if item.get_closest_marker("broker"):
+            if item.get_closest_marker("broker") or item.get_closest_marker("oracle"):
                 item.add_marker(pytest.mark.skip(reason="brokers are not asked of both kernels"))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import builders
 import pytest
+from long_runs import LONG
 from oracle import Oracle, oracle
 
 from kdump.broker.list_offsets import list_offsets
@@ -67,7 +68,7 @@ def same(judge: Oracle, directory: Path, target: int) -> str | None:
     return None if ours == theirs else f"{target - T0}: {ours}, broker {theirs} {answer}"
 
 
-TARGETS = (T0 - 1, T0, T0 + 1, T0 + 1000, T0 + 1500, T0 + 2000, T0 + 2001, -3)
+TARGETS = (T0 - 1, T0, T0 + 1, T0 + 1000, T0 + 1500, T0 + 2000, T0 + 2001, -3)[:: 1 if LONG else 2]
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -103,9 +104,9 @@ def test_a_broken_stream_under_a_good_checksum(tmp_path: Path, codec: str, magic
     rng = random.Random(f"{codec} {magic}")
     first = 61 if magic == 2 else 26 + 8 * magic
     failures = []
-    for number in range(40):
+    for number in range(40 if LONG else 10):
         data = bytearray(sound)
-        back = rng.randrange(1, 9) if number < 16 else rng.randrange(1, len(data) - first + 1)
+        back = rng.randrange(1, 9) if number % 5 < 2 else rng.randrange(1, len(data) - first + 1)
         size = struct.unpack_from(">i", data, 8)[0] + 12
         at = size - back if back <= size - first else first
         data[at] ^= 1 << rng.randrange(8)

@@ -22,7 +22,7 @@ from segments import checked, partition_of
 from kdump.findings.finding import Finding, Severity
 from kdump.storage.local_log import looks_like_partition
 
-COUNT = 300 if LONG else 20
+COUNT = 300 if LONG else 8
 OLD_COUNT = 150 if LONG else 3
 
 SETS = (

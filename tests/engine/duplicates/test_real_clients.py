@@ -28,7 +28,7 @@ from kdump.findings.rows import RecordChunk, Row
 from kdump.storage.targets import Selection
 
 pytestmark = [pytest.mark.broker, pytest.mark.fuzz]
-TOPICS = 300 if LONG else 15
+TOPICS = 300 if LONG else 8
 COUNTS = range(2, 7)
 NAMES = (JAVA, *LIBRDKAFKA)
 Records = dict[str, list[Sent]]

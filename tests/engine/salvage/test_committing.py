@@ -19,7 +19,7 @@ from kdump.engine.salvage.state import State
 from kdump.errors import KdumpError, Refused
 from kdump.findings.rows import Row
 
-RUNS = 5000 if LONG else 40
+RUNS = 5000 if LONG else 20
 
 
 class Killed(Exception):

@@ -28,7 +28,7 @@ from kdump.findings.rows import Row
 
 pytestmark = pytest.mark.oracle
 
-_COUNT = how_many(15, 2000)
+_COUNT = how_many(8, 2000)
 SEEDS = (
     *range(SEED, SEED + _COUNT),
     *(20797, 40632, 41200, 41310, 41777, 90552, 91016),

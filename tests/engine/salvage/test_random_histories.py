@@ -12,7 +12,7 @@ from comparing import Batch, Item, batches, replica
 from long_runs import SEED, how_many
 from salvaging import broken, built, data_of, epochs_file
 
-_COUNT = how_many(40, 2000)
+_COUNT = how_many(20, 2000)
 
 
 def written(rng: random.Random) -> list[Batch]:

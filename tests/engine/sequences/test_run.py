@@ -21,7 +21,7 @@ from kdump.findings.rows import Row
 
 LARGEST = 2**31 - 1
 DAY_MS = 86_400_000
-ORACLE_SEEDS = range(SEED, SEED + (300 if LONG else 20))
+ORACLE_SEEDS = range(SEED, SEED + (300 if LONG else 8))
 ROUNDS = range(SEED, SEED + (3000 if LONG else 150))
 
 
