@@ -174,6 +174,11 @@ class Rules(NamedTuple):
     settings: Settings
     limit: int = DEFAULT_LIMIT
 
+    def writes_as(self, other: Rules) -> bool:
+        """Whether two releases write the same indexes of any log that both take."""
+        changes = (v.LAST_OFFSETS_INDEXED, v.TIME_INDEX, v.TRANSACTION_INDEX, v.RECORD_BATCHES)
+        return all(has(self.broker, one) == has(other.broker, one) for one in changes)
+
     @property
     def has_time_index(self) -> bool:
         """Whether that broker has a time index."""

@@ -15,6 +15,7 @@ from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.rows.finding import FindingRow
+    from kdump.rows.words import Oldest
 
 
 class Finding(NamedTuple):
@@ -39,6 +40,7 @@ class Finding(NamedTuple):
     served_from: int | None = None  # the first from which on a broker serves consumers again
     skipped_by_seek: int | None = None  # sound records that a seek there passes over
     served_by: str | None = None  # the version asked, "running" or "starting"; None: nobody was
+    oldest: Oldest | None = None  # what the oldest release serves that it can be
     more: int = 0  # so many others of its code were counted and are not reported one by one
 
     @property

@@ -11,7 +11,7 @@ from kdump.output.copy_names import CopyNames
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 from kdump.output.report import Page, TextReport
-from kdump.output.row_tables import name_of
+from kdump.output.row_tables import name_of, oldest_text
 from kdump.rows.compare import Choice, ElectSummary, ReplicaElection
 
 if TYPE_CHECKING:
@@ -137,7 +137,9 @@ class ElectTable(TextReport):
         name = row.leader if row.topic is None else name_of(row)
         node, copy = row.leader_node, self._copy(row, row.leader)
         who = copy if node is None else f"node {node}, {copy}"
-        self._line(f"{self._word(visible(name), None)} → {who} ({_RULES[row.rule]})")
+        self._line(
+            f"{self._word(visible(name), None)} → {who} ({_RULES[row.rule]}, {_release(row)})"
+        )
         leads: Column[Choice] = folded(
             "if it leads", lambda choice: self._copy(row, choice["path"]), 11
         )
@@ -151,6 +153,8 @@ class ElectTable(TextReport):
             if choice["refused"] is not None:
                 text = self._named_copies(row, f"{_named(choice)}: {choice['refused']}")
                 self._wrapped(visible(text), _INDENT)
+        if row.oldest is not None:
+            self._wrapped(visible(self._named_copies(row, oldest_text(row.oldest))), _INDENT)
         if by_itself := _by_itself(row):
             self._wrapped(visible(self._named_copies(row, by_itself)), _INDENT)
         self._wrapped(visible(self._named_copies(row, row.advice)), _INDENT)
@@ -172,6 +176,11 @@ class ElectTable(TextReport):
         stake = f"{row.at_stake:,} with records at stake"
         self._line(f"{many}, {stake}. {seconds_text(row.seconds)}.")
         self._line("Damage inside the logs was not checked: use kdump compare.")
+
+
+def _release(row: ReplicaElection) -> str:
+    """Name the releases that start on the replicas."""
+    return f"Kafka {' or '.join(dict.fromkeys(one['broker_version'] for one in row.choices))}"
 
 
 def change_text(change: tuple[str, int]) -> str:

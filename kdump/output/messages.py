@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def way_past(finding: Finding) -> str:
-    """Say what can be read from disk, and what a broker serves; nothing where nobody was asked."""
+    """Say what can be read from disk, and what a broker serves; nothing where nobody was asked.
+
+    Where the oldest release that can have written the directory serves from elsewhere, also that.
+    """
     following, served, skipped = finding.next_offset, finding.served_from, finding.skipped_by_seek
     if following is None or finding.served_by is None:
         return ""
@@ -27,18 +30,25 @@ def way_past(finding: Finding) -> str:
         broker = f"The running broker (if it is a {version})"
     elif how == "starting":
         broker += " that starts on these files"
+    older = ""
+    if finding.oldest is not None:
+        again = finding.oldest["served_from"]
+        where = "nothing after it" if again is None else f"from offset {again}"
+        older = f" A {finding.oldest['broker_version']} broker instead: {where}."
     if served == following:
-        return f"{broker} serves consumers again from offset {served}: seek there."
+        return f"{broker} serves consumers again from offset {served}: seek there.{older}"
     disk = f"On disk the next offset is {following} (kdump dump gets it)."
     records = counted(skipped or 0, "sound record")
     lie = "lies" if skipped == 1 else "lie"
     if served is None:
         return (
             f"{disk} {broker} serves consumers nothing after this position: {records} {lie} "
-            "there, which only kdump dump can show."
+            f"there, which only kdump dump can show.{older}"
         )
     between = f"; {records} {lie} between, which only kdump dump can bring" if skipped else ""
-    return f"{disk} {broker} serves consumers again from offset {served}: seek there{between}."
+    return (
+        f"{disk} {broker} serves consumers again from offset {served}: seek there{between}.{older}"
+    )
 
 
 SLOW_KERNEL = (

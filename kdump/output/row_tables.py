@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kdump.findings.ranges import range_cell
 from kdump.findings.rows import Row
-from kdump.output.amounts import number_text, time_text
+from kdump.output.amounts import counted, number_text, time_text
 from kdump.output.column_widths import Columns, pad, width_of
 from kdump.output.escape import visible
 
 if TYPE_CHECKING:
     from kdump.rows.find import FoundStep
+    from kdump.rows.words import Oldest
 
 #: Writes a key or value.
 BytesCell: TypeAlias = Callable[[bytes | None], str]
@@ -28,7 +29,7 @@ Summaries: TypeAlias = Mapping[type[Row], Callable[[Any], list[str]]]
 
 
 @cache
-def _own(kind: type[Row]) -> tuple[Any, Any, str]:
+def _own(kind: type[Row]) -> tuple[Any, Any, Any]:
     """Return the columns, the lines, and the title that a kind of row has of its own."""
     name = f"{__package__}.tables.{kind.__module__.rpartition('.')[2]}"
     if find_spec(name) is None:
@@ -43,9 +44,11 @@ def has_own_columns(row: Row) -> bool:
     return _own(type(row))[0] is not None
 
 
-def own_title(row: Row) -> str:
+def own_title(rows: Sequence[Row]) -> str:
     """Return what stands above the rows of a kind, if anything does."""
-    return _own(type(row))[2]
+    title = _own(type(rows[0]))[2]
+    text: str = title(rows) if callable(title) else title
+    return text
 
 
 def own_columns(row: Row, bytes_cell: BytesCell) -> Columns | None:
@@ -64,6 +67,29 @@ def summary_lines(row: Row) -> list[str] | None:
 def name_of(row: Any) -> str:
     """Name the partition of a row."""
     return "?" if row["topic"] is None else f"{row['topic']}-{row['partition']}"
+
+
+def oldest_text(oldest: Oldest) -> str:
+    """Write what the oldest release answers: which one wrote the directory is not certain."""
+    parts = []
+    for name, value in oldest.items():
+        words = name.removesuffix("_ms").replace("_", " ")
+        if name == "outcome":
+            parts.append(str(value))
+        elif name == "records_lost":
+            parts.append(f"{counted(value or 0, 'record')} lost")
+        elif name != "broker_version":
+            shown = "none" if value is None else str(value)
+            if isinstance(value, int):
+                shown = time_text(value) if name.endswith("_ms") else number_text(value)
+            parts.append(f"{words} {shown}")
+    return f"Kafka {oldest['broker_version']} instead: {', '.join(parts)}"
+
+
+def release_title(rows: Iterable[Row]) -> str:
+    """Name the releases by whose rules some rows were made."""
+    releases = dict.fromkeys(row["broker_version"] for row in rows if row["broker_version"])
+    return f"By the rules of Kafka {' or '.join(releases)}:" if releases else ""
 
 
 def span_text(first: int | None, last: int | None) -> str:
@@ -114,6 +140,8 @@ def step_lines(row: Row, width: int) -> Iterator[str]:
 
     steps = row.fields["steps"]
     assert isinstance(steps, list)
+    if row.get("oldest"):
+        steps = [*steps, {"step": "oldest", "file": "", "text": oldest_text(row["oldest"])}]
     if "scan_offset" in row.fields:
         steps = [*steps, {"step": "check", "file": "", "text": _scan_words(row)}]
     number = 0

@@ -135,7 +135,7 @@ class Table(Sink):
             self._draw(place, columns, iter(cells), held[0].row)
             return
         self._begin(place, held[0].row)
-        if title := own_title(held[0]):
+        if title := own_title(held):
             self._line(self._styled("heading", title))
         columns, cells, shared = (columns, cells, []) if self._wide else _shared(columns, cells)
         layout = fit(columns, cells, None if self._wide else self._width)
@@ -219,10 +219,10 @@ class Table(Sink):
 
     def _draw_explained(self, row: Row) -> None:
         """Draw a lookup that explains itself: the answer, then numbered steps."""
-        from kdump.output.row_tables import answer_line, step_lines
+        from kdump.output.row_tables import answer_line, release_title, step_lines
 
         self._begin(None, "")
-        self._lines((self._styled("columns", answer_line(row)), ""))
+        self._lines((self._styled("columns", answer_line(row)), release_title([row])))
         self._lines(step_lines(row, self._width))
 
     def _draw_entry(self, row: Row) -> None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from kdump.output.amounts import counted, number_text, seconds_text, size_text
 from kdump.output.column_widths import Column, folded, wrap
 from kdump.output.grid import table_lines
-from kdump.output.row_tables import name_of
+from kdump.output.row_tables import name_of, oldest_text
 from kdump.rows.verify import Recovery
 
 if TYPE_CHECKING:
-    from kdump.rows.verify import Forecast, OldestRelease
+    from kdump.rows.verify import Forecast
 
 #: Outcomes, the worst first; of the last only the number is reported.
 _ORDER = tuple(
@@ -111,15 +111,8 @@ def _why_and_cost(row: Recovery) -> str:
     if rebuilt and rebuilt != read:
         parts.append(f"rebuilds indexes of {counted(len(rebuilt), 'segment')}")
     if row.oldest is not None:
-        parts.append(_of_oldest(row.oldest))
+        parts.append(oldest_text(row.oldest))
     return "; ".join(filter(None, (*parts, _unserved(row))))
-
-
-def _of_oldest(oldest: OldestRelease) -> str:
-    """Say what another release would do: which one wrote the directory is not certain."""
-    lost = oldest["records_lost"]
-    many = f", {counted(lost, 'record')} lost" if lost else ""
-    return f"Kafka {oldest['broker_version']} instead: {oldest['outcome']}{many}"
 
 
 def _unserved(row: Recovery) -> str:

@@ -12,7 +12,7 @@ from kdump.output.column_widths import Column, amount, folded, short, wrap
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 from kdump.output.report import Page, TextReport
-from kdump.output.row_tables import name_of
+from kdump.output.row_tables import name_of, oldest_text
 from kdump.rows.why import (
     Compaction,
     DataDirectory,
@@ -102,7 +102,8 @@ class WhyTable(TextReport):
         yield from wrap(
             f"total {size_text(row.apparent_bytes)}{on_disk}: "
             f"{counted(row.partitions, 'partition')}, "
-            f"{counted(row.segments, 'segment')}, as of {second_cell(row.now_ms)}",
+            f"{counted(row.segments, 'segment')}, as of {second_cell(row.now_ms)}"
+            f"{self._release()}",
             self._width,
         )
         yield from self._sums(row)
@@ -112,6 +113,11 @@ class WhyTable(TextReport):
             yield from self._draw(_DIRECTORIES, self._directories)
         if row.plans is not None:
             yield from self._plan(row)
+
+    def _release(self) -> str:
+        """Name the releases whose retention and cleaner are meant."""
+        releases = dict.fromkeys(one.broker_version for one in self._directories)
+        return f", by the rules of Kafka {' or '.join(releases)}" if releases else ""
 
     def _table(self, total: int) -> Iterator[str]:
         topics = self._topics
@@ -161,6 +167,9 @@ class WhyTable(TextReport):
         for row in found[:_SENTENCES]:
             if row.blocked_by not in _STUCK:
                 yield from wrap(visible(f"{name_of(row)}: {row.text}"), self._width)
+            if row.oldest is not None:
+                text = f"{name_of(row)}: {oldest_text(row.oldest)}"
+                yield from wrap(visible(text), self._width)
 
     def _sums(self, row: WhySummary) -> Iterator[str]:
         sizes = row.bytes_by_verdict
@@ -260,7 +269,12 @@ def _topic_name(row: TopicSpace) -> str:
 
 
 def _until(row: SegmentFate) -> str:
-    """Write when a segment goes, in a few words."""
+    """Write when a segment goes, in a few words, and when it does in the oldest release."""
+    until = _until_newest(row)
+    return until if row.oldest is None else f"{until}; {oldest_text(row.oldest)}"
+
+
+def _until_newest(row: SegmentFate) -> str:
     if row.verdict == "deletable":
         by_file = row.rule == "retention.ms" and row.time_source == FROM_FILE
         return f"next pass, by {row.rule}{', file time' if by_file else ''}"

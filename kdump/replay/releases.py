@@ -8,10 +8,17 @@ the registrations in its cluster's metadata log date it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
 
-from kdump.broker.versions import NEWEST, Version
+from kdump.broker.versions import NEWEST, Version, text_of
 from kdump.storage import places
+
+if TYPE_CHECKING:
+    from kdump.findings.rows import Row
+    from kdump.rows.words import Oldest
+
+    Answer = TypeVar("Answer", bound=Row)
 
 
 class Releases:
@@ -45,6 +52,25 @@ class Releases:
             self._found[place] = writers(directory, self._others)
         return self._found[place]
 
+    def answer(
+        self, directory: str, ask: Callable[[Version], Answer], members: Iterable[str]
+    ) -> Answer:
+        """Return what the newest release answers, with what the oldest does where they differ.
+
+        Only these members are compared. The row has a member `oldest`.
+        """
+        first, last = self.range_of(directory)
+        row = ask(last)
+        return row if first == last else with_oldest(row, first, ask(first), members)
+
     def newest(self, directories: Iterable[str]) -> Version:
         """Return the newest release of some data directories, for what is done to them at once."""
         return max(map(self.of, directories), default=self._given or NEWEST)
+
+
+def with_oldest(row: Answer, first: Version, older: Row, members: Iterable[str]) -> Answer:
+    """Return a row with what the oldest release answers, where that differs in some members."""
+    differ: Oldest = {name: older.get(name) for name in members if older.get(name) != row.get(name)}
+    if not differ:
+        return row
+    return row.replaced(oldest={"broker_version": text_of(first), **differ})

@@ -6,7 +6,7 @@ from typing import Annotated, TypedDict
 
 from kdump.rows.row import Row
 from kdump.rows.verify import Summary
-from kdump.rows.words import Int32, Numbers, Severe, Word
+from kdump.rows.words import Int32, Numbers, Oldest, Severe, Word
 
 _Topic = Annotated[str | None, "the topic"]
 _Partition = Annotated[Int32 | None, "the partition's number"]
@@ -75,6 +75,7 @@ class Choice(TypedDict):
     """A replica that may lead, and what is lost if it does."""
 
     path: str
+    broker_version: str
     node_id: int | None
     voter: bool | None
     in_sync: bool | None
@@ -126,7 +127,7 @@ class ReplicaComparison(Row, kind="replica-comparison", sums_up=True, judged=Tru
     records_count: Annotated[int, "records of the replica that has most"]
 
 
-class ReplicaElection(Row, kind="replica-election"):
+class ReplicaElection(Row, kind="replica-election", omits=("oldest",)):
     """Who should lead a partition, and what each choice loses."""
 
     topic: _Topic
@@ -148,6 +149,9 @@ class ReplicaElection(Row, kind="replica-election"):
     any_may_lead: Annotated[bool, "whether no choice loses records, and each replica starts"]
     records_at_stake: Annotated[int, "records lost with the worst choice"]
     records_lost_alone: Annotated[int, "most that are lost if a controller elects by itself"]
+    oldest: Annotated[
+        Oldest | None, "whom the oldest release makes best that it can be, where that differs"
+    ] = None
 
 
 class CompareSummary(Summary):

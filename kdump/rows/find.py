@@ -6,11 +6,11 @@ from typing import Annotated
 
 from kdump.rows.reindex import Setting
 from kdump.rows.row import Row
-from kdump.rows.words import Bytes, Int32, Json, Time, Word
+from kdump.rows.words import Bytes, Int32, Json, Oldest, Time, Word
 
 #: A step of a lookup: `step`, `file`, `text`, and numbers that are of its kind.
 FoundStep = dict[str, Json]
-_ASKED = ("offsets", "scan_offset", "reset_offset", "reset_to", "steps")
+_ASKED = ("offsets", "scan_offset", "reset_offset", "reset_to", "oldest", "steps")
 _TIERED = ("source", "available", "segment_id", "object", "object_bytes")
 _Entry = dict[str, int]
 
@@ -43,6 +43,10 @@ class OffsetLookup(Row, kind="offset-lookup", omits=(*_ASKED[1:], *_TIERED)):
     segment_id: Annotated[str | None, "id of the remote segment"] = None
     object: Annotated[str | None, "name of its log object"] = None
     object_bytes: Annotated[Bytes | None, "size of that, by the metadata"] = None
+    broker_version: Annotated[Word | None, "the release that answers"] = None
+    oldest: Annotated[
+        Oldest | None, "what the oldest release answers that it can be, where that differs"
+    ] = None
     steps: Annotated[list[FoundStep] | None, "how it was found, with --explain"] = None
     asked_: tuple[str, ...] = ()
 
@@ -72,5 +76,9 @@ class TimeLookup(Row, kind="time-lookup", omits=(*_ASKED, *_TIERED)):
     segment_id: Annotated[str | None, "id of the remote segment"] = None
     object: Annotated[str | None, "name of its log object"] = None
     object_bytes: Annotated[Bytes | None, "size of that, by the metadata"] = None
+    broker_version: Annotated[Word | None, "the release that answers"] = None
+    oldest: Annotated[
+        Oldest | None, "what the oldest release answers that it can be, where that differs"
+    ] = None
     steps: Annotated[list[FoundStep] | None, "how it was found, with --explain"] = None
     asked_: tuple[str, ...] = ()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from kdump.rows.row import Row
-from kdump.rows.words import Bytes, Int32, Json, Severe, Word
+from kdump.rows.words import Bytes, Int32, Json, Oldest, Severe, Word
 
 
-class FindingRow(Row, kind="finding"):
+class FindingRow(Row, kind="finding", omits=("oldest",)):
     """One thing wrong, or worth knowing, at one place."""
 
     code: Annotated[Word, "the finding's stable word"]
@@ -30,3 +30,6 @@ class FindingRow(Row, kind="finding"):
     served_from: Annotated[int | None, "the first from which on a broker serves consumers again"]
     skipped_by_seek: Annotated[int | None, "sound records that a seek there passes over"]
     served_by: Annotated[str | None, "the broker that serves: a version, running or starting"]
+    oldest: Annotated[
+        Oldest | None, "where the oldest release serves from that it can be, if elsewhere"
+    ] = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, TypedDict
 
 from kdump.rows.row import Row
-from kdump.rows.words import Bytes, Int32, Json, Word
+from kdump.rows.words import Bytes, Int32, Json, Oldest, Word
 
 #: A setting, with its name, its value and what says it.
 Setting = dict[str, Json]
@@ -22,7 +22,7 @@ class Difference(TypedDict):
     after: dict[str, int] | str | None
 
 
-class Reindex(Row, kind="reindex"):
+class Reindex(Row, kind="reindex", omits=("oldest",)):
     """A file that a broker's recovery would write, and what is done about it."""
 
     path: Annotated[str, "the file"]
@@ -39,3 +39,7 @@ class Reindex(Row, kind="reindex"):
     backup: Annotated[str | None, "where the old file was kept"]
     written: Annotated[str | None, "where the new file is, if elsewhere"]
     settings: Annotated[list[Setting] | None, "settings that the index depends on"]
+    broker_version: Annotated[Word | None, "the release whose recovery writes it"] = None
+    oldest: Annotated[
+        Oldest | None, "what the oldest release writes that it can be, where that differs"
+    ] = None

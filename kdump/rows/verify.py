@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, NotRequired, TypedDict
 
 from kdump.rows.row import Row
-from kdump.rows.words import Bytes, Int32, Word
+from kdump.rows.words import Bytes, Int32, Oldest, Word
 
 _OF_SUMMARIES = (
     "paths partitions rules at_stake any_may_lead start_order verdicts found_once_count found_once"
@@ -164,14 +164,6 @@ class WayPast(Row, kind="way-past", sums_up=True):
     first: Annotated[bool, "whether it is the first of its partition: a group goes on there"]
 
 
-class OldestRelease(TypedDict):
-    """What the oldest release that can have written a directory would do instead."""
-
-    broker_version: Annotated[str, "the release"]
-    outcome: Annotated[Word, "what it does"]
-    records_lost: Annotated[int | None, "how many records are lost"]
-
-
 class Recovery(Row, kind="recovery", omits=("unserved",)):
     """What the next start of a broker does to a partition."""
 
@@ -193,7 +185,7 @@ class Recovery(Row, kind="recovery", omits=("unserved",)):
     remedies: Annotated[list[Remedy] | None, "what would lose less, with both forecasts"] = None
     broker_version: Annotated[str | None, "the release that starts"] = None
     oldest: Annotated[
-        OldestRelease | None, "what the oldest release does that it can be, where that differs"
+        Oldest | None, "what the oldest release does that it can be, where that differs"
     ] = None
     unserved: Annotated[list[StuckAt] | None, "damage at which consumers are stuck after it"] = None
     asked_: tuple[str, ...] = ()

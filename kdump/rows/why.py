@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, TypedDict
 
 from kdump.rows.row import Row
-from kdump.rows.words import Bytes, Duration, Int32, Time, Word
+from kdump.rows.words import Bytes, Duration, Int32, Oldest, Time, Word
 
 _Topic = Annotated[str | None, "the topic"]
 _Partition = Annotated[Int32 | None, "the partition's number"]
@@ -47,7 +47,7 @@ class PlanOf(TypedDict):
     steps: list[int]
 
 
-class SegmentFate(Row, kind="segment-fate"):
+class SegmentFate(Row, kind="segment-fate", omits=("oldest",)):
     """A segment: what ended it, what keeps it, and until when."""
 
     topic: _Topic
@@ -69,6 +69,9 @@ class SegmentFate(Row, kind="segment-fate"):
     dead_bytes: Annotated[Bytes | None, "their bytes"]
     tombstones: Annotated[int | None, "tombstones in it"]
     tombstones_removable: Annotated[int | None, "those that the next cleaning removes"]
+    oldest: Annotated[
+        Oldest | None, "what the oldest release does that it can be, where that differs"
+    ] = None
 
 
 class PartitionSpace(Row, kind="partition-space"):
@@ -109,7 +112,7 @@ class TopicSpace(Row, kind="topic-space", sums_up=True):
     bytes_by_verdict: Annotated[dict[str, int], "bytes of its segments by verdict"]
 
 
-class Compaction(Row, kind="compaction"):
+class Compaction(Row, kind="compaction", omits=("oldest",)):
     """What the next cleaning of a partition does, and when."""
 
     topic: _Topic
@@ -131,6 +134,9 @@ class Compaction(Row, kind="compaction"):
     at_least: Annotated[bool | None, "whether these counts are only at least"]
     fails_at: Annotated[FailsAt | None, "where the cleaner fails"]
     text: Annotated[str, "all of it in words"]
+    oldest: Annotated[
+        Oldest | None, "what the oldest release does that it can be, where that differs"
+    ] = None
 
 
 class PlanStep(Row, kind="plan-step"):
@@ -156,6 +162,7 @@ class DataDirectory(Row, kind="data-directory"):
     """A data directory and its file system."""
 
     path: Annotated[str, "the directory"]
+    broker_version: Annotated[str, "the release whose retention and cleaner are meant"]
     device: Annotated[str | None, "its device, major:minor"]
     size_bytes: Annotated[Bytes | None, "size of the file system"]
     used_bytes: Annotated[Bytes | None, "bytes used"]

@@ -39,3 +39,6 @@ Texts = list[str]
 Numbers = Annotated[list[int], Stored("list<int32>")]
 #: What JSON can hold.
 Json = Any
+#: What the oldest release answers that can have written a directory: `broker_version`, and those
+#: members of the row in which its answer differs.
+Oldest = dict[str, Json]

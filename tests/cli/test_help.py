@@ -102,7 +102,9 @@ def test_version_newer_than_any_known_is_said(
         "elect",
         "why",
     }:  # how long it took, and what is free on the disk
-        assert result.stdout == kdump(name, partition, *target).stdout
+        named = f'"broker_version":"{version}"'
+        shown = result.stdout.replace(named, '"broker_version":"4.4"')
+        assert shown == kdump(name, partition, *target).stdout
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -13,6 +14,7 @@ from kdump.broker.versions import NEWEST, Version
 from kdump.cli import cli
 from kdump.engine.verify.predict import Predictor
 from kdump.output.verify_recovery import recovery_lines
+from kdump.replay import written_by
 from kdump.replay.releases import Releases
 from kdump.replay.written_by import DatedDirectories, writers
 from kdump.storage.targets import EVERYTHING, Target, resolve
@@ -100,3 +102,69 @@ def test_what_the_oldest_release_would_do_to_a_partition() -> None:
     assert "Kafka 0.10.0 instead: empty, 67 records lost" in "\n".join(
         recovery_lines([row], None, 200)
     )
+
+
+def every(*words: str) -> list[dict[str, Any]]:
+    """Return the rows of a command, and the findings that come on standard error."""
+    result = CliRunner().invoke(cli, [*words, "--format", "jsonl"])
+    lines = [*result.stdout.splitlines(), *result.stderr.splitlines()]
+    return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+_NODES = "damaged/4.4.0-three-nodes"
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "oldest", "text"),
+    [
+        (
+            "find-offset 20 {0}/t13-1",
+            "offset-lookup",
+            "offset error",
+            "Kafka 0.10.0 instead: offset none",
+        ),
+        ("find-time -3 clean/2.8.2/oneseg-0", "time-lookup", "offset error", "modification time"),
+        (
+            "verify damaged/one-bit",
+            "finding",
+            "served_from",
+            "A 0.10.0 broker instead: from offset",
+        ),
+        ("dump damaged/one-bit", "finding", "served_from", '"served_from":897'),
+        (
+            "elect {0}/n1 {0}/n2",
+            "replica-election",
+            "leader leader_end records_at_stake",
+            "instead: leader",
+        ),
+        (
+            "why --now 2026-11-28T06:00Z clean/2.8.2/oneseg-0",
+            "segment-fate",
+            "verdict deletable_at_ms",
+            "instead: verdict active",
+        ),
+        (
+            "reindex --all clean/2.8.2/oneseg-0",
+            "reindex",
+            "entries_after first_difference",
+            "Kafka 0.10.0 writes other",
+        ),
+    ],
+)
+def test_each_answer_says_what_the_oldest_release_does_instead(
+    words: str, kind: str, oldest: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(written_by, "writers", lambda *_: ((0, 10, 0), (4, 4)))
+    monkeypatch.setenv("COLUMNS", "200")
+    given = words.format(_NODES + "/n2" if "t13-1" in words else _NODES).split()
+    asked = [str(SAMPLES / one) if "/" in one else one for one in given]
+    found = [one for one in every(*asked) if one["row"] == kind and one.get("oldest")]
+    assert found
+    assert {name for one in found for name in one["oldest"]} <= {*oldest.split(), "broker_version"}
+    assert all(one["oldest"]["broker_version"] == "0.10.0" for one in found)
+    shown = CliRunner().invoke(cli, [*asked, "--format", "table"])
+    assert text in " ".join((shown.stdout + shown.stderr).split())
+    if words.startswith("dump"):
+        return
+    # One release that was named has no other end.
+    assert not any(one.get("oldest") for one in every(*asked, "--broker-version", "4.4"))

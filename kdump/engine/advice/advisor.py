@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from kdump.broker.versions import text_of
 from kdump.errors import PathError
 from kdump.findings.finding import Finding, Severity
 from kdump.storage import lock, names, places
@@ -18,13 +19,13 @@ from kdump.storage.names import Kind, parse
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
-    from kdump.broker.versions import Version
     from kdump.engine.advice.served import Served
+    from kdump.replay.releases import Releases
     from kdump.storage.targets import Target
 
 
 class Advisor:
-    """Adds to findings about one partition from where on a broker of a version serves consumers.
+    """Adds to findings about one partition from where on its broker serves consumers.
 
     `running` None: whoever holds the lock of the data directory runs on the files as they lie;
     else it is asked what a start makes of them. Nothing is opened before a finding needs it.
@@ -33,22 +34,23 @@ class Advisor:
     def __init__(
         self,
         target: Target,
-        broker: Version | None,
+        releases: Releases,
         limit: int,
         *,
         running: bool | None = None,
         settings: Settings | None = None,
     ) -> None:
-        self.target, self.broker, self.limit = target, broker, limit
+        self.target, self.releases, self.limit = target, releases, limit
         self.running, self.settings = running, settings
-        self._served: Served | None = None
+        #: By the newest release that the broker can be of, and by the oldest where that differs.
+        self._served: tuple[Served, ...] = ()
         self._unread = False
 
     def close(self) -> None:
         """Give all files back."""
-        if self._served is not None:
-            self._served.close()
-            self._served = None
+        for served in self._served:
+            served.close()
+        self._served = ()
 
     def advised(self, finding: Finding) -> Finding:
         """Return a finding with the way past it; one that stops no consumer as it is."""
@@ -70,9 +72,10 @@ class Advisor:
             return finding
 
     def _asked(self, finding: Finding, segment: int, position: int) -> Finding:
-        served = self._open(finding.path)
-        if served is None:
+        opened = self._open(finding.path)
+        if not opened:
             return finding
+        served = opened[0]
         end = position + (finding.size_bytes or 0)
         offset = finding.next_offset
         if offset is None and not served.is_exhausted:
@@ -80,28 +83,39 @@ class Advisor:
         way = None if offset is None else served.way(segment, end, offset)
         if way is None:
             return finding
+        oldest = None
+        for older in opened[1:]:
+            other = None if offset is None else older.way(segment, end, offset)
+            if other is not None and other.served_from != way.served_from:
+                oldest = {
+                    "broker_version": text_of(older.broker),
+                    "served_from": other.served_from,
+                }
         return finding._replace(
             next_offset=offset,
             served_from=way.served_from,
             skipped_by_seek=way.skipped,
             served_by=served.name,
+            oldest=oldest,
         )
 
-    def _open(self, path: str) -> Served | None:
-        if self._served is None:
+    def _open(self, path: str) -> tuple[Served, ...]:
+        if not self._served:
             log = self.target.log or LocalLog.open(places.parent(path))
             name = log.name
             metadata = name is not None and name.topic == names.CLUSTER_METADATA_TOPIC
             if metadata or (name is not None and name.retirement is not None):
-                return None  # nobody consumes from it
+                return ()  # nobody consumes from it
             running = self.running
             if running is None:
                 running = lock.is_held(places.parent(log.path)) is True
             from kdump.engine.advice.served import Served
 
             target = self.target._replace(log=log)
-            self._served = Served(
-                target, self.broker, running=running, limit=self.limit, settings=self.settings
+            oldest, newest = self.releases.range_of(places.parent(log.path))
+            self._served = tuple(
+                Served(target, broker, running=running, limit=self.limit, settings=self.settings)
+                for broker in dict.fromkeys((newest, oldest))
             )
         return self._served
 
@@ -109,12 +123,12 @@ class Advisor:
 def advised(
     target: Target,
     findings: Iterable[Finding],
-    broker: Version | None,
+    releases: Releases,
     limit: int,
     *,
     running: bool | None = None,
     settings: Settings | None = None,
 ) -> tuple[Finding, ...]:
     """Return all findings about a partition with the way past each."""
-    with closing(Advisor(target, broker, limit, running=running, settings=settings)) as advisor:
+    with closing(Advisor(target, releases, limit, running=running, settings=settings)) as advisor:
         return tuple(map(advisor.advised, findings))

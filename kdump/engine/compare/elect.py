@@ -19,7 +19,7 @@ from kdump.broker.leader_epochs import Span
 from kdump.broker.log_reader import RefusalError, UnknowableError
 from kdump.broker.settings import Settings
 from kdump.broker.shutdown_state import stop_of
-from kdump.broker.versions import COUNTED_OFFSETS, Version, has
+from kdump.broker.versions import COUNTED_OFFSETS, Version, has, text_of
 from kdump.engine.compare.commands import Registered, advised
 from kdump.engine.compare.epochs import Epochs, beyond, lineage, span_fields
 from kdump.engine.compare.plan import CompareOptions, Item, plan
@@ -33,7 +33,7 @@ from kdump.findings.rows import Row
 from kdump.kernels import NAME as KERNEL
 from kdump.replay.cluster import changes_in, read_cluster
 from kdump.replay.cluster_state import ClusterState
-from kdump.replay.releases import Releases
+from kdump.replay.releases import Releases, with_oldest
 from kdump.rows.compare import Choice, ElectSummary, ReplicaElection
 from kdump.storage import names, places
 from kdump.storage.about import meta_of, owner_of
@@ -45,6 +45,8 @@ from kdump.storage.targets import Target
 
 #: Spans of lost records that a row names, the first.
 _SPANS_SHOWN = 20
+#: Members in which the choices of two releases are compared.
+_COMPARED = ("leader", "leader_end", "records_at_stake")
 _BY_RAFT, _BY_ISR, _BY_LOG = "raft", "in-sync", "longest-log"
 
 
@@ -52,6 +54,7 @@ class Candidate(NamedTuple):
     """One replica as a start would leave it."""
 
     path: str
+    broker: Version
     node: int | None
     directory_id: str | None
     start: int
@@ -176,10 +179,29 @@ def elect_item(
 ) -> ReplicaElection | KdumpError:
     """Choose among the replicas of one partition, which are listed again."""
     known = registered.get((item.topic or "", item.partition or 0), Registered(()))
+    ranges = [releases.range_of(places.parent(path)) for path in item.paths]
+    elected = partial(_elected, item, pace, known=known, options=options, alone=alone)
     try:
-        candidates = read_listed(lambda: _candidates(item, releases, options, pace), *item.paths)
+        row = elected([last for _, last in ranges])
+        if any(first != last for first, last in ranges):
+            oldest = [first for first, _ in ranges]
+            row = with_oldest(row, min(oldest), elected(oldest), _COMPARED)
     except PathError as error:
         return error
+    return row
+
+
+def _elected(
+    item: Item,
+    pace: Pace,
+    brokers: Sequence[Version],
+    *,
+    known: Registered,
+    options: CompareOptions,
+    alone: bool,
+) -> ReplicaElection:
+    """Choose among the replicas of one partition as brokers of these releases start on them."""
+    candidates = read_listed(lambda: _candidates(item, brokers, options, pace), *item.paths)
     rule = _rule(item, known)
     leader = max(range(len(candidates)), key=lambda at: _merit(candidates[at], known, at))
     choices = [_choice(at, candidates, known, rule) for at in range(len(candidates))]
@@ -239,11 +261,11 @@ def _voters_here(candidates: Sequence[Candidate], known: Registered) -> int | No
 
 
 def _candidates(
-    item: Item, releases: Releases, options: CompareOptions, pace: Pace
+    item: Item, brokers: Sequence[Version], options: CompareOptions, pace: Pace
 ) -> list[Candidate]:
     found = [
-        _started(number, item, path, releases.of(places.parent(path)), options, pace)
-        for number, path in enumerate(item.paths)
+        _started(number, item, path, broker, options, pace)
+        for number, (path, broker) in enumerate(zip(item.paths, brokers, strict=True))
     ]
     lowest = min(
         cut_point(one.epochs, one.end, other.epochs, other.end)
@@ -306,6 +328,7 @@ def _started(
         epochs, start = [position], position.end
     found = Candidate(
         path,
+        broker,
         int(node) if node is not None and node.isdecimal() else None,
         meta.get("directory.id"),
         start,
@@ -351,6 +374,7 @@ def _choice(at: int, candidates: Sequence[Candidate], known: Registered, rule: s
         elected = can_lead and is_elected(one.position, others, len(known.assigned))
     return Choice(
         path=one.path,
+        broker_version=text_of(one.broker),
         node_id=one.node,
         voter=voter,
         in_sync=one.node in may_lead(known.isr, known.elr) if rule == _BY_ISR else None,

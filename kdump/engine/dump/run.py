@@ -17,6 +17,7 @@ from kdump.engine.reading.remote_logs import narrowed, not_read, ranges_of, targ
 from kdump.errors import KdumpError, PathError, StoreError, guarded
 from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, HexText, RecordChunk, RecordRow
+from kdump.replay.releases import Releases
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 from kdump.storage.targets import LogFile, Target
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 def dump(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Finding | KdumpError]:
     """Yield rows and findings, and an error for each path that cannot be read."""
     left = options.limit
+    options = type(options)(**{"releases": Releases()} | vars(options))
     if options.decode:
         from kdump.engine.reading.schemas import with_schemas
 
@@ -155,7 +157,7 @@ def log_items(
         if committed:
             lowest = min(file.name.base_offset or 0 for file in files)
             aborted = AbortFilter(view.aborted_from(max(lowest, filters.from_offset or 0)))
-    advisor = Advisor(target, None, options.decompress_limit)
+    advisor = Advisor(target, options.releases or Releases(), options.decompress_limit)
     parts = ranges_of(target)
     try:
         for file in logs_within(files, filters):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.broker.partition import PartitionView
 from kdump.broker.settings import SettingsOnDemand
 from kdump.broker.versions import NEWEST, Version
+from kdump.replay.releases import Releases
 from kdump.storage import places
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.targets import Selection, Target
@@ -52,10 +53,12 @@ class FindOptions(NamedTuple):
             return None
         return SettingsOnDemand(lambda: settings.of(target.path, target.topic))
 
-    def _broker_of(self, target: Target) -> Version:
-        if self.settings is None:
-            return self.broker_version or NEWEST
-        return self.settings.releases.of(places.parent(target.path))
+    @property
+    def releases(self) -> Releases:
+        """What gives the release that wrote a data directory, unless one was named."""
+        if self.settings is None or self.broker_version is not None:
+            return Releases(self.broker_version or NEWEST)
+        return self.settings.releases
 
     def view(self, target: Target) -> PartitionView:
         """Look at a partition in the way asked for."""
@@ -63,7 +66,7 @@ class FindOptions(NamedTuple):
             target,
             isolation=self.isolation,
             as_is=self.as_is,
-            broker=self._broker_of(target),
+            broker=self.releases.of(places.parent(target.path)),
             limit=self.decompress_limit,
             settings=self.settings_of(target),
         )

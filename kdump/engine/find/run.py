@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.broker.versions import text_of
 from kdump.engine.find.options import FindOptions
 from kdump.engine.find.rows import offset_items, time_items
 from kdump.engine.reading.damage import unread
@@ -24,12 +25,17 @@ from kdump.storage.places import read_listed
 from kdump.storage.targets import Target, resolve
 
 if TYPE_CHECKING:
+    from kdump.broker.versions import Version
     from kdump.engine.work.pace import Pace, Progress
     from kdump.engine.work.pipeline import Driver
 
     Reported = Row | Finding | KdumpError
     Ask = Callable[[Target, int, FindOptions], Iterator[Row | Finding]]
     Step = partial[tuple[Reported, ...]]
+
+
+#: Members in which the answers of two releases are compared.
+_COMPARED = ("offset", "served_from", "offsets", "error")
 
 
 class Item(NamedTuple):
@@ -118,7 +124,7 @@ def _answers(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterato
         partition = Target(item.topic, item.partition, item.path, log, (), whole=True)
         if options.settings is not None:
             partition = options.settings.tiered(partition)
-        return list(ask(partition, target, options))
+        return _by_both_ends(partition, partial(ask, partition, target), options)
 
     try:
         yield from read_listed(answers, item.path)
@@ -126,6 +132,28 @@ def _answers(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterato
         if not isinstance(error, PathError):
             error = PathError.from_os(item.path, error)
         yield unread(error, Place(item.topic, item.partition, None, item.path))
+
+
+def _by_both_ends(
+    partition: Target, ask: Callable[[FindOptions], Iterator[Row | Finding]], options: FindOptions
+) -> list[Row | Finding]:
+    """Answer by the newest release that can have written the partition, and by the oldest."""
+    directory = places.parent(partition.path)
+    newest = options.releases.of(directory)
+    findings: list[Row | Finding] = []
+
+    def answer(broker: Version) -> Row:
+        asked = options._replace(broker_version=broker)
+        if broker != newest:
+            asked = asked._replace(check=False, explain=False)
+        *before, row = ask(asked)
+        if broker == newest:
+            findings.extend(before)
+        assert isinstance(row, Row)
+        return row.replaced(broker_version=text_of(broker))
+
+    row = options.releases.answer(directory, answer, _COMPARED)
+    return [*findings, row]
 
 
 def _run(

@@ -11,6 +11,7 @@ from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.targets import EVERYTHING, Selection
 
 if TYPE_CHECKING:
+    from kdump.replay.releases import Releases
     from kdump.values.shown import SchemaSource
 
 Item = RecordChunk | BatchChunk | Row | HexText | BatchRow | RecordRow
@@ -36,7 +37,7 @@ class DumpOptions(Options):
     `reader_schema`: `latest`, for values as the newest version of their subject has them.
     `decoder`: a command that is asked for the values of all other topics, and how long.
     `tier`: where the objects of tiered topics are.
-    `schemas` is where a run has its schemas from.
+    `schemas` is where a run has its schemas from, `releases` what dates the data directories.
     """
 
     mode: str = "records"
@@ -65,6 +66,7 @@ class DumpOptions(Options):
     schema_rows: bool = False
     tier: str | None = None
     schemas: SchemaSource | None = None
+    releases: Releases | None = None
     decompress_limit: int = DEFAULT_LIMIT
 
     @property

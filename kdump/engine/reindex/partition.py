@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.index_builder import IndexBuilder, Rules, Stop
 from kdump.broker.producer_state import ProducerStates
+from kdump.broker.versions import text_of
 from kdump.broker.visibility import log_start
 from kdump.engine.reading.damage import gap_finding
 from kdump.engine.reading.segment_pass import SegmentPass
 from kdump.engine.reindex.epochs import EpochBuilder, wrong_epochs
 from kdump.engine.reindex.index_writer import Facts, IndexWriter
 from kdump.engine.reindex.judge import Judge, wrong_transactions
-from kdump.engine.reindex.rows import entries_of
+from kdump.engine.reindex.rows import entries_of, first_difference
 from kdump.errors import PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
@@ -44,6 +45,7 @@ class Reading:
         self.judge = judge
         self.size_bytes = size_bytes
         self.live = live  # a broker may be at work
+        self.older: IndexBuilder | None = None  # by the rules of the oldest release
         self.finding: Finding | None = None
         self.lost_batches = 0
         self.lost_last = -1
@@ -90,6 +92,7 @@ def read_segment(
     next_base: int | None,
     live: bool = False,
     epochs: EpochBuilder | None = None,
+    oldest: Rules | None = None,
 ) -> Reading:
     """Walk the log once, for the builder up to where recovery stops, for the judge to its end."""
     base = segment.base_offset
@@ -98,11 +101,14 @@ def read_segment(
     with Source(segment.files[Kind.LOG]) as source:
         builder = IndexBuilder(base, rules, states)
         reading = Reading(builder, judge, source.size, live=live)
+        older = reading.older = None if oldest is None else IndexBuilder(base, oldest, None)
         going = True
         offsets = Offsets(base - 1, end_of(base, next_base))
         log = SegmentPass(source, offsets, limit=rules.limit, next_base=next_base)
         released: list[Released] = []  # of the gap at which it stops
         for item in log.items():
+            if older is not None and older.stop is None:
+                older.take(item)
             if isinstance(item, Gap):
                 if going:
                     going = builder.take(item)
@@ -121,6 +127,8 @@ def read_segment(
                 reading.lost_last = offsets.last
             judge.feed(item.batches)
         builder.finish()
+        if older is not None:
+            older.finish()
         released += offsets.release(None)
         if released:
             reading.finding = gap_finding(released[0], place, source, active=active)
@@ -156,13 +164,16 @@ _UP_TO_DAMAGE = "; --up-to-damage builds it up to there"
 class Partition:
     """Plans the files of one partition, and writes them if asked."""
 
-    def __init__(self, job: Job, options: ReindexOptions, rules: Rules, utc: str) -> None:
+    def __init__(
+        self, job: Job, options: ReindexOptions, rules: Rules, utc: str, oldest: Rules | None = None
+    ) -> None:
         log = job.target.log
         assert log is not None
         self.job = job
         self.log = log
         self.options = options
         self.rules = rules
+        self._oldest = None if oldest is None or rules.writes_as(oldest) else oldest
         self.logs = [segment for segment in log.logs if Kind.LOG in segment.files]
         self._next_bases = [following for _, following in with_next_base(self.logs)]
         self._live = lock.is_held(os.path.dirname(os.path.realpath(log.path))) is not False
@@ -203,8 +214,26 @@ class Partition:
         self._damage = self._damage or loss
         size_bytes = reading.size_bytes
         for facts in self._facts(self.logs[number], reading, loss, known=known):
-            yield self._carrier.apply(facts, size_bytes)
+            row = self._carrier.apply(facts, size_bytes)
+            row = row.replaced(broker_version=text_of(self.rules.broker))
+            yield self._with_oldest(row, facts, reading.older)
             size_bytes = 0  # the log is read once
+
+    def _with_oldest(self, row: Row, facts: Facts, older: IndexBuilder | None) -> Row:
+        """Add the first entry that the oldest release writes otherwise than the newest."""
+        if older is None or facts.kind not in (Kind.OFFSET_INDEX, Kind.TIME_INDEX):
+            return row
+        other = bytes(older.index.offsets if facts.kind is Kind.OFFSET_INDEX else older.index.times)
+        if other == facts.after:
+            return row
+        oldest = {
+            "broker_version": text_of(older.rules.broker),
+            "entries_after": entries_of(facts.kind, other),
+            "first_difference": first_difference(
+                facts.kind, facts.after, other, facts.place.segment or 0
+            ),
+        }
+        return row.replaced(oldest=oldest)
 
     def _read(self, number: int) -> tuple[Reading, bool]:
         """Walk a segment's log; say also whether the transactions open at its start were known."""
@@ -245,6 +274,7 @@ class Partition:
             next_base=self._next_bases[number],
             live=self._live,
             epochs=epochs,
+            oldest=self._oldest,
         )
 
     def _facts(

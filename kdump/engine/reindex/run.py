@@ -109,9 +109,10 @@ def _of_partition(
     from kdump.engine.reindex.partition import Partition
 
     settings = topics.of(job.target.path, job.target.topic)
-    broker = topics.releases.of(places.parent(job.target.path))
-    rules = Rules(broker, settings, options.decompress_limit)
-    yield from Partition(job, options, rules, utc).items()
+    oldest, newest = topics.releases.range_of(places.parent(job.target.path))
+    rules = Rules(newest, settings, options.decompress_limit)
+    older = None if oldest == newest else rules._replace(broker=oldest)
+    yield from Partition(job, options, rules, utc, older).items()
 
 
 def _of_directory(directory: str, options: ReindexOptions, utc: str) -> Iterator[Item]:

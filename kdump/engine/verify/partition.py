@@ -34,6 +34,7 @@ from kdump.engine.verify.options import NOT_READ, VerifyOptions
 from kdump.engine.verify.recheck import listing_of, settled
 from kdump.engine.verify.results import Counts, Result
 from kdump.errors import InternalError, KdumpError, attempted, guarded
+from kdump.replay.releases import Releases
 from kdump.storage.local_log import LocalLog
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def verify_partition(
     leave_out: LeftOut | None = None,
     walked: Mapping[int, Sequence[PackedHeaders]] = MappingProxyType({}),
     coordinators: Judge | None = None,
+    releases: Releases | None = None,
 ) -> Result:
     """Look at one partition; see `looks` for what happens where a broker changes it meanwhile.
 
@@ -102,7 +104,9 @@ def verify_partition(
     if findings:
         from kdump.engine.advice.advisor import advised
 
-        asked = partial(advised, broker=options.broker_version, limit=options.decompress_limit)
+        if releases is None:
+            releases = Releases(options.broker_version or NEWEST)
+        asked = partial(advised, releases=releases, limit=options.decompress_limit)
         findings = _attempted(
             target, partial(asked, target, findings, settings=settings), findings, failed
         )

@@ -26,7 +26,7 @@ from kdump.errors import PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.replay.cluster_state import ClusterState
-from kdump.rows.verify import OldestRelease, Recovery, Remedy, StuckAt
+from kdump.rows.verify import Recovery, Remedy, StuckAt
 from kdump.storage import lock, names, places
 from kdump.storage.about import DirectoryFacts, facts_of
 from kdump.storage.disk_rate import DiskRate, measure
@@ -76,18 +76,13 @@ class Predictor(NamedTuple):
         return unknown(target, doubt)
 
     def _foretold(self, target: Target, cluster: ClusterState | None) -> Recovery:
-        first, last = self.releases.range_of(places.parent(target.path))
         start = partial(predict_partition, target, settings=self.settings, cluster=cluster)
-        row = start(broker=last).replaced(broker_version=text_of(last))
-        if first != last:
-            older = start(broker=first)
-            outcome, lost = older.outcome, older.records_lost
-            if (outcome, lost) != (row.outcome, row.records_lost):
-                oldest = OldestRelease(
-                    broker_version=text_of(first), outcome=outcome, records_lost=lost
-                )
-                return row.replaced(oldest=oldest)
-        return row
+
+        def foretold(broker: Version) -> Recovery:
+            return start(broker=broker).replaced(broker_version=text_of(broker))
+
+        directory = places.parent(target.path)
+        return self.releases.answer(directory, foretold, ("outcome", "records_lost"))
 
     def remedies(self, target: Target) -> list[Remedy]:
         """Forecast the start after each change that is cheap to make."""
@@ -145,9 +140,8 @@ def unserved(
         for found in findings
         if found.served_by is not None and found.offset is not None and found.offset < end
     ]
-    broker = predict.broker_of(target)
     asked = advised(
-        target, stays[:_UNSERVED], broker, limit, running=False, settings=predict.settings
+        target, stays[:_UNSERVED], predict.releases, limit, running=False, settings=predict.settings
     )
     return [
         StuckAt(

@@ -280,6 +280,7 @@ def verify_item(
         leave_out=left_out,
         walked=item.walked,
         coordinators=coordinators,
+        releases=settings.releases,
     )
     if predict is None or not target.whole:
         return result

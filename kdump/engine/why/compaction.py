@@ -19,6 +19,7 @@ from kdump.broker.versions import Version, has
 from kdump.engine.why.fates import length_text, minute_text
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Row
+from kdump.replay.releases import with_oldest
 from kdump.rows import why as rows
 from kdump.rows.why import FailsAt
 from kdump.storage.offsets import RELATIVE_MAX
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from kdump.engine.why.options import WhyOptions
     from kdump.storage.targets import Target
 
+#: Members in which two releases are compared.
+_COMPARED = ("cleanable", "blocked_by", "dead_records", "tombstones_removable", "fails_at")
 _POLICIES = {True: "compact,delete", False: "compact"}
 
 
@@ -53,6 +56,12 @@ class Compaction(NamedTuple):
     rows: tuple[Row, ...] = ()
     findings: tuple[Finding, ...] = ()
     segments: Mapping[int, Removed] = {}
+
+    def with_oldest(self, broker: Version, older: Compaction) -> Compaction:
+        """Add what the oldest release does that can have written the partition."""
+        pairs = zip(self.rows, older.rows, strict=False)
+        rows = tuple(with_oldest(row, broker, old, _COMPARED) for row, old in pairs)
+        return self._replace(rows=(*rows, *self.rows[len(rows) :]))
 
 
 def compaction_of(

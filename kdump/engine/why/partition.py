@@ -20,12 +20,14 @@ from kdump.broker.retention import policy_of
 from kdump.broker.segment_facts import FROM_FILE, log_facts
 from kdump.broker.shutdown_state import stop_of
 from kdump.broker.sound_start import written_slots
+from kdump.broker.versions import TIME_INDEX, has
 from kdump.engine.why.compaction import NOT_CLEANED, compaction_of
 from kdump.engine.why.fates import PINNED, Fates, Pin, read_pin
 from kdump.engine.why.freeable import Freeable, Going, Retired, freeable
 from kdump.errors import PathError, path_errors
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
+from kdump.replay.releases import with_oldest
 from kdump.rows.why import PartitionSpace, PinnedSegments, SegmentFate
 from kdump.storage import lock, names, places
 from kdump.storage.file_records import FileRecords
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
     from kdump.broker.retention import LogFacts
     from kdump.broker.settings import Settings
+    from kdump.broker.versions import Version
     from kdump.engine.why.options import Item, WhyOptions
     from kdump.engine.work.pace import Pace
     from kdump.kernels.columns import BatchHeader
@@ -271,26 +274,40 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
     target = topics.tiered(Target(item.topic, item.partition, item.path, log, (), whole=True))
     directory = target.log_dir()
     settings = topics.of(item.path, item.topic)
-    broker = topics.releases.of(item.directory)
-    try:
-        clean = stop_of(log, directory, broker).clean
-    except RefusalError:  # a start ends at a checkpoint that it cannot read
-        clean = False
-    facts = log_facts(target, broker, clean=clean)
-    policy = policy_of(settings, item.topic, broker)
     segments = [segment for segment in log.logs if segment.log is not None]
 
-    def pin_of(number: int) -> Pin:
-        one = facts.segments[number]
-        return read_pin(segments[number], one, options.now_ms, broker, settings)
+    read: dict[tuple[bool, bool], LogFacts] = {}  # what two releases read alike is read once
 
-    judged = Fates(facts, policy, settings, options.now_ms, pin_of)
+    def fates_by(broker: Version) -> Fates:
+        try:
+            clean = stop_of(log, directory, broker).clean
+        except RefusalError:  # a start ends at a checkpoint that it cannot read
+            clean = False
+        timed = has(broker, TIME_INDEX)
+        facts = read.get((timed, clean)) or log_facts(target, broker, clean=clean)
+        read[timed, clean] = facts
+        policy = policy_of(settings, item.topic, broker)
+
+        def pin_of(number: int) -> Pin:
+            one = facts.segments[number]
+            return read_pin(segments[number], one, options.now_ms, broker, settings)
+
+        return Fates(facts, policy, settings, options.now_ms, pin_of)
+
+    oldest, broker = topics.releases.range_of(item.directory)
+    judged = fates_by(broker)
+    facts, policy = judged.log, judged.policy
     fates = judged.fates()
+    older = None if oldest == broker else fates_by(oldest)
+    older_fates = fates if older is None else older.fates()
     rolls = Rolls(segments, facts, settings) if options.rolls else None
     sizes = _sizes(log, segments)
     rows: list[SegmentFate] = []
     reserved = reserved_bytes(segments[-1]) if segments else 0
     compaction = compaction_of(target, facts, policy, settings, options, broker)
+    if older is not None:
+        before = compaction_of(target, older.log, older.policy, settings, options, oldest)
+        compaction = compaction.with_oldest(oldest, before)
     for number, (segment, fate) in enumerate(zip(segments, fates, strict=True)):
         if item.bases is not None and segment.base_offset not in item.bases:
             continue
@@ -298,29 +315,30 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
         by_file = bool(policy.why_file_time(one, options.now_ms))
         is_active = number == len(segments) - 1
         removed = compaction.segments.get(segment.base_offset, NOT_CLEANED)
-        rows.append(
-            SegmentFate(
-                topic=item.topic,
-                partition=item.partition,
-                segment=segment.base_offset,
-                size_bytes=sizes[number],
-                active=is_active,
-                largest_timestamp_ms=one.modified_ms if by_file else one.time_ms,
-                time_source=FROM_FILE if by_file else one.time_source,
-                rolled_by="active" if is_active else rolls.rule(number) if rolls else None,
-                verdict=fate.verdict,
-                rule=fate.rule,
-                deletable_at_ms=fate.deletable_at_ms,
-                pinned_by=fate.pinned_by and fate.pinned_by.member(),
-                text=fate.text,
-                kept_by=fate.kept_by,
-                reserved_index_bytes=reserved if is_active else 0,
-                dead_records=removed.dead_records,
-                dead_bytes=removed.dead_bytes,
-                tombstones=removed.tombstones,
-                tombstones_removable=removed.tombstones_removable,
-            )
+        row = SegmentFate(
+            topic=item.topic,
+            partition=item.partition,
+            segment=segment.base_offset,
+            size_bytes=sizes[number],
+            active=is_active,
+            largest_timestamp_ms=one.modified_ms if by_file else one.time_ms,
+            time_source=FROM_FILE if by_file else one.time_source,
+            rolled_by="active" if is_active else rolls.rule(number) if rolls else None,
+            verdict=fate.verdict,
+            rule=fate.rule,
+            deletable_at_ms=fate.deletable_at_ms,
+            pinned_by=fate.pinned_by and fate.pinned_by.member(),
+            text=fate.text,
+            kept_by=fate.kept_by,
+            reserved_index_bytes=reserved if is_active else 0,
+            dead_records=removed.dead_records,
+            dead_bytes=removed.dead_bytes,
+            tombstones=removed.tombstones,
+            tombstones_removable=removed.tombstones_removable,
         )
+        old = older_fates[number]
+        instead = row.replaced(verdict=old.verdict, deletable_at_ms=old.deletable_at_ms)
+        rows.append(with_oldest(row, oldest, instead, ("verdict", "deletable_at_ms")))
     # What is reserved takes no room: to delete it frees none.
     freed = (*sizes[:-1], *(size - reserved for size in sizes[-1:]))
     gone = len(judged.next_pass.deleted)

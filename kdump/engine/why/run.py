@@ -135,7 +135,7 @@ def why(
     for volume in volumes:
         planned = freeing.planned[volume.directory] if goals else None
         at = volume.directory
-        yield volume.row(asked.get(at), planned, sums.directories[at])
+        yield volume.row(asked.get(at), planned, sums.directories[at], topics.releases.of(at))
     yield from sums.topics()
     yield sums.summary(goals, freeing if options.free else None)
 

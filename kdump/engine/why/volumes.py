@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from kdump.broker.versions import Version, text_of
 from kdump.errors import UsageError
 from kdump.rows.why import DataDirectory
 from kdump.storage import places
@@ -31,11 +32,12 @@ class Volume(NamedTuple):
     free_bytes: int | None = None
 
     def row(
-        self, asked_bytes: int | None, planned_bytes: int | None, kafka_bytes: int
+        self, asked_bytes: int | None, planned_bytes: int | None, kafka_bytes: int, broker: Version
     ) -> DataDirectory:
         """Make the row of a data directory. `kafka_bytes` are those of its files."""
         return DataDirectory(
             path=self.directory,
+            broker_version=text_of(broker),
             device=self.device,
             size_bytes=self.size_bytes,
             used_bytes=self.used_bytes,

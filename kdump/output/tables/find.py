@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kdump.output.amounts import number_cell, time_cell
 from kdump.output.column_widths import Column, Columns, amount, folded, number
-from kdump.output.row_tables import Tables, name_of, span_text
+from kdump.output.row_tables import Tables, name_of, oldest_text, release_title, span_text
 from kdump.rows.find import OffsetLookup, TimeLookup
 
 
@@ -20,6 +20,8 @@ def _lookup_note(row: OffsetLookup | TimeLookup) -> str:
         served = row.served_from
         where = "not served after it" if served is None else f"served again from {served}"
         notes.append(f"damage: on disk again from {row.next_offset}, {where}")
+    if row.oldest:
+        notes.append(oldest_text(row.oldest))
     if isinstance(row, TimeLookup) and len(offsets := row.offsets or ()) > 1:
         notes.append("then " + " ".join(map(str, offsets[1:])))
     return "; ".join(notes)
@@ -48,3 +50,4 @@ _TIME_LOOKUP: Columns = (
     _LOOKUP_NOTE,
 )
 TABLES: Tables = {OffsetLookup: _OFFSET_LOOKUP, TimeLookup: _TIME_LOOKUP}
+TITLES = {OffsetLookup: release_title, TimeLookup: release_title}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kdump.output.amounts import size_text
 from kdump.output.column_widths import Column, amount, folded, number
-from kdump.output.row_tables import Tables
+from kdump.output.row_tables import Tables, release_title
 from kdump.rows.reindex import Reindex
 
 
@@ -21,10 +21,12 @@ def _reindex_why(row: Reindex) -> str:
     why, difference = row.reason, row.first_difference
     if difference is not None:
         before, after = _entry(difference["before"]), _entry(difference["after"])
-        why = f"{why}; entry {difference['slot']}: {before} for {after}"
+        why = f"{why}; entry {difference['slot']} is {before}, recovery writes {after}"
     for setting in row.settings or ():
         if row.action in _BUILT and setting["source"] in _TOLD:
             why += f"; {setting['name']}={setting['value']} of the {_TOLD[setting['source']]}"
+    if row.oldest is not None and row.action in _BUILT:
+        why += f"; Kafka {row.oldest['broker_version']} writes other entries"
     return why if row.written is None else f"{row.written}: {why}"
 
 
@@ -45,3 +47,4 @@ _REINDEX: tuple[Column[Reindex], ...] = (
     folded("why", _reindex_why, 24),
 )
 TABLES: Tables = {Reindex: _REINDEX}
+TITLES = {Reindex: release_title}

@@ -238,6 +238,7 @@ def election(number: int, best: str, lost: dict[str, int], **members: object) ->
     choices = [
         {
             "path": f"/{node}/t-{number}",
+            "broker_version": "4.4",
             "node_id": int(node),
             "records_lost": count,
             "refused": None,

@@ -34,6 +34,7 @@ def test_row_of_an_offset(partition: Path) -> None:
         "skipped_by_seek": None,
         "settings": None,
         "error": None,
+        "broker_version": "4.4",
     }
 
 
@@ -53,6 +54,7 @@ def test_row_of_a_time(partition: Path) -> None:
         "batches_scanned": 3,
         "settings": None,
         "error": None,
+        "broker_version": "4.4",
     }
 
 
