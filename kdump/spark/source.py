@@ -176,7 +176,9 @@ class Reader(DataSourceReader):
         if not isinstance(partition, Piece):  # Spark makes one up where there is none
             return
         _mind_the_kernel(self._needs_compiled)
-        yield from rows_of(self._view, partition.pieces, self._options, _arrow(self._schema))
+        yield from rows_of(
+            self._view, self._paths, partition.pieces, self._options, _arrow(self._schema)
+        )
 
 
 def _refuse_other_columns(view: str, known: dict[str, str], schema: StructType) -> None:

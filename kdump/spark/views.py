@@ -27,6 +27,7 @@ from kdump.storage.targets import Target, resolve
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
+    from kdump.engine.coordinators.asked import Coordinators
     from kdump.engine.verify.options import Item, VerifyOptions
 
 Planned = TypeVar("Planned")
@@ -36,6 +37,8 @@ _FILE_BYTES = 1 << 20
 #: Files and partitions of a machine's own disk cost so much less than those of a store: a task
 #: takes a tenth of a second by itself, 2,000 tiny partitions half a second.
 _NEARER = 8
+#: What is planned last of all in the view of findings, and read in a task of its own.
+_DIRECTORIES = "directories"
 _INDEX_ROWS = ("offset-index-entry", "time-index-entry")
 
 
@@ -72,6 +75,7 @@ def _planned(
             yield (of_cluster,)
     elif view == "findings":
         yield from packed(_verified(paths, options), PARTITION_TASK_BYTES)
+        yield (_DIRECTORIES,)
     elif view == "index-entries":
         yield from packed(_indexed(paths, options), PARTITION_TASK_BYTES)
     else:
@@ -106,7 +110,7 @@ def _verified(
     from kdump.engine.verify.plan import plan as plan_of_verify
     from kdump.engine.verify.run import settings_for
 
-    asked, named = _verify_options(options), [each for path in paths for each in spread(path)]
+    asked, named = _verify_options(options), _spread(paths)
     settings = settings_for(asked, named)
     for item in _sound(plan_of_verify(named, asked, None)):
         size_bytes = item.size_bytes + _cost(PARTITION_BYTES, item.path)
@@ -127,19 +131,15 @@ def _cost(far_bytes: int, path: str) -> int:
 
 
 def rows_of(
-    view: str, pieces: tuple[bytes, ...], options: DumpOptions, schema: Arrow
+    view: str, paths: list[str], pieces: tuple[bytes, ...], options: DumpOptions, schema: Arrow
 ) -> Iterator[Arrow]:
-    """Yield the rows of what was planned as Arrow record batches."""
+    """Yield the rows of what was planned under some paths as Arrow record batches."""
     if view in replays.VIEWS:
         for of_cluster in planned(pieces):
             yield from of_rows(replays.rows_of(view, of_cluster, options), schema)
     elif view == "findings":
-        rows = (
-            finding_row(found, __version__)
-            for item, of_topic in planned(pieces)
-            for found in _findings_of(item, of_topic, options)
-        )
-        yield from of_rows(rows, schema)
+        found = _findings(paths, planned(pieces), options)
+        yield from of_rows((finding_row(one, __version__) for one in found), schema)
     elif view == "index-entries":
         yield from of_rows(_entries_of(planned(pieces)), schema)
     else:
@@ -200,14 +200,38 @@ def _entries_of(targets: Iterable[Target]) -> Iterator[dict[str, object]]:
                     raise
 
 
-def _findings_of(item: Item, of_topic: Settings, options: DumpOptions) -> Iterator[Finding]:
+def _spread(paths: list[str]) -> list[str]:
+    """Name the data directories below some paths."""
+    return [each for path in paths for each in spread(path)]
+
+
+def _findings(paths: list[str], pieces: Iterable[Any], options: DumpOptions) -> Iterator[Finding]:
+    """Verify the partitions of a task, or the data directories with all that is said of them."""
+    from kdump.engine.coordinators.asked import Coordinators
+    from kdump.engine.verify.run import directory_findings
+
+    named, asked = _spread(paths), _verify_options(options)
+    coordinators = Coordinators(named, options.server_properties)
+    for piece in pieces:
+        if piece == _DIRECTORIES:
+            yield from _sound(directory_findings(named, asked))
+        else:
+            item, of_topic = piece
+            yield from _findings_of(item, of_topic, asked, coordinators)
+
+
+def _findings_of(
+    item: Item, of_topic: Settings, asked: VerifyOptions, coordinators: Coordinators
+) -> Iterator[Finding]:
     """Verify a partition, by the settings of its topic."""
     from kdump.engine.verify.run import verify_item
     from kdump.replay.topic_settings import TopicSettings
 
-    asked, settings = _verify_options(options), TopicSettings(of_topic, from_disk=False)
+    settings = TopicSettings(of_topic, from_disk=False)
     pace = Pace([0], 0, None, lambda: None)
-    step = partial(verify_item, options=asked, settings=settings, deadline=None)
+    step = partial(
+        verify_item, options=asked, settings=settings, deadline=None, coordinators=coordinators
+    )
     result = done(step, item, pace)
     errors = (result,) if isinstance(result, KdumpError) else result.errors
     for error in errors:

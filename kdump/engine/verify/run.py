@@ -244,6 +244,21 @@ def _directories(
                 yield reported
 
 
+def directory_findings(named: list[str], options: VerifyOptions) -> Iterator[Finding | KdumpError]:
+    """Look at the data directories alone; of their logs no more is read than `--quick` reads."""
+    quick = options._replace(quick=True, deep=False)
+    settings = settings_for(quick, named)
+    items = [one for one in plan(named, quick, None) if not isinstance(one, KdumpError)]
+    settings.prepare({places.parent(item.path): None for item in items if item.whole})
+    step = partial(verify_item, options=quick, settings=settings, deadline=None)
+    facts = [
+        result.facts
+        for _, result in ONE_BY_ONE(items, step, Progress())
+        if not isinstance(result, KdumpError) and result.facts is not None
+    ]
+    yield from _directories(named, quick, facts, whole=len(facts) == sum(it.whole for it in items))
+
+
 def verify_item(
     item: Item,
     pace: Pace,
