@@ -47,6 +47,7 @@ class RemoteSegment(NamedTuple):
     leader_epochs: tuple[EpochStart, ...]
     state: int = COPY_STARTED
     event_ms: int = -1
+    has_aborts: bool | None = None  # whether it has a transaction index; None: not known
 
     def last_offset_in(self, epoch: int) -> int:
         """Its last offset of a leader epoch: before the next epoch in it, or its end."""

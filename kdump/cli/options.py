@@ -73,6 +73,13 @@ def _read_uri(text: str) -> str:
     return without_password(text)
 
 
+def _finished_segments(paths: Iterable[str]) -> frozenset[str]:
+    """Ask the metadata under some paths which of two remote segments counts."""
+    from kdump.engine.reading.remote_logs import finished_segments
+
+    return finished_segments(paths)
+
+
 def tell_newer(ctx: Context, param: Parameter, version: Version | None) -> Version | None:
     """Say whose rules stand in for those of a version that is newer than any known here."""
     if version is not None and versions.is_newer_than_known(version) and not ctx.resilient_parsing:
@@ -456,6 +463,7 @@ def shared_options(
                         on_spark=engine.is_spark,
                         tell=tell,
                         progress=show_unpacked(),
+                        finished=_finished_segments,
                     )
                 if not writing.quiet:
                     tell_directories(paths)

@@ -109,6 +109,7 @@ COMMANDS: Mapping[str, Command] = {
         "verify.run:verify",
         "verify.options:VerifyOptions",
         _kinds("finding way-past summary")
+        | _kinds("remote-segment", {"tier": "."})
         | _kinds("summary-by", {"summary_by": ("broker", "topic")}),
     ),
     "predict": Command(

@@ -908,6 +908,60 @@ CATALOGUE: dict[str, Code] = {
         "No effect on consumers: the broker reads them from there.",
         show=Show.NOTHING,
     ),
+    "remote-missing": _damage(
+        "An object of a finished remote segment is missing.",
+        "Restore the object from a backup or an older version of the bucket.",
+        "Consumers stop at the segment's first offset, unless the local log has its records.",
+        show=Show.NOTHING,
+    ),
+    "remote-object-size": _damage(
+        "A log object in remote storage does not have the size that the metadata says.",
+        "Restore the object, or rebuild the partition with kdump salvage --tier.",
+        "Consumers skip the records that a truncated object lacks, without an error.",
+        show=Show.NOTHING,
+    ),
+    "remote-object-differs": _damage(
+        "A log object in remote storage has other offsets than the metadata says.",
+        "Restore the object; another segment may have been stored under its name.",
+        "Consumers skip the records that it lacks, without an error.",
+        show=Show.NOTHING,
+    ),
+    "remote-index-invalid": _damage(
+        "An index object in remote storage is damaged.",
+        "Restore the object; the log object is intact, and kdump salvage --tier reads it.",
+        "Consumers stop at the segment's first offset, unless the broker has the index cached.",
+        show=Show.NOTHING,
+    ),
+    "remote-epochs-differ": _note(
+        "The leader epochs' object of a remote segment differs from the metadata.",
+        "Nothing; restore the object before a replica is rebuilt from remote storage.",
+        "No effect on consumers: a leader does not read it.",
+        show=Show.NOTHING,
+    ),
+    "remote-gap": _damage(
+        "Offsets between the log start and the local log are in no remote segment.",
+        "Restore __remote_log_metadata, or rebuild the partition with kdump salvage --tier.",
+        "Consumers get OffsetOutOfRange in the middle of the log; earliest does not change.",
+        show=Show.NOTHING,
+    ),
+    "remote-overlap": _note(
+        "A finished remote segment overlaps another one.",
+        "Nothing; after an unclean election this is normal.",
+        "No effect on consumers; brokers do not report it.",
+        show=Show.NOTHING,
+    ),
+    "remote-orphan": _note(
+        "Objects in remote storage are in no metadata record.",
+        "Delete them, after making sure that no other cluster uses the storage.",
+        "No effect on consumers; no broker deletes them, so they cost space forever.",
+        show=Show.NOTHING,
+    ),
+    "remote-metadata-damaged": _damage(
+        "The metadata of remote segments is damaged.",
+        "Restore the partition of __remote_log_metadata from a replica.",
+        "Brokers stop reading it there at each start: no remote read of these topics succeeds.",
+        show=Show.NOTHING,
+    ),
 }
 
 #: A walk's reason for a gap -> what the gap is called, where it is no special case.

@@ -32,6 +32,7 @@ class RemoteLogs(dict[PartitionId, RemoteLog]):
     def __init__(self) -> None:
         super().__init__()
         self.topics: dict[str, str] = {}
+        self.tells_aborts = False  # some record says that a segment has no transaction index
 
 
 def read_remote_logs(paths: Iterable[str], limit: int = DEFAULT_LIMIT) -> RemoteLogs:
@@ -88,6 +89,8 @@ def _take(logs: RemoteLogs, seen: set[PartitionId], decoded: object) -> None:
     logs.topics[of["id"]] = of["name"]
     log = logs.setdefault(partition, RemoteLog())
     if kind == _ADDED:
+        has_none = bool(data.get("txnIndexEmpty"))
+        logs.tells_aborts |= has_none
         epochs = sorted(
             EpochStart(one["leaderEpoch"], one["offset"]) for one in data["segmentLeaderEpochs"]
         )
@@ -101,6 +104,7 @@ def _take(logs: RemoteLogs, seen: set[PartitionId], decoded: object) -> None:
                 tuple(epochs),
                 data["remoteLogSegmentState"],
                 data["eventTimestampMs"],
+                not has_none if logs.tells_aborts else None,
             )
         )
     else:

@@ -129,6 +129,11 @@ class TopicSettings:
             return self.of(partition, topic).remote_copy_disabled
         return topic in self._in(places.real(places.parent(partition))).settings.stopped
 
+    def topic_ids(self, directory: str) -> set[str]:
+        """Return the ids of all topics that the metadata has; empty where it does not tell."""
+        cluster = self._in(places.real(directory)).settings if self._from_disk else NOTHING
+        return {cluster.ids[name] for name in cluster.partitions if name in cluster.ids}
+
     def has_all(self, directory: str, topic: str, partitions: int) -> bool:
         """Whether a topic has no more than so many partitions, as far as the metadata tells."""
         if not self._from_disk:

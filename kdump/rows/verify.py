@@ -136,6 +136,27 @@ class VerifySummary(Summary):
     finished: bool = False
 
 
+class RemoteSegmentRow(Row, kind="remote-segment"):
+    """A segment in remote storage, by its metadata and its objects, with --tier."""
+
+    topic: Annotated[str, "the topic"]
+    topic_id: Annotated[str, "its id"]
+    partition: Annotated[Int32, "the partition's number"]
+    segment_id: Annotated[str, "the segment's id"]
+    start_offset: Annotated[int, "its first offset"]
+    end_offset: Annotated[int | None, "its last offset, by the metadata"] = None
+    state: Annotated[Word | None, "its state, by the metadata; null: there is no record"] = None
+    size_bytes: Annotated[Bytes | None, "size of its log, by the metadata"] = None
+    leader_epochs: Annotated[list[dict[str, int]] | None, "its leader epochs"] = None
+    object_bytes: Annotated[Bytes | None, "size of its log object; null: there is none"] = None
+    local: Annotated[bool | None, "whether the local log has it, too; null: not known"] = None
+    verdict: Annotated[
+        Word,
+        "whole, missing, orphan, truncated, overlapped, epoch-differs, "
+        "unreferenced, or undecodable",
+    ] = "whole"
+
+
 class SummaryBy(Row, kind="summary-by", omits=("broker", "node_id", "topic", "tails")):
     """What was found on a broker or in a topic, with --summary-by."""
 

@@ -59,12 +59,15 @@ def opened(
     on_spark: bool = False,
     tell: Callable[[str], object] = lambda text: None,
     progress: Callable[[int], None] = lambda total: None,
+    finished: Callable[[Iterable[str]], frozenset[str]] = lambda paths: frozenset(),
 ) -> tuple[str, ...]:
     """Return the paths to read, with views in the place of what is no file of a known name.
 
-    `tell` is called with what a user should know of an archive, `progress` with the bytes unpacked.
+    `tell` is called with what a user should know of an archive, `progress` with the bytes unpacked,
+    `finished` for the ids of the remote segments that the metadata under some paths has.
     """
-    inputs = _Inputs(named, tell, progress)
+    paths = tuple(paths)
+    inputs = _Inputs(named, tell, progress, lambda: finished(paths))
     found = [inputs.opened(path) for path in paths]
     for path in found if on_spark else ():
         if is_view(path):
@@ -76,9 +79,14 @@ class _Inputs:
     """The paths of one run; all that is unpacked for them counts against one limit."""
 
     def __init__(
-        self, named: Named, tell: Callable[[str], object], progress: Callable[[int], None]
+        self,
+        named: Named,
+        tell: Callable[[str], object],
+        progress: Callable[[int], None],
+        finished: Callable[[], frozenset[str]],
     ) -> None:
         self._named, self._tell, self._progress = named, tell, progress
+        self._finished = finished
 
     @cached_property
     def _unpacker(self) -> Unpacker:
@@ -196,15 +204,18 @@ class _Inputs:
         return self._published(path, {inside: member}, inside, problems)
 
     def _tiered(self, path: str) -> str | None:
+        inner = os.path.join(path, names.LOCAL_TIERED_STORAGE)
+        if os.path.isdir(inner):
+            return self._tiered(inner)
         if not _may_be_tiered(path):
             return None
         from kdump.storage.tiered import tiered_members
 
-        found = tiered_members(path)
+        found = tiered_members(path, self._finished)
         if found is None:
             return None
-        for older in found[1]:
-            self._tell(f"{older}: is older than another copy of its segment, which is read")
+        for other in found[1]:
+            self._tell(f"{other}: not read: an unfinished or replaced copy of its segment")
         return self._published(path, found[0], "", found[2])
 
 

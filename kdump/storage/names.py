@@ -43,6 +43,7 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
 REMOTE_LOG_SNAPSHOT = "remote_log_snapshot"
 REMOTE_LOG_INDEX_CACHE = "remote-log-index-cache"  # a directory, no partition (X11)
+LOCAL_TIERED_STORAGE = "kafka-tiered-storage"  # the folder that its class makes
 REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 METADATA_LOG = f"{CLUSTER_METADATA_TOPIC}-0"

@@ -27,8 +27,6 @@ _KINDS = {
     "snapshot": Kind.PRODUCER_SNAPSHOT,
     "leader_epoch_checkpoint": Kind.LEADER_EPOCHS,
 }
-#: The folder that LocalTieredStorage makes where it is told to store.
-_INNER = "kafka-tiered-storage"
 
 
 class PartitionObjects:
@@ -56,7 +54,7 @@ class RemoteObjects:
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
-        inner = os.path.join(uri, _INNER)
+        inner = os.path.join(uri, names.LOCAL_TIERED_STORAGE)
         self._root = inner if _is_folder(inner) else uri
         self._found: dict[str, PartitionObjects] = {}
 

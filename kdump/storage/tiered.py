@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
+from itertools import zip_longest
 
 from kdump.storage import names
 from kdump.storage.names import Kind
@@ -26,7 +27,7 @@ _ID_SIZE = 22
 @cache
 def _file_pattern() -> re.Pattern[str]:
     return re.compile(
-        rf"(?P<base>\d{{20}})-{_ID}\."
+        rf"(?P<base>\d{{20}})-(?P<id>{_ID})\."
         rf"(?:(?P<what>log|index|timeindex|txnindex|snapshot)|{names.LEADER_EPOCH_CHECKPOINT}"
         r"|leader_epoch_checkpoint)\Z"
     )
@@ -60,17 +61,25 @@ def is_of_a_tier(names: Iterable[str]) -> bool:
     return any(map(_file, names))
 
 
-def tiered_members(path: str) -> tuple[dict[str, Member], list[str], list[str]] | None:
+#: The objects of a whole segment, but for the epochs.
+_WHOLE = frozenset(("log", "index", "timeindex", "snapshot"))
+
+
+def tiered_members(
+    path: str, finished: Callable[[], frozenset[str]] = frozenset
+) -> tuple[dict[str, Member], list[str], list[str]] | None:
     """Return the files under a directory by the paths that brokers give them; None for another one.
 
-    Of two copies of a segment the newer is taken; the older ones are named beside, and last what
-    could not be read.
+    Of two segments with one start offset that is taken which is `finished` by the metadata, where
+    metadata is at hand; else the one with more of its objects, or more bytes. The logs of the
+    others are named beside, and last what could not be read. A snapshot is named by the segment
+    behind it: it has the state at the end of its own.
     """
     root = os.path.abspath(path)
     if _place(root) is None and not any(map(_may_be_place, _folders(root))):
         return None
     members: dict[str, Member] = {}
-    older: list[str] = []
+    others: list[str] = []
     problems: list[str] = []
 
     def fail(error: OSError) -> None:
@@ -80,6 +89,7 @@ def tiered_members(path: str) -> tuple[dict[str, Member], list[str], list[str]] 
     for folder, folders, files in os.walk(root, onerror=fail):
         folders.sort()
         place = _place(folder)
+        segments: dict[int, dict[str, dict[str | None, Member]]] = {}
         for name in sorted(files):
             found = _file(name) if place is not None else None
             if found is None and not members and names.parse(name).kind is not Kind.UNKNOWN:
@@ -98,14 +108,44 @@ def tiered_members(path: str) -> tuple[dict[str, Member], list[str], list[str]] 
                 )
                 continue
             member = Member(at, 0, status.st_size, status.st_mtime_ns)
-            inside = f"{place}/{found['base']}.{found['what']}"
-            if found["what"] is None:  # the last segment's has them all
-                inside = f"{place}/{names.LEADER_EPOCH_CHECKPOINT}"
-            elif (before := members.get(inside)) is not None:
-                older.append(min((before, member), key=lambda one: one.mtime_ns).file)
-                member = max((before, member), key=lambda one: one.mtime_ns)
-            members[inside] = member
-    return (members, older, problems) if members else None
+            same = segments.setdefault(int(found["base"]), {})
+            same.setdefault(found["id"], {})[found["what"]] = member
+        chosen: dict[int, dict[str | None, Member]] = {}
+        for base, same in segments.items():
+            best = _best(same, finished) if len(same) > 1 else next(iter(same))
+            chosen[base] = same[best]
+            others += [next(iter(left.values())).file for key, left in same.items() if key != best]
+        has_more = any(len(one) > 1 for one in chosen.values())
+        for base in [base for base, one in chosen.items() if has_more and one.keys() == {"log"}]:
+            others.append(chosen.pop(base)["log"].file)  # a copy that was never finished
+        bases = sorted(chosen)
+        for base, following in zip_longest(bases, bases[1:]):
+            members |= {
+                f"{place}/{inside}": member
+                for what, member in chosen[base].items()
+                if (inside := _inside(base, what, following)) is not None
+            }
+    return (members, others, problems) if members else None
+
+
+def _best(same: dict[str, dict[str | None, Member]], finished: Callable[[], frozenset[str]]) -> str:
+    ids = finished()
+
+    def rank(segment_id: str) -> tuple[bool, int, int]:
+        files = same[segment_id]
+        size = files["log"].size if "log" in files else -1
+        return segment_id in ids, len(_WHOLE & files.keys()), size
+
+    return max(sorted(same), key=rank)
+
+
+def _inside(base: int, what: str | None, following: int | None) -> str | None:
+    """Return the name that a broker gives to a file of a segment; None where it has none."""
+    if what is None:  # the last segment's has them all
+        return names.LEADER_EPOCH_CHECKPOINT
+    if what == "snapshot":
+        return None if following is None else f"{following:0{names.DIGITS}d}.{what}"
+    return f"{base:0{names.DIGITS}d}.{what}"
 
 
 def holds_tiered(folder: str, entries: Iterable[str]) -> bool:

@@ -28,3 +28,28 @@ def test_epochs_are_those_beside_the_last_segment(tmp_path: Path, name: str) -> 
         "orders-0/leader-epoch-checkpoint",
     ]
     assert older == problems == []
+
+
+def test_the_metadata_decides_which_of_two_segments_counts(tmp_path: Path) -> None:
+    """Without it the one with more of its objects; never the newer file."""
+    folder = tmp_path / f"orders-0-{ID}"
+    folder.mkdir()
+    ids = [letter * 22 for letter in "abc"]
+    for segment, kinds, size in ((0, "log index timeindex snapshot", 5), (1, "log", 9)):
+        for kind in kinds.split():
+            (folder / f"{0:020}-{ids[segment]}.{kind}").write_bytes(bytes(size))
+    (folder / f"{7:020}-{ids[2]}.log").write_bytes(b"half")
+    for known, chosen in ((frozenset[str](), ids[0]), (frozenset({ids[1]}), ids[1])):
+        found = tiered_members(str(tmp_path), known.copy)
+        assert found is not None
+        members, others, _ = found
+        assert Path(members[f"orders-0/{0:020}.log"].file).name == f"{0:020}-{chosen}.log"
+        assert len(others) == 1 + (chosen == ids[0])
+        snapshots = {name for name in members if name.endswith("snapshot")}
+        assert not snapshots
+    for kind in ("index", "timeindex", "snapshot"):
+        (folder / f"{7:020}-{ids[2]}.{kind}").write_bytes(b"")
+    found = tiered_members(str(tmp_path))
+    assert found is not None
+    # A snapshot has the state at the end of its segment, where the next one begins.
+    assert Path(found[0][f"orders-0/{7:020}.snapshot"].file).name.startswith(f"{0:020}-{ids[0]}")

@@ -191,7 +191,7 @@ class Spacing:
                     "several restarts, or under another setting."
                 )
             empty = at_place("offset-index-empty", segment.place, path=index.path, message=message)
-            self._empty.append((segment.end_position, empty))
+            self._empty.append((proof.last_position, empty))
 
     def end(self) -> Iterator[Finding]:
         """Name the empty ones whose logs have room for entries."""

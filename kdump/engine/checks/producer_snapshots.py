@@ -91,7 +91,8 @@ class SnapshotCheck:
     def _stray(self, offset: int, path: str) -> Iterator[Finding | Conditional]:
         """Tell of one that a start deletes: of below the first segment, or beyond the log end."""
         segments = self._partition.segments
-        if segments and offset < segments[0].base_offset:
+        tiered = self._partition.settings.tiered  # those of segments that are remote stay
+        if segments and offset < segments[0].base_offset and not tiered:
             yield self._finding("snapshot-stray", path, offset=offset)
         elif self._at_end:
             newest = segments[-1]

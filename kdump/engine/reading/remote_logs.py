@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.remote_log import Piece, tier_of
 from kdump.findings.finding import Finding, finding
-from kdump.storage import names
+from kdump.storage import names, places
 from kdump.storage.names import FileName, Kind
 from kdump.storage.targets import LogFile, Target, resolve
 
@@ -105,3 +105,17 @@ def not_read(target: Target, filters: Filters) -> Iterator[Finding]:
         size_bytes=size or None,
         message=f"Offsets {first:,} to {last:,} are in remote storage only{segments}.",
     )
+
+
+def finished_segments(paths: Iterable[str]) -> frozenset[str]:
+    """Return the ids of the remote segments that the metadata under some paths has as found."""
+    from kdump.replay.tiers import Tiers
+    from kdump.storage.data_directories import spread
+
+    tiers = Tiers()
+    found: set[str] = set()
+    local = [path for path in paths if places.isdir(path)]
+    for directory in (each for path in local for each in spread(path)):
+        for log in tiers.logs_in(tiers.metadata_paths(directory)).values():
+            found |= log.found_ids()
+    return frozenset(found)

@@ -36,6 +36,7 @@ class VerifyOptions(NamedTuple):
     recovery_threads: int | None = None  # a data directory's; None: as the broker has it
     as_user: str | None = None  # who runs the broker; None: whoever may do all it needs
     summary_by: tuple[str, ...] = ()  # broker, topic, or both
+    tier: str | None = None  # where the objects of tiered topics are
 
 
 # Why a segment's log is not read.

@@ -175,6 +175,14 @@ def verify(
             yield sums.found(reported)
     except StoreError as error:
         yield sums.error(error)
+    if options.tier is not None:
+        from kdump.engine.verify.tier import check_tier
+
+        for seen in guarded("the remote storage", check_tier(named, options, settings)):
+            if isinstance(seen, KdumpError):
+                yield sums.error(seen)
+            else:
+                yield sums.found(seen) if isinstance(seen, Finding) else seen
     if predict is not None:
         starts = node_rows(named, options, settings.releases, stopping)
         about_nodes = guarded("the start of the node", starts)
@@ -204,6 +212,7 @@ def settings_for(options: VerifyOptions, directories: Iterable[str] = ()) -> Top
         configs=options.configs,
         from_disk=options.topic_configs,
         broker_version=options.broker_version,
+        tier=options.tier,
     )
 
 
