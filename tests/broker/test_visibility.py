@@ -98,7 +98,7 @@ def test_aborted_transactions_of_all_segments(tmp_path: Path) -> None:
         (path / f"{base:020}.txnindex").write_bytes(content)
     (path / f"{30:020}.txnindex").mkdir()
     log = log_in(path, {0: FIRST})
-    found = aborted_transactions(log)
+    found = aborted_transactions(log.segments)
     assert [entry[1:4] for entry in found] == [(8, 1, 2), (7, 1, 3), (7, 5, 9)]
 
 

@@ -137,11 +137,15 @@ def test_log_start(log_dir: Path) -> None:
 
 
 def test_log_start_below_the_first_segment(log_dir: Path) -> None:
-    """Retention deletes segments without writing the checkpoint."""
+    """Retention deletes segments without writing the checkpoint; so does copying to a tier."""
     path = write_log(log_dir, [data(n) for n in range(50, 55)], bases=(50,))
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 55")
     write_checkpoint(log_dir, names.LOG_START_CHECKPOINT, "orders 7 4")
-    assert seen(path) == ([50, 51, 52, 53, 54], [])
+    offsets, (told,) = seen(path)
+    assert offsets == [50, 51, 52, 53, 54]
+    assert str(told.message) == (
+        "Offsets 4 to 49 are not on this disk: they are in remote storage, unless they were deleted."
+    )
 
 
 def test_a_log_start_checkpoint_that_cannot_be_read(log_dir: Path) -> None:

@@ -95,7 +95,11 @@ def not_read(target: Target, filters: Filters) -> Iterator[Finding]:
     if first > last:
         return
     size = sum(piece.segment.size_bytes for piece in pieces)
-    segments = f" in {len(pieces):,} segments, {size:,} bytes" if pieces else ""
+    where = "in remote storage only"
+    if pieces:
+        where += f" in {len(pieces):,} segments, {size:,} bytes"
+    elif tier.log is None:
+        where = "not on this disk: they are in remote storage, unless they were deleted"
     yield finding(
         "remote-not-given",
         path=target.path,
@@ -103,7 +107,7 @@ def not_read(target: Target, filters: Filters) -> Iterator[Finding]:
         partition=target.partition,
         offset=first,
         size_bytes=size or None,
-        message=f"Offsets {first:,} to {last:,} are in remote storage only{segments}.",
+        message=f"Offsets {first:,} to {last:,} are {where}.",
     )
 
 
