@@ -143,9 +143,8 @@ def test_log_start_below_the_first_segment(log_dir: Path) -> None:
     write_checkpoint(log_dir, names.LOG_START_CHECKPOINT, "orders 7 4")
     offsets, (told,) = seen(path)
     assert offsets == [50, 51, 52, 53, 54]
-    assert str(told.message) == (
-        "Offsets 4 to 49 are not on this disk: they are in remote storage, unless they were deleted."
-    )
+    where = "not on this disk: they are in remote storage, unless they were deleted"
+    assert str(told.message) == f"Offsets 4 to 49 are {where}."
 
 
 def test_a_log_start_checkpoint_that_cannot_be_read(log_dir: Path) -> None:
