@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast, overload
+from warnings import warn
 
 from kdump.engine.registry import COMMANDS
 from kdump.errors import InternalError, KdumpError, UsageError
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Literal, Self, TypedDict, TypeVar, Unpack
 
     from kdump.api.scanning import Under
+    from kdump.engine.verify.state import VerifyState
     from kdump.rows.find import OffsetLookup, TimeLookup
     from kdump.rows.groups import CommittedOffset, Group, Member, OffsetCommit
     from kdump.rows.transactions import Transaction
@@ -71,18 +74,20 @@ def open(
     base_offset: int | None = None,
     topic_name: str | None = None,
     partition_number: int | None = None,
+    jobs: int = 1,
 ) -> Data:
     """Open data directories, partitions, files, archives and URIs, as every command takes them.
 
     `topic` is a name or a pattern. `as_kind`, `base_offset`, `topic_name` and `partition_number`
-    say what a file is whose name does not: those of `--as`, `--base-offset` and so on. Nothing is
+    say what a file is whose name does not: those of `--as`, `--base-offset` and so on. `jobs` is
+    how many processes work where partitions are read each by itself. Nothing is
     read yet but archives, which are unpacked to a temporary directory. Raises KdumpError where that
     fails.
     """
     selection = Selection(topic, partition, retired)
     named = Named(as_kind, base_offset, topic_name, partition_number, unpack_limit)
     properties = None if server_properties is None else os.fspath(server_properties)
-    return Data(opened([os.fspath(path) for path in paths], named), selection, properties)
+    return Data(opened([os.fspath(path) for path in paths], named), selection, properties, jobs)
 
 
 def dataset(*paths: Path, kind: str = "records", decode: bool = False, **opened: Any) -> Any:
@@ -107,9 +112,14 @@ class Data:
     """What lies under some paths. Usable as a context manager, from threads, and after a fork."""
 
     def __init__(
-        self, paths: Sequence[str], selection: Selection, server_properties: str | None = None
+        self,
+        paths: Sequence[str],
+        selection: Selection,
+        server_properties: str | None = None,
+        jobs: int = 1,
     ) -> None:
         self.paths = tuple(paths)
+        self._jobs = jobs
         self._selection = selection
         self._server_properties = server_properties
 
@@ -159,9 +169,21 @@ class Data:
             items = _opened_chunks(items, decode=bool(options.get("decode")))
         return cast("Iterator[Row | Finding]", items)
 
-    def _items(self, command: str, *asks: int, **options: Any) -> Iterator[Any]:
+    def _items(
+        self, command: str, *asks: int, state: VerifyState | None = None, **options: Any
+    ) -> Iterator[Any]:
         if command not in COMMANDS:
             raise UsageError(f"{command}: unknown command")
+        run = COMMANDS[command].run
+        if state is not None:
+            run = partial(run, state=state)
+        if self._jobs > 1:
+            from inspect import signature
+
+            from kdump.engine.work.pipeline import Workers
+
+            if "driver" in signature(run).parameters:
+                run = partial(run, driver=Workers(self._jobs))
         given = {
             "selection": self._selection,
             "server_properties": self._server_properties,
@@ -171,7 +193,7 @@ class Data:
             made = COMMANDS[command].options(**given)
         except (TypeError, AssertionError) as error:
             raise UsageError(f"{command}: {error}") from None
-        return COMMANDS[command].run(self.paths, *asks, made)
+        return run(self.paths, *asks, made)
 
     @overload
     def records(
@@ -243,10 +265,18 @@ class Data:
         found = self.rows("find-time", cast("int", _time(time)), **options)
         return cast("Iterator[TimeLookup | Finding]", found)
 
-    def verify(self, **options: Any) -> Iterator[Finding]:
-        """Check logs, indexes and checkpoints; yield what is wrong."""
-        items = self._items("verify", **options)
-        return (one for one in _given(items) if isinstance(one, Finding))
+    def verify(self, *, state: Path | None = None, **options: Any) -> Iterator[Finding]:
+        """Check logs, indexes and checkpoints; yield what is wrong.
+
+        `state` is a file as of `--state`: what it says was seen before is not read again. It is
+        written at the end. A warning says that it cannot be believed.
+        """
+        if state is None:
+            return _findings(self._items("verify", **options))
+        from kdump.api.verify_state import StateFile
+
+        file = StateFile(os.fspath(state), self.paths, lambda said: warn(said, stacklevel=3))
+        return file.saved(_findings(self._items("verify", state=file.seen, **options)))
 
     def groups(
         self, *, group: str | None = None, at: When | None = None
@@ -375,6 +405,10 @@ class Partition:
     def verify(self, **options: Any) -> Iterator[Finding]:
         """Check it; yield what is wrong."""
         return self._data.verify(**options)
+
+
+def _findings(items: Iterable[Any]) -> Iterator[Finding]:
+    return (one for one in _given(items) if isinstance(one, Finding))
 
 
 def _answer(found: Iterable[OneRow | Finding]) -> OneRow:

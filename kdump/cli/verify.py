@@ -211,9 +211,8 @@ def run_verify(name: str, paths: tuple[str, ...], asked: dict[str, Any]) -> int:
     """Run `verify` or `predict`, and return the exit status."""
     from kdump.cli.results import Results
     from kdump.cli.run_context import wrong_usage
-    from kdump.cli.verify_report import VerifyReport, read_state
+    from kdump.cli.verify_report import VerifyReport
     from kdump.engine.registry import COMMANDS
-    from kdump.engine.verify.state import is_state
     from kdump.engine.work.pace import Progress
     from kdump.output.progress import PlannedTally
     from kdump.output.textfile import is_textfile
@@ -232,15 +231,15 @@ def run_verify(name: str, paths: tuple[str, ...], asked: dict[str, Any]) -> int:
             raise UsageError(
                 "--max-duration and --bwlimit are kept by one process, not by a cluster"
             )
-        for option, path, is_ours in (
-            ("--state", state, is_state),
-            ("--textfile", textfile, is_textfile),
-        ):
-            if path is not None:
-                from kdump.output.target import prepare_output
+        kept = None
+        if state is not None:
+            from kdump.api.verify_state import StateFile
 
-                prepare_output(path, paths, option, force=writing.force, is_ours=is_ours)
-        seen = None if state is None else read_state(state, tell)
+            kept = StateFile(state, paths, lambda said: tell(f"kdump: {said}"), force=writing.force)
+        if textfile is not None:
+            from kdump.output.target import prepare_output
+
+            prepare_output(textfile, paths, "--textfile", force=writing.force, is_ours=is_textfile)
         if nagios and not _is_given("fail_on"):
             writing = writing._replace(fail_on="rebuild")
         report = VerifyReport(
@@ -250,7 +249,7 @@ def run_verify(name: str, paths: tuple[str, ...], asked: dict[str, Any]) -> int:
             all_findings=all_findings,
             nagios=nagios,
             textfile=textfile,
-            state=None if state is None or seen is None else (state, seen),
+            state=kept,
         )
         results = Results(
             writing,
@@ -262,6 +261,7 @@ def run_verify(name: str, paths: tuple[str, ...], asked: dict[str, Any]) -> int:
     asked["selection"] = asked["selection"]._replace(retired=True)  # everything is looked at
     with engine.driver(bytes_per_second=asked.pop("bytes_per_second")) as driver:
         options = command.options(**asked)
+        seen = kept and kept.seen
         found = command.run(paths, options, progress=progress, state=seen, driver=driver)
         return results.take(found)
 

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kdump.cli import status
-from kdump.errors import KdumpError, PathError
+from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
 from kdump.output.report import Report
 from kdump.rows.verify import Recovery, VerifySummary, WayPast
 
 if TYPE_CHECKING:
-    from kdump.engine.verify.state import VerifyState
+    from kdump.api.verify_state import StateFile
     from kdump.engine.work.pace import Progress
     from kdump.output.damage_plan import DamagePlan
     from kdump.output.report import Page, Result
@@ -45,7 +44,7 @@ class VerifyReport(Report):
         all_findings: bool,
         nagios: bool,
         textfile: str | None,
-        state: tuple[str, VerifyState] | None,
+        state: StateFile | None,
     ) -> None:
         self.progress, self.fail_on, self.all_notes = progress, fail_on, all_notes
         self.all_findings = all_findings
@@ -128,15 +127,9 @@ class VerifyReport(Report):
         return reached if self._keep_textfile() else status.first_of(reached, status.NOT_DONE)
 
     def _save_state(self) -> None:
-        if self.state is None:
-            return
-        from kdump.output.target import write_whole
-
-        path, state = self.state
-        self._saved = time.monotonic()
-        if state.changed:
-            write_whole(path, state.lines(), "--state")
-            state.changed = False
+        if self.state is not None:
+            self._saved = time.monotonic()
+            self.state.save()
 
     def _plugin_text(self, worst: list[Finding]) -> str:
         from kdump.output.verify_nagios import plugin_status, plugin_text
@@ -169,23 +162,3 @@ class VerifyReport(Report):
             self.messages.error(error)
             return False
         return True
-
-
-def read_state(path: str, tell: Callable[[str], None]) -> VerifyState:
-    """Read a state file; one that cannot be believed is reported, and all is seen anew."""
-    from kdump.engine.verify.state import SIZE_LIMIT, VerifyState
-    from kdump.output.target import content_before
-
-    now_s = int(time.time())
-    try:
-        before = content_before(path, SIZE_LIMIT + 1)
-        if before is None:
-            return VerifyState(now_s)
-        if len(before) > SIZE_LIMIT:
-            raise ValueError("is too large for one")
-        return VerifyState.read(before, now_s)
-    except OSError as error:
-        raise PathError.from_os(path, error) from error
-    except ValueError as error:
-        tell(f"kdump: {path}: the state is not used, everything is verified again: {error}")
-        return VerifyState(now_s)

@@ -5,6 +5,7 @@ import gc
 import inspect
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -16,6 +17,7 @@ from typing import Any
 
 import click
 import pytest
+from click.testing import CliRunner
 from every_command import OF_THE_MOMENT, RUNS, SAMPLES, rows_of
 
 import kdump
@@ -49,11 +51,10 @@ def test_every_public_name_is_there() -> None:
     }
 
 
-#: Options about how results are written or shown, where work is done, and what `verify` keeps from
-#: one run of the command to the next.
+#: Options about how results are written or shown, and where work is done.
 WRITTEN = set(
-    "all_findings archive bytes_mode csv_safe engine fail_on force form h jobs manifest master"
-    " nagios no_pager notes output propose_map quiet remote rows state textfile utc_offset"
+    "all_findings archive bytes_mode csv_safe engine fail_on force form h manifest master"
+    " nagios no_pager notes output propose_map quiet remote rows textfile utc_offset"
     " wide".split()
 )
 #: What commands make of some words: the option that says the same.
@@ -144,6 +145,7 @@ def test_every_command_and_option_can_be_had() -> None:
         module, _, member = command.options_class.partition(":")
         made = getattr(import_module(f"kdump.engine.{module}"), member)
         known = {*getattr(made, "_fields", ())}
+        known |= {"state"} if name == "verify" else set()  # an argument of `Data.verify`
         known |= {one for base in made.__mro__ for one in vars(base).get("__annotations__", ())}
         asked = {str(one.name) for one in of_command.params} - taken - WRITTEN
         assert {OTHERWISE.get(one, one) for one in asked} <= known, name
@@ -268,6 +270,25 @@ def test_threads_and_forks_get_the_same_rows() -> None:
     os.close(write)
     with os.fdopen(read, "rb") as answer:
         assert answer.read() == b"same"
+
+
+def test_a_state_is_kept_from_one_verification_to_the_next(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "sample-data/damaged/4.1.1-killed", tmp_path / "d")
+    state = tmp_path / "state"
+    data = kdump.open(tmp_path / "d", jobs=2)
+    first = list(data.verify(state=state))
+    assert [one.code for one in first] == [one.code for one in kdump.open(tmp_path / "d").verify()]
+    command = CliRunner().invoke(cli, ["verify", "--state", str(state), str(tmp_path / "d")])
+    summary = json.loads(command.stdout.splitlines()[-1])
+    assert summary["not_checked"]["segments_verified_before"] > 0
+    assert [one.code for one in data.verify(state=state)] == [one.code for one in first]
+    state.write_bytes(b"{}\n")
+    with pytest.raises(kdump.KdumpError, match="did not write it"):
+        data.verify(state=state)
+    with pytest.raises(kdump.KdumpError, match="is in a directory that is read"):
+        data.verify(state=tmp_path / "d" / "state")
+    data.verify(state=tmp_path / "other").close()  # type: ignore[attr-defined]
+    next(data.verify(state=tmp_path / "early"))
 
 
 def test_import_brings_nothing() -> None:
