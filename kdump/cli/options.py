@@ -454,7 +454,8 @@ def shared_options(
             if last is not None:
                 paths, asked["target"] = _split(paths, *last)
             with wrong_usage():
-                if not paths and asked["server_properties"] is None and missing is not None:
+                has_other = asked["server_properties"] is not None or asked.get("tier") is not None
+                if not paths and not has_other and missing is not None:
                     raise UsageError(missing)
                 if not has_raw:
                     paths = opened(

@@ -12,6 +12,7 @@ from kdump.cli.options import (
     FILE_PATH,
     INT64,
     shared_options,
+    tier_option,
     together,
     topic_configs_option,
     version_option,
@@ -82,6 +83,7 @@ BROKER = together(
     " nothing else.",
 )
 @TAKEN
+@tier_option(_TAKEN)
 @BROKER
 @shared_options(on_spark=False)
 def salvage(paths: tuple[str, ...], *, manifest: str | None, **asked: Any) -> int:
@@ -105,6 +107,7 @@ def salvage(paths: tuple[str, ...], *, manifest: str | None, **asked: Any) -> in
     Examples:
         kdump salvage /mnt/broker1 /mnt/broker2 /backup/kafka
         kdump salvage --topic orders --out /data/new /mnt/broker1 /mnt/broker2
+        kdump salvage --tier s3://bucket/tier --out /data/new
         kdump salvage --check /data/new.manifest.json /data/new
         kdump salvage --prefer /mnt/broker1 --out /data/new /mnt/broker1 /mnt/broker2
     """

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kdump.engine.reading.filters import Filters
     from kdump.engine.reading.options import DumpOptions
     from kdump.errors import KdumpError
+    from kdump.replay.remote_logs import RemoteLogs
 
 
 def targets_of(
@@ -113,13 +114,16 @@ def not_read(target: Target, filters: Filters) -> Iterator[Finding]:
 
 def finished_segments(paths: Iterable[str]) -> frozenset[str]:
     """Return the ids of the remote segments that the metadata under some paths has as found."""
+    every = (log for logs in metadata_under(paths) for log in logs.values())
+    return frozenset(one for log in every for one in log.found_ids())
+
+
+def metadata_under(paths: Iterable[str]) -> Iterator[RemoteLogs]:
+    """Replay the metadata of remote segments in the data directories under some paths."""
     from kdump.replay.tiers import Tiers
     from kdump.storage.data_directories import spread
 
     tiers = Tiers()
-    found: set[str] = set()
     local = [path for path in paths if places.isdir(path)]
     for directory in (each for path in local for each in spread(path)):
-        for log in tiers.logs_in(tiers.metadata_paths(directory)).values():
-            found |= log.found_ids()
-    return frozenset(found)
+        yield tiers.logs_in(tiers.metadata_paths(directory))

@@ -56,6 +56,7 @@ class SalvageOptions(NamedTuple):
     apply_groups: bool = False
     groups_at: int | None = None
     command: tuple[str, ...] = ("kdump", "produce")
+    tier: str | None = None  # where the remote segments of tiered topics are
 
 
 def read_topic_map(path: str) -> dict[str, str]:

@@ -55,13 +55,19 @@ def salvage(
         pace = Pace(progress.slots, 0, None, progress.tick)
         carved = Carving(options, pace, has_others=bool(paths or options.server_properties))
         yield from _carve(images, carved, progress)
+    not_read: list[KdumpError] = []
+    if options.tier is not None:
+        from kdump.engine.salvage.tier import add_remote_copies
+
+        not_read = list(add_remote_copies(paths, options))
+        yield from not_read
     before = progress.done_bytes
     yield from take_up(plan(paths, options, carved), items, progress)
     with HeldFiles() as held:
         items, reported = hold(items, held)
         yield from reported
         yield from keep_steps(items, options)
-        is_whole = not any(isinstance(each, KdumpError) for each in reported)
+        is_whole = not any(isinstance(each, KdumpError) for each in (*reported, *not_read))
         yield from _salvage(items, paths, options, progress, before, is_whole=is_whole)
 
 
