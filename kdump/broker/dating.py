@@ -1,8 +1,8 @@
 """Which releases of Kafka can have written a data directory, with the evidence for both ends.
 
-The rules are D10 to D13 of docs/broker/dating.md. Names and small files are enough; no log of a
-topic is read. A damaged or partly copied directory lacks files: what is missing is believed only
-as long as nothing that is there contradicts it.
+The rules are D10 to D13 and D15 of docs/broker/dating.md. Names and small files are enough; no log
+of a topic is read. A damaged or partly copied directory lacks files: what is missing is believed
+only as long as nothing that is there contradicts it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from kdump.storage.names import Kind
 from kdump.tuples import NamedTuple
 
 METADATA_VERSION = "metadata.version"
-FROM, UNTIL, EXACT = "from", "until", "exactly"
+#: BEFORE bounds nothing: an earlier registration, by the release that ran then.
+FROM, UNTIL, EXACT, BEFORE = "from", "until", "exactly", "before"
 #: What a directory of logs has since a change; each partition that was loaded has it.
 _IN_PARTITIONS = {
     Kind.TIME_INDEX: v.TIME_INDEX,
@@ -42,18 +43,39 @@ _RETIRED = {
     names.Retirement.FUTURE: v.FUTURE_REPLICAS,
     names.Retirement.STRAY: v.STRAYS_SET_ASIDE,
 }
+#: Settings that releases before do not know.
+_SETTINGS: Mapping[str, Version] = {
+    "listeners": (0, 9), "security.inter.broker.protocol": (0, 9),
+    "inter.broker.protocol.version": (0, 9),
+    "broker.rack": (0, 10, 0), "log.message.format.version": (0, 10, 0),
+    "log.message.timestamp.type": (0, 10, 0),
+    "inter.broker.listener.name": (0, 10, 2), "listener.security.protocol.map": (0, 10, 2),
+    "transaction.state.log.replication.factor": (0, 11),
+    "transaction.state.log.min.isr": (0, 11), "group.initial.rebalance.delay.ms": (0, 11),
+    "num.replica.alter.log.dirs.threads": (1, 1), "password.encoder.secret": (1, 1),
+    "client.quota.callback.class": (2, 0),
+    "process.roles": (2, 8), "node.id": (2, 8), "controller.quorum.voters": (2, 8),
+    "controller.listener.names": (2, 8), "metadata.log.dir": (2, 8),
+    "early.start.listeners": (3, 3), "zookeeper.metadata.migration.enable": (3, 4),
+    "remote.log.storage.system.enable": (3, 6), "log.dir.failure.timeout.ms": (3, 7),
+    "group.coordinator.rebalance.protocols": (3, 7),
+    "controller.quorum.bootstrap.servers": (3, 9),
+}  # fmt: skip
+#: Settings whose value is a release, which a broker must not be older than.
+_PROTOCOLS = ("inter.broker.protocol.version", "log.message.format.version")
 #: So many partitions are looked into, where the first ones have all that is looked for; in a store
 #: each look is a request.
 _LOOKED_INTO, _LOOKED_INTO_IN_STORE = 200, 2
 
 
 class Evidence(NamedTuple):
-    """One thing that bounds the release: `bound` is FROM, UNTIL or EXACT."""
+    """One thing that bounds the release: `bound` is FROM, UNTIL, EXACT or BEFORE."""
 
     bound: str
     release: Version
     what: str
     path: str
+    at_ms: int | None = None
 
 
 class Dating(NamedTuple):
@@ -120,6 +142,24 @@ def registered_evidence(levels: Mapping[str, int], path: str, who: str) -> Itera
         yield Evidence(EXACT, release, what, path)
     elif (least := v.first_running(level)) is not None:
         yield Evidence(FROM, least, what, path)
+
+
+def settings_evidence(values: Mapping[str, str], path: str) -> Iterator[Evidence]:
+    """Yield what a broker's own settings say of the release that reads them (D15)."""
+    newest: tuple[Version, str] | None = None
+    for name in values:
+        release = _SETTINGS.get(name)
+        if release is not None and (newest is None or newest[0] == min(newest[0], release)):
+            newest = release, name
+    if newest is not None:
+        yield Evidence(FROM, newest[0], f"its settings have {newest[1]}", path)
+    for name in _PROTOCOLS:
+        version = v.protocol_version(values.get(name, ""))
+        release = None if version is None else v.first_of(version)
+        if release is not None:
+            yield Evidence(FROM, release, f"its settings have {name}={values[name]}", path)
+    if "zookeeper.connect" in values and not values.get("process.roles"):
+        yield _before(v.KRAFT_ONLY, "its settings name ZooKeeper, and no process.roles", path)
 
 
 def level_evidence(level: int, path: str) -> Iterator[Evidence]:

@@ -325,6 +325,11 @@ def release_registering(levels: Mapping[str, int]) -> Version | None:
     return max(found)[1] if found else None
 
 
+def first_of(version: Version) -> Version | None:
+    """Return the minor release that a version is of; None: it is newer than all."""
+    return next((release for release in RELEASES if not is_newer(version, release)), None)
+
+
 def first_running(level: int) -> Version | None:
     """Return the first release that runs a level of metadata.version; None: none known does."""
     if level < _METADATA_LEVELS[(3, 3)][0]:

@@ -19,7 +19,10 @@ _SHOWN = under("What is shown")
     default="size",
     help="Order topics by size, name, or last write. Default: size.",
 )
-@_SHOWN("--explain", help="List the evidence for the release that wrote each directory.")
+@_SHOWN(
+    "--explain",
+    help="List the evidence for the release that wrote each directory, and its upgrades.",
+)
 @shared_options(on_spark=False, decompresses=False, missing=None)
 def info(paths: tuple[str, ...], **asked: Any) -> int:
     """Show what is in a data directory, which Kafka release wrote it, and what to ask next.

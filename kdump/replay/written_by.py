@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from kdump.broker.dating import (
+    BEFORE,
     METADATA_VERSION,
     Dating,
     Evidence,
@@ -17,22 +19,30 @@ from kdump.broker.dating import (
     directory_evidence,
     level_evidence,
     registered_evidence,
+    settings_evidence,
 )
 from kdump.broker.versions import Version
 from kdump.errors import PathError, StoreError
-from kdump.replay.cluster import read_cluster
+from kdump.replay.cluster import read_cluster, read_replay
+from kdump.replay.cluster_facts import Broker, Change, Controller
 from kdump.replay.cluster_state import ClusterState
 from kdump.storage import names, places
 from kdump.storage.about import owner_of
 from kdump.storage.checkpoints import java_int
 from kdump.storage.log_dir import LOG_DIRS
 from kdump.storage.metadata_log import metadata_log_for
+from kdump.storage.properties import SIZE_LIMIT, java_properties
+from kdump.storage.source import whole
 
 Owner = tuple[str | None, str | None]
 _BROKERS_OWN = frozenset((names.META_PROPERTIES, names.REPLICATION_CHECKPOINT))
 #: The records that date a node, by API key: a broker comes or goes, the level of a feature, a
 #: controller comes.
 _REGISTERING = frozenset((0, 1, 12, 27))
+
+
+#: Where a broker's own file may lie next to what it wrote, from the data directory on.
+_NEAR = ("server.properties", "../server.properties", "../config/server.properties")
 
 
 class DatedDirectories:
@@ -69,6 +79,19 @@ class DatedDirectories:
         """Date a directory; of one that is not among them nothing is known."""
         return dated(self._evidence.get(self._key(path), ()))
 
+    def history(self, path: str) -> Iterator[Evidence]:
+        """Yield the registrations of a directory's node with which its release changed.
+
+        The last one is what the directory is dated by; those before tell of upgrades, and when.
+        """
+        node, cluster = self._owners.get(path, (None, None))
+        number = java_int(node or "")
+        known = self._own_logs.get(path) or self.clusters.get(cluster)
+        if number is not None and known is not None:
+            found = list(_registrations(number, known[0]))
+            yield from (one._replace(bound=BEFORE) for one in found[:-1])
+            yield from found[-1:]
+
     def _key(self, path: str) -> Owner | str:
         """Name what is dated together: the directories of one node, or one without a name."""
         owner = self._owners.get(path, (None, None))
@@ -83,12 +106,38 @@ class DatedDirectories:
         except (PathError, StoreError):
             return
         node, cluster = self._owners[path]
+        if (found := settings_near(path, node)) is not None:
+            yield from settings_evidence(*found)
         known = self._own_logs.get(path)
         if known is not None:
             yield from _of_log(java_int(node or ""), *known)
         elif cluster is not None and cluster in self.clusters:
             log, state = self.clusters[cluster]
             yield from _registered(java_int(node or ""), log, state)
+
+
+def settings_near(path: str, node: str | None) -> tuple[dict[str, str], str] | None:
+    """Read the settings of the broker that a data directory is of, where they lie next to it.
+
+    They are its own where they name its node, or else a data directory of the same name.
+    """
+    if places.is_uri(path):
+        return None
+    for name in _NEAR:
+        file = os.path.normpath(os.path.join(path, name))
+        if not os.path.isfile(file):
+            continue
+        try:
+            values = dict(java_properties(whole(file, SIZE_LIMIT).decode("latin-1")))
+        except (PathError, StoreError):
+            continue
+        named = values.get("node.id", values.get("broker.id", "")).strip()
+        dirs = values.get("log.dirs", values.get("log.dir", "")).split(",")
+        last = {os.path.basename(one.strip().rstrip("/")) for one in dirs}
+        same_name = os.path.basename(places.absolute(path)) in last
+        if (named == node) if named and node else same_name:
+            return {key: value.strip() for key, value in values.items()}, file
+    return None
 
 
 def written_by(paths: Iterable[str]) -> dict[str, Dating]:
@@ -115,6 +164,28 @@ def writers(directory: str, others: Iterable[str] = ()) -> tuple[Version, Versio
     found = DatedDirectories(list(paths.values()), _REGISTERING).of(directory)
     brokers_own = {os.path.basename(one.path) for one in found.evidence} & _BROKERS_OWN
     return (found.first if brokers_own else found.last), found.last
+
+
+def _registrations(node: int, log: str) -> Iterator[Evidence]:
+    """Yield the first registration of each release that a node ran, in order."""
+    found: list[Evidence] = []
+
+    def take(change: Change) -> None:
+        one = change.after
+        if not isinstance(one, Broker | Controller) or not one.features:
+            return
+        number = one.broker_id if isinstance(one, Broker) else one.controller_id
+        if number != node:
+            return
+        word = "broker" if isinstance(one, Broker) else "controller"
+        levels = {name: most for name, (_, most) in one.features.items()}
+        for evidence in registered_evidence(levels, log, f"{word} {node}"):
+            if not found or found[-1].release != evidence.release:
+                found.append(evidence._replace(at_ms=change.at.known_ms))
+
+    with suppress(PathError):
+        read_replay(log, whole=True, on_change=take, only=_REGISTERING)
+    yield from found
 
 
 def _of_log(node: int | None, log: str, state: ClusterState) -> Iterator[Evidence]:

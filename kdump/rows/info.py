@@ -44,10 +44,11 @@ class DatingEvidence(Row, kind="dating-evidence"):
     """One fact that bounds the release that wrote a data directory."""
 
     path: Annotated[str, "the data directory"]
-    bound: Annotated[Word, "from, until, or exactly"]
+    bound: Annotated[Word, "from, until, exactly, or before (an earlier registration)"]
     release: Annotated[str, "the release"]
     text: Annotated[str, "the fact"]
     file: Annotated[str, "the file or directory with it"]
+    at_ms: Annotated[Time | None, "when a node registered with the release for the first time"]
 
 
 class Hint(Row, kind="hint"):

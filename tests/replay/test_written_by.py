@@ -1,16 +1,21 @@
 """The release that wrote a directory lies in the range that its files give."""
 
 import re
+import shutil
 import tarfile
 from pathlib import Path
 
 import pytest
-from corpus import corpus, names
+from corpus import corpus, expected, names
+from metadata_log import HOUR, LONG_AGO, NODE, log_of, register
 
 from kdump.broker import versions as v
-from kdump.broker.dating import EXACT, UNTIL, Evidence, dated
-from kdump.replay.written_by import written_by
+from kdump.broker.dating import EXACT, UNTIL, Evidence, dated, settings_evidence
+from kdump.engine.info.run import InfoOptions, info
+from kdump.replay.written_by import DatedDirectories, written_by
+from kdump.rows.info import DatingEvidence
 from kdump.storage.data_directories import spread
+from kdump.storage.properties import java_properties
 
 SAMPLES = Path(__file__).parents[2] / "sample-data"
 NODES = sorted((Path(__file__).parents[1] / "broker/nodes").glob("*.tar.xz"))
@@ -112,3 +117,69 @@ def test_unstable_levels_are_told_from_those_of_the_next_release(share: int) -> 
         "streams.version": 1, "transaction.version": 2, "eligible.leader.replicas.version": 1,
     }  # fmt: skip
     assert v.release_registering(levels) == ((4, 1) if share == 1 else (4, 2))
+
+
+def test_registrations_tell_of_upgrades(tmp_path: Path) -> None:
+    """Three starts: of 3.6 twice, then of 3.7, a day later each."""
+    data = tmp_path / "data"
+    log = data / "__cluster_metadata-0"
+    log.mkdir(parents=True)
+    (data / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=abc\n")
+    day = 24 * HOUR
+    starts = (14, 14, 19)
+    (log / f"{0:020}.log").write_bytes(
+        b"".join(
+            log_of([register(NODE, (), level)], LONG_AGO + number * day, number)
+            for number, level in enumerate(starts)
+        )
+    )
+    dates = DatedDirectories([str(data)])
+    assert dates.of(str(data)).text == "3.7"
+    history = [(one.bound, one.release, one.at_ms) for one in dates.history(str(data))]
+    assert history == [
+        ("before", (3, 6), LONG_AGO),
+        ("exactly", (3, 7), LONG_AGO + 2 * day),
+    ]
+    rows = [*info([str(data)], InfoOptions(explain=True))]
+    told = [one for one in rows if isinstance(one, DatingEvidence) and one.at_ms is not None]
+    assert [(one.release, one.bound) for one in told] == [("3.6", "before"), ("3.7", "exactly")]
+
+
+@pytest.mark.parametrize(
+    ("place", "settings", "text"),
+    [
+        ("server.properties", "broker.id=0\ninter.broker.protocol.version=2.8-IV1\n", "2.8 to 3.6"),
+        (
+            "../server.properties",
+            "broker.id=0\nzookeeper.metadata.migration.enable=true",
+            "3.4 to 3.6",
+        ),
+        ("../config/server.properties", "log.dirs=/mnt/x,/mnt/data/\nbroker.rack=a", "2.4 to 3.6"),
+        ("../server.properties", "broker.id=7\ninter.broker.protocol.version=2.8", "2.4 to 3.6"),
+        (
+            "../server.properties",
+            "log.dirs=/mnt/x\ninter.broker.protocol.version=2.8",
+            "2.4 to 3.6",
+        ),
+        ("../server.properties", "broker.id=0\nprocess.roles=broker\nnode.id=0", "2.8 to 3.6"),
+    ],
+)
+def test_settings_found_with_the_directory(
+    place: str, settings: str, text: str, tmp_path: Path
+) -> None:
+    """Settings of another node, or of directories of other names, are not its broker's."""
+    data = shutil.copytree(SAMPLES / "clean/2.8.2", tmp_path / "data")
+    file = data / place
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(settings)
+    assert written_by([str(data)])[str(data)].text == text
+
+
+@pytest.mark.parametrize("corpus_name", ["newest", "modern", "tiered"])
+def test_settings_of_real_brokers_are_of_their_releases(corpus_name: str) -> None:
+    file = expected(f"{corpus_name}/server.properties.txt")
+    values = dict(java_properties(file.read_text("latin-1")))
+    true = minor(FAMILIES[corpus_name])
+    for one in settings_evidence(values, ""):
+        assert one.bound == UNTIL or one.release <= true
+        assert one.bound != UNTIL or one.release >= true

@@ -67,10 +67,13 @@ def change(number: int, topic_number: int, *fields: tuple[int, bytes]) -> bytes:
     return framed(5, 1, int32(number) + uuid(topic_number) + tagged(*fields))
 
 
-def register(broker: int, directories: Sequence[int]) -> bytes:
-    body = (
-        int32(broker) + b"\0" + uuid(1) + bytes(8) + array([]) + array([]) + text("rack") + b"\0\0"
+def register(broker: int, directories: Sequence[int], level: int | None = None) -> bytes:
+    """A registration; `level` is the highest metadata.version of the broker."""
+    levels = (
+        [] if level is None else [text("metadata.version") + struct.pack(">hh", 1, level) + b"\0"]
     )
+    body = int32(broker) + b"\0" + uuid(1) + bytes(8) + array([]) + array(levels)
+    body += text("rack") + b"\0\0"
     return framed(0, 3, body + tagged((0, array([uuid(number) for number in directories]))))
 
 

@@ -96,7 +96,7 @@ def info(
     for one in read:
         yield one.row
         if options.explain:
-            yield from _evidence(one.row.path, one.dating)
+            yield from _evidence(one.row.path, one.dating, dates)
     yield from _topics(listings, dates, options)
     found = (directory_hints(one, options.now_ms) for one in read)
     yield from rows_of(chain(*found, set_hints(read, dates), hints))
@@ -148,10 +148,20 @@ def _room(path: str) -> os.statvfs_result | None:
         return None
 
 
-def _evidence(path: str, dating: Dating) -> Iterator[Row]:
-    for one in dating.evidence:
+def _evidence(path: str, dating: Dating, dates: DatedDirectories) -> Iterator[Row]:
+    """Yield what bounds the release, and the registrations with which it changed instead of the
+    last one alone.
+    """
+    history = list(dates.history(path))
+    whats = {one.what for one in history}
+    for one in (*history, *(one for one in dating.evidence if one.what not in whats)):
         yield DatingEvidence(
-            path=path, bound=one.bound, release=text_of(one.release), text=one.what, file=one.path
+            path=path,
+            bound=one.bound,
+            release=text_of(one.release),
+            text=one.what,
+            file=one.path,
+            at_ms=one.at_ms,
         )
 
 

@@ -32,6 +32,11 @@ def _hint(row: Hint) -> list[str]:
     return [f"! {row.text}", f"  \N{RIGHTWARDS ARROW} {row.command}"]
 
 
+def _evidence(row: DatingEvidence) -> str:
+    since = "" if row.at_ms is None else f", first at {second_cell(row.at_ms)}"
+    return row.text + since
+
+
 def _replicas(row: TopicSummary) -> str:
     here = number_text(row.replicas_here)
     return here if row.partitions is None else f"{here} of {row.partitions:,}"
@@ -57,7 +62,7 @@ TABLES: Tables = {
     DatingEvidence: (
         Column("bound", lambda row: row.bound),
         Column("release", lambda row: row.release),
-        folded("evidence", lambda row: row.text, 30),
+        folded("evidence", _evidence, 30),
     ),
 }
 SUMMARIES: Summaries = {Directory: _directory, Hint: _hint}
