@@ -45,6 +45,28 @@ def is_terminal(file: TextIO | None) -> bool:
         return False
 
 
+#: Signs and lines that kdump draws, and what stands for each of them in ASCII, as wide.
+_IN_ASCII = str.maketrans("\u2026·✗→✓∅×▏▎▍▌▋▊▉█─━│┃–≈", "~|x>+0x   #####--||-~")
+
+
+def encoding_of(file: TextIO | None) -> str:
+    """Return the encoding for a person who reads a file; ASCII where the locale of a terminal is C.
+
+    Python itself takes that locale for UTF-8.
+    """
+    locale = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")
+    if locale in ("C", "POSIX") and is_terminal(file):
+        return "ascii"
+    return getattr(file, "encoding", None) or "utf-8"
+
+
+def encoded(text: str, encoding: str) -> bytes:
+    """Encode text for a person; what is drawn is ASCII where the encoding is not Unicode's."""
+    if not text.isascii() and not encoding.lower().startswith("utf"):
+        text = text.translate(_IN_ASCII)
+    return text.encode(encoding, "backslashreplace")
+
+
 def wants_colour(file: TextIO | None) -> bool:
     """Say whether to send colours: a terminal that is not dumb, or FORCE_COLOR; never NO_COLOR."""
     if os.environ.get("NO_COLOR"):

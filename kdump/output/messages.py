@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from kdump.errors import KdumpError, PathError
 from kdump.output.amounts import counted
-from kdump.output.escape import silence, visible
+from kdump.output.escape import encoded, encoding_of, silence, visible
 from kdump.output.process_tuning import KERNEL
 
 if TYPE_CHECKING:
@@ -143,9 +143,9 @@ class Messages:
 
     def _line(self, text: str) -> None:
         self._before()
-        encoding = self._file.encoding or "utf-8"
+        encoding = encoding_of(self._file)
         try:
-            self._file.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+            self._file.write(encoded(text, encoding).decode(encoding) + "\n")
             self._file.flush()
         except BrokenPipeError:
             raise

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from kdump.errors import InternalError, KdumpError, PathError, guarded
 from kdump.findings.finding import Finding, Severity, internal_error
 from kdump.findings.rows import Row
-from kdump.output.escape import wants_colour
+from kdump.output.escape import encoded, encoding_of, wants_colour
 from kdump.output.messages import SGR
 from kdump.output.progress import Tally, Written
 from kdump.output.sink import Sink
@@ -121,13 +121,15 @@ class Page(NamedTuple):
     write: Callable[[bytes], object]
     width: int = _WIDEST
     colour: bool = False
+    encoding: str = "utf-8"
 
     @classmethod
     def on(cls, terminal: TextIO, write: Callable[[bytes], object]) -> Page:
         """Return the page of a terminal, to which `write` leads."""
         from shutil import get_terminal_size  # it brings every compression of the library
 
-        return cls(write, get_terminal_size((_WIDEST, 24)).columns, wants_colour(terminal))
+        width = get_terminal_size((_WIDEST, 24)).columns
+        return cls(write, width, wants_colour(terminal), encoding_of(terminal))
 
 
 class TextReport(Sink):
@@ -137,10 +139,11 @@ class TextReport(Sink):
         self._write = page.write
         self._width = min(page.width, _WIDEST)
         self._colour = page.colour
+        self._encoding = page.encoding
         self._quiet = quiet
 
     def _line(self, text: str = "") -> None:
-        self._write(text.encode("utf-8", "backslashreplace") + b"\n")
+        self._write(encoded(text, self._encoding) + b"\n")
 
     def _lines(self, lines: Iterable[str], indent: str = "") -> None:
         for line in lines:

@@ -39,7 +39,7 @@ from kdump.output.column_widths import (
     width_of,
     wrap,
 )
-from kdump.output.escape import visible
+from kdump.output.escape import encoded, encoding_of, visible
 from kdump.output.grid import grid
 from kdump.output.row_tables import own_title, summary_lines
 from kdump.output.sink import Sink
@@ -88,7 +88,7 @@ class Table(Sink):
         self._wide = wide
         self._left_out: dict[str, None] = {}  # columns, in the order in which they had no room
         self._among_records = headers_among_records
-        self._encoding = getattr(file, "encoding", None) or "utf-8"
+        self._encoding = encoding_of(file)
         self._is_utf8 = self._encoding.lower() == "utf-8"
         self._mode = mode
         console = self._console = Console(file=file)  # heeds NO_COLOR, FORCE_COLOR, TERM, COLUMNS
@@ -375,7 +375,7 @@ class Table(Sink):
             self._line(text)
 
     def _line(self, text: str) -> None:
-        self._write_bytes(text.encode(self._encoding, "backslashreplace") + b"\n")
+        self._write_bytes(encoded(text, self._encoding) + b"\n")
 
 
 def _shared(

@@ -1,0 +1,64 @@
+"""Terminals without Unicode get lines, bars and signs in ASCII."""
+
+import io
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kdump.output.escape import encoded, encoding_of
+
+SAMPLES = Path(__file__).parents[2] / "sample-data"
+
+
+def test_signs_are_as_wide_in_ascii() -> None:
+    text = "a · b \u2026 ✓✗→∅×█▌▏─–"
+    assert len(encoded(text, "ascii")) == len(text)
+    assert encoded(text, "latin-1").isascii()
+    assert encoded(text, "utf-8") == text.encode()
+    assert encoded("é", "ascii") == b"\\xe9"
+
+
+def test_what_is_no_terminal_keeps_its_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "C")
+    assert encoding_of(io.TextIOWrapper(io.BytesIO(), "utf-8")) == "utf-8"
+    assert encoding_of(io.TextIOWrapper(io.BytesIO(), "latin-1")) == "latin-1"
+    assert encoding_of(None) == "utf-8"
+
+
+@pytest.mark.parametrize(
+    ("words", "locale"),
+    [
+        ("usage --by hour clean/4.1.1/d1", "C"),
+        ("verify damaged/one-bit", "C"),
+        ("elect damaged/4.4.0-three-nodes/n1 damaged/4.4.0-three-nodes/n2", "C"),
+        ("find-offset 460 clean/4.1.1/d1/orders.zstd-0", "C.UTF-8"),
+    ],
+)
+def test_a_terminal_of_the_locale_c(words: str, locale: str) -> None:
+    here = [str(SAMPLES / word) if "/" in word else word for word in words.split()]
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "LC_ALL": locale, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+    run = subprocess.Popen(
+        [sys.executable, "-m", "kdump", *here, "--no-pager"],
+        stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs, env=env,
+    )  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 1 << 16)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(ours)
+    run.wait()
+    assert len(shown) > 200
+    assert shown.isascii() is (locale == "C")
+    assert not re.search(rb"\\\\[xu][0-9a-f]{2}", shown)
