@@ -71,6 +71,7 @@ ROOMS: dict[str, str] = {
     "reindex": "checks reading",
     "salvage": "compare find groups reading reindex work",
     "sequences": "checks reading work",
+    "timeline": "cluster coordinators reading work",
     "transactions": "coordinators reading work",
     "usage": "dump reading work",
     "verify": "advice checks coordinators predict reading work",

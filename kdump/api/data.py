@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kdump.engine.verify.state import VerifyState
     from kdump.rows.find import OffsetLookup, TimeLookup
     from kdump.rows.groups import CommittedOffset, Group, Member, OffsetCommit
+    from kdump.rows.timeline import ClockSkew, Event
     from kdump.rows.transactions import Transaction
 
     OneRow = TypeVar("OneRow", OffsetLookup, TimeLookup)
@@ -310,6 +311,20 @@ class Data:
         """Yield transactions: whose they are, which are open, which hang."""
         found = self.rows("transactions", at_ms=_time(at), **options)
         return cast("Iterator[Transaction | Finding]", found)
+
+    def timeline(
+        self,
+        *,
+        group: str | None = None,
+        from_time: When | None = None,
+        to_time: When | None = None,
+        **options: Any,
+    ) -> Iterator[Event | ClockSkew | Finding]:
+        """Yield how far clocks differ, then what happened, in one order over all brokers."""
+        found = self.rows(
+            "timeline", group=group, from_ms=_time(from_time), to_ms=_time(to_time), **options
+        )
+        return cast("Iterator[Event | ClockSkew | Finding]", found)
 
     def cluster(self, **options: Any) -> Iterator[Row | Finding]:
         """Yield what the metadata of the cluster says."""

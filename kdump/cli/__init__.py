@@ -46,6 +46,7 @@ _COMMANDS = {
     },
     "Explain": {
         "why": "Explain why a disk is full, and what retention deletes next.",
+        "timeline": "Show what happened, in one order, over all brokers.",
         "elect": "Choose the leader of each partition that loses the least.",
     },
     "Repair": {

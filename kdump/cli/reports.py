@@ -473,6 +473,20 @@ class TransactionsReport(Report):
         return reached
 
 
+class TimelineReport(Report):
+    """Draws events that are alike on one line, unless all are asked for."""
+
+    def __init__(self, *, detail: bool) -> None:
+        self._detail = detail
+
+    def table(self, page: Page) -> Sink:
+        """Return the table."""
+        from kdump.output.table import Table
+        from kdump.output.tables.timeline import Condensed
+
+        return Condensed(Table(page.write, sys.stdout, 0), detail=self._detail)
+
+
 class WhyReport(Report):
     """Draws topics in the place of segments for a person; writes a file of metrics."""
 

@@ -116,6 +116,7 @@ SYMPTOMS = (
         "What happened at 03:12?",
         "happened when history time incident postmortem changed who",
         (
+            "kdump timeline --around 2026-11-22T03:12Z /var/lib/kafka",
             "kdump cluster --diff 2026-11-22T03:00Z 2026-11-22T03:20Z /var/lib/kafka",
             "kdump groups --history --from 2026-11-22T03:00Z /var/lib/kafka",
             "kdump dump --from-time 2026-11-22T03:12Z --limit 20 /var/lib/kafka/orders-7",

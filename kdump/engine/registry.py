@@ -104,6 +104,11 @@ COMMANDS: Mapping[str, Command] = {
         | _kinds("change", _HISTORY)
         | _kinds("znode", {"view": "zookeeper"}),
     ),
+    "timeline": Command(
+        "timeline.run:timeline",
+        "timeline.options:TimelineOptions",
+        _kinds("event clock-skew"),
+    ),
     "usage": Command("usage.run:usage", "usage.step:UsageOptions", _kinds("usage usage-summary")),
     "verify": Command(
         "verify.run:verify",

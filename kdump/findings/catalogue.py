@@ -890,6 +890,12 @@ CATALOGUE: dict[str, Code] = {
         "No effect on consumers; states of the time before may be incomplete.",
         show=Show.NOTHING,
     ),
+    "file-times-lost": _note(
+        "The times of the files were lost when the directory was copied.",
+        "Nothing; a copy that keeps times (cp -a, rsync -a, tar) tells more.",
+        "What only a file's time says has no time in a timeline; records alone bound the clocks.",
+        show=Show.NOTHING,
+    ),
     "replay-unexplained": _note(
         "Records of an internal topic have an unknown type, or do not match their type.",
         "Look at them with kdump dump; a newer kdump may know the type.",

@@ -99,8 +99,10 @@ class ClusterReplay:
         limit: int,
         on_change: OnChange | None,
         only: frozenset[int] | None = None,
+        *,
+        tells_first: bool = False,
     ) -> None:
-        self.state = ClusterState(on_change)
+        self.state = ClusterState(on_change, tells_first=tells_first)
         self.path = log.path
         self.holes: list[Hole] = []
         self.snapshot: int | None = None
@@ -330,14 +332,18 @@ def read_replay(
     limit: int = DEFAULT_LIMIT,
     on_change: OnChange | None = None,
     only: frozenset[int] | None = None,
+    tells_first: bool = False,
 ) -> ClusterReplay:
     """Replay the metadata log in a partition directory; raise `PathError` if it cannot be read.
 
     `whole`: go through as much of the log as there is, so that the facts know when they were said,
-    and each change is told to `on_change`. `only`: records of other API keys, all below 128, are
+    and each change is told to `on_change`, with `tells_first` also what a snapshot told before the
+    record. `only`: records of other API keys, all below 128, are
     passed over, which is much quicker.
     """
-    replay = ClusterReplay(LocalLog.open(path), until, limit, on_change, only)
+    replay = ClusterReplay(
+        LocalLog.open(path), until, limit, on_change, only, tells_first=tells_first
+    )
     replay.run(whole=whole)
     return replay
 

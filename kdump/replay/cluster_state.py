@@ -36,10 +36,13 @@ class ClusterState:
     by id, and `last_of_removed` what they were like then. `last_ms` is the time of the newest
     record, and `next_offset` where the log goes on.
     `complete`: no record is missing of which the state might depend; `unknown` counts records of
-    types that are not known here. Each change is told to `on_change`.
+    types that are not known here. Each change is told to `on_change`; with `tells_first` also the
+    record that says again what so far only a snapshot said.
     """
 
-    def __init__(self, on_change: Callable[[Change], None] | None = None) -> None:
+    def __init__(
+        self, on_change: Callable[[Change], None] | None = None, *, tells_first: bool = False
+    ) -> None:
         self.brokers: dict[int, c.Broker] = {}
         self.controllers: dict[int, c.Controller] = {}
         self.leader: dict[str, c.Leader] = {}
@@ -61,6 +64,7 @@ class ClusterState:
         self.complete = True
         self.unknown = 0
         self._on_change = on_change
+        self._tells_first = tells_first
         self._pending: list[tuple[Decoded, Moment]] | None = None
 
     @property
@@ -152,9 +156,12 @@ class ClusterState:
             self._tell(before, None, at)
 
     def _tell(self, before: Fact | None, after: Fact | None, at: Moment) -> None:
-        if self._on_change is not None and not (
-            before is not None and after is not None and content(before) == content(after)
-        ):
+        if self._on_change is None:
+            return
+        same = before is not None and after is not None and content(before) == content(after)
+        if same and self._tells_first and getattr(before, "set_offset", 0) is None:
+            before, same = None, False
+        if not same:
             self._on_change(Change(at, before, after))
 
     def take_over(self, before: ClusterState, at: Moment) -> None:
@@ -173,6 +180,7 @@ class ClusterState:
             if key in self.producer_ids and ids[:1] == self.producer_ids[key][:1]:
                 self.producer_ids[key] = ids
         self._on_change = before._on_change
+        self._tells_first = before._tells_first
         self.last_ms = max(before.last_ms, at.time_ms)
         self.unknown += before.unknown
         self.removed = before.removed

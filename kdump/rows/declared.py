@@ -43,6 +43,7 @@ MODULES = (
     "by_schema",
     "groups",
     "info",
+    "timeline",
     "transactions",
     "usage",
     "sequences",

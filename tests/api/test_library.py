@@ -53,7 +53,7 @@ def test_every_public_name_is_there() -> None:
 
 #: Options about how results are written or shown, and where work is done.
 WRITTEN = set(
-    "all_findings archive bytes_mode csv_safe engine fail_on force form h manifest master"
+    "all_findings archive bytes_mode csv_safe detail engine fail_on force form h manifest master"
     " nagios no_pager notes output propose_map quiet remote rows textfile utc_offset"
     " wide".split()
 )
@@ -169,6 +169,7 @@ ASKED: dict[str, tuple[dict[str, Any], str]] = {
     "predict": ({}, "node-start"),
     "why": ({}, "segment-fate"),
     "usage": ({}, "usage"),
+    "timeline": ({"group": "billing"}, "event"),
     "entries": ({}, "property"),
 }
 

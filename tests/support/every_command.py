@@ -17,6 +17,7 @@ RUNS = (
     ("groups --history", "clean/4.4.0", ""),
     ("transactions", "clean/4.4.0-transactions", ""),
     ("cluster", "clean/4.4.0", ""),
+    ("timeline", "damaged/4.4.0-three-nodes", ""),
     ("sequences --explained", "clean/4.1.1", ""),
     ("info --explain", "clean/4.1.1", ""),
     ("info", "damaged/4.4.0-three-nodes", ""),

@@ -1,0 +1,121 @@
+"""`kdump timeline`: what happened, in one order, over all brokers."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any
+
+import click
+
+from kdump.cli.headings import Command, under
+from kdump.cli.options import DURATION, FROM_0, TIME, Read, scratch_option, shared_options
+from kdump.cli.run_context import wrong_usage
+from kdump.engine.timeline.options import AUTO, NONE, WHAT
+from kdump.errors import UsageError
+from kdump.option_values import read_words
+
+_ASKED = under("What is asked for")
+_CLOCKS = under("Clocks")
+
+
+def _read_skew(text: str) -> str | tuple[int, int]:
+    """Read a word, or by how many milliseconds the clock of a broker is ahead."""
+    if text in (AUTO, NONE):
+        return text
+    if (match := re.fullmatch(r"(\d{1,10})=(-?\d{1,15})", text)) is None:
+        raise ValueError("is not auto, none, or BROKER=MS as in 2=-40000")
+    return int(match[1]), int(match[2])
+
+
+@click.command(
+    cls=Command,
+    common="--from --to --around --topic --group --what --format",
+)
+@_ASKED("--from", "from_ms", type=TIME, help="Start at this time.")
+@_ASKED("--to", "to_ms", type=TIME, help="Stop before this time.")
+@_ASKED("--around", "around_ms", type=TIME, help="Only what may have happened around this time.")
+@_ASKED(
+    "--within",
+    "within",
+    type=DURATION,
+    help="With --around: how far before and after it [default: 5m].",
+)
+@_ASKED(
+    "--group",
+    metavar="GLOB",
+    help="Only groups that match; commits only where an offset goes back.",
+)
+@_ASKED(
+    "--what",
+    type=Read("words", partial(read_words, known=WHAT), WHAT),
+    metavar="WORD[,WORD]",
+    help="Only events of these kinds, for example leader,isr,stop.",
+)
+@_ASKED("--detail", help="In a table: a line for each event, however many are alike.")
+@_CLOCKS(
+    "--skew",
+    type=Read("auto|none|broker=ms", _read_skew, (AUTO, NONE)),
+    multiple=True,
+    help="Bound the clocks by what the disks show; believe each clock; or say by how much the "
+    "clock of a broker is ahead (repeatable). Default: auto.",
+)
+@_CLOCKS(
+    "--clock",
+    type=FROM_0,
+    help="Give all times on the clock of this broker. Default: the first broker given.",
+)
+@scratch_option(_ASKED)
+@shared_options(on_spark=False, is_wide=False)
+def timeline(
+    paths: tuple[str, ...],
+    *,
+    what: tuple[str, ...] | None,
+    around_ms: int | None,
+    within: float | None,
+    skew: tuple[str | tuple[int, int], ...],
+    detail: bool,
+    **asked: Any,
+) -> int:
+    """Show what happened, in one order, over all brokers given.
+
+    Events come from the metadata log, __consumer_offsets and __transaction_state, from segments,
+    checkpoints, and times of files. What several replicas show is told once. Of other topics
+    headers and indexes are read: damage and open transactions are found in small logs only, so
+    use kdump verify and kdump transactions for all.
+
+    Clocks differ. The same event is often dated by two brokers, which bounds their clocks against
+    each other: each event has an earliest and a latest time on one common clock, and the order of
+    two events is certain only where these do not overlap. In tables, ≈ stands before a time whose
+    order against the line above is not certain.
+
+    Events without any time stand last. --from, --to and --around keep what may have happened
+    then. With --topic, starts and stops of brokers stay.
+
+    \b
+    Examples:
+        kdump timeline /data/broker1 /data/broker2 /data/broker3
+        kdump timeline --around 2026-11-22T03:12Z --within 2m /data/broker*
+        kdump timeline --group billing /data/broker*
+        kdump timeline --what leader,isr,stop --topic orders /data/broker*
+    """
+    from kdump.cli.reports import TimelineReport
+    from kdump.cli.results import run_plan
+
+    with wrong_usage():
+        if around_ms is not None and (asked["from_ms"] is not None or asked["to_ms"] is not None):
+            raise UsageError("--around excludes --from and --to")
+        if around_ms is None and within is not None:
+            raise UsageError("--within goes with --around")
+        words = [one for one in skew if isinstance(one, str)]
+        if len(words) > 1 or (words and len(skew) > 1):
+            raise UsageError("--skew auto, none and BROKER=MS exclude each other")
+    known = dict(one for one in skew if not isinstance(one, str))
+    asked |= {
+        "around_ms": around_ms,
+        "what": what or (),
+        "skew": known or (words[0] if words else AUTO),
+    }
+    if within is not None:
+        asked["within_ms"] = round(within * 1000)
+    return run_plan("timeline", paths, asked, report=lambda options: TimelineReport(detail=detail))

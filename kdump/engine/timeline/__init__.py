@@ -1,0 +1,1 @@
+"""`timeline`: what happened, in one order, over all brokers."""

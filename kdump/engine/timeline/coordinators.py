@@ -1,0 +1,316 @@
+"""The sources of the coordinators' topics: groups, commits and transactions, record by record."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from kdump.engine.coordinators.partitions import Item, Records, Reported
+from kdump.engine.timeline.happening import COORDINATOR, Happening, Tie
+from kdump.engine.timeline.metadata import Leaders
+from kdump.findings.rows import RecordChunk
+from kdump.kernels import columns as c
+from kdump.messages.records import decoder
+from kdump.messages.table import Fields
+from kdump.replay.groups import TOPIC as GROUPS
+from kdump.replay.transactions import STATES
+
+_GROUP_RECORDS = {
+    "group_metadata",
+    "consumer_group_metadata",
+    "consumer_group_member_metadata",
+    "share_group_metadata",
+    "share_group_member_metadata",
+    "streams_group_metadata",
+    "streams_group_member_metadata",
+}
+_MOST_PENDING = _MOST_STEPS = 100_000
+
+
+class Step(NamedTuple):
+    """A record of a transactional id, which its markers lie before or behind."""
+
+    producer_id: int
+    producer_epoch: int
+    state: str
+    clock: int | None
+    at_ms: int
+    transactional_id: str
+
+
+class CoordinatorRead(NamedTuple):
+    """What a partition of a coordinators' topic comes to beside its events."""
+
+    steps: tuple[Step, ...]
+    ties: tuple[Tie, ...]
+    reported: tuple[Reported, ...]
+
+
+def coordinator_events(
+    item: Item,
+    topic_id: str | None,
+    leaders: Leaders,
+    take: Callable[[Happening], None],
+    pace: Callable[[int], None],
+    limit: int,
+) -> CoordinatorRead:
+    """Hand over the events of one replica of a partition of a coordinators' topic."""
+    log = (_Groups if item.topic == GROUPS else _Transactions)(item, take)
+    ties = EpochTies(item.topic, item.partition, topic_id, leaders)
+
+    def chunk(one: RecordChunk) -> None:
+        records, data = one.records, one.data
+        for row in range(records.count):
+            batch = records.batch(row)
+            epoch = one.batches.leader_epoch(batch)
+            clock = ties.batch(epoch, records.timestamp(row))
+            key, value = records.key(data, row), records.payload(data, row)
+            is_control = bool(one.batches.flags_of(batch) & c.CONTROL)
+            log.at(
+                _At(
+                    records.offset(row),
+                    epoch,
+                    records.timestamp(row),
+                    clock,
+                    one.place.path,
+                    one.place.segment,
+                    one.batches.position(batch),
+                    one.batches.producer_id(batch)
+                    if one.batches.flags_of(batch) & c.TRANSACTIONAL
+                    else -1,
+                )
+            )
+            if is_control:
+                log.control(key)
+            else:
+                log.record(key, value)
+
+    records = Records(item, pace, limit, log.lost)
+    reported = records.into(chunk)
+    log.end()
+    return CoordinatorRead(tuple(log.steps), tuple(ties.found), tuple(reported))
+
+
+class EpochTies:
+    """Follows the leader epochs of a log whose batches bear the broker's time, for ties.
+
+    A controller says who leads before that one appends; the last batch of a leader comes before
+    the first of the next.
+    """
+
+    def __init__(self, topic: str, partition: int, topic_id: str | None, leaders: Leaders) -> None:
+        self.found: list[Tie] = []
+        self._place = (topic, topic_id, partition)
+        self._leaders = leaders
+        self._epoch: int | None = None
+        self._leader: int | None = None
+        self._last_ms = -1
+
+    def leader(self, epoch: int) -> int | None:
+        """Return who led in an epoch."""
+        term = self._leaders.term(*self._place, epoch)
+        return None if term is None else term.leader
+
+    def batch(self, epoch: int, at_ms: int) -> int | None:
+        """Take note of a batch; return whose clock dated it."""
+        if epoch != self._epoch:
+            term = self._leaders.term(*self._place, epoch)
+            leader = None if term is None else term.leader
+            if term is not None and term.controller is not None and term.at_ms is not None:
+                why = "a change of leader, then a batch of that epoch"
+                self.found.append(Tie(term.controller, term.at_ms, term.leader, at_ms, why))
+            if self._leader is not None and leader is not None and self._last_ms >= 0:
+                why = "the last batch of one leader, then the first of the next"
+                self.found.append(Tie(self._leader, self._last_ms, leader, at_ms, why))
+            self._epoch, self._leader = epoch, leader
+        self._last_ms = at_ms
+        return self._leader
+
+
+class _At(NamedTuple):
+    offset: int
+    epoch: int
+    at_ms: int
+    clock: int | None
+    path: str
+    segment: int | None
+    position: int
+    producer_id: int
+
+
+class _Log:
+    def __init__(self, item: Item, take: Callable[[Happening], None]) -> None:
+        self.steps: deque[Step] = deque(maxlen=_MOST_STEPS)
+        self._item = item
+        self._take = take
+        self._decode = decoder(item.topic)
+        self._at = _At(0, -1, -1, None, "", None, 0, -1)
+
+    def at(self, place: _At) -> None:
+        self._at = place
+
+    def lost(self) -> None:
+        """Take note that records are missing."""
+
+    def control(self, key: bytes | None) -> None:
+        """Take up a marker."""
+
+    def end(self) -> None:
+        """Take note that nothing more comes."""
+
+    def record(self, key: bytes | None, value: bytes | None) -> None:
+        """Take up a record."""
+        read_key, read = self._decode(key, value)
+        if read_key is None or read_key.data is None or read_key.type is None:
+            return
+        if value is None:
+            self._said(read_key.type, read_key.data, None)
+        elif read is not None and read.data is not None:
+            self._said(read_key.type, read_key.data, read.data)
+
+    def _said(self, kind: str, key: Fields, value: Fields | None) -> None:
+        raise NotImplementedError
+
+    def _event(self, what: str, subject: str, text: str, **more: str | None) -> Happening:
+        at, item = self._at, self._item
+        return Happening(
+            what,
+            subject,
+            text,
+            item.topic,
+            item.partition,
+            at.offset,
+            at.epoch,
+            None,
+            COORDINATOR,
+            at.clock,
+            at.at_ms,
+            at.path,
+            at.segment,
+            at.position,
+            about=more.get("about"),
+            group=more.get("group"),
+        )
+
+
+class _Groups(_Log):
+    """Members, generations, and commits: one in a transaction counts from its marker on."""
+
+    def __init__(self, item: Item, take: Callable[[Happening], None]) -> None:
+        super().__init__(item, take)
+        self._offsets: dict[tuple[str, str, int], int] = {}
+        self._members: dict[str, int] = {}
+        self._pending: dict[int, list[tuple[tuple[str, str, int], int, Happening]]] = {}
+        self._held = 0
+
+    def lost(self) -> None:
+        self._offsets.clear()
+
+    def control(self, key: bytes | None) -> None:
+        waiting = self._pending.pop(self._at.producer_id, ())
+        self._held -= len(waiting)
+        if key is not None and len(key) >= 4 and key[3] == 1:
+            for name, offset, event in waiting:
+                self._committed(name, offset, event)
+
+    def _said(self, kind: str, key: Fields, value: Fields | None) -> None:
+        group = str(key.get("group", key.get("groupId", "")))
+        if kind == "offset_commit":
+            self._commit(group, str(key["topic"]), int(key["partition"]), value)
+        elif kind in _GROUP_RECORDS:
+            what, text = self._group(kind, key, value)
+            self._take(self._event(what, group, text, group=group))
+
+    def _commit(self, group: str, topic: str, partition: int, value: Fields | None) -> None:
+        name = group, topic, partition
+        if value is None:
+            self._offsets.pop(name, None)
+            return
+        text = f"{topic}-{partition} at {value['offset']:,}"
+        event = self._event("commit", group, text, about=topic, group=group)
+        producer = self._at.producer_id
+        if producer < 0:
+            self._committed(name, int(value["offset"]), event)
+        elif self._held < _MOST_PENDING:
+            self._held += 1
+            self._pending.setdefault(producer, []).append((name, int(value["offset"]), event))
+
+    def _committed(self, name: tuple[str, str, int], offset: int, event: Happening) -> None:
+        before = self._offsets.get(name)
+        self._offsets[name] = offset
+        if before is not None and offset < before:
+            text = f"{name[1]}-{name[2]} back from {before:,} to {offset:,}"
+            event = event._replace(what="commit-back", text=text)
+        self._take(event)
+
+    def _group(self, kind: str, key: Fields, value: Fields | None) -> tuple[str, str]:
+        if "member" in kind:
+            member = key["memberId"]
+            if value is None:
+                return "member", f"{member} left"
+            client = value.get("clientId", "")
+            return "member", f"{member} joined ({client} at {value.get('clientHost', '')})"
+        group = str(key.get("group", key.get("groupId", "")))
+        if value is None:
+            return "group-empty", "the group was removed"
+        members = value.get("members")
+        if members is None:
+            return "rebalance", f"group epoch {value.get('epoch')}"
+        count, before = len(members), self._members.get(group, 0)
+        self._members[group] = count
+        text = f"generation {value.get('generation')}, {count} member{'s' * (count != 1)}"
+        if not members:
+            return "group-empty", f"{text}: none left" if before else text
+        return "rebalance", f"{text} (were {before})" if count != before else text
+
+
+_WORDS = {
+    "Ongoing": ("transaction-begin", "began"),
+    "PrepareCommit": ("transaction-commit", "is committed: markers follow"),
+    "PrepareAbort": ("transaction-abort", "is aborted: markers follow"),
+    "PrepareEpochFence": ("transaction-abort", "is aborted: its producer was fenced"),
+}
+
+
+class _Transactions(_Log):
+    """Transaction coordinator: what became of each transactional id."""
+
+    def __init__(self, item: Item, take: Callable[[Happening], None]) -> None:
+        super().__init__(item, take)
+        self._last: dict[str, tuple[str, Happening]] = {}
+
+    def end(self) -> None:
+        for state, event in self._last.values():
+            if state == "Ongoing":
+                text = f"{event.text}; nothing ends it"
+                self._take(event._replace(what="transaction-hangs", text=text))
+
+    def _said(self, kind: str, key: Fields, value: Fields | None) -> None:
+        name = str(key.get("transactionalId", ""))
+        if value is None:
+            self._last.pop(name, None)
+            return
+        number = int(value["transactionStatus"])
+        state = STATES[number] if 0 <= number < len(STATES) else ""
+        at = self._at
+        self.steps.append(
+            Step(value["producerId"], value["producerEpoch"], state, at.clock, at.at_ms, name)
+        )
+        what, words = _WORDS.get(state, ("", ""))
+        before = self._last.get(name, ("", None))[0]
+        event = self._event(what, name, "")
+        if what and state != before:
+            where = ", ".join(_partitions(value)) or "no partition yet"
+            text = f"producer {value['producerId']}/{value['producerEpoch']} {words}; {where}"
+            event = event._replace(text=text)
+            self._take(event)
+            self._last[name] = state, event
+        elif state != before:
+            self._last[name] = state, event
+
+
+def _partitions(value: Fields) -> Iterator[str]:
+    for topic in value.get("transactionPartitions") or ():
+        for partition in topic["partitionIds"]:
+            yield f"{topic['topic']}-{partition}"

@@ -1,0 +1,75 @@
+"""What is asked of a timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kdump.engine.coordinators.patterns import matches
+from kdump.engine.timeline.happening import Happening
+from kdump.storage.file_records import DEFAULT_LIMIT
+from kdump.storage.targets import EVERYTHING, Selection
+
+#: Words of `--what`.
+WHAT = tuple(
+    "format start-clean start-unclean stop leader isr epoch reassign topic-create topic-delete"
+    " config acl quota user token feature member rebalance group-empty commit commit-back"
+    " transaction-begin transaction-commit transaction-abort transaction-hangs roll retention"
+    " delete clean damage time-jump".split()
+)
+#: What says how a node fared: part of the story of every topic.
+_OF_NODES = frozenset(("start-clean", "start-unclean", "stop"))
+#: How clocks are held against each other.
+AUTO, NONE = "auto", "none"
+Skew = str | Mapping[int, int]
+
+
+class TimelineOptions(NamedTuple):
+    """What is asked for; the names are those of the command line.
+
+    `from_ms` and `to_ms` are of the common clock, as is `around_ms`, which with `within_ms` stands
+    for both; `skew` is AUTO, NONE, or by how much the clocks of brokers are ahead; `clock` the
+    broker whose clock is the common one.
+    """
+
+    selection: Selection = EVERYTHING
+    server_properties: str | None = None
+    group: str | None = None
+    what: tuple[str, ...] = ()
+    from_ms: int | None = None
+    to_ms: int | None = None
+    around_ms: int | None = None
+    within_ms: int = 300_000
+    skew: Skew = AUTO
+    clock: int | None = None
+    scratch: str | None = None
+    decompress_limit: int = DEFAULT_LIMIT
+
+    def admits(self, event: Happening) -> bool:
+        """Whether an event is asked for, whenever it was."""
+        if self.what and event.what not in self.what:
+            return False
+        if self.group is not None:
+            if event.group is None or not matches(self.group, event.group):
+                return False
+            if event.what == "commit" and "commit" not in self.what:
+                return False
+        if not self.selection.is_narrowed or event.what in _OF_NODES:
+            return True
+        number = event.partition if event.about == event.topic else self.selection.partition
+        return event.about is not None and self.selection.admits(event.about, number)
+
+    def is_of_time(self, at_ms: int | None, earliest: int | None, latest: int | None) -> bool:
+        """Whether an event may have been at a time that is asked for."""
+        from_ms, to_ms = self.from_ms, self.to_ms
+        if self.around_ms is not None:
+            from_ms = self.around_ms - self.within_ms
+            to_ms = self.around_ms + self.within_ms + 1
+        if from_ms is None and to_ms is None:
+            return True
+        if earliest is None and latest is None:
+            earliest = latest = at_ms
+        if earliest is None and latest is None:
+            return False
+        after = from_ms is None or latest is None or latest >= from_ms
+        return after and (to_ms is None or earliest is None or earliest < to_ms)

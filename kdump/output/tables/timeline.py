@@ -1,0 +1,159 @@
+"""The table of `timeline`: events in order, runs of what is alike on one line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from kdump.output.amounts import counted, time_text
+from kdump.output.column_widths import Column, folded
+from kdump.output.row_tables import Summaries, Tables
+from kdump.output.sink import PassingOn, Sink
+from kdump.rows.row import Row
+from kdump.rows.timeline import ClockSkew, Event
+
+if TYPE_CHECKING:
+    from kdump.output.sink import Item
+
+#: What comes in numbers: alike within so long it is one line.
+_CONDENSED = frozenset(
+    "commit config epoch feature isr leader member rebalance retention roll topic-create"
+    " topic-delete transaction-begin transaction-commit".split()
+)
+_WITHIN_MS = 5_000
+#: What one broker or group does is not thrown together with what another does.
+_BY_SUBJECT = frozenset(("commit", "config", "member", "rebalance"))
+_SUBJECTS_SHOWN, _HELD = 3, 1000
+
+
+class Line(Row, kind="timeline-line"):
+    """What a line of the table says."""
+
+    time: Annotated[str, "when"]
+    what: Annotated[str, "what happened"]
+    subject: Annotated[str, "to what"]
+    text: Annotated[str, "in words"]
+
+
+class Condensed(PassingOn):
+    """Makes lines of events, and of those that are alike and near each other one."""
+
+    def __init__(self, sink: Sink, *, detail: bool) -> None:
+        super().__init__(sink)
+        self._detail = detail
+        self._groups: dict[tuple[str, str], list[Event]] = {}
+        self._more: dict[tuple[str, str], int] = {}
+        self._began: int | None = None
+        self._before: Event | None = None
+        self._day = ""
+        self.settle = self._settle  # type: ignore[method-assign]
+        self.finish = self._finish  # type: ignore[method-assign]
+
+    def write(self, item: Item) -> None:
+        """Take one row."""
+        if not isinstance(item, Event):
+            self._sink.write(item)
+            return
+        at_ms = _middle(item)
+        if self._detail or item.what not in _CONDENSED:
+            self._flush()
+            self._line([item], 1)
+            return
+        if self._began is not None and (at_ms is None or at_ms - self._began > _WITHIN_MS):
+            self._flush()
+        if self._began is None:
+            self._began = at_ms
+        key = item.what, item.subject if item.what in _BY_SUBJECT else _grave(item)
+        kept = self._groups.setdefault(key, [])
+        self._more[key] = self._more.get(key, 0) + 1
+        if len(kept) < _HELD:
+            kept.append(item)
+
+    def _settle(self) -> None:
+        self._flush()
+        self._sink.settle()
+
+    def _finish(self) -> None:
+        self._flush()
+        self._sink.finish()
+
+    def _flush(self) -> None:
+        groups, self._groups, self._began = self._groups, {}, None
+        counts, self._more = self._more, {}
+        for key, events in groups.items():
+            self._line(events, counts[key])
+
+    def _line(self, events: list[Event], count: int) -> None:
+        first = events[0]
+        at_ms = _middle(first)
+        shown = "-" if at_ms is None else time_text(at_ms)
+        if shown[10:11] == "T":
+            if shown[:10] != self._day:
+                self._day = shown[:10]
+                self._sink.write(Line(self._day, "", "", ""))
+            mark = "" if _is_behind(self._before, first) else "≈"
+            shown = mark + shown[11:23]
+        self._before = first
+        subject, text = first.subject, first.text
+        if count > 1:
+            subjects = list(dict.fromkeys(one.subject for one in events))
+            subject = ", ".join(subjects[:_SUBJECTS_SHOWN])
+            if len(subjects) > _SUBJECTS_SHOWN:
+                subject += f" and {len(subjects) - _SUBJECTS_SHOWN} more"
+            texts = {one.text for one in events}
+            text = f"{counted(count, 'event')}: {text}" + (" …" if len(texts) > 1 else "")
+        self._sink.write(Line(shown, first.what, subject, text))
+
+
+def _grave(event: Event) -> str:
+    """Keep apart what must not be lost among what is alike."""
+    return next((word for word in ("no leader", "unclean") if word in event.text), "")
+
+
+def _middle(event: Event) -> int | None:
+    """Give the time that is shown: the middle of what it may be on the common clock."""
+    earliest, latest = event.at_earliest_ms, event.at_latest_ms
+    if earliest is None or latest is None:
+        return event.at_ms if earliest is None and latest is None else earliest or latest
+    return (earliest + latest) // 2
+
+
+def _is_behind(before: Event | None, event: Event) -> bool:
+    """Whether an event is surely not before the one above it."""
+    if before is None:
+        return event.at_earliest_ms is not None
+    if event.clock_of is not None and event.clock_of == before.clock_of:
+        return True
+    if event.offset is not None and before.offset is not None:
+        place, other = (event.topic, event.partition), (before.topic, before.partition)
+        if place == other and event.offset > before.offset and event.topic is not None:
+            return True
+    latest, earliest = before.at_latest_ms, event.at_earliest_ms
+    return latest is not None and earliest is not None and latest <= earliest
+
+
+def _skew_lines(row: ClockSkew) -> list[str]:
+    """Say how far a clock is ahead."""
+    bounds = [_seconds(row.at_least_ms), _seconds(row.at_most_ms)]
+    of = f"the clock of broker {row.broker_id} is ahead of that of {row.against_broker_id}"
+    return [f"{of} by {bounds[0]} to {bounds[1]} s ({row.from_})"]
+
+
+def _seconds(value: int | None) -> str:
+    return "?" if value is None else f"{value / 1000:,.3f}"
+
+
+_EVENTS: tuple[Column[Event], ...] = (
+    Column("time", lambda row: "-" if (at := _middle(row)) is None else time_text(at)),
+    Column("what", lambda row: row.what),
+    folded("subject", lambda row: row.subject, 12),
+    folded("text", lambda row: row.text, 20),
+    folded("clock", lambda row: f"{row.clock} {'' if row.clock_of is None else row.clock_of}", 8),
+)
+_LINES: tuple[Column[Line], ...] = (
+    Column("time", lambda row: row.time),
+    Column("what", lambda row: row.what),
+    folded("subject", lambda row: row.subject, 12),
+    folded("text", lambda row: row.text, 20),
+)
+TABLES: Tables = {Event: _EVENTS, Line: _LINES}
+SUMMARIES: Summaries = {ClockSkew: _skew_lines}

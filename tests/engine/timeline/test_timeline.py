@@ -1,0 +1,168 @@
+"""`timeline`: recorded incidents, sample data, and how clocks are bounded."""
+
+import json
+import random
+import subprocess
+import sys
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from corpus import corpus, shared
+from long_runs import LONG
+
+import kdump
+from kdump.cli import cli
+from kdump.engine.timeline.clocks import Clocks
+from kdump.engine.timeline.happening import Happening, Tie, unpacked
+from kdump.rows.timeline import ClockSkew, Event
+
+SAMPLES = Path(__file__).parents[3] / "sample-data"
+THREE = SAMPLES / "damaged/4.4.0-three-nodes"
+TRANSACTIONS = SAMPLES / "clean/4.4.0-transactions"
+
+
+def events(*paths: Path, **asked: Any) -> list[Event]:
+    return [one for one in kdump.open(*paths).timeline(**asked) if isinstance(one, Event)]
+
+
+LEFT = [("123", ""), ("123", "-no-times"), ("2", "")]
+if LONG:
+    LEFT = list(product(("123", "12", "13", "23", "1", "2", "3"), ("", "-no-times")))
+
+
+@pytest.mark.parametrize(("nodes", "times"), LEFT)
+def test_an_incident_is_told_from_whatever_disks_are_left(
+    nodes: str, times: str, tmp_path: Path
+) -> None:
+    paths = [corpus(f"incident/data/node-{node}{times}") / f"node-{node}" for node in nodes]
+    told = CliRunner().invoke(cli, ["timeline", "--format", "jsonl", *map(str, paths)])
+    assert told.exit_code == 0, told.output
+    answer = tmp_path / "answer.jsonl"
+    answer.write_text(told.stdout)
+    root = shared()
+    assert root is not None
+    check = [sys.executable, str(root / "corpus/incident/check.py"), "--answer", str(answer), "-v"]
+    check += ["--only", ",".join(nodes)] if nodes != "123" else []
+    check += ["--no-times"] if times else []
+    done = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[:2000]
+
+
+def test_events_stand_in_order_and_are_told_once() -> None:
+    found = events(THREE)
+    assert {"format", "leader", "topic-create", "start-clean", "isr"} <= {one.what for one in found}
+    shared_by_all = [
+        (one.what, one.subject, one.topic, one.offset) for one in found if one.clock == "controller"
+    ]
+    assert shared_by_all
+    assert len(shared_by_all) == len({*shared_by_all})
+    bounded = [
+        (one.at_earliest_ms, one.at_latest_ms)
+        for one in found
+        if one.at_earliest_ms is not None and one.at_latest_ms is not None
+    ]
+    assert all(a + b <= c + d for (a, b), (c, d) in pairwise(bounded))
+
+
+def test_transactions_are_told_with_what_nothing_ends() -> None:
+    found = [one for one in events(TRANSACTIONS) if one.what.startswith("transaction")]
+    assert {one.what for one in found} >= {"transaction-begin", "transaction-commit"}
+    hanging = {one.subject for one in found if one.what == "transaction-hangs"}
+    assert "tx-beta" in hanging
+
+
+def test_what_is_asked_for_is_told() -> None:
+    every = events(SAMPLES / "clean/4.4.0")
+    back = events(SAMPLES / "clean/4.4.0", group="billing")
+    assert {one.subject for one in back} == {"billing"}
+    assert "commit-back" in {one.what for one in back}
+    assert "commit" not in {one.what for one in back}
+    only = events(SAMPLES / "clean/4.4.0", what=("commit", "roll"))
+    assert {one.what for one in only} <= {"commit", "roll"}
+    at_ms = next(one.at_ms for one in every if one.what == "commit-back")
+    assert at_ms is not None
+    near = events(SAMPLES / "clean/4.4.0", around_ms=at_ms, within_ms=1)
+    assert near
+    assert len(near) < len(every)
+
+
+def test_clocks_are_bounded_by_what_came_first() -> None:
+    """Made clocks, and ties of them: every bound holds, over third brokers too."""
+    for seed in range(50):
+        draw = random.Random(seed)
+        ahead = {broker: draw.randrange(-100_000, 100_000) for broker in range(4)}
+        clocks = Clocks()
+        at_ms = 0
+        for _ in range(draw.randrange(3, 60)):
+            first, second = draw.choices(range(4), k=2)
+            at_ms += draw.randrange(1, 500)
+            then = at_ms + draw.randrange(0, 300)
+            clocks.add(Tie(first, at_ms + ahead[first], second, then + ahead[second], "made"))
+        clocks.settle(range(4), 0, {})
+        for row in clocks.rows():
+            truth = ahead[row.broker_id] - ahead[0]
+            assert row.at_least_ms is None or row.at_least_ms <= truth
+            assert row.at_most_ms is None or truth <= row.at_most_ms
+
+
+def test_a_file_that_was_touched_ties_nothing() -> None:
+    clocks = Clocks()
+    clocks.add(Tie(1, 1000, 2, 1050, "records"))
+    clocks.add(Tie(2, 2000, 1, 2050, "records"))
+    clocks.add(Tie(1, 1000, 2, 100, "a file of before", by_file=True))
+    clocks.add(Tie(1, 1000, 2, 1010, "a file", by_file=True))
+    clocks.settle((1, 2), 1, {})
+    assert clocks.rows() == [ClockSkew(2, 1, -50, 20, 3 + 1, "a file; records")]
+
+
+def test_a_happening_survives_the_spool() -> None:
+    event = Happening("leader", "o\udcffrders\n-1", "x\0y", "orders", 1, 7, at_ms=-5, path="\0")
+    key, read = unpacked(event.packed())
+    assert read == event
+    back = event._replace(what="commit-back").packed()
+    assert unpacked(back)[0] != key
+    assert back < event._replace(what="commit").packed()
+
+
+def test_a_table_has_a_line_for_what_is_alike() -> None:
+    plain, detail = (
+        CliRunner().invoke(cli, ["timeline", "--format", "table", *more, str(THREE)]).stdout
+        for more in ([], ["--detail"])
+    )
+    assert 0 < len(plain.splitlines()) < len(detail.splitlines())
+    assert " events: " in plain
+    assert " events: " not in detail
+
+
+def test_a_span_around_a_time_is_what_is_asked_for() -> None:
+    words = ["timeline", "--around", "2026-11-22T12:21:23Z", "--within", "2s", "--format", "jsonl"]
+    told = CliRunner().invoke(cli, [*words, "--group", "billing", str(SAMPLES / "clean/4.4.0")])
+    rows = [json.loads(line) for line in told.stdout.splitlines()]
+    assert [row["what"] for row in rows if row["row"] == "event"] == [
+        "group-empty",
+        "commit-back",
+        "commit-back",
+    ]
+
+
+def test_options_that_exclude_each_other() -> None:
+    for words in (
+        ["--around", "03:12", "--from", "03:00"],
+        ["--within", "5m"],
+        ["--skew", "none", "--skew", "1=5"],
+        ["--skew", "one=5"],
+        ["--what", "nothing"],
+    ):
+        result = CliRunner().invoke(cli, ["timeline", *words, str(THREE)])
+        assert result.exit_code == 2, result.output
+
+
+def test_a_skew_that_is_given_is_believed() -> None:
+    words = ["timeline", "--skew", "1=40000", "--what", "topic-create", str(THREE)]
+    for line in CliRunner().invoke(cli, [*words, "--format", "jsonl"]).stdout.splitlines():
+        row = json.loads(line)
+        if row["row"] == "event" and row["clock_of"] == 1:
+            assert row["at_ms"] - 40000 == row["at_earliest_ms"] == row["at_latest_ms"]
