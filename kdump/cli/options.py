@@ -67,9 +67,12 @@ def _read_release(text: str) -> Version:
 
 
 def _read_uri(text: str) -> str:
-    """Read a folder or a URI, which loses its password."""
+    """Read a folder, which is to be there, or a URI, which loses its password."""
+    from kdump.storage import places
     from kdump.stores.passwords import without_password
 
+    if not places.is_uri(text) and not places.isdir(text):
+        raise ValueError("is not a folder")  # else all that was copied to it would be missing
     return without_password(text)
 
 

@@ -118,3 +118,9 @@ def test_24_damages_of_a_broker_fit_120_lines(tmp_path: Path) -> None:
     assert sum(line.startswith("DAMAGE") for line in lines) == 10
     every = run("--all", "--format", "table", tmp_path / "node").stdout.splitlines()
     assert sum(line.startswith("DAMAGE") for line in every) == 24
+
+
+def test_a_tier_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli, ["verify", "--tier", str(tmp_path / "none"), str(tmp_path)])
+    assert result.exit_code == 2
+    assert "is not a folder" in result.stderr
