@@ -184,6 +184,7 @@ FILE_PATH = FilePath()
 PLAIN_FORMATS = tuple(FORMS)
 FORMATS = tuple(FORMS_OF_DUMP)
 LOOKUP_FORMATS = (*FORMS, "reset-csv")
+TIMELINE_FORMATS = (*FORMS, "timesketch", "bodyfile")
 
 _PATHS = under("Paths")
 _ENGINE = under("Engine")

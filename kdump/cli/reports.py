@@ -479,6 +479,14 @@ class TimelineReport(Report):
     def __init__(self, *, detail: bool) -> None:
         self._detail = detail
 
+    def sink(self, form: str, page: Page) -> Sink | None:
+        """Return the forms of other tools, and the table."""
+        if form not in ("timesketch", "bodyfile"):
+            return super().sink(form, page)
+        from kdump.output.forensic import Bodyfile, Timesketch
+
+        return (Timesketch if form == "timesketch" else Bodyfile)(page.write)
+
     def table(self, page: Page) -> Sink:
         """Return the table."""
         from kdump.output.table import Table

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import DURATION, FROM_0, TIME, Read, scratch_option, shared_options
+from kdump.cli.options import (
+    DURATION,
+    FROM_0,
+    TIME,
+    TIMELINE_FORMATS,
+    Read,
+    scratch_option,
+    shared_options,
+)
 from kdump.cli.run_context import wrong_usage
 from kdump.engine.timeline.options import AUTO, NONE, WHAT
 from kdump.errors import UsageError
 from kdump.option_values import read_words
+
+if TYPE_CHECKING:
+    from kdump.cli.run_context import Writing
 
 _ASKED = under("What is asked for")
 _CLOCKS = under("Clocks")
@@ -66,10 +77,11 @@ def _read_skew(text: str) -> str | tuple[int, int]:
     help="Give all times on the clock of this broker. Default: the first broker given.",
 )
 @scratch_option(_ASKED)
-@shared_options(on_spark=False, is_wide=False)
+@shared_options(TIMELINE_FORMATS, on_spark=False, is_wide=False)
 def timeline(
     paths: tuple[str, ...],
     *,
+    writing: Writing,
     what: tuple[str, ...] | None,
     around_ms: int | None,
     within: float | None,
@@ -88,6 +100,9 @@ def timeline(
     each other: each event has an earliest and a latest time on one common clock, and the order of
     two events is certain only where these do not overlap. In tables, ≈ stands before a time whose
     order against the line above is not certain.
+
+    --format timesketch writes JSON Lines that Timesketch imports, --format bodyfile the body file
+    of mactime. Both have the middle of an event's bounds, and no event without a time.
 
     Events without any time stand last. --from, --to and --around keep what may have happened
     then. With --topic, starts and stops of brokers stay.
@@ -110,8 +125,12 @@ def timeline(
         words = [one for one in skew if isinstance(one, str)]
         if len(words) > 1 or (words and len(skew) > 1):
             raise UsageError("--skew auto, none and BROKER=MS exclude each other")
+        directory = writing.output is not None and writing.output.endswith("/")
+        if writing.form in ("timesketch", "bodyfile") and (writing.rows or directory):
+            raise UsageError(f"--format {writing.form} has one kind of row, and is one file")
     known = dict(one for one in skew if not isinstance(one, str))
     asked |= {
+        "writing": writing,
         "around_ms": around_ms,
         "what": what or (),
         "skew": known or (words[0] if words else AUTO),

@@ -53,7 +53,7 @@ class Condensed(PassingOn):
         if not isinstance(item, Event):
             self._sink.write(item)
             return
-        at_ms = _middle(item)
+        at_ms = middle(item)
         if self._detail or item.what not in _CONDENSED:
             self._flush()
             self._line([item], 1)
@@ -84,7 +84,7 @@ class Condensed(PassingOn):
 
     def _line(self, events: list[Event], count: int) -> None:
         first = events[0]
-        at_ms = _middle(first)
+        at_ms = middle(first)
         shown = "-" if at_ms is None else time_text(at_ms)
         if shown[10:11] == "T":
             if shown[:10] != self._day:
@@ -109,7 +109,7 @@ def _grave(event: Event) -> str:
     return next((word for word in ("no leader", "unclean") if word in event.text), "")
 
 
-def _middle(event: Event) -> int | None:
+def middle(event: Event) -> int | None:
     """Give the time that is shown: the middle of what it may be on the common clock."""
     earliest, latest = event.at_earliest_ms, event.at_latest_ms
     if earliest is None or latest is None:
@@ -143,7 +143,7 @@ def _seconds(value: int | None) -> str:
 
 
 _EVENTS: tuple[Column[Event], ...] = (
-    Column("time", lambda row: "-" if (at := _middle(row)) is None else time_text(at)),
+    Column("time", lambda row: "-" if (at := middle(row)) is None else time_text(at)),
     Column("what", lambda row: row.what),
     folded("subject", lambda row: row.subject, 12),
     folded("text", lambda row: row.text, 20),

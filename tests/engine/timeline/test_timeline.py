@@ -4,6 +4,7 @@ import json
 import random
 import subprocess
 import sys
+from datetime import datetime
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
@@ -166,3 +167,24 @@ def test_a_skew_that_is_given_is_believed() -> None:
         row = json.loads(line)
         if row["row"] == "event" and row["clock_of"] == 1:
             assert row["at_ms"] - 40000 == row["at_earliest_ms"] == row["at_latest_ms"]
+
+
+def test_other_tools_get_every_event_that_has_a_time() -> None:
+    rows, sketch, body = (
+        CliRunner().invoke(cli, ["timeline", "--format", form, str(THREE)]).stdout.splitlines()
+        for form in ("jsonl", "timesketch", "bodyfile")
+    )
+    dated = [row for row in map(json.loads, rows) if row["row"] == "event"]
+    dated = [row for row in dated if any(row[name] is not None for name in row if "_ms" in name)]
+    told = list(map(json.loads, sketch))
+    assert len(dated) == len(told) == len(body) > 100
+    for row, one, line in zip(dated, told, body, strict=True):
+        assert one["message"] == f"{row['what']} {row['subject']}: {row['text']}"
+        at = datetime.fromisoformat(one["datetime"]).timestamp()
+        assert round(at * 1_000_000) == one["timestamp"]
+        fields = line.split("|")
+        assert len(fields) == 11
+        assert fields[7:] == [str(one["timestamp"] // 1_000_000)] * 4
+    for words in (["--rows", "event"], ["--output", "there/"]):
+        words = ["timeline", "--format", "bodyfile", *words, str(THREE)]
+        assert CliRunner().invoke(cli, words).exit_code == 2
