@@ -30,6 +30,14 @@ class Option(click.Option):
         super().__init__(*args, **settings)
         self.heading = heading
 
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        """Leave out bounds that go without saying, and a default that the sentence names."""
+        extra = super().get_help_extra(ctx)
+        extra.pop("range", None)
+        if "Default:" in (self.help or ""):
+            extra.pop("default", None)
+        return extra
+
 
 def under(heading: str) -> Callable[..., Decorator]:
     """Return a `click.option` for options that stand under a heading."""

@@ -39,13 +39,12 @@ def way_past(finding: Finding) -> str:
         return f"{broker} serves consumers again from offset {served}: seek there.{older}"
     disk = f"On disk the next offset is {following} (kdump dump gets it)."
     records = counted(skipped or 0, "sound record")
-    lie = "lies" if skipped == 1 else "lie"
     if served is None:
         return (
-            f"{disk} {broker} serves consumers nothing after this position: {records} {lie} "
-            f"there, which only kdump dump can show.{older}"
+            f"{disk} {broker} serves consumers nothing after this position: {records} after it "
+            f"can only be read with kdump dump.{older}"
         )
-    between = f"; {records} {lie} between, which only kdump dump can bring" if skipped else ""
+    between = f"; {records} in between can only be read with kdump dump" if skipped else ""
     return (
         f"{disk} {broker} serves consumers again from offset {served}: seek there{between}.{older}"
     )

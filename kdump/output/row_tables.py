@@ -29,14 +29,19 @@ Summaries: TypeAlias = Mapping[type[Row], Callable[[Any], list[str]]]
 
 
 @cache
-def _own(kind: type[Row]) -> tuple[Any, Any, Any]:
-    """Return the columns, the lines, and the title that a kind of row has of its own."""
+def _own(kind: type[Row]) -> tuple[Any, Any, Any, Any]:
+    """Return the columns, lines, title, and paths of copies that a kind of row has of its own."""
     name = f"{__package__}.tables.{kind.__module__.rpartition('.')[2]}"
     if find_spec(name) is None:
-        return None, None, ""
+        return None, None, "", _no_copies
     own = import_module(name)
     lines, titles = getattr(own, "SUMMARIES", {}), getattr(own, "TITLES", {})
-    return own.TABLES.get(kind), lines.get(kind), titles.get(kind, "")
+    copies = getattr(own, "COPIES", {}).get(kind, _no_copies)
+    return own.TABLES.get(kind), lines.get(kind), titles.get(kind, ""), copies
+
+
+def _no_copies(row: Row) -> tuple[str, ...]:
+    return ()
 
 
 def has_own_columns(row: Row) -> bool:
@@ -49,6 +54,12 @@ def own_title(rows: Sequence[Row]) -> str:
     title = _own(type(rows[0]))[2]
     text: str = title(rows) if callable(title) else title
     return text
+
+
+def copies_in(row: Row) -> tuple[str, ...]:
+    """Return the paths of copies that the cells of a row name."""
+    paths: tuple[str, ...] = _own(type(row))[3](row)
+    return paths
 
 
 def own_columns(row: Row, bytes_cell: BytesCell) -> Columns | None:

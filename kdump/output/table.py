@@ -39,9 +39,10 @@ from kdump.output.column_widths import (
     width_of,
     wrap,
 )
+from kdump.output.copy_names import CopyNames
 from kdump.output.escape import encoded, encoding_of, visible
 from kdump.output.grid import grid
-from kdump.output.row_tables import own_title, summary_lines
+from kdump.output.row_tables import copies_in, name_of, own_title, summary_lines
 from kdump.output.sink import Sink
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ class Table(Sink):
         self._layout = Layout((), [], "")
         self._place: Place | None = None
         self._held: list[Row] = []
+        self._copies = CopyNames()
         self._started = False
 
     def write(self, item: Item) -> None:
@@ -138,6 +140,7 @@ class Table(Sink):
         if title := own_title(held):
             self._line(self._styled("heading", title))
         columns, cells, shared = (columns, cells, []) if self._wide else _shared(columns, cells)
+        cells = self._with_letters(held, cells)
         layout = fit(columns, cells, None if self._wide else self._width)
         self._left_out.update(dict.fromkeys(layout.without(columns)))
         self._columns = ()  # the names of a stream that goes on have to be drawn again
@@ -146,6 +149,19 @@ class Table(Sink):
         self._lines(grid(self._console, columns, cells, layout))
         for line in shared:
             self._lines(wrap(line, self._width))
+
+    def _with_letters(
+        self, rows: Sequence[Row], cells: list[tuple[str, ...]]
+    ) -> list[tuple[str, ...]]:
+        """Write a letter for each directory of copies, and in the cells the letters."""
+        paths = [copies_in(row) for row in rows]
+        if not any(paths):
+            return cells
+        self._lines(self._copies.introduce(chain.from_iterable(paths)))
+        return [
+            tuple(self._copies.within(text, named, name_of(row)) for text in line)
+            for row, named, line in zip(rows, paths, cells, strict=True)
+        ]
 
     def finish(self) -> None:
         """Draw what was held back, and say which columns had no room."""

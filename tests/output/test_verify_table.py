@@ -92,8 +92,8 @@ def test_a_finding_has_place_message_consequences_and_command() -> None:
     told = " ".join(text.split())
     assert (
         "On disk the next offset is 48301338 (kdump dump gets it). The running broker (if it is a "
-        "4.1) serves consumers again from offset 48301394: seek there; 56 sound records lie "
-        "between, which only kdump dump can bring."
+        "4.1) serves consumers again from offset 48301394: seek there; 56 sound records in "
+        "between can only be read with kdump dump."
     ) in told
     commands = [line.strip() for line in lines if "→" in line]
     assert commands[0].startswith("→ kdump dump --hex --from-offset 48301220 --limit 1 /var")

@@ -57,6 +57,15 @@ def _salvaged_note(fields: Salvaged) -> str:
     return "; ".join(notes)
 
 
+def _copies(row: Salvaged) -> tuple[str, ...]:
+    """Name the directories of copies; images have names of their own."""
+    if any("bytes" in one for one in row.from_):
+        return ()
+    paths = [one["path"] for one in (*row.from_, *row.reencoded, *row.diverged)]
+    paths += [path for at in row.conflicts for path in at["paths"]]
+    return tuple(dict.fromkeys(paths))
+
+
 def _produced_notes(produced: Produced | None) -> list[str]:
     if produced is None:
         return []
@@ -112,3 +121,4 @@ TABLES: Tables = {
     GroupOffset: _GROUP_OFFSET,
     SalvageCheck: _SALVAGE_CHECK,
 }
+COPIES = {Salvaged: _copies}
