@@ -61,6 +61,9 @@ SIZE_HELD_AGAINST_END = Change(
 )
 TIME_INDEX = Change((0, 10, 1), "KIP-33 I12", "Segments have a time index.")
 TIME_LOOKUP = Change((0, 10, 1), "KIP-79 L12", "ListOffsets answers with an offset for a time.")
+FIRST_ENTRY_WHOLE = Change(
+    (0, 10, 1), "KIP-74 L3", "A fetch returns its first entry whole, however large."
+)
 IMPOSSIBLE_SIZE_RAISES = Change((0, 10, 2), "S5 L2", "A size that no entry can have raises.")
 SIZES_WRAP = Change(
     (0, 10, 2), "S6", "The end of an entry is a sum of 32 bits, which can wrap.", until=(1, 1, 1)
@@ -118,6 +121,9 @@ META_OPENED_AS_PATH = Change(
     (2, 3), "N4", "A meta.properties that cannot be opened is an error; before, it is missing."
 )
 LOG_START_KEPT = Change((2, 3), "R5", "A log that ends below its start starts over there.")
+FETCH_ENDS_AT_POSITION = Change(
+    (2, 3), "L3", "A fetch ends at a position; before, its last offset is looked up in the segment."
+)
 CLUSTER_ID_KEPT = Change((2, 4), "KAFKA-7335 N4", "meta.properties names the cluster.")
 LAG_OF_HALF_A_MINUTE = Change(
     (2, 5), "KIP-537 N1", "replica.lag.time.max.ms is 30 seconds unless set; before, 10."

@@ -6,9 +6,12 @@ from typing import Any
 
 import click
 
+from kdump.cli.headings import under
 from kdump.cli.lookups import LookupCommand, lookup_options, run
-from kdump.cli.options import LOOKUP_FORMATS, shared_options
+from kdump.cli.options import FROM_0, INT_SIZE, LOOKUP_FORMATS, shared_options
 from kdump.option_values import read_int64
+
+_FETCH = under("What a fetch returns")
 
 
 @click.command(
@@ -16,6 +19,12 @@ from kdump.option_values import read_int64
     common="--explain --check --isolation --broker-version --format",
 )
 @lookup_options
+@_FETCH(
+    "--max-bytes",
+    type=INT_SIZE,
+    help="Show what one fetch of this size returns; --output then writes exactly those bytes.",
+)
+@_FETCH("--max-offset", type=FROM_0, help="With --max-bytes: end the fetch before this offset.")
 @shared_options(LOOKUP_FORMATS, metavar="PATHS... OFFSET", last=("OFFSET", read_int64))
 def find_offset(paths: tuple[str, ...], **asked: Any) -> int:
     """Find OFFSET in each partition under PATHS as a broker does, and the record that a
@@ -30,6 +39,9 @@ def find_offset(paths: tuple[str, ...], **asked: Any) -> int:
     usable producer snapshot on. The answer is the broker's, which checks no checksum. Consumers
     do: if they fail before the record, that is a finding with exit status 3.
 
+    With --max-bytes, shows the bytes that one fetch returns: where they start and end, the
+    complete batches in them, and the one that is cut at the end.
+
     In a 0.7 partition, where offsets are byte positions, the entry that contains the byte is
     shown. The exit status is 4 if no partition has an answer.
 
@@ -38,5 +50,6 @@ def find_offset(paths: tuple[str, ...], **asked: Any) -> int:
         kdump find-offset /var/lib/kafka/orders-7 48301220
         kdump find-offset --explain --check /var/lib/kafka/orders-7 48301220
         kdump find-offset --isolation read_committed 00000000000048230114.log 48301220
+        kdump find-offset --max-bytes 1MiB /var/lib/kafka/orders-7 48301220
     """
     return run("find-offset", paths, **asked)

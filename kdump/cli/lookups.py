@@ -18,6 +18,7 @@ from kdump.cli.options import (
     topic_configs_option,
     version_option,
 )
+from kdump.errors import UsageError
 
 if TYPE_CHECKING:
     from click.core import Context
@@ -98,9 +99,27 @@ def run(
     alone = not engine.is_spark and engine.jobs in (None, 1)
     if writing.form == "reset-csv" and asked["none"] is None:
         asked["none"] = "latest"
+    bytes_to = None
+    if asked.get("max_bytes") is not None:
+        writing, bytes_to = _fetch_writing(writing, paths, asked)
+    elif asked.get("max_offset") is not None:
+        raise UsageError("--max-offset goes with --max-bytes")
     command, progress = COMMANDS[name], Progress()
     options = command.options(**asked)
     tally = None if alone else LookupTally(progress)
-    results = Results(writing, inputs=paths, report=LookupReport(), tally=tally)
+    results = Results(writing, inputs=paths, report=LookupReport(bytes_to), tally=tally)
     with nullcontext() if alone else engine.driver() as driver:
         return results.take(command.run(paths, target, options, driver=driver, progress=progress))
+
+
+def _fetch_writing(
+    writing: Writing, paths: tuple[str, ...], asked: dict[str, Any]
+) -> tuple[Writing, str | None]:
+    """Take the file of a fetch's bytes out of where rows are written; refuse what does not fit."""
+    from kdump.output.target import prepare_output
+
+    if writing.form == "reset-csv" or asked["none"] is not None or asked["check"]:
+        raise UsageError("--max-bytes shows what a fetch returns: it excludes --check and --none")
+    if writing.output is not None:
+        prepare_output(writing.output, paths, force=writing.force)
+    return writing._replace(output=None), writing.output

@@ -6,10 +6,10 @@ import os
 import sys
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kdump.cli import status
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, PathError, UsageError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.findings.shell import (
@@ -28,7 +28,7 @@ from kdump.storage import names
 from kdump.storage.names import CLEAN_SHUTDOWN, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from kdump.engine.groups.options import GroupOptions
     from kdump.engine.reading.options import DumpOptions
@@ -39,10 +39,12 @@ if TYPE_CHECKING:
     from kdump.output.sink import Sink
     from kdump.output.why_textfile import Gauges
     from kdump.rows.declared import Field
+    from kdump.rows.find import Fetch
     from kdump.rows.salvage import CarvedGroup
 
 _REFUSALS_SHOWN = 20
 _COMMANDS_SHOWN = 20
+_PIECE_BYTES = 1 << 20
 
 
 class DumpReport(Report):
@@ -133,6 +135,11 @@ class LookupReport(Report):
 
     _is_answered = False
     _plan: ResetCsv | None = None
+    _fetched: Fetch | None = None
+
+    def __init__(self, bytes_to: str | None = None) -> None:
+        """`bytes_to`: the file that the bytes of a fetch are written to."""
+        self._bytes_to = bytes_to
 
     def sink(self, form: str, page: Page) -> Sink | None:
         """Return the lines of a plan."""
@@ -147,11 +154,32 @@ class LookupReport(Report):
         """Look at an answer."""
         if isinstance(item, Row):
             fields = item.fields
-            answer = fields["offset"]
+            answer = fields.get("offset", fields.get("size_bytes") or None)
+            if self._bytes_to is not None and "end_position" in fields:
+                self._take_fetch(cast("Fetch", item))
             if self._plan is not None:
                 answer = fields.get("reset_offset", answer)
             self._is_answered |= answer is not None or fields.get("available") is False
         return True
+
+    def _take_fetch(self, row: Fetch) -> None:
+        if self._fetched is not None:
+            raise UsageError(
+                "--output takes the bytes of one partition: name it, or add --topic and --partition"
+            )
+        if row.source == "remote":
+            raise UsageError("--output takes the bytes of a local segment; these are remote")
+        self._fetched = row
+
+    def end(self, *, kept: bool) -> None:
+        """Write the bytes of a fetch to their file."""
+        row = self._fetched
+        if not kept or self._bytes_to is None or row is None or row.path is None:
+            return
+        from kdump.output.target import write_whole
+
+        write_whole(self._bytes_to, _bytes_of(row.path, row))
+        self.messages.courtesy(f"wrote {self._bytes_to}, {counted(row.size_bytes or 0, 'byte')}")
 
     def status(self, reached: int) -> int:
         """Return the status."""
@@ -160,6 +188,23 @@ class LookupReport(Report):
             return reached
         self._plan.sum_up()
         return status.first_of(reached, status.NOT_DONE if self._plan.is_partial else status.DONE)
+
+
+def _bytes_of(path: str, row: Fetch) -> Iterator[bytes]:
+    """Yield the bytes that a row names, and raise at the end where they are no longer those."""
+    import hashlib
+
+    from kdump.storage.source import Source
+
+    digest = hashlib.sha256()
+    start, end = row.position or 0, row.end_position or 0
+    with Source(path) as log:
+        for at in range(start, end, _PIECE_BYTES):
+            piece = log.read(at, min(_PIECE_BYTES, end - at))
+            digest.update(piece)
+            yield piece
+    if row.sha256 not in (None, digest.hexdigest()):
+        raise PathError(path, "does not contain these bytes (is it compressed, or did it change?)")
 
 
 class ReindexReport(Report):

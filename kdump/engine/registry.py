@@ -150,7 +150,10 @@ COMMANDS: Mapping[str, Command] = {
         _kinds("key-placement misplaced-keys moved-key"),
     ),
     "find-offset": Command(
-        "find.run:find_offset", "find.options:FindOptions", _kinds("offset-lookup"), asks=True
+        "find.run:find_offset",
+        "find.options:FindOptions",
+        _kinds("offset-lookup") | _kinds("fetch", {"max_bytes": 1 << 20}),
+        asks=True,
     ),
     "find-time": Command(
         "find.run:find_time", "find.options:FindOptions", _kinds("time-lookup"), asks=True

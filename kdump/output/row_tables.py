@@ -118,6 +118,8 @@ def answer_line(row: Row) -> str:
     """Write the answer on one line."""
     fields = row.fields
     parts = [name_of(row.fields)]
+    if "end_position" in fields:
+        return visible("   ".join(parts + _fetch_parts(fields)))
     offset = fields["offset"]
     absent = "none" if fields.get("available") is not False else "in remote storage, not given"
     parts.append(absent if offset is None else f"offset {number_text(offset)}")
@@ -135,6 +137,17 @@ def answer_line(row: Row) -> str:
     if fields.get("source") == "remote" and fields.get("object") is not None:
         parts.append(f"remote object {fields['object']}")
     return visible("   ".join(parts))
+
+
+def _fetch_parts(fields: Mapping[str, Any]) -> list[str]:
+    if fields["position"] is None:
+        return [fields["error"] or "nothing is returned"]
+    where = range_cell(fields["position"], fields["end_position"])
+    return [
+        f"segment {fields['segment']}",
+        f"bytes {where} ({number_text(fields['size_bytes'])})",
+        f"next offset {number_text(fields['next_offset'])}",
+    ]
 
 
 def _scan_words(row: Row) -> str:

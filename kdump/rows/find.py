@@ -51,6 +51,48 @@ class OffsetLookup(Row, kind="offset-lookup", omits=(*_ASKED[1:], *_TIERED)):
     asked_: tuple[str, ...] = ()
 
 
+class Fetch(Row, kind="fetch", omits=("oldest", "steps", *_TIERED)):
+    """The bytes that one fetch returns from a partition."""
+
+    topic: Annotated[str | None, "the topic"]
+    partition: Annotated[Int32 | None, "the partition's number"]
+    target: Annotated[int, "the offset asked for"]
+    max_bytes: Annotated[Bytes, "how many bytes were asked for"]
+    max_offset: Annotated[int | None, "the offset to stop before, with --max-offset"] = None
+    path: Annotated[str | None, "the log file that the bytes are in"] = None
+    segment: Annotated[int | None, "base offset of that segment"] = None
+    index_entry: Annotated[_Entry | None, "the index entry that the scan starts from"] = None
+    position: Annotated[int | None, "where the bytes start in the file"] = None
+    end_position: Annotated[int | None, "where they end"] = None
+    size_bytes: Annotated[Bytes | None, "how many bytes are returned"] = None
+    sha256: Annotated[str | None, "SHA-256 of the bytes"] = None
+    entries: Annotated[int, "complete batches in them, or messages before 0.11"] = 0
+    first_offset: Annotated[int | None, "base offset of the first; null for a wrapper"] = None
+    last_offset: Annotated[int | None, "last offset of the last complete one"] = None
+    records_before: Annotated[int, "records below the target in the first, which are dropped"] = 0
+    cut_bytes: Annotated[Bytes, "bytes of an entry that is cut at the end"] = 0
+    cut_offset: Annotated[int | None, "offset in its first eight bytes"] = None
+    cut_size_bytes: Annotated[Bytes | None, "its complete size"] = None
+    needs_bytes: Annotated[Bytes | None, "size of a first entry above what was asked for"] = None
+    stuck: Annotated[bool, "whether a consumer gets no complete entry, however often it asks"] = (
+        False
+    )
+    bound: Annotated[int | None, "the offset from which on nothing is returned"] = None
+    next_offset: Annotated[int | None, "the offset that a consumer fetches next"] = None
+    aborted: Annotated[list[_Entry] | None, "aborted transactions named to read_committed"] = None
+    error: Annotated[str | None, "the error that the broker answers with"] = None
+    source: Annotated[Word | None, "of tiered topics: local or remote"] = None
+    available: Annotated[bool | None, "whether the objects were given"] = None
+    segment_id: Annotated[str | None, "id of the remote segment"] = None
+    object: Annotated[str | None, "name of its log object"] = None
+    object_bytes: Annotated[Bytes | None, "size of that, by the metadata"] = None
+    broker_version: Annotated[Word | None, "the release that answers"] = None
+    oldest: Annotated[
+        Oldest | None, "what the oldest release answers that it can be, where that differs"
+    ] = None
+    steps: Annotated[list[FoundStep] | None, "how it was found, with --explain"] = None
+
+
 class TimeLookup(Row, kind="time-lookup", omits=(*_ASKED, *_TIERED)):
     """What a broker finds for a time in a partition."""
 

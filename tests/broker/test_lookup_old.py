@@ -17,10 +17,14 @@ import pytest
 from corpus import expected, names
 from lookups import answered, copy_of, partitions
 
+from kdump.broker.fetching import fetch, pieces
 from kdump.broker.list_offsets import list_offsets_v0
 from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import Found, PartitionView
 from kdump.broker.versions import Version
+from kdump.engine.find.fetch import fetch_items
+from kdump.engine.find.options import FindOptions
+from kdump.rows.find import Fetch
 
 SETS = [
     name.rpartition("/")[2]
@@ -29,7 +33,13 @@ SETS = [
 ] or ["none"]
 WRITTEN_AFTERWARDS = ("bad-", "badc-", "badkey-")
 FORMAT_TOO_OLD = 43
+PRE08 = [
+    name.rpartition("/")[2]
+    for name in names("old")
+    if "v07-" in name and name.endswith((".clean", ".after"))
+] or ["none"]
 ZSTD = 4
+WHOLE_FIRST = 3  # the first version of the request that returns the first entry whole
 Json = dict[str, Any]
 
 
@@ -143,8 +153,57 @@ def same_entry(view: PartitionView, found: Found, one: Json) -> bool:
     return record is not None and record[0] == one["first_deep_at_or_after"]
 
 
+@pytest.mark.parametrize("name", PRE08)
+def test_bytes_of_a_fetch_of_0_7(name: str) -> None:
+    answers = recorded(name)["answers"]
+    differences = []
+    asked: Counter[str] = Counter()
+    for partition, target in partitions(copy_of(f"old/{name}") / "data"):
+        for one in answers.get(partition, {"fetch": ()})["fetch"]:
+            options = FindOptions(max_bytes=2048)
+            (row,) = fetch_items(target, one["target"], options)
+            assert isinstance(row, Fetch)
+            if one["error"]:
+                asked["error"] += 1
+                same = row.error is not None
+            else:
+                asked["bytes" if one["bytes"] else "nothing"] += 1
+                same = row.size_bytes == one["bytes"]
+                same &= not one["bytes"] or row.sha256 == one["sha256"]
+            if not same:
+                differences.append((partition, one, row))
+    assert differences == []
+    assert asked["bytes"] > 100
+    assert asked["error"] > 5
+
+
 def test_archives_keep_file_times_finer_than_seconds(tmp_path: Path) -> None:
     if SETS == ["none"]:
         pytest.skip("no corpora")
     times = {path.stat().st_mtime_ns for path in copy_of(f"old/{SETS[0]}").rglob("*.log")}
     assert any(time % 1_000_000_000 for time in times)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_bytes_of_a_fetch(name: str) -> None:
+    differences = []
+    asked: Counter[str] = Counter()
+    for partition, view, answers in views(name):
+        for one in answers["fetch"]:
+            whole_first = one["fetch_version"] >= WHOLE_FIRST
+            try:
+                fetched = fetch(view, one["target"], 4096, whole_first=whole_first)
+                data = b"".join(pieces(view, fetched))
+            except BrokerError:
+                asked["error"] += 1
+                if not one["error"]:
+                    differences.append((partition, one, "error"))
+                continue
+            asked["bytes" if data else "nothing"] += 1
+            sha256 = hashlib.sha256(data).hexdigest() if data else one["sha256"]
+            if len(data) != one["bytes"] or sha256 != one["sha256"] or one["error"]:
+                differences.append((partition, one, fetched))
+    assert differences == []
+    assert asked["bytes"] > 200
+    assert asked["error"] > 10
+    assert asked["nothing"] > 10

@@ -16,6 +16,7 @@ import pytest
 from long_runs import SEED, how_many
 from oracle import PROFILES, Oracle, oracle
 
+from kdump.broker.fetching import fetch
 from kdump.broker.list_offsets import TimeAnswer, list_offsets
 from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import PartitionView
@@ -359,6 +360,50 @@ def differences(asked: Oracle, parent: Path, number: int) -> tuple[int, list[str
                 else:
                     found.append(f"{name} {where} time {time}:\n  {ours}\n  {theirs}")
     return equal + refused, found
+
+
+def fetches(asked: Oracle, parent: Path, number: int) -> tuple[int, list[str]]:
+    """Fetch sizes from nothing to more than a segment; give how many agreed, and the others."""
+    directory, name = made(asked, parent, number)
+    rng = random.Random(f"fetches {number}")
+    offsets, _, _ = truth(asked, directory)
+    how: Json = {"dir": directory, "indexIntervalBytes": INTERVAL}
+    if "unclean" in name:
+        point = (parent / RECOVERY_POINTS).read_text().split()[-1]
+        how |= {"clean": False, "recoveryPoint": int(point)}
+    found: list[str] = []
+    equal = 0
+    with closing(view_of(directory, as_is=False)) as view:
+        for offset in targets(rng, offsets, LOOKUPS // 4):
+            size = rng.choice((0, 1, 11, 61, 300, 4096, 40_000, 1 << 20))
+            answer = asked.ask("find_offset", offset=offset, maxSize=size, **how)
+            side = answer["unified"]
+            given = side.get("fetch") or {}
+            theirs = "error" if "error" in side or "error" in given else given.get("size") or 0
+            if theirs and theirs != "error":
+                theirs = (given["segment"], given["position"], given["size"])
+            try:
+                fetched = fetch(view, offset, size)
+                at = fetched.found
+                ours = (
+                    (at.segment, fetched.start, fetched.size_bytes)
+                    if at is not None and fetched.size_bytes
+                    else 0
+                )
+            except BrokerError:
+                ours = "error"
+            if ours == theirs or not_started(answer, name):
+                equal += 1
+            else:
+                found.append(f"{name} offset {offset}, {size} bytes:\n  {ours}\n  {theirs}")
+    return equal, found
+
+
+@pytest.mark.parametrize("number", range(SEED, SEED + max(4, DIRECTORIES // 4)))
+def test_fetches_equal_the_broker(tmp_path: Path, number: int) -> None:
+    equal, found = fetches(oracle(), tmp_path, number)
+    assert found == []
+    assert equal >= LOOKUPS // 4
 
 
 @pytest.mark.parametrize("number", range(SEED, SEED + DIRECTORIES))

@@ -328,3 +328,26 @@ def test_rows_held_back_are_shown_when_interrupted(
     result = run("find-offset", partition, 3)
     assert result.exit_code == 1
     assert result.stdout.splitlines()[3].startswith("orders-7 ")
+
+
+def test_output_of_a_fetch_is_exactly_its_bytes(partition: Path, tmp_path: Path) -> None:
+    log = (partition / f"{STEM}.log").read_bytes()
+    out = tmp_path / "out" / "fetched"
+    out.parent.mkdir()
+    fetch = ("find-offset", partition, 2, "--max-bytes", 100, "--output", out)
+    result = run(*fetch)
+    row = row_of(result)
+    assert (result.exit_code, row["row"], row["size_bytes"]) == (0, "fetch", 100)
+    assert out.read_bytes() == log[row["position"] : row["end_position"]]
+    assert "wrote" in result.stderr
+    assert run(*fetch, "--force").exit_code == 5  # it looks like a file of a broker
+    out.unlink()
+    shutil.copytree(partition, partition.parent / "orders-8")
+    refused = run("find-offset", partition.parent, *fetch[2:])
+    assert (refused.exit_code, out.exists()) == (2, False)
+    assert "bytes of one partition" in refused.stderr
+    for extra in ("--check", "--none=skip", "--format=reset-csv"):
+        assert run(*fetch, extra).exit_code == 2
+    assert run("find-offset", partition, 2, "--max-offset", 3).exit_code == 2
+    table = run("find-offset", partition, 3, "--max-bytes", 10, "--format", "table")
+    assert "the first entry needs" in table.stdout

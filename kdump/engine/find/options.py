@@ -25,7 +25,7 @@ class FindOptions(NamedTuple):
     `settings` tell by what a start rebuilds the indexes of a topic; None: by Kafka's defaults.
     `list_offsets_version` is that of the request; None: the newest that the broker knows.
     `none` is where a reset goes in a partition without an answer: latest, earliest or skip; None:
-    no reset is asked for.
+    no reset is asked for. `max_bytes` asks for the bytes of one fetch, `max_offset` ends it.
     """
 
     selection: Selection = Selection()
@@ -45,6 +45,8 @@ class FindOptions(NamedTuple):
     settings: TopicSettings | None = None
     none: str | None = None
     tier: str | None = None
+    max_bytes: int | None = None
+    max_offset: int | None = None
 
     def settings_of(self, target: Target) -> SettingsOnDemand | None:
         """Return what gives the settings of a partition's topic, once one is needed."""

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from kdump.storage.targets import Target
 
 
-def _segments(target: Target) -> list[tuple[int, str]]:
+def segments_of(target: Target) -> list[tuple[int, str]]:
+    """List the segments as (first offset, path)."""
     assert target.log is not None
     return [(segment.base_offset, segment.files[Kind.PRE08_LOG]) for segment in target.log.logs]
 
@@ -38,7 +39,7 @@ def offset_row(target: Target, offset: int, options: FindOptions) -> Row:
 def _find(target: Target, offset: int, limit: int, steps: list[Step]) -> OffsetLookup:
     """Make the row, with the error that a broker answers with, if it does."""
     nothing = OffsetLookup(target.topic, target.partition, offset)
-    below = [(base, path) for base, path in _segments(target) if base <= offset]
+    below = [(base, path) for base, path in segments_of(target) if base <= offset]
     if not below:
         return nothing.replaced(error="OFFSET_OUT_OF_RANGE: below the first segment")
     base, path = below[-1]
@@ -83,7 +84,7 @@ def time_row(target: Target, target_ms: int, options: FindOptions) -> Row:
     """Answer by modification time, the only way 0.7 has."""
     pairs = []
     size = end = 0
-    for base, path in _segments(target):
+    for base, path in segments_of(target):
         with Source(path) as source:
             pairs.append((base, source.status().st_mtime_ns // 1_000_000))
             size, end = source.size, base + source.size

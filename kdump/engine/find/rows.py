@@ -48,7 +48,7 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
         yield offset_row(target, offset, options)
         return
     with closing(options.view(target)) as view:
-        yield from _said_first(view)
+        yield from first_findings(view)
         found: Found | None = None
         record: tuple[int, int] | None = None
         scan_offset = error = None
@@ -65,7 +65,7 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
         except RemoteOnlyError as absent:
             found, place = None, place_not_given(view, absent)
         except BrokerError as failed:
-            error = _failed(view, failed)
+            error = note_error(view, failed)
         timestamp_ms = None if record is None else _timestamp(view, found, record)
         is_here = place.available is not False
         way = way_past(view, offset, found, record, error, options) if is_here else WayPast()
@@ -118,7 +118,7 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
         )
 
 
-def _said_first(view: PartitionView) -> Iterator[Finding]:
+def first_findings(view: PartitionView) -> Iterator[Finding]:
     """Yield what bears on any answer: no high watermark, logs that no broker opens."""
     yield from view.findings
     target = view.target
@@ -127,7 +127,7 @@ def _said_first(view: PartitionView) -> Iterator[Finding]:
         yield from (one for one in misnamed(target.log, place) if one.code == "log-name")
 
 
-def _failed(view: PartitionView, error: BrokerError) -> str:
+def note_error(view: PartitionView, error: BrokerError) -> str:
     """Note with what error the broker answers."""
     view.note("error", view.target.path, f"the broker answers with an error: {error}")
     return str(error)
@@ -172,7 +172,7 @@ def time_items(target: Target, target_ms: int, options: FindOptions) -> Iterator
     from kdump.broker.list_offsets import NONE, list_offsets, list_offsets_v0
 
     with closing(options.view(target)) as view:
-        yield from _said_first(view)
+        yield from first_findings(view)
         answer, error, scan_offset = NONE, None, None
         place = RemotePlace()
         asked: tuple[str, ...] = ()
@@ -208,7 +208,7 @@ def time_items(target: Target, target_ms: int, options: FindOptions) -> Iterator
         except RemoteOnlyError as absent:
             place = place_not_given(view, absent)
         except BrokerError as failed:
-            error = _failed(view, failed)
+            error = note_error(view, failed)
         checked: Iterable[Finding] = ()
         if options.check and offsets is None:
             from kdump.engine.find.check import check_time

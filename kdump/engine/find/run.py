@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.versions import text_of
+from kdump.engine.find.fetch import fetch_items
 from kdump.engine.find.options import FindOptions
 from kdump.engine.find.rows import offset_items, time_items
 from kdump.engine.reading.damage import unread
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 #: Members in which the answers of two releases are compared.
 _COMPARED = ("offset", "served_from", "offsets", "error")
+_COMPARED_FETCH = ("end_position", "stuck", "error")
 
 
 class Item(NamedTuple):
@@ -60,12 +62,13 @@ def find_offset(
     driver: Driver | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Reported]:
-    """Yield an `offset-lookup` row for each partition, findings, and errors.
+    """Yield an `offset-lookup` or `fetch` row for each partition, findings, and errors.
 
     They come in the order of the paths, whichever driver does the work; without one, each as soon
     as it is found.
     """
-    return _run(list(paths), options, (offset_items, target), driver, progress)
+    ask: Ask = offset_items if options.max_bytes is None else fetch_items
+    return _run(list(paths), options, (ask, target), driver, progress)
 
 
 def find_time(
@@ -152,7 +155,8 @@ def _by_both_ends(
         assert isinstance(row, Row)
         return row.replaced(broker_version=text_of(broker))
 
-    row = options.releases.answer(directory, answer, _COMPARED)
+    compared = _COMPARED if options.max_bytes is None else _COMPARED_FETCH
+    row = options.releases.answer(directory, answer, compared)
     return [*findings, row]
 
 

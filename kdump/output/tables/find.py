@@ -5,7 +5,7 @@ from __future__ import annotations
 from kdump.output.amounts import number_cell, time_cell
 from kdump.output.column_widths import Column, Columns, amount, folded, number
 from kdump.output.row_tables import Tables, name_of, oldest_text, release_title, span_text
-from kdump.rows.find import OffsetLookup, TimeLookup
+from kdump.rows.find import Fetch, OffsetLookup, TimeLookup
 
 
 def _lookup_note(row: OffsetLookup | TimeLookup) -> str:
@@ -49,5 +49,36 @@ _TIME_LOOKUP: Columns = (
     number("epoch", "leader_epoch", rank=2),
     _LOOKUP_NOTE,
 )
-TABLES: Tables = {OffsetLookup: _OFFSET_LOOKUP, TimeLookup: _TIME_LOOKUP}
-TITLES = {OffsetLookup: release_title, TimeLookup: release_title}
+
+
+def _fetch_note(row: Fetch) -> str:
+    notes = [row.error] if row.error else []
+    if row.available is False:
+        notes.append(f"only in remote storage: {row.object or 'no metadata of it is given'}")
+    if row.needs_bytes is not None:
+        needs = f"the first entry needs {row.needs_bytes} bytes"
+        notes.append(needs + (": consumers are stuck" if row.stuck else ""))
+    if row.records_before:
+        notes.append(f"{row.records_before} records before the target")
+    if row.cut_bytes:
+        notes.append(f"{row.cut_bytes} bytes of an entry that is cut")
+    if row.aborted:
+        notes.append(f"{len(row.aborted)} aborted transactions")
+    if row.oldest:
+        notes.append(oldest_text(row.oldest))
+    return "; ".join(notes)
+
+
+_FETCH: Columns = (
+    folded("partition", name_of, 14),
+    number("segment"),
+    number("from", "position"),
+    number("to", "end_position"),
+    number("bytes", "size_bytes"),
+    number("entries"),
+    amount("offsets", lambda row: span_text(row.first_offset, row.last_offset), 2),
+    number("next", "next_offset"),
+    folded("note", _fetch_note, 20),
+)
+TABLES: Tables = {OffsetLookup: _OFFSET_LOOKUP, TimeLookup: _TIME_LOOKUP, Fetch: _FETCH}
+TITLES = dict.fromkeys(TABLES, release_title)
