@@ -365,9 +365,12 @@ def _last_header(
     if path is not None:
         with Source(path) as entries:
             index = OffsetIndex(entries, segment.base_offset, slotwise=True)
-            end = index.used()
-            if end:
-                position = index.entry(end - 1).position
+            first, end = 0, index.entries  # of a file that was made at its full size, zeros follow
+            while first < end:
+                slot = (first + end) // 2
+                first, end = (slot + 1, end) if any(index.raw(slot)) else (first, slot)
+            if first:
+                position = index.entry(first - 1).position
     if not 0 <= position < source.size or source.size - position > _LOOKED_AT:
         return None
     last = None

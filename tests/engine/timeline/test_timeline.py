@@ -2,6 +2,7 @@
 
 import json
 import random
+import struct
 import subprocess
 import sys
 from datetime import datetime
@@ -19,6 +20,7 @@ from kdump.cli import cli
 from kdump.engine.timeline.clocks import Clocks
 from kdump.engine.timeline.happening import Happening, Tie, unpacked
 from kdump.rows.timeline import ClockSkew, Event
+from kdump.storage.source import Source
 
 SAMPLES = Path(__file__).parents[3] / "sample-data"
 THREE = SAMPLES / "damaged/4.4.0-three-nodes"
@@ -167,6 +169,40 @@ def test_a_skew_that_is_given_is_believed() -> None:
         row = json.loads(line)
         if row["row"] == "event" and row["clock_of"] == 1:
             assert row["at_ms"] - 40000 == row["at_earliest_ms"] == row["at_latest_ms"]
+
+
+def test_little_is_read_of_a_large_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log of 70 MiB whose index was made at its full size, with a batch at its end."""
+    home = SAMPLES / "clean/4.4.0/d1/orders-0"
+    data = (home / f"{0:020}.log").read_bytes()
+    batch = data[: 12 + int.from_bytes(data[8:12], "big")]
+    large = tmp_path / "large-0"
+    large.mkdir()
+    end = (70 << 20) - len(batch)
+    with (large / f"{0:020}.log").open("wb") as log:
+        log.write(batch)
+        log.seek(end)
+        log.write(struct.pack(">q", 1_000_000) + batch[8:])
+    with (large / f"{0:020}.index").open("wb") as index:
+        index.write(struct.pack(">ii", 1_000_000, end))
+        index.truncate(10 << 20)
+    read = [0]
+    plain, into = Source.read, Source.read_into
+
+    def counted(self: Source, position: int, size: int) -> bytes:
+        found = plain(self, position, size)
+        read[0] += len(found)
+        return found
+
+    def counted_into(self: Source, *given: Any) -> int:
+        found = into(self, *given)
+        read[0] += found
+        return found
+
+    monkeypatch.setattr(Source, "read", counted)
+    monkeypatch.setattr(Source, "read_into", counted_into)
+    events(tmp_path)
+    assert 0 < read[0] < (70 << 20) // 100
 
 
 def test_other_tools_get_every_event_that_has_a_time() -> None:
