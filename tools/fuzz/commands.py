@@ -50,7 +50,7 @@ STATUSES = frozenset(range(6))
 _FORMS = ("table", "jsonl")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "info": ("", "--explain", "--sort last"),
-    "verify": ("", "--deep", "--quick", "--nagios", "--summary-by topic", "-j 2"),
+    "verify": ("", "--deep", "--quick", "--nagios", "--summary-by topic", "-j 2", "--tier OTHER"),
     "dump": ("", "--batches", "--entries", "--hex", "--format kafka", "--format csv", "--visible"),
     "find-offset": ("3", "--check 7", "--as-is 100", "--broker-version 0.10.2 3", "--explain 9"),
     "find-time": ("1700050000000", "--check 1700050000000", "-- -1", "--explain -- -3"),
@@ -63,6 +63,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "reindex": ("", "--all", "--only leader-epochs", "--only checkpoints"),
     "salvage": ("", "--split-batches", "--out OUT", "--split-batches --out OUT"),
     "carve": ("", "--split-batches --out OUT"),
+    "timeline": ("", "--detail", "--skew none --group *", "--what roll,leader,time-jump"),
     "transactions": ("", "--at 2024-01-01T00:00:00Z"),
     "groups": ("", "--history", "--history --backwards"),
     "cluster": ("", "--history", "--view zookeeper"),
