@@ -28,6 +28,7 @@ COMMANDS = {
     "reindex": "reindex --format jsonl {}",
     "salvage": "salvage --format jsonl {}",
     "transactions": "transactions --format jsonl --topic clock.append {}",
+    "timeline": "timeline --format jsonl {}",
     "groups": "groups --format jsonl {}",
     "cluster": "cluster --format jsonl {}",
     "compare": "compare --format jsonl {} {}-copy",

@@ -37,6 +37,7 @@ class Step(NamedTuple):
     clock: int | None
     at_ms: int
     transactional_id: str
+    partitions: tuple[str, ...]
 
 
 class CoordinatorRead(NamedTuple):
@@ -295,7 +296,10 @@ class _Transactions(_Log):
         state = STATES[number] if 0 <= number < len(STATES) else ""
         at = self._at
         self.steps.append(
-            Step(value["producerId"], value["producerEpoch"], state, at.clock, at.at_ms, name)
+            Step(
+                *(value["producerId"], value["producerEpoch"], state, at.clock, at.at_ms, name),
+                partitions=tuple(_partitions(value)),
+            )
         )
         what, words = _WORDS.get(state, ("", ""))
         before = self._last.get(name, ("", None))[0]

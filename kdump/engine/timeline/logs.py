@@ -56,6 +56,7 @@ class Marker(NamedTuple):
     producer_epoch: int
     clock: int
     at_ms: int
+    partition: str
 
 
 class Open(NamedTuple):
@@ -255,7 +256,7 @@ class _Read:
                 self._open.pop(producer, None)
                 if clock is not None:
                     epoch = batches.producer_epoch(row)
-                    self._markers.append(Marker(producer, epoch, clock, at_ms))
+                    self._markers.append(Marker(producer, epoch, clock, at_ms, self._event.subject))
         elif flags & c.TRANSACTIONAL and producer not in self._open:
             event = self._event._replace(
                 what="transaction-hangs",

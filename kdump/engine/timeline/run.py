@@ -364,26 +364,34 @@ def _bounded(place: int) -> int:
 def _transaction_ties(steps: Iterable[Step], markers: Iterable[Marker]) -> Iterator[Tie]:
     """Tie clocks by transactions: the decision, then all markers, then that it is complete.
 
-    Only of a producer id and epoch that one transaction had is it sure which marker is whose.
+    An id may keep its epoch from one transaction to the next, and compaction leaves only the last
+    records of an id. So it is sure which marker is whose only where one decision is known and its
+    end, and where a partition of that transaction has one marker of the id and epoch.
     """
-    of: dict[tuple[int, int], dict[str, set[tuple[int, int]]]] = {}
+    of: dict[tuple[int, int], dict[str, set[tuple[int, int, tuple[str, ...]]]]] = {}
     for step in steps:
         if step.clock is not None and step.state[:7] in ("Prepare", "Complet"):
             states = of.setdefault((step.producer_id, step.producer_epoch), {})
-            states.setdefault(step.state[:7], set()).add((step.clock, step.at_ms))
-    seen: dict[tuple[int, int], list[Marker]] = {}
+            partitions = step.partitions if step.state[:7] == "Prepare" else ()
+            states.setdefault(step.state[:7], set()).add((step.clock, step.at_ms, partitions))
+    seen: dict[tuple[int, int, str], list[Marker]] = {}
     for marker in markers:
-        seen.setdefault((marker.producer_id, marker.producer_epoch), []).append(marker)
+        of_partition = marker.producer_id, marker.producer_epoch, marker.partition
+        seen.setdefault(of_partition, []).append(marker)
     for producer, states in of.items():
         prepared, complete = states.get("Prepare", set()), states.get("Complet", set())
-        for marker in seen.get(producer, ()):
-            clock, at_ms = marker.clock, marker.at_ms
-            if len(prepared) == 1 and len(complete) <= 1:
-                for first, first_ms in prepared:
-                    yield Tie(first, first_ms, clock, at_ms, "a decision, then its marker")
-                for last, last_ms in complete:
-                    why = "a marker, then the end of its transaction"
-                    yield Tie(clock, at_ms, last, last_ms, why)
+        if len(prepared) != 1 or len(complete) != 1:
+            continue
+        ((first, first_ms, partitions),), ((last, last_ms, _),) = prepared, complete
+        if (first, first_ms) > (last, last_ms) or first != last:
+            continue  # the end of another transaction, or told by another coordinator
+        for partition in partitions:
+            found = seen.get((*producer, partition), [])
+            if len(found) == 1:
+                clock, at_ms = found[0].clock, found[0].at_ms
+                yield Tie(first, first_ms, clock, at_ms, "a decision, then its marker")
+                why = "a marker, then the end of its transaction"
+                yield Tie(clock, at_ms, last, last_ms, why)
 
 
 def read_item(

@@ -18,7 +18,10 @@ from long_runs import LONG
 import kdump
 from kdump.cli import cli
 from kdump.engine.timeline.clocks import Clocks
+from kdump.engine.timeline.coordinators import Step
 from kdump.engine.timeline.happening import Happening, Tie, unpacked
+from kdump.engine.timeline.logs import Marker
+from kdump.engine.timeline.run import _transaction_ties
 from kdump.rows.timeline import ClockSkew, Event
 from kdump.storage.source import Source
 
@@ -224,3 +227,25 @@ def test_other_tools_get_every_event_that_has_a_time() -> None:
     for words in (["--rows", "event"], ["--output", "there/"]):
         words = ["timeline", "--format", "bodyfile", *words, str(THREE)]
         assert CliRunner().invoke(cli, words).exit_code == 2
+
+
+def test_only_a_marker_that_is_a_transactions_for_certain_ties_clocks() -> None:
+    def step(state: str, clock: int, at_ms: int) -> Step:
+        return Step(7, 0, state, clock, at_ms, "tx", ("a-0", "b-0"))
+
+    decided = [step("PrepareCommit", 1, 100), step("CompleteCommit", 1, 130)]
+    markers = [Marker(7, 0, 2, 110, "a-0"), Marker(7, 0, 3, 120, "b-0")]
+    ties = list(_transaction_ties(decided, markers))
+    assert {(tie.first, tie.second) for tie in ties} == {(1, 2), (2, 1), (1, 3), (3, 1)}
+    # One of an earlier transaction of the same epoch, in a partition of both and in one of its own.
+    earlier = [*markers, Marker(7, 0, 2, 50, "a-0"), Marker(7, 0, 4, 50, "c-0")]
+    ties = list(_transaction_ties(decided, earlier))
+    assert {(tie.first, tie.second) for tie in ties} == {(1, 3), (3, 1)}
+    # Compaction left the end of the one before, or the end is not known.
+    for known in (
+        [step("PrepareCommit", 1, 100), step("CompleteCommit", 1, 60)],
+        [step("PrepareCommit", 1, 100)],
+        [*decided, step("PrepareAbort", 1, 20)],
+        [step("PrepareCommit", 1, 100), step("CompleteCommit", 2, 130)],
+    ):
+        assert not list(_transaction_ties(known, markers))
