@@ -25,7 +25,7 @@ LAYERS: dict[str, tuple[str, str]] = {
     "kernels": ("", "crcmod crc32c"),
     "messages": ("", ""),
     "record": ("errors kernels messages", "lz4 snappy zstandard isal pyarrow"),
-    "stores": ("errors", "pyarrow fsspec isal lz4 zstandard"),
+    "stores": ("errors", "pyarrow fsspec isal lz4 zstandard cryptography"),
     "storage": ("errors kernels record stores", ""),
     "client": ("errors", "confluent_kafka"),
     "findings": ("errors kernels record storage", ""),
@@ -81,8 +81,8 @@ ROOMS: dict[str, str] = {
 # spark/source.py is an exception: it extends classes of PySpark's, and only Spark imports it. So is
 # api/pushed.py, which extends one of PyArrow's and is imported where a dataset is made.
 LATE = set(
-    "confluent_kafka crc32c crcmod duckdb fsspec isal lz4 polars pyarrow pyspark rich snappy"
-    " zstandard".split()
+    "confluent_kafka crc32c crcmod cryptography duckdb fsspec isal lz4 polars pyarrow pyspark rich"
+    " snappy zstandard".split()
 )
 
 _EXTENDED = {"spark/source.py": "pyspark", "api/pushed.py": "pyarrow"}

@@ -19,6 +19,7 @@ from kdump.cli.options import (
     PATTERN,
     TIME,
     shared_options,
+    tier_key_option,
     tier_option,
 )
 from kdump.errors import KdumpError, UsageError
@@ -98,6 +99,7 @@ _FILTERS = under("Filters")
     help="Only what a consumer receives: log start offset to high watermark, no control records.",
 )
 @tier_option(_SHOWN)
+@tier_key_option(_SHOWN)
 @_FILTERS(
     "--isolation",
     type=ISOLATION,

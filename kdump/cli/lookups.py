@@ -13,6 +13,7 @@ from kdump.cli.options import (
     ISOLATION,
     VERSION,
     config_option,
+    tier_key_option,
     tier_option,
     together,
     topic_configs_option,
@@ -48,6 +49,7 @@ lookup_options = together(
         "rejects lookups by time.",
     ),
     tier_option(_ANSWER),
+    tier_key_option(_ANSWER),
     config_option(_ANSWER),
     topic_configs_option(_ANSWER),
     _ANSWER(

@@ -237,6 +237,15 @@ def tier_option(under_heading: Callable[..., Decorator]) -> Decorator:
     )
 
 
+def tier_key_option(under_heading: Callable[..., Decorator]) -> Decorator:
+    """Make the option that names the key of encrypted remote segments."""
+    return under_heading(
+        "--tier-key",
+        type=FILE_PATH,
+        help="Private key in PEM that decrypts remote segments of Aiven's plugin.",
+    )
+
+
 def scratch_option(under_heading: Callable[..., Decorator]) -> Decorator:
     """Make the option that says where to sort."""
     return under_heading(

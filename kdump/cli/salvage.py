@@ -12,6 +12,7 @@ from kdump.cli.options import (
     FILE_PATH,
     INT64,
     shared_options,
+    tier_key_option,
     tier_option,
     together,
     topic_configs_option,
@@ -84,6 +85,7 @@ BROKER = together(
 )
 @TAKEN
 @tier_option(_TAKEN)
+@tier_key_option(_TAKEN)
 @BROKER
 @shared_options(on_spark=False)
 def salvage(paths: tuple[str, ...], *, manifest: str | None, **asked: Any) -> int:

@@ -17,6 +17,7 @@ from kdump.cli.options import (
     Read,
     config_option,
     shared_options,
+    tier_key_option,
     tier_option,
     together,
     topic_configs_option,
@@ -137,6 +138,7 @@ MONITORING = together(
 @_CHECKED("--deep", help="Decompress and check every record, too.")
 @_CHECKED("--quick", help="Check names, sizes, indexes, and log ends only; read no log completely.")
 @tier_option(_CHECKED)
+@tier_key_option(_CHECKED)
 @NOTES
 @version_option(
     _CHECKED,

@@ -962,6 +962,18 @@ CATALOGUE: dict[str, Code] = {
         "No effect on consumers; no broker deletes them, so they cost space forever.",
         show=Show.NOTHING,
     ),
+    "remote-manifest-invalid": _damage(
+        "The manifest of a remote segment cannot be believed.",
+        "Restore the manifest from a backup or an older version of the bucket.",
+        "Brokers cannot find the chunks of the segment: consumers stop at its first offset.",
+        show=Show.NOTHING,
+    ),
+    "remote-not-checked": _note(
+        "A remote segment is encrypted: sizes and names were checked, its contents were not.",
+        "Give the private key with --tier-key.",
+        "No effect on consumers: the broker has the key.",
+        show=Show.NOTHING,
+    ),
     "remote-metadata-damaged": _damage(
         "The metadata of remote segments is damaged.",
         "Restore the partition of __remote_log_metadata from a replica.",

@@ -15,6 +15,7 @@ from kdump.errors import PathError, StoreError
 from kdump.replay.remote_logs import RemoteLogs, read_remote_logs
 from kdump.storage import names, places
 from kdump.storage.about import owner_of
+from kdump.storage.aiven import AivenPartition
 from kdump.storage.checkpoints import loaded
 from kdump.storage.log_dir import LOG_DIRS, LogDir
 from kdump.storage.names import Kind
@@ -45,7 +46,7 @@ class _TopicSettings(Protocol):
 class CachedObjects:
     """The objects of a partition, with the indexes that its broker has in its cache."""
 
-    def __init__(self, objects: PartitionObjects, directory: str) -> None:
+    def __init__(self, objects: PartitionObjects | AivenPartition, directory: str) -> None:
         self._objects = objects
         self._directory = directory
 
@@ -68,9 +69,14 @@ class Tiers:
     `directories` are others that may hold metadata, `objects` where the objects are, if given.
     """
 
-    def __init__(self, directories: Iterable[str] = (), objects: str | None = None) -> None:
+    def __init__(
+        self,
+        directories: Iterable[str] = (),
+        objects: str | None = None,
+        key: str | None = None,
+    ) -> None:
         self.directories = tuple(directories)
-        self.objects = None if objects is None else RemoteObjects(objects)
+        self.objects = None if objects is None else RemoteObjects(objects, key)
         self._read: dict[tuple[str, ...], RemoteLogs] = {}
 
     def of(self, target: Target, settings: _TopicSettings) -> Tier | None:

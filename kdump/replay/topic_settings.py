@@ -93,9 +93,10 @@ class TopicSettings:
         from_disk: bool = True,
         broker_version: Version | None = None,
         tier: str | None = None,
+        tier_key: str | None = None,
     ) -> None:
         self.broker = broker
-        self.tiers = Tiers(directories, tier)
+        self.tiers = Tiers(directories, tier, tier_key)
         self._options = {
             field: value for field, value in (options or {}).items() if value is not None
         }
@@ -217,6 +218,7 @@ def topic_settings(
     from_disk: bool = True,
     broker_version: Version | None = None,
     tier: str | None = None,
+    tier_key: str | None = None,
 ) -> TopicSettings:
     """Make what gives the settings of topics under some paths, beside a broker's own file."""
     directories = [each for path in paths for each in spread(path)]
@@ -232,6 +234,7 @@ def topic_settings(
         from_disk=from_disk,
         broker_version=broker_version,
         tier=tier,
+        tier_key=tier_key,
     )
 
 

@@ -13,6 +13,7 @@ from typing import IO, cast
 
 from kdump.errors import PathError, StoreError
 from kdump.storage import names, places
+from kdump.storage.aiven import AivenPartition
 from kdump.storage.names import Kind
 from kdump.storage.remote_objects import PartitionObjects, RemoteObjects
 from kdump.storage.source import Source
@@ -72,6 +73,8 @@ class TierViews:
     def _view_of(self, topic: str, number: int, topic_id: str) -> str | None:
         objects = self._objects.of(topic, number, topic_id)
         chosen = self._chosen(objects)
+        for why in getattr(objects, "failed", {}).values():
+            raise PathError(objects.folder, f"has a segment that cannot be read: {why}")
         if not chosen:
             return None
         place = names.directory_name(topic, number)
@@ -91,7 +94,7 @@ class TierViews:
         self._unpacker.publish(root, members, ())
         return f"{root}/{place}"
 
-    def _chosen(self, objects: PartitionObjects) -> dict[int, str]:
+    def _chosen(self, objects: PartitionObjects | AivenPartition) -> dict[int, str]:
         """Choose a segment for each start offset: by the metadata, else the most complete one."""
         ranks = {key: self._rank(objects, key) for key in objects.bases}
         has_more = any(count > 1 for _, count, _ in ranks.values())
@@ -102,7 +105,9 @@ class TierViews:
                 chosen[objects.bases[key]] = key
         return chosen
 
-    def _rank(self, objects: PartitionObjects, segment_id: str) -> tuple[bool, int, int]:
+    def _rank(
+        self, objects: PartitionObjects | AivenPartition, segment_id: str
+    ) -> tuple[bool, int, int]:
         files = objects.files(segment_id) or {}
         size = places.getsize(files[Kind.LOG]) if Kind.LOG in files else -1
         return segment_id in self._finished, len(files), size

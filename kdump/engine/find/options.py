@@ -47,6 +47,7 @@ class FindOptions(NamedTuple):
     tier: str | None = None
     max_bytes: int | None = None
     max_offset: int | None = None
+    tier_key: str | None = None
 
     def settings_of(self, target: Target) -> SettingsOnDemand | None:
         """Return what gives the settings of a partition's topic, once one is needed."""

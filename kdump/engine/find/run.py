@@ -176,6 +176,7 @@ def _run(
         from_disk=options.topic_configs,
         broker_version=options.broker_version,
         tier=options.tier,
+        tier_key=options.tier_key,
     )
     options = options._replace(settings=settings)
     planned = plan(paths, options)

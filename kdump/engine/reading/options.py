@@ -36,7 +36,7 @@ class DumpOptions(Options):
     user gives, as `--schemas` takes them; `schema_rows`: what internal topics add up to has rows.
     `reader_schema`: `latest`, for values as the newest version of their subject has them.
     `decoder`: a command that is asked for the values of all other topics, and how long.
-    `tier`: where the objects of tiered topics are.
+    `tier`: where the objects of tiered topics are; `tier_key`: the file that decrypts them.
     `schemas` is where a run has its schemas from, `releases` what dates the data directories.
     """
 
@@ -65,6 +65,7 @@ class DumpOptions(Options):
     decoder_timeout_s: float = 10.0
     schema_rows: bool = False
     tier: str | None = None
+    tier_key: str | None = None
     schemas: SchemaSource | None = None
     releases: Releases | None = None
     decompress_limit: int = DEFAULT_LIMIT

@@ -30,7 +30,9 @@ def targets_of(
         return
     from kdump.replay.topic_settings import topic_settings
 
-    settings = topic_settings(options.server_properties, paths, tier=options.tier)
+    settings = topic_settings(
+        options.server_properties, paths, tier=options.tier, tier_key=options.tier_key
+    )
     for target in found:
         if isinstance(target, Target) and target.whole:
             target = with_remote(settings.tiered(target))

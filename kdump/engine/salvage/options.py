@@ -57,6 +57,7 @@ class SalvageOptions(NamedTuple):
     groups_at: int | None = None
     command: tuple[str, ...] = ("kdump", "produce")
     tier: str | None = None  # where the remote segments of tiered topics are
+    tier_key: str | None = None  # a file; decrypts those of Aiven's plugin
 
 
 def read_topic_map(path: str) -> dict[str, str]:

@@ -37,6 +37,7 @@ class VerifyOptions(NamedTuple):
     as_user: str | None = None  # who runs the broker; None: whoever may do all it needs
     summary_by: tuple[str, ...] = ()  # broker, topic, or both
     tier: str | None = None  # where the objects of tiered topics are
+    tier_key: str | None = None  # a file; decrypts those of Aiven's plugin
 
 
 # Why a segment's log is not read.

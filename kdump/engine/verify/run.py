@@ -213,6 +213,7 @@ def settings_for(options: VerifyOptions, directories: Iterable[str] = ()) -> Top
         from_disk=options.topic_configs,
         broker_version=options.broker_version,
         tier=options.tier,
+        tier_key=options.tier_key,
     )
 
 

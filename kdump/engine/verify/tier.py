@@ -14,11 +14,12 @@ from kdump.broker.remote_log import COPY_FINISHED, STATES, RemoteLog, RemoteSegm
 from kdump.engine.reading.damage import at_place, flag_findings, gap_finding
 from kdump.engine.reading.segment_pass import SegmentPass
 from kdump.errors import KdumpError, PathError, StoreError
-from kdump.findings.finding import Finding, finding
+from kdump.findings.finding import CATALOGUE, Finding, finding
 from kdump.findings.rows import Place
 from kdump.record.frames import Gap
 from kdump.rows.verify import RemoteSegmentRow
 from kdump.storage import checkpoints, names, places
+from kdump.storage.aiven import INDEXES, LOG, MANIFEST, AivenPartition, BadManifest, Manifest
 from kdump.storage.file_records import FileRecords
 from kdump.storage.index import OffsetIndex
 from kdump.storage.names import Kind
@@ -70,7 +71,7 @@ class Partition(NamedTuple):
     topic_id: str
     number: int
     log: RemoteLog | None
-    objects: PartitionObjects
+    objects: PartitionObjects | AivenPartition
     tier: Tier | None
     complete: bool
     tiered: bool
@@ -178,6 +179,9 @@ class _PartitionCheck:
         order += [(of.objects.bases[key], key) for key in unknown]
         for base, segment_id in sorted(order):
             segment = known.get(segment_id)
+            if isinstance(of.objects, AivenPartition):
+                yield from self._of_plugin(of.objects, segment_id, base, segment)
+                continue
             files = of.objects.files(segment_id) or {}
             size = self._size(files)
             if segment is None:
@@ -254,6 +258,48 @@ class _PartitionCheck:
             del left[left.index(extra)]
             number = max(number - 1, 1)
         return found
+
+    # Objects of Aiven's plugin ------------------------------------------------------------------
+
+    def _of_plugin(
+        self, objects: AivenPartition, segment_id: str, base: int, segment: RemoteSegment | None
+    ) -> Iterator[Item]:
+        """Check a segment by its manifest, with `deep` also what its chunks hold."""
+        stored = objects.stored(segment_id)
+        size = places.getsize(stored[LOG]) if LOG in stored else None
+        path = next(iter(stored.values()), objects.folder)
+        found: Manifest | None = None
+        code, verdict, why = "", WHOLE, ""
+        try:
+            found = objects.manifest(segment_id)
+        except BadManifest as error:
+            code, verdict = "remote-manifest-invalid", UNDECODABLE
+            why = f"The manifest cannot be believed: {error}."
+        if not code and (missing := [one for one in (MANIFEST, LOG, INDEXES) if one not in stored]):
+            code, verdict = "remote-missing", MISSING
+            why = f"The {missing[0]} object of segment {segment_id} is missing."
+        elif found is not None and size != found.log_bytes:
+            code, verdict = "remote-object-size", TRUNCATED
+            why = f"The log object has {size:,} bytes, by its manifest {found.log_bytes:,}."
+        elif found is not None and segment is not None and segment.size_bytes != found.size_bytes:
+            code, verdict = "remote-object-size", UNDECODABLE
+            why = f"The segment has {found.size_bytes:,} bytes, by the metadata another size."
+        elif found is not None and objects.needs_key(found):
+            code = "remote-not-checked"
+        elif found is not None and self._options.deep:
+            objects.files(segment_id)
+            if segment_id in objects.failed:
+                code, verdict = "remote-object-differs", UNDECODABLE
+                why = f"The segment cannot be decoded: {objects.failed[segment_id]}."
+        if code:
+            yield self._say(code, base, path, why or CATALOGUE[code].sentence, offset=base)
+        if verdict == WHOLE and segment is None and found is not None:
+            verdict = self._unknown(base, segment_id, {}, size)
+        elif self._options.deep and segment is not None and found is not None and not code:
+            verdict = self._finished(segment, objects.files(segment_id) or {}, found.size_bytes)
+        yield from self._findings
+        self._findings.clear()
+        yield self._row(segment_id, base, segment, size, verdict)
 
     # Objects against metadata --------------------------------------------------------------------
 
