@@ -52,6 +52,7 @@ class LogFacts(NamedTuple):
     log_start: int
     log_end: int
     high_watermark: int | None = None
+    copied_to: int | None = None  # the highest offset in remote storage; None: not known
 
     def end_of(self, number: int) -> int:
         """The offset behind a segment: the next one's base, or the log end."""
@@ -63,6 +64,11 @@ class LogFacts(NamedTuple):
     def below_high_watermark(self, number: int) -> bool:
         """Whether all of a segment is; what is not is never deleted."""
         return self.high_watermark is None or self.high_watermark >= self.end_of(number)
+
+    def waits_for_copy(self, number: int) -> bool:
+        """Whether a segment stays because remote storage does not have all of it (W12)."""
+        end = self.end_of(number)
+        return self.copied_to is not None and end - 1 > self.copied_to and end >= self.log_start
 
 
 class Policy(NamedTuple):
@@ -149,7 +155,7 @@ def retention_pass(log: LogFacts, policy: Policy, now_ms: int) -> RetentionPass:
     """Work out one pass (K1)."""
     if not policy.runs:
         return RetentionPass((), rolled=False, log_start=log.log_start)
-    left = _Left(log)
+    left = _Left(log, tiered=policy.tiered)
     rules = (left.take_below_start, left.take_by_size, left.take_by_time)
     for take in rules if policy.log_start_first else reversed(rules):
         take(policy, now_ms)
@@ -169,9 +175,10 @@ def is_past(segment: SegmentFacts, policy: Policy, now_ms: int) -> bool:
 class _Left:
     """Takes segments from the oldest on, rule by rule; the first that stays ends a rule."""
 
-    def __init__(self, log: LogFacts) -> None:
+    def __init__(self, log: LogFacts, *, tiered: bool) -> None:
         self.deleted: list[Deleted] = []
         self._log = log
+        self._tiered = tiered
 
     def has_next(self, number: int) -> bool:
         return number + 1 < len(self._log.segments)
@@ -182,6 +189,8 @@ class _Left:
             segment = segments[number]
             is_empty_end = not self.has_next(number) and segment.size_bytes == 0
             if is_empty_end or not self._log.below_high_watermark(number) or not goes(number):
+                return
+            if self._tiered and self._log.waits_for_copy(number):
                 return
             self.deleted.append(Deleted(segment.base_offset, rule))
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker import versions as v
+from kdump.broker.remote_log import tier_of
 from kdump.broker.retention import LogFacts, SegmentFacts
 from kdump.broker.sound_start import sound_start, written_slots
 from kdump.broker.versions import Version, has
@@ -47,7 +48,10 @@ def log_facts(target: Target, broker: Version, *, clean: bool) -> LogFacts:
         facts.append(one)
         log_end = next_offset
     view = View(target, committed=False, limit=DEFAULT_LIMIT)
-    return LogFacts(tuple(facts), view.log_start, max(log_end, view.log_start), view.end)
+    log_end = max(log_end, view.log_start)
+    tier = tier_of(target)
+    copied_to = None if tier is None or tier.log is None else tier.latest(log_end)[0]
+    return LogFacts(tuple(facts), view.log_start, log_end, view.end, copied_to)
 
 
 def segment_facts(

@@ -152,3 +152,14 @@ def test_before_time_indexes_the_file_counts() -> None:
     old = policy({"retention.ms": "1000"}, version=(0, 10, 0))
     assert gone(log(0, 0), old, NOW) == []
     assert gone(log(NOW + 9999, 0), old, NOW + 1001) == [0, 10]
+
+
+def test_a_tiered_segment_waits_for_its_copy() -> None:
+    """Local retention takes what remote storage has, or what lies below the log start (W12)."""
+    segments = tuple(SegmentFacts(base, 100, 1_000 + base, base + 9, 0) for base in (0, 10, 20))
+    policy = Policy(True, False, True, 1, -1, tiered=True)
+    for copied_to, start, deleted in ((9, 0, [0]), (18, 0, [0]), (-1, 0, []), (-1, 15, [0])):
+        log = LogFacts(segments, start, 30, None, copied_to)
+        found = retention_pass(log, policy, 10_000)
+        assert [one.base_offset for one in found.deleted] == deleted
+    assert len(retention_pass(LogFacts(segments, 0, 30), policy, 10_000).deleted) == 3

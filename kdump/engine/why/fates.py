@@ -118,7 +118,7 @@ class Fates:
         text = f"goes with the next pass: {why}"
         if policy.compacts:
             text += "; the cleaner's thread does it"
-        if policy.tiered and rule != LOG_START:
+        if policy.tiered and rule != LOG_START and self.log.copied_to is None:
             text += "; only once a copy is in the remote tier, which no file here tells"
         return Fate(DELETABLE, rule, since_ms, None, text)
 
@@ -130,6 +130,12 @@ class Fates:
             return Fate(verdict, NO_RULE, None, None, text, kept_by)
         if due_ms is None:
             return self._held_without_time(is_last=is_last)
+        is_empty = self.log.segments[number].size_bytes == 0
+        waits = self.policy.tiered and not is_empty and self.log.waits_for_copy(number)
+        if waits and due_ms <= self._now_ms:
+            text = "kept: it is past the limit, and remote storage does not have all of it"
+            verdict = ACTIVE if is_last else KEPT
+            return Fate(verdict, NO_RULE, None, None, text, "remote storage")
         pin = self._pin(number, pin_number)
         verdict = ACTIVE if is_last else PINNED if pin is not None else KEPT
         if not self.log.below_high_watermark(number):
