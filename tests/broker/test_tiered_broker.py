@@ -1,0 +1,150 @@
+"""Real brokers with tiered topics: kdump answers as they do, and what it rebuilds they serve.
+
+KDUMP_FUZZ=long takes 30 topics of each of two brokers. Needs `broker/` of KDUMP_SHARED.
+"""
+
+import os
+import random
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from time import sleep
+
+import pytest
+from broker_box import Broker, Json
+from long_runs import LONG, SEED
+
+from kdump.broker.list_offsets import list_offsets
+from kdump.engine.dump.run import dump
+from kdump.engine.find.options import FindOptions
+from kdump.engine.reading.options import DumpOptions
+from kdump.engine.salvage.options import SalvageOptions
+from kdump.engine.salvage.run import salvage
+from kdump.engine.verify.options import VerifyOptions
+from kdump.engine.verify.run import verify
+from kdump.errors import KdumpError
+from kdump.findings.finding import Finding, Severity
+from kdump.findings.rows import RecordChunk
+from kdump.replay.topic_settings import topic_settings
+from kdump.storage.targets import Selection, resolve
+
+pytestmark = pytest.mark.broker
+
+VERSIONS = ("4.1.1", "4.4.0") if LONG else ("4.4.0",)
+TOPICS = [f"orders{number}" for number in range(30 if LONG else 3)]
+T0 = 1_700_000_000_000
+SPECIAL = {"earliest": -2, "latest": -1, "max": -3, "earliest-local": -4, "latest-tiered": -5}
+
+
+@pytest.fixture(params=VERSIONS)
+def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
+    found = Broker(tmp_path / "data", request.param)
+    yield found
+    found.run("kill")
+
+
+def start(broker: Broker, *more: str) -> None:
+    done = broker.run("start", "--version", broker.version, "--owner", str(os.getpid()), *more)
+    assert done.returncode == 0, done.stderr
+
+
+def fill(broker: Broker, topic: str, rng: random.Random) -> None:
+    configs = {
+        "remote.storage.enable": "true",
+        "local.retention.bytes": str(rng.choice((9_000, 30_000))),
+    }
+    if rng.random() < 0.3:
+        configs["retention.bytes"] = str(rng.randrange(40_000, 120_000))
+    operations: list[Json] = [
+        {"op": "create_topic", "topic": topic, "segmentBytes": 12_000, "configs": configs}
+    ]
+    for number in range(3):
+        operations.append({
+            "op": "produce", "topic": topic, "count": rng.randrange(100, 500), "seed": number,
+            "batch": rng.choice((5, 10, 40)), "valueSize": [20, 200], "timeout": 90,
+            "codec": rng.choice(("none", "lz4")),
+            "timestamps": [T0 + rng.randrange(0, 10**6), rng.choice((1, 1000))],
+        })  # fmt: skip
+        end = rng.choice(("abort", "commit"))
+        operations.append({"op": "txn", "topic": topic, "txn": topic, "count": 9, "end": end})
+    answers = broker.ask(*operations)
+    assert all(answer["ok"] for answer in answers), answers
+
+
+def settled(broker: Broker) -> dict[str, dict[object, list[object]]]:
+    """Wait until nothing moves any more; give what the broker answers of each topic."""
+    times = [T0 + step * 50_000 for step in range(12)]
+    asks = [{"op": "list_offsets", "topic": topic, "at": [*SPECIAL, *times]} for topic in TOPICS]
+    before: object = None
+    for _ in range(40):
+        answers = broker.ask(*asks)
+        now = [answer["offsets"] for answer in answers]
+        if now == before:
+            break
+        before = now
+        sleep(3)
+    return {
+        topic: {one["at"]: [one["offset"], one["timestamp"]] for one in said}
+        for topic, said in zip(TOPICS, now, strict=True)
+    }
+
+
+def compare(broker: Broker, data: str, tier: str) -> int:
+    """Ask kdump what the broker was asked, beside it; return how many answers were equal."""
+    answers = settled(broker)
+    settings = topic_settings(None, [data], tier=tier)
+    asked = 0
+    for target in resolve([data], Selection(topic="orders*")):
+        assert not isinstance(target, KdumpError)
+        theirs = answers[target.topic or ""]
+        with closing(FindOptions(settings=settings).view(settings.tiered(target))) as view:
+            for at, answer in theirs.items():
+                found = list_offsets(view, SPECIAL[at] if at in SPECIAL else int(str(at)))
+                assert [found.offset, found.timestamp_ms] == answer, (target.topic, at)
+                asked += 1
+    for topic in TOPICS:
+        for isolation in ("read_uncommitted", "read_committed"):
+            consumed = broker.ask({"op": "consume", "topic": topic, "isolation": isolation})[0]
+            options = DumpOptions(
+                visible=True, isolation=isolation, tier=tier, selection=Selection(topic=topic)
+            )
+            chunks = [item for item in dump([data], options) if isinstance(item, RecordChunk)]
+            assert sum(map(len, chunks)) == consumed["count"], (topic, isolation)
+            asked += 1
+    return asked
+
+
+def test_answers_and_rebuilt_topics(broker: Broker, tmp_path: Path) -> None:
+    tier = tmp_path / "remote"
+    start(broker, "--tier", str(tier))
+    rng = random.Random(SEED)
+    for topic in TOPICS:
+        fill(broker, topic, rng)
+    data = str(broker.directory)
+    assert compare(broker, data, str(tier)) > 10 * len(TOPICS)
+    operations = [
+        {"op": "delete_records", "topic": topic, "before": rng.randrange(50, 250)}
+        for topic in TOPICS[::2]
+    ]
+    broker.ask(*operations)
+    broker.run("stop")
+    start(broker)
+    compare(broker, data, str(tier))
+    broker.run("stop")
+    found = [
+        one for one in verify([data], VerifyOptions(tier=str(tier))) if isinstance(one, Finding)
+    ]
+    assert not [one for one in found if one.severity is not Severity.NOTE or "remote" in one.code]
+    out = tmp_path / "rebuilt"
+    rows = list(salvage([], SalvageOptions(tier=str(tier), out=str(out))))
+    assert not [row for row in rows if isinstance(row, KdumpError)]
+    other = Broker(out, broker.version)
+    start(other, "--takeover")
+    try:
+        for topic in TOPICS:
+            one = next(row for row in rows if getattr(row, "topic", None) == topic)
+            consumed = other.ask({"op": "consume", "topic": topic})[0]
+            assert consumed["first"] >= one.first_offset  # type: ignore[union-attr]
+            assert consumed["end"] == one.last_offset + 1  # type: ignore[union-attr]
+    finally:
+        other.run("kill")
