@@ -67,6 +67,16 @@ def _know_rows(kind: str | None) -> None:
             raise UsageError(f"--rows {kind}: unknown row kind; kdump schema lists them")
 
 
+def _refuse_kinds(form: str, writing: Writing) -> None:
+    """Refuse to choose or divide kinds of rows where a command has a format of its own for all."""
+    if form in FORMS_OF_DUMP:
+        return
+    from kdump.output.kind_directory import is_directory
+
+    if writing.rows or (writing.output is not None and is_directory(writing.output)):
+        raise UsageError(f"--format {form} has one kind of row, and is one file")
+
+
 def _open(
     output: str, suffix: str, inputs: Iterable[str], *, force: bool
 ) -> OutputFile | KindDirectory:
@@ -132,6 +142,7 @@ class Results:
         """
         form = form or form_of(writing)
         _know_rows(writing.rows)
+        _refuse_kinds(form, writing)
         self._report = report or Report()
         output, quiet = writing.output, writing.quiet and not self._report.has_summary
         self._records, self._decode = records, decode

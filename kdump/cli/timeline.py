@@ -125,9 +125,6 @@ def timeline(
         words = [one for one in skew if isinstance(one, str)]
         if len(words) > 1 or (words and len(skew) > 1):
             raise UsageError("--skew auto, none and BROKER=MS exclude each other")
-        directory = writing.output is not None and writing.output.endswith("/")
-        if writing.form in ("timesketch", "bodyfile") and (writing.rows or directory):
-            raise UsageError(f"--format {writing.form} has one kind of row, and is one file")
     known = dict(one for one in skew if not isinstance(one, str))
     asked |= {
         "writing": writing,

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from declared_rows import made as row_made
-from every_command import OF_THE_MOMENT, RUNS, rows_of, run
+from every_command import OF_THE_MOMENT, RUNS, SAMPLES, rows_of, run
 
+from kdump.cli import cli
 from kdump.output.values import AUTO, bytes_json
 from kdump.rows.declared import kinds, members
 
@@ -151,3 +153,17 @@ def test_a_kind_that_there_is_not_is_wrong_usage() -> None:
     result = run("groups", "clean/4.4.0", "", "--rows", "gruop")
     assert result.exit_code == 2
     assert "gruop" in result.output
+
+
+@pytest.mark.parametrize("command", ["groups", "find-time 1700000000000", "verify", "predict"])
+@pytest.mark.parametrize("more", [("--rows", "finding"), ("--output", "{}/new/")])
+def test_a_form_for_all_rows_together_has_no_kinds(
+    command: str, more: tuple[str, ...], tmp_path: Path
+) -> None:
+    name, *behind = command.split()
+    words = [one.replace("{}", str(tmp_path)) for one in more]
+    result = CliRunner().invoke(
+        cli, [name, "--format", "reset-csv", *words, str(SAMPLES / "clean/4.4.0"), *behind]
+    )
+    assert result.exit_code == 2, result.output
+    assert "--format reset-csv has one kind of row, and is one file" in result.stderr
