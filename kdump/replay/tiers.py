@@ -15,16 +15,16 @@ from kdump.errors import PathError, StoreError
 from kdump.replay.remote_logs import RemoteLogs, read_remote_logs
 from kdump.storage import names, places
 from kdump.storage.about import owner_of
-from kdump.storage.aiven import AivenPartition
 from kdump.storage.checkpoints import loaded
 from kdump.storage.log_dir import LOG_DIRS, LogDir
 from kdump.storage.names import Kind
 from kdump.storage.properties import read_topic_id
-from kdump.storage.remote_objects import PartitionObjects, RemoteObjects, cached_indexes
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
     from kdump.replay.releases import Releases
+    from kdump.storage.aiven import AivenPartition
+    from kdump.storage.remote_objects import PartitionObjects
     from kdump.storage.targets import Target
 
 
@@ -56,6 +56,8 @@ class CachedObjects:
         if found is None:
             return None
         base = self._objects.bases[segment_id]
+        from kdump.storage.remote_objects import cached_indexes
+
         cached = cached_indexes(self._directory, segment_id, base)
         if cached is None:
             return found
@@ -76,7 +78,11 @@ class Tiers:
         key: str | None = None,
     ) -> None:
         self.directories = tuple(directories)
-        self.objects = None if objects is None else RemoteObjects(objects, key)
+        self.objects: RemoteObjects | None = None
+        if objects is not None:
+            from kdump.storage.remote_objects import RemoteObjects
+
+            self.objects = RemoteObjects(objects, key)
         self._read: dict[tuple[str, ...], RemoteLogs] = {}
 
     def of(self, target: Target, settings: _TopicSettings) -> Tier | None:
