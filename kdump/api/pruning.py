@@ -91,7 +91,7 @@ class Pruner:
     def range_of(self, name: str) -> Range:
         """Return between which numbers a column of int64 or of times lies where the filter holds.
 
-        None is no bound: rows without a number may match.
+        None sets no bound: rows without a number may match.
         """
         if name not in self.columns or self.among([{name: None}]):
             return Range()

@@ -14,10 +14,10 @@ Item = TypeVar("Item")
 
 
 class StateFile:
-    """A state file, read at once and written anew where something was seen.
+    """A state file, read at once and rewritten where something was seen.
 
     Refused where it would replace what kdump did not write, or lie among the `inputs`. One that
-    cannot be believed is told of, and all is seen anew.
+    cannot be believed is reported, and everything is verified again.
     """
 
     def __init__(

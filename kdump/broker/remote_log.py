@@ -92,7 +92,7 @@ class RemoteLog:
     """What the metadata records of one partition add up to (W2, W3).
 
     `segments` are those that are not deleted, by id; `deleted` are the ids of the others. `problem`
-    says why a broker does not come to know all of them, and serves none.
+    says why a broker does not learn of all of them, and serves none.
     """
 
     def __init__(self) -> None:

@@ -191,7 +191,7 @@ class LookupReport(Report):
 
 
 def _bytes_of(path: str, row: Fetch) -> Iterator[bytes]:
-    """Yield the bytes that a row names, and raise at the end where they are no longer those."""
+    """Yield the bytes that a row names, and raise at the end where they have changed."""
     import hashlib
 
     from kdump.storage.source import Source

@@ -92,7 +92,7 @@ def timeline(
     """Show what happened, in one order, over all brokers given.
 
     Events come from the metadata log, __consumer_offsets and __transaction_state, from segments,
-    checkpoints, and times of files. What several replicas show is told once. Of other topics
+    checkpoints, and times of files. What several replicas show is listed once. Of other topics
     headers and indexes are read: damage and open transactions are found in small logs only, so
     use kdump verify and kdump transactions for all.
 

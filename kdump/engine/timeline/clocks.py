@@ -28,7 +28,7 @@ class Bounds(NamedTuple):
 
 
 class Clocks:
-    """What all ties come to, in memory that does not grow with them."""
+    """The bounds that all ties give, in memory that does not grow with them."""
 
     def __init__(self) -> None:
         self._ties: dict[tuple[bool, _Pair], list[tuple[int, str]]] = {}

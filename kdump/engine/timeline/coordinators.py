@@ -41,7 +41,7 @@ class Step(NamedTuple):
 
 
 class CoordinatorRead(NamedTuple):
-    """What a partition of a coordinators' topic comes to beside its events."""
+    """What a partition of a coordinators' topic gives besides its events."""
 
     steps: tuple[Step, ...]
     ties: tuple[Tie, ...]

@@ -67,7 +67,7 @@ class Open(NamedTuple):
 
 
 class LogRead(NamedTuple):
-    """What a partition's directory comes to beside its events.
+    """What a partition's directory gives besides its events.
 
     `file_times` counts the files whose time could be held against their last batch, and those that
     fail; `span` are the first and the last time of its log files.
@@ -346,7 +346,7 @@ class _Read:
         )
 
     def done(self) -> LogRead:
-        """Give what it comes to."""
+        """Return the result."""
         return LogRead(
             (*self._ties.found, *self._own),
             tuple(self._markers),

@@ -51,7 +51,7 @@ class Leaders:
             terms.insert(at, term)
 
     def term(self, topic: str, topic_id: str | None, partition: int, epoch: int) -> Term | None:
-        """Return the epoch of a partition; None where no metadata log tells of it."""
+        """Return the epoch of a partition; None where no metadata log has it."""
         terms = self._terms.get((topic_id or self._ids.get(topic, ""), partition))
         at = bisect_right(terms, epoch, key=lambda one: one.epoch) if terms else 0
         term = terms[at - 1] if terms and at else None

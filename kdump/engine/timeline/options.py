@@ -1,4 +1,4 @@
-"""What is asked of a timeline."""
+"""The options of a timeline."""
 
 from __future__ import annotations
 

@@ -2,12 +2,12 @@
 
 The metadata logs come first: they say who led when, so whose clock dated a record. Each replica
 of each partition is one item. Its step leaves the events in sorted runs, so that memory does not
-grow with them: what several replicas tell is told once, by a merge of all runs, and another sorts
+grow with them: what several replicas show is listed once, by a merge of all runs, and another sorts
 by time.
 
 Of topics but those of coordinators few bytes are read: names, times, checkpoints, indexes, and the
 first and the last header of each segment. All headers are read only of small logs, as long as they
-come to little beside all that lies here.
+are a small part of all that lies here.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from kdump.storage.local_log import LocalLog
 from kdump.storage.properties import read_topic_id
 from kdump.storage.targets import Selection, Target, data_directories, resolve
 
-#: Logs are read whole while they come to less than this, or than so small a part of all bytes.
+#: Logs are read whole while they have less than this, or than so small a part of all bytes.
 _WHOLE_BYTES, _WHOLE_PART = 64 << 20, 200
 _COPIED_WITHIN_MS = 2_000
 _LEAST_FILES = 3
@@ -197,7 +197,7 @@ class _Timeline:
                         "replay-incomplete",
                         Place(target.topic, target.partition, None, target.path),
                         message="Part of this copy of the metadata log is missing or cannot be "
-                        "read: what it said is told only where another copy has it.",
+                        "read: its events are listed only where another copy has them.",
                     )
             except PathError as error:
                 yield error
@@ -344,7 +344,7 @@ class _Timeline:
 
 
 def _place_in_time(row: Event) -> int:
-    """Say where a row stands: twice the middle of its bounds, behind all where nothing tells."""
+    """Say where a row stands: twice the middle of its bounds, behind all others without bounds."""
     earliest, latest = row.at_earliest_ms, row.at_latest_ms
     if earliest is None and latest is None:
         return _FAR if row.at_ms is None else _bounded(2 * row.at_ms)
@@ -384,7 +384,7 @@ def _transaction_ties(steps: Iterable[Step], markers: Iterable[Marker]) -> Itera
             continue
         ((first, first_ms, partitions),), ((last, last_ms, _),) = prepared, complete
         if (first, first_ms) > (last, last_ms) or first != last:
-            continue  # the end of another transaction, or told by another coordinator
+            continue  # the end of another transaction, or written by another coordinator
         for partition in partitions:
             found = seen.get((*producer, partition), [])
             if len(found) == 1:

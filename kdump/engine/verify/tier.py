@@ -100,7 +100,7 @@ def _partitions(
     of_logs: dict[tuple[str, int], tuple[str, RemoteLog]] = {}
     complete, metadata = True, False
     gone: set[tuple[str | None, int]] = set()  # partitions that are tiered no more
-    ids: set[str] = set()  # of the topics that there are; empty: not known
+    ids: set[str] = set()  # of the existing topics; empty: not known
     everything = Selection(retired=False)
     for target in resolve(paths, everything, listed=False) if paths else ():
         if isinstance(target, KdumpError) or target.log is None or target.log.name is None:
@@ -240,7 +240,7 @@ class _PartitionCheck:
     def _overlapped(self, known: dict[str, RemoteSegment]) -> dict[str, RemoteSegment]:
         """Return the finished segments that overlap others, each with one of those.
 
-        Of two it is the one without which there is no gap, else the later copy.
+        Of two it is the one that closes the gap, else the later copy.
         """
         found: dict[str, RemoteSegment] = {}
         ids = self._of.log.found_ids() if self._of.log is not None else ()
