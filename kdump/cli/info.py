@@ -12,13 +12,14 @@ from kdump.cli.options import shared_options
 _SHOWN = under("What is shown")
 
 
-@click.command(cls=Command, common="--sort --explain --topic --format")
+@click.command(cls=Command, common="--sort --partitions --explain --topic --format")
 @_SHOWN(
     "--sort",
     type=click.Choice(("size", "name", "last")),
     default="size",
     help="Order topics by size, name, or last write. Default: size.",
 )
+@_SHOWN("--partitions", help="List each partition as well, with its checkpointed offsets.")
 @_SHOWN(
     "--explain",
     help="List the evidence for the release that wrote each directory, and its upgrades.",
@@ -40,6 +41,7 @@ def info(paths: tuple[str, ...], **asked: Any) -> int:
         kdump /var/lib/kafka
         kdump info --sort last /var/lib/kafka
         kdump info --explain /data1 /data2
+        kdump info --partitions --topic 'orders*' /var/lib/kafka
     """
     from kdump.cli.results import run_plan
     from kdump.cli.run_context import wrong_usage

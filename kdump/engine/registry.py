@@ -68,7 +68,9 @@ COMMANDS: Mapping[str, Command] = {
     "info": Command(
         "info.run:info",
         "info.run:InfoOptions",
-        _kinds("directory topic-summary hint") | _kinds("dating-evidence", {"explain": True}),
+        _kinds("directory topic-summary hint")
+        | _kinds("partition-summary", {"partitions": True})
+        | _kinds("dating-evidence", {"explain": True}),
     ),
     "dump": Command(
         "dump.run:dump",

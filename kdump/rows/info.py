@@ -40,6 +40,24 @@ class TopicSummary(Row, kind="topic-summary"):
     retired: Annotated[int, "its directories that end in -delete, -future, or -stray"]
 
 
+class PartitionSummary(Row, kind="partition-summary"):
+    """A partition directory: its segments, and the offsets that checkpoints have of it."""
+
+    topic: Annotated[str, "the topic"]
+    partition: Annotated[int, "the partition"]
+    path: Annotated[str, "its directory"]
+    retired: Annotated[Word | None, "delete, future, or stray, if its directory's name ends so"]
+    size_bytes: Annotated[Bytes, "bytes of the logs"]
+    segments: Annotated[int, "segments"]
+    first_segment: Annotated[int | None, "base offset of the first segment"]
+    last_segment: Annotated[int | None, "base offset of the last segment"]
+    log_start_offset: Annotated[int | None, "checkpointed log start offset"]
+    recovery_point: Annotated[int | None, "checkpointed recovery point"]
+    high_watermark: Annotated[int | None, "checkpointed high watermark"]
+    first_ms: Annotated[Time | None, "when the oldest segment was last written: a file time"]
+    last_ms: Annotated[Time | None, "when the newest segment was last written: a file time"]
+
+
 class DatingEvidence(Row, kind="dating-evidence"):
     """One fact that bounds the release that wrote a data directory."""
 

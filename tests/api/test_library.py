@@ -71,6 +71,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--history": {"history": True},
     "--explained": {"explained": True},
     "--explain": {"explain": True},
+    "--partitions": {"partitions": True},
+    "--explain --partitions": {"explain": True, "partitions": True},
     "--by key": {"by": ("key",), "top": 20},
     "--by day,codec": {"by": ("day", "codec")},
     "--rolls": {"rolls": True},

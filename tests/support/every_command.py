@@ -19,7 +19,7 @@ RUNS = (
     ("cluster", "clean/4.4.0", ""),
     ("timeline", "damaged/4.4.0-three-nodes", ""),
     ("sequences --explained", "clean/4.1.1", ""),
-    ("info --explain", "clean/4.1.1", ""),
+    ("info --explain --partitions", "clean/4.1.1", ""),
     ("info", "damaged/4.4.0-three-nodes", ""),
     ("usage", "clean/4.1.1", ""),
     ("usage --by key", "clean/4.1.1", ""),

@@ -24,6 +24,7 @@ class Item(NamedTuple):
 
     path: str
     size_bytes: int = 0
+    keeps_partitions: bool = False
 
 
 class TopicFiles(NamedTuple):
@@ -50,6 +51,19 @@ class TopicFiles(NamedTuple):
         )
 
 
+class PartitionFiles(NamedTuple):
+    """One partition directory: what its files come to, and the offsets that segments are named by.
+
+    `first_base` and `last_base` are None where there is no segment.
+    """
+
+    name: DirectoryName
+    path: str
+    files: TopicFiles
+    first_base: int | None
+    last_base: int | None
+
+
 class Listing(NamedTuple):
     """One data directory, or one partition of it, listed.
 
@@ -64,18 +78,18 @@ class Listing(NamedTuple):
     unread: int
     newest_ms: tuple[int, str]
     errors: list[KdumpError]
+    partitions: list[PartitionFiles]
 
 
 def listed(item: Item, pace: Pace) -> Listing:
     """List a data directory."""
-    whole = Listing(item.path, {}, Counter(), 0, (-1, ""), [])
+    whole = _nothing(item.path)
     for name, path in LogDir.open(item.path).partitions:
         pace(0)
-        nothing = Listing(path, {}, Counter(), 0, (-1, ""), [])
         one = attempted(
             path,
             partial(_partition, name, path),
-            nothing,
+            _nothing(path),
             whole.errors,
             topic=name.topic,
             partition=name.partition,
@@ -84,6 +98,8 @@ def listed(item: Item, pace: Pace) -> Listing:
             known = whole.topics.get(topic)
             whole.topics[topic] = files if known is None else known.plus(files)
         whole.odd.update(one.odd)
+        if item.keeps_partitions:
+            whole.partitions.extend(one.partitions)
         newest = max(whole.newest_ms, one.newest_ms)
         whole = whole._replace(unread=whole.unread + one.unread, newest_ms=newest)
     return whole
@@ -93,7 +109,7 @@ def _partition(name: DirectoryName, path: str) -> Listing:
     try:
         entries = places.entries(path)
     except (OSError, StoreError):
-        return Listing(path, {}, Counter(), 1, (-1, ""), [])
+        return _nothing(path)._replace(unread=1)
     odd: Counter[str] = Counter()
     if name.retirement is not None:
         odd[name.retirement.value] += 1
@@ -115,7 +131,13 @@ def _partition(name: DirectoryName, path: str) -> Listing:
     if len(segments) > 1:
         index = os.path.join(path, names.file_name(Kind.TIME_INDEX, min(segments)[0]))
         newest = _last_time(index), index
-    return Listing(path, {name.topic: files}, odd, 0, newest, [])
+    bases = [one[0] for one in segments]
+    here = PartitionFiles(name, path, files, min(bases, default=None), max(bases, default=None))
+    return Listing(path, {name.topic: files}, odd, 0, newest, [], [here])
+
+
+def _nothing(path: str) -> Listing:
+    return Listing(path, {}, Counter(), 0, (-1, ""), [], [])
 
 
 def _last_time(index: str) -> int:

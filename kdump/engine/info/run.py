@@ -7,7 +7,7 @@ of another topic not a byte is read.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kdump.broker.dating import Dating
 from kdump.broker.versions import text_of
 from kdump.engine.info.hints import Read, directory_hints, path_hint, rows_of, set_hints
-from kdump.engine.info.listing import Item, Listing, TopicFiles, listed
+from kdump.engine.info.listing import Item, Listing, PartitionFiles, TopicFiles, listed
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, NothingToDo, UsageError, attempted
@@ -23,8 +23,8 @@ from kdump.findings.rows import Row
 from kdump.replay.cluster_facts import Topic
 from kdump.replay.cluster_state import ClusterState
 from kdump.replay.written_by import DatedDirectories
-from kdump.rows.info import DatingEvidence, Directory, TopicSummary
-from kdump.storage import places
+from kdump.rows.info import DatingEvidence, Directory, PartitionSummary, TopicSummary
+from kdump.storage import names, places
 from kdump.storage.about import facts_of, meta_of
 from kdump.storage.checkpoints import java_int
 from kdump.storage.data_directories import spread_all
@@ -44,12 +44,16 @@ _LOOKED_FOR = "meta.properties, checkpoints, and directories such as orders-0"
 
 
 class InfoOptions(NamedTuple):
-    """What is asked for: topics in the order of `sort`, with `explain` the evidence of dating."""
+    """What is asked for: topics in the order of `sort`, with `explain` the evidence of dating.
+
+    `partitions`: each of them, too, in that order.
+    """
 
     selection: Selection = EVERYTHING
     server_properties: str | None = None
     sort: str = "size"
     explain: bool = False
+    partitions: bool = False
     now_ms: int = 0
 
 
@@ -75,7 +79,8 @@ def info(
     hints = [hint for path in named if (hint := path_hint(path)) is not None]
     elsewhere = {hint.path for hint in hints}
     items: list[Item] = []
-    errors += take_up(_plan(path for path in named if path not in elsewhere), items, progress)
+    here = [path for path in named if path not in elsewhere]
+    errors += take_up(_plan(here, options), items, progress)
     listings: list[Listing] = []
     for _, result in driver(items, listed, progress):
         if isinstance(result, KdumpError):
@@ -98,11 +103,12 @@ def info(
         if options.explain:
             yield from _evidence(one.row.path, one.dating, dates)
     yield from _topics(listings, dates, options)
+    yield from _partitions(listings, options)
     found = (directory_hints(one, options.now_ms) for one in read)
     yield from rows_of(chain(*found, set_hints(read, dates), hints))
 
 
-def _plan(paths: Iterable[str]) -> Iterator[Item | KdumpError]:
+def _plan(paths: Iterable[str], options: InfoOptions) -> Iterator[Item | KdumpError]:
     seen: set[str] = set()
     for path in paths:
         if (real := places.real(path)) in seen:
@@ -110,7 +116,7 @@ def _plan(paths: Iterable[str]) -> Iterator[Item | KdumpError]:
         seen.add(real)
         try:
             if LogDir.open(path).partitions or meta_of(path):
-                yield Item(path)
+                yield Item(path, keeps_partitions=options.partitions)
         except KdumpError as error:
             yield error
 
@@ -183,6 +189,44 @@ def _topics(
     yield from sorted(rows, key=_ORDERS[options.sort])
 
 
+def _partitions(listings: list[Listing], options: InfoOptions) -> Iterator[Row]:
+    rows = [
+        _partition(one, LogDir.open(listing.path))
+        for listing in listings
+        for one in listing.partitions
+        if options.selection.admits(one.name.topic, one.name.partition)
+    ]
+    order: Callable[[Row], tuple[object, ...]] = _ORDERS[options.sort]
+    yield from sorted(rows, key=lambda row: (*order(row), row.partition, row.path))
+
+
+def _partition(one: PartitionFiles, directory: LogDir) -> PartitionSummary:
+    topic, partition, retirement = one.name.topic, one.name.partition, one.name.retirement
+
+    def at(checkpoint: str) -> int | None:  # which speaks of what is loaded under its own name
+        return None if retirement else directory.offset(checkpoint, topic, partition)
+
+    return PartitionSummary(
+        topic=topic,
+        partition=partition,
+        path=one.path,
+        retired=None if retirement is None else retirement.value,
+        size_bytes=one.files.size_bytes,
+        segments=one.files.segments,
+        first_segment=one.first_base,
+        last_segment=one.last_base,
+        log_start_offset=at(names.LOG_START_CHECKPOINT),
+        recovery_point=at(names.RECOVERY_POINT_CHECKPOINT),
+        high_watermark=at(names.REPLICATION_CHECKPOINT),
+        first_ms=_ms(one.files.first_ns),
+        last_ms=_ms(one.files.last_ns),
+    )
+
+
+def _ms(time_ns: int | None) -> int | None:
+    return None if time_ns is None else time_ns // 1_000_000
+
+
 def _topic(topic: str, files: TopicFiles, known: Topic | None, state: ClusterState) -> TopicSummary:
     settings = state.settings("topic", topic)
     return TopicSummary(
@@ -192,8 +236,8 @@ def _topic(topic: str, files: TopicFiles, known: Topic | None, state: ClusterSta
         replicas_here=files.live,
         size_bytes=files.size_bytes,
         segments=files.segments,
-        first_ms=None if files.first_ns is None else files.first_ns // 1_000_000,
-        last_ms=None if files.last_ns is None else files.last_ns // 1_000_000,
+        first_ms=_ms(files.first_ns),
+        last_ms=_ms(files.last_ns),
         cleanup_policy=settings.get("cleanup.policy", "delete") if known else None,
         tiered=settings.get("remote.storage.enable") == "true" if known else None,
         retired=files.retired,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kdump.output.amounts import counted, number_text, second_cell, size_text
 from kdump.output.column_widths import Column, amount, folded
 from kdump.output.row_tables import Summaries, Tables
-from kdump.rows.info import DatingEvidence, Directory, Hint, TopicSummary
+from kdump.rows.info import DatingEvidence, Directory, Hint, PartitionSummary, TopicSummary
 
 _RUNS = {True: "a broker is running", False: "no broker is running"}
 
@@ -49,6 +49,10 @@ def _notes(row: TopicSummary) -> str:
     return ", ".join(filter(None, notes))
 
 
+def _partition(row: PartitionSummary) -> str:
+    return f"{row.topic}-{row.partition}" + (f" ({row.retired})" if row.retired else "")
+
+
 TABLES: Tables = {
     TopicSummary: (
         folded("topic", lambda row: row.topic, 16),
@@ -58,6 +62,17 @@ TABLES: Tables = {
         Column("first write", lambda row: second_cell(row.first_ms), rank=3),
         Column("last write", lambda row: second_cell(row.last_ms), rank=2),
         Column("notes", _notes, rank=1),
+    ),
+    PartitionSummary: (
+        folded("partition", _partition, 16),
+        amount("segments", lambda row: number_text(row.segments)),
+        amount("size", lambda row: size_text(row.size_bytes)),
+        amount("first segment", lambda row: number_text(row.first_segment)),
+        amount("last segment", lambda row: number_text(row.last_segment)),
+        amount("log start", lambda row: number_text(row.log_start_offset), 4),
+        amount("recovery point", lambda row: number_text(row.recovery_point), 2),
+        amount("high watermark", lambda row: number_text(row.high_watermark), 1),
+        Column("last write", lambda row: second_cell(row.last_ms), rank=3),
     ),
     DatingEvidence: (
         Column("bound", lambda row: row.bound),

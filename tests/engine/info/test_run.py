@@ -7,8 +7,9 @@ import pytest
 
 from kdump.engine.info.run import InfoOptions, info
 from kdump.errors import InternalError, NothingToDo, PathError, UsageError
-from kdump.rows.info import Directory, Hint, TopicSummary
+from kdump.rows.info import Directory, Hint, PartitionSummary, TopicSummary
 from kdump.storage import source
+from kdump.storage.targets import Selection
 
 SAMPLES = Path(__file__).parents[3] / "sample-data"
 NOW_MS = 1_800_000_000_000
@@ -37,6 +38,27 @@ def test_topics_of_two_directories_are_summed() -> None:
     assert topics["ledger.txn"].partitions == 2
     logs = (SAMPLES / "clean/4.1.1").rglob("orders.lz4-0/*.log")
     assert topics["orders.lz4"].size_bytes == sum(log.stat().st_size for log in logs)
+
+
+def test_partitions_have_what_checkpoints_say_of_them(copy: Path) -> None:
+    shutil.copytree(copy / "orders.lz4-0", copy / f"orders.lz4-0.{'0' * 32}-delete")
+    rows = [one for one in asked(copy, partitions=True) if isinstance(one, PartitionSummary)]
+    assert [one.size_bytes for one in rows] == sorted(
+        (one.size_bytes for one in rows), reverse=True
+    )
+    assert not [one for one in asked(copy) if isinstance(one, PartitionSummary)]
+    live, gone = (one for one in rows if one.topic == "orders.lz4")
+    assert live.path == str(copy / "orders.lz4-0")
+    assert (live.first_segment, live.last_segment, live.segments) == (0, 643, 4)
+    assert (live.high_watermark, live.retired) == (837, None)
+    assert (gone.high_watermark, gone.recovery_point, gone.retired) == (None, None, "delete")
+    assert gone.size_bytes == live.size_bytes
+    (one,) = [
+        row
+        for row in asked(copy, partitions=True, selection=Selection("orders.zstd", 0))
+        if isinstance(row, PartitionSummary)
+    ]
+    assert (one.topic, one.partition) == ("orders.zstd", 0)
 
 
 def test_sound_directory_has_no_hint(copy: Path) -> None:
