@@ -20,6 +20,7 @@ from kdump.engine.advice.advisor import advised
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.findings.finding import Finding
+from kdump.replay.releases import Releases
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.targets import Selection, Target, resolve
 
@@ -220,7 +221,7 @@ def differences(asked: Oracle, parent: Path, number: int) -> tuple[int, list[str
             if running:
                 how["unified"] = False
             target = target_of(directory)
-            for told in advised(target, findings, None, DEFAULT_LIMIT, running=running):
+            for told in advised(target, findings, Releases((4, 1)), DEFAULT_LIMIT, running=running):
                 if told.served_by is None or not starts_whole(told, whole, after):
                     continue
                 try:

@@ -94,19 +94,25 @@ class Command:
     def _write(pipe: IO[bytes], data: bytes, until: float) -> None:
         left = memoryview(data)
         while left:
-            if not select.select([], [pipe], [], max(0, until - time.monotonic()))[1]:
-                raise TimeoutError("no answer in time")
+            _wait(pipe, select.POLLOUT, until)
             left = left[os.write(pipe.fileno(), left) :]
 
     @staticmethod
     def _read(pipe: IO[bytes], size: int, until: float) -> bytes:
         parts = []
         while size:
-            if not select.select([pipe], [], [], max(0, until - time.monotonic()))[0]:
-                raise TimeoutError("no answer in time")
+            _wait(pipe, select.POLLIN, until)
             part = os.read(pipe.fileno(), min(size, 1 << 20))
             if not part:
                 raise OSError("it closed its output")
             parts.append(part)
             size -= len(part)
         return b"".join(parts)
+
+
+def _wait(pipe: IO[bytes], event: int, until: float) -> None:
+    """Wait for a pipe; `select` would not take one with a number of 1,024 or more."""
+    poll = select.poll()
+    poll.register(pipe, event)
+    if not poll.poll(max(0, until - time.monotonic()) * 1000):
+        raise TimeoutError("no answer in time")
