@@ -892,7 +892,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "file-times-lost": _note(
         "The times of the files were lost when the directory was copied.",
-        "Nothing; a copy that keeps times (cp -a, rsync -a, tar) tells more.",
+        "Nothing; make a copy that keeps times (cp -a, rsync -a, tar) to learn more.",
         "What only a file's time says has no time in a timeline; records alone bound the clocks.",
         show=Show.NOTHING,
     ),

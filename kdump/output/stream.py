@@ -81,7 +81,9 @@ class ByteStream:
         if fileno is None:
             time.sleep(0.01)
         else:
-            select.select((), (fileno(),), ())
+            poll = select.poll()  # `select` takes no number of 1,024 or more
+            poll.register(fileno(), select.POLLOUT)
+            poll.poll()
 
 
 def standard_output(binary: BinaryIO) -> ByteStream:

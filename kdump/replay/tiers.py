@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class _TopicSettings(Protocol):
-    """What is asked of the settings of topics."""
+    """The questions about the settings of topics."""
 
     releases: Releases
 
@@ -37,7 +37,7 @@ class _TopicSettings(Protocol):
         """Return the settings of a topic."""
 
     def has_all(self, directory: str, topic: str, partitions: int) -> bool:
-        """Whether a topic has so many partitions."""
+        """Whether a topic has that many partitions."""
 
     def stopped_copying(self, partition: str, topic: str) -> bool:
         """Whether nothing was copied since the brokers started."""

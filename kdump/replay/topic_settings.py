@@ -136,7 +136,7 @@ class TopicSettings:
         return {cluster.ids[name] for name in cluster.partitions if name in cluster.ids}
 
     def has_all(self, directory: str, topic: str, partitions: int) -> bool:
-        """Whether a topic has no more than so many partitions, as far as the metadata tells."""
+        """Whether a topic has at most that many partitions, as far as the metadata shows."""
         if not self._from_disk:
             return False
         return self._in(places.real(directory)).settings.partitions.get(topic) == partitions

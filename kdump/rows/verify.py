@@ -145,7 +145,7 @@ class RemoteSegmentRow(Row, kind="remote-segment"):
     segment_id: Annotated[str, "the segment's id"]
     start_offset: Annotated[int, "its first offset"]
     end_offset: Annotated[int | None, "its last offset, by the metadata"] = None
-    state: Annotated[Word | None, "its state, by the metadata; null: there is no record"] = None
+    state: Annotated[Word | None, "its state, by the metadata; null: without a record"] = None
     size_bytes: Annotated[Bytes | None, "size of its log, by the metadata"] = None
     leader_epochs: Annotated[list[dict[str, int]] | None, "its leader epochs"] = None
     object_bytes: Annotated[Bytes | None, "size of its log object; null: there is none"] = None

@@ -261,7 +261,7 @@ class AivenPartition:
     def _decode(self, segment_id: str) -> dict[Kind, str]:
         manifest, stored = self.manifest(segment_id), self.stored(segment_id)
         if manifest is None:
-            raise BadManifest("there is no manifest")
+            raise BadManifest("the manifest is missing")
         if self.needs_key(manifest):
             raise BadChunk("it is encrypted, and no key was given")
         key = b""
@@ -307,7 +307,7 @@ class _Joined(io.RawIOBase):
         self._left = b""
 
     def read(self, size: int = -1, /) -> bytes:
-        """Read at most so many bytes."""
+        """Read at most `size` bytes."""
         while not self._left:
             following = next(self._pieces, None)
             if following is None:

@@ -69,7 +69,7 @@ def _unpadded(block: bytes) -> bytes:
 
 
 def _mask(seed: bytes, size: int) -> bytes:
-    """Make so many bytes of a seed (MGF1)."""
+    """Make a mask of a given size from a seed (MGF1)."""
     count = -(-size // hashlib.sha3_512().digest_size)
     blocks = (hashlib.sha3_512(seed + at.to_bytes(4, "big")).digest() for at in range(count))
     return b"".join(blocks)[:size]
@@ -92,7 +92,7 @@ def decrypted(key: bytes, aad: bytes, data: bytes) -> bytes:
 
 
 def decompressed(data: bytes, limit: int) -> bytes:
-    """Decompress one frame of at most so many bytes."""
+    """Decompress one frame, up to a size."""
     import zstandard
 
     try:

@@ -52,9 +52,9 @@ class TopicFiles(NamedTuple):
 
 
 class PartitionFiles(NamedTuple):
-    """One partition directory: what its files come to, and the offsets that segments are named by.
+    """One partition directory: sums over its files, and the base offsets of its segments.
 
-    `first_base` and `last_base` are None where there is no segment.
+    `first_base` and `last_base` are None for a partition without segments.
     """
 
     name: DirectoryName

@@ -57,7 +57,7 @@ class Happening(NamedTuple):
 
 
 def unpacked(entry: bytes) -> tuple[bytes, Happening]:
-    """Read what `packed` wrote: what tells the event from all others, and the event."""
+    """Read what `packed` wrote: what identifies the event, and the event."""
     at = entry.index(b"\0")
     return entry[:at], Happening(*marshal.loads(entry[at + 2 :]))
 
