@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any
 from kdump.api.columns import table_name
 from kdump.api.pushed import Pushed
 from kdump.api.scanning import Table
+from kdump.engine.reading.options import DumpOptions
+from kdump.engine.reading.schemas import with_schemas
 from kdump.engine.registry import COMMANDS
 from kdump.errors import KdumpError, UsageError, path_errors
+from kdump.findings.escape import json_text
 from kdump.output.escape import name_text
 from kdump.storage.evidence import refuse_among_evidence
 from kdump.storage.targets import Target, resolve
@@ -21,12 +24,14 @@ from kdump.storage.targets import Target, resolve
 if TYPE_CHECKING:
     from kdump.api.scanning import Under
     from kdump.findings.finding import Finding
+    from kdump.values.schemas.shapes import Data
 
 #: What a statement may be; DESCRIBE, SHOW and SUMMARIZE are selections too.
 _READS = "SELECT"
 #: Commands whose rows need more than paths: another question, images, a running cluster.
 _NO_TABLES = ("find-offset", "find-time", "carve", "produce")
 _ROWS_A_BATCH = 1 << 13
+_SIDES = ("key", "value")
 #: What is set when the tables are there; the last of it ends all setting.
 _LAST = (
     "search_path = 'main,topics'",
@@ -112,12 +117,49 @@ class Session:
         named = {one.topic for one in found if isinstance(one, Target) and one.topic is not None}
         names = sorted(map(name_text, named))
         folded = Counter(name.casefold() for name in names)
+        shapes = self._shapes()
         for name in names:
             if folded[name.casefold()] == 1:
-                view, text = (mark + name.replace(mark, 2 * mark) + mark for mark in "\"'")
+                columns = ["*", *(_typed(side, shapes.get((name, side))) for side in _SIDES)]
                 self._connection.execute(
-                    f"create view topics.{view} as select * from main.records where topic = {text}"
+                    f"create view topics.{_quoted(name, chr(34))} as"
+                    f" select {', '.join(filter(None, columns))} from main.records"
+                    f" where topic = {_quoted(name)}"
                 )
+
+    def _shapes(self) -> dict[tuple[str, str], Data]:
+        """Return what keys and values hold by topic, where there is a registry's topic."""
+        asked = DumpOptions(
+            selection=self._under.selection,
+            server_properties=self._under.server_properties,
+            decode=True,
+        )
+        source = with_schemas(self._under.paths, asked).schemas
+        schemas = None if source is None else source.opened()
+        if schemas is None:
+            return {}
+        from kdump.values.schemas.shapes import shapes_of_topics
+
+        return shapes_of_topics(schemas)
+
+
+def _typed(side: str, data: Data | None) -> str:
+    """Return a column of the data of a side with its types; empty where these are not known."""
+    if data is None:
+        return ""
+    from kdump.values.schemas.shapes import sql_type
+
+    wanted = _quoted(json_text(sql_type(data.shape)))
+    made = f"json_transform(json_extract({side}_json, '$.data'), {wanted})"
+    if data.messages:
+        named = ", ".join(map(_quoted, sorted(data.messages)))
+        message = f"json_extract_string({side}_json, '$.schema.message')"
+        made = f"case when {message} in ({named}) then {made} end"
+    return f"{made} as {side}_data"
+
+
+def _quoted(text: str, mark: str = "'") -> str:
+    return mark + text.replace(mark, 2 * mark) + mark
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import pytest
 import segments
 from click.testing import CliRunner, Result
 from commands import modules_after
+from corpus import corpus
 from registry_log import frame, schema_record, topic
 
 import kdump
@@ -323,3 +324,69 @@ def test_values_are_decoded_by_schema(tmp_path: Path) -> None:
         where cast(json_extract(value_json, '$.data.id') as int) > 2 order by r.offset
     """
     assert [row["offset"] for row in rows(query, tmp_path)] == [3, 4]
+
+
+def test_data_has_the_types_of_its_schemas(tmp_path: Path) -> None:
+    fields = [
+        {"name": "id", "type": "long"},
+        {"name": "at", "type": {"type": "map", "values": "int"}},
+    ]
+    order = {"type": "record", "name": "Order", "fields": fields}
+    topic(tmp_path, "_schemas", [schema_record("orders-value", 1, 7, order)])
+    sent = [(b"k", frame(7, bytes((2 * number, 2, 2, 97, 4, 0)))) for number in range(5)]
+    topic(tmp_path, "orders", [*sent, (b"k", b"plain")])
+    topic(tmp_path, "plain", [(b"k", b"v")])
+    query = """
+        select o.value_data.id as id, o.value_data.at.a as a from orders o
+        where o.value_data.id > 2 or o.value_data is null order by id
+    """
+    assert [(row["id"], row["a"]) for row in rows(query, tmp_path)] == [
+        (3, 2),
+        (4, 2),
+        (None, None),
+    ]
+    named = {row["column_name"] for row in rows("describe topics.plain", tmp_path)}
+    assert "value_json" in named
+    assert "value_data" not in named
+
+
+def agree(shown: Any, typed: Any) -> bool:
+    """Whether data with types is what its JSON says, but for fields that no schema names."""
+    if shown is None or isinstance(shown, dict):
+        found = json.loads(typed) if isinstance(typed, str) else typed
+        if shown is None or not isinstance(found, dict):
+            return found == shown or shown == {}
+        return all(agree(one, found[name]) for name, one in shown.items() if name in found)
+    if isinstance(shown, list):
+        found = json.loads(typed) if isinstance(typed, str) else typed
+        return len(found) == len(shown) and all(map(agree, shown, found))
+    if isinstance(shown, str):  # NaN, Infinity
+        return str(typed).lower()[:3] == shown.lower()[:3]
+    if isinstance(typed, str):
+        return bool(json.loads(typed) == shown)
+    return bool(typed == shown or float(shown) == typed)
+
+
+def test_data_of_the_corpus_is_what_its_json_says() -> None:
+    from kdump.api.sql import session
+
+    data = corpus("values/data/clean") / "data"
+    compared = 0
+    with session(kdump.open(data).under, memory_bytes=1 << 30) as opened:
+        opened.ask("select 1 from topics.orders limit 0").read_all()
+        found = """select table_name as topic, column_name as name from duckdb_columns()
+            where schema_name = 'topics' and suffix(column_name, '_data')"""
+        for of in opened.ask(found).read_all().to_pylist():
+            side = of["name"].removesuffix("_data")
+            query = f"""select {side}_json as shown, to_json({of["name"]}) as typed
+                from topics."{of["topic"]}" where {side}_json like '%"data":%'"""
+            for row in opened.ask(query).read_all().to_pylist():
+                shown = json.loads(row["shown"])
+                if "data" not in shown:
+                    continue
+                typed = None if row["typed"] is None else json.loads(row["typed"])
+                if typed is None and "message" in shown["schema"]:
+                    continue  # a message within another
+                assert agree(shown["data"], typed), (of, shown, typed)
+                compared += 1
+    assert compared > 7000
