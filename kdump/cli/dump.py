@@ -245,6 +245,7 @@ def _into_directory(
     paths: tuple[str, ...], options: DumpOptions, form: str, engine: Engine, writing: Writing
 ) -> int:
     """Write parts by worker processes, or by Spark, and return the exit status."""
+    from kdump.cli.reports import UndecodedReport
     from kdump.cli.results import Results
     from kdump.cli.run_context import wrong_usage
     from kdump.engine.work.pace import Progress
@@ -263,6 +264,7 @@ def _into_directory(
             writing._replace(output=None),
             inputs=paths,
             form=form,
+            report=UndecodedReport(options),
             tally=PartsTally(progress),
             elsewhere=True,
         )

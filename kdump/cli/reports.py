@@ -47,11 +47,26 @@ _COMMANDS_SHOWN = 20
 _PIECE_BYTES = 1 << 20
 
 
-class DumpReport(Report):
-    """Says at the end that nothing was shown, and what was asked for."""
+class UndecodedReport(Report):
+    """Says at the end which keys and values were not decoded."""
 
     def __init__(self, options: DumpOptions) -> None:
         self._options = options
+
+    def status(self, reached: int) -> int:
+        """Say it, but with `-q`."""
+        opened = None if self.quiet else self._options.schemas
+        if opened is not None and (schemas := opened.opened()) is not None:
+            for sentence in schemas.sentences():
+                self.messages.line(f"kdump: {sentence}")
+        return reached
+
+
+class DumpReport(UndecodedReport):
+    """Also says that nothing was shown, and what was asked for."""
+
+    def __init__(self, options: DumpOptions) -> None:
+        super().__init__(options)
         self._is_silent = options.limit == 0
         self._versions: dict[str, str] = {}  # of files without entries
 
@@ -79,11 +94,7 @@ class DumpReport(Report):
             what = "batches" if self._options.mode == "hex" else self._options.mode
             none = f"no {what} match {', '.join(asked)}" if asked else f"there are no {what}"
             self.messages.line(f"kdump: {none}")
-        opened = None if self.quiet else self._options.schemas
-        if opened is not None and (schemas := opened.opened()) is not None:
-            for sentence in schemas.sentences():
-                self.messages.line(f"kdump: {sentence}")
-        return reached
+        return super().status(reached)
 
 
 def _is_of_empty_file(fields: dict[str, Any]) -> bool:

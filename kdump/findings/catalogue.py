@@ -256,6 +256,11 @@ CATALOGUE: dict[str, Code] = {
         hides=Hides.RECORDS,
         undecoded="codec-missing",
     ),
+    "decoder-ended": _note(
+        "The program of --decoder ended or did not answer in time; it was not asked again.",
+        "Run it by hand on the value it was asked last; --decoder-timeout gives it more time.",
+        "Nothing: the keys and values behind it are shown as they are.",
+    ),
     "control-record": _damage(
         "The key or value of a control record does not match its type.",
         "Look at the batch with dump --hex.",

@@ -8,11 +8,14 @@ whichever worker was done first.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump import __version__
+from kdump.engine.dump.run import decoder_ended
 from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.reading.schemas import with_schemas
@@ -55,6 +58,8 @@ class PartResult(NamedTuple):
     findings: tuple[Finding, ...]
     errors: tuple[KdumpError, ...]
     seam: SplitEdges | None
+    undecoded: Mapping[str, int] = MappingProxyType({})  # keys and values, by reason
+    ended: Finding | None = None  # the user's decoder, of the process that wrote this
 
 
 def write_part(split: Split, pace: Pace, *, job: PartJob) -> PartResult:
@@ -66,6 +71,8 @@ def write_part(split: Split, pace: Pace, *, job: PartJob) -> PartResult:
     name = f"{split.number}-{uuid.uuid4().hex}.parquet"
     part = _Part(job.staging, name, decode=job.options.decode)
     reader = SplitReader(split, job.options)
+    opened = None if job.options.schemas is None else job.options.schemas.opened()
+    before = Counter[str]() if opened is None else opened.undecoded.copy()
     findings: list[Finding] = []
     errors: list[KdumpError] = []
     try:
@@ -93,6 +100,8 @@ def write_part(split: Split, pace: Pace, *, job: PartJob) -> PartResult:
         tuple(findings),
         tuple(errors),
         reader.seam,
+        {} if opened is None else opened.undecoded - before,
+        next(decoder_ended(job.options), None),
     )
 
 
@@ -207,6 +216,9 @@ def dump_parts(
     for part in ordered:
         yield from part.findings
         yield from part.errors
+    yield from [part.ended for part in ordered if part.ended is not None][:1]
+    if options.schemas is not None and (opened := options.schemas.opened()) is not None:
+        opened.undecoded = sum((Counter(part.undecoded) for part in ordered), Counter())
 
 
 def _results(

@@ -15,7 +15,7 @@ from kdump.engine.reading.options import DumpOptions
 from kdump.engine.reading.ranges import logs_within
 from kdump.engine.reading.remote_logs import narrowed, not_read, ranges_of, targets_of
 from kdump.errors import KdumpError, PathError, StoreError, guarded
-from kdump.findings.finding import Finding
+from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import BatchChunk, HexText, RecordChunk, RecordRow
 from kdump.replay.releases import Releases
 from kdump.storage.names import Kind
@@ -30,14 +30,34 @@ if TYPE_CHECKING:
 
 def dump(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Finding | KdumpError]:
     """Yield rows and findings, and an error for each path that cannot be read."""
-    left = options.limit
     options = type(options)(**{"releases": Releases()} | vars(options))
     if options.decode:
         from kdump.engine.reading.schemas import with_schemas
 
         paths = tuple(paths)
         options = with_schemas(paths, options)
-    for item in _items(paths, options):
+    yield from _at_most(_items(paths, options), options.limit)
+    if options.decoder is not None:
+        yield from decoder_ended(options)
+
+
+def decoder_ended(options: DumpOptions) -> Iterator[Finding]:
+    """Yield that the user's decoder ended, if it did."""
+    opened = None if options.schemas is None else options.schemas.opened()
+    if opened is not None and (command := opened.command) is not None and command.why is not None:
+        yield finding(
+            "decoder-ended",
+            path=command.name,
+            actual=command.why,
+            message=f"The decoder ended, and was not asked again: {command.why}.",
+        )
+
+
+def _at_most(
+    items: Iterator[Item | Finding | KdumpError], left: int | None
+) -> Iterator[Item | Finding | KdumpError]:
+    """Yield what is asked for: no more than a number of rows."""
+    for item in items:
         if left is None or isinstance(item, (Finding, KdumpError)):
             yield item
             continue

@@ -34,9 +34,10 @@ class Command:
         self._words, self._timeout_s = words_of(command), timeout_s
         if not self._words:
             raise ValueError("a command is needed")
+        self.name = self._words[0]
         #: Why it is not asked any more.
         self.why: str | None = None
-        self.said = b'"schema":' + json.dumps({"decoder": self._words[0]}).encode()
+        self.said = b'"schema":' + json.dumps({"decoder": self.name}).encode()
 
     def text(self, topic: str, side: str, data: bytes) -> str | None:
         """Return JSON of a key or a value; None: it stays. Raises Undecoded."""

@@ -74,8 +74,6 @@ class Schemas:
 
     def sentences(self) -> Iterator[str]:
         """Say what was not decoded, and what is wrong with the registry."""
-        if self.command is not None and self.command.why is not None:
-            yield f"the decoder ended, and was not asked again: {self.command.why}"
         if self.undecoded:
             counts = ", ".join(f"{count} {what}" for what, count in self.undecoded.most_common())
             yield f"keys and values not decoded: {counts}"
