@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kdump.api.columns import table_name
 from kdump.api.pushed import Pushed
 from kdump.api.scanning import Table
-from kdump.engine.reading.options import DumpOptions
-from kdump.engine.reading.schemas import with_schemas
+from kdump.engine.reading.sql_types import SqlType, sql_types
 from kdump.engine.registry import COMMANDS
 from kdump.errors import KdumpError, UsageError, path_errors
 from kdump.findings.escape import json_text
@@ -24,7 +23,6 @@ from kdump.storage.targets import Target, resolve
 if TYPE_CHECKING:
     from kdump.api.scanning import Under
     from kdump.findings.finding import Finding
-    from kdump.values.schemas.shapes import Data
 
 #: What a statement may be; DESCRIBE, SHOW and SUMMARIZE are selections too.
 _READS = "SELECT"
@@ -117,42 +115,25 @@ class Session:
         named = {one.topic for one in found if isinstance(one, Target) and one.topic is not None}
         names = sorted(map(name_text, named))
         folded = Counter(name.casefold() for name in names)
-        shapes = self._shapes()
+        types = sql_types(self._under.paths, selection, properties)
         for name in names:
             if folded[name.casefold()] == 1:
-                columns = ["*", *(_typed(side, shapes.get((name, side))) for side in _SIDES)]
+                columns = ["*", *(_typed(side, types.get((name, side))) for side in _SIDES)]
                 self._connection.execute(
                     f"create view topics.{_quoted(name, chr(34))} as"
                     f" select {', '.join(filter(None, columns))} from main.records"
                     f" where topic = {_quoted(name)}"
                 )
 
-    def _shapes(self) -> dict[tuple[str, str], Data]:
-        """Return what keys and values hold by topic, where there is a registry's topic."""
-        asked = DumpOptions(
-            selection=self._under.selection,
-            server_properties=self._under.server_properties,
-            decode=True,
-        )
-        source = with_schemas(self._under.paths, asked).schemas
-        schemas = None if source is None else source.opened()
-        if schemas is None:
-            return {}
-        from kdump.values.schemas.shapes import shapes_of_topics
 
-        return shapes_of_topics(schemas)
-
-
-def _typed(side: str, data: Data | None) -> str:
+def _typed(side: str, of: SqlType | None) -> str:
     """Return a column of the data of a side with its types; empty where these are not known."""
-    if data is None:
+    if of is None:
         return ""
-    from kdump.values.schemas.shapes import sql_type
-
-    wanted = _quoted(json_text(sql_type(data.shape)))
+    wanted = _quoted(json_text(of.text))
     made = f"json_transform(json_extract({side}_json, '$.data'), {wanted})"
-    if data.messages:
-        named = ", ".join(map(_quoted, sorted(data.messages)))
+    if of.messages:
+        named = ", ".join(map(_quoted, sorted(of.messages)))
         message = f"json_extract_string({side}_json, '$.schema.message')"
         made = f"case when {message} in ({named}) then {made} end"
     return f"{made} as {side}_data"

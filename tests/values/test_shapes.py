@@ -110,16 +110,16 @@ def test_what_would_be_endless_is_text() -> None:
     for _ in range(100):
         deep = {"type": "array", "items": deep}
     assert of(deep).endswith("[]")
-    wide = [record(("a", "int"), name="R0")]
+    wide = [record(("a", "int"), name="Rec0")]
     for number in range(1, 40):
-        name = f"R{number - 1}"
-        wide.append(record(("a", wide[-1]), ("b", name), ("c", name), name=f"R{number}"))
+        name = f"Rec{number - 1}"
+        wide.append(record(("a", wide[-1]), ("b", name), ("c", name), name=f"Rec{number}"))
     assert of(wide[-1]) == TEXT
     messages = "".join(
-        f"message M{number} {{ M{number + 1} a = 1; M{number + 1} b = 2; M{number + 1} c = 3; }}"
-        for number in range(30)
+        f"message Msg{number - 1} {{ Msg{number} a = 1; Msg{number} b = 2; }}"
+        for number in range(1, 31)
     )
-    text = f'syntax = "proto3"; message M30 {{ int32 a = 1; }} {messages}'
+    text = f'syntax = "proto3"; message Msg30 {{ int32 a = 1; }} {messages}'
     assert of(text, schemaType="PROTOBUF") == TEXT
     nested = [
         {"type": "object", "properties": {key: {"$ref": f"#/$defs/{n + 1}"} for key in "abc"}}

@@ -102,6 +102,7 @@ def _data(schemas: Schemas, schema: Schema) -> tuple[Data, Iterable[str]]:
         messages = Files(schema.text, referred).messages
         left = [_MOST_FIELDS]
         shapes = [_message(each, (), left) for each in messages]
+        shapes = [TEXT] if left[0] < 0 else shapes
         names = [each.full for each in messages]
         return Data(reduce(merged, shapes, None), frozenset(names)), names
     tree = avro.parsed(schema.text)
@@ -112,7 +113,9 @@ def _data(schemas: Schemas, schema: Schema) -> tuple[Data, Iterable[str]]:
         name = avro.record_name(tree)
         return Data(reading.shape(tree, "", 0)), [] if name is None else [name]
     title = tree.get("title") if isinstance(tree, dict) else None
-    return Data(_document(tree, tree, 0, [_MOST_FIELDS])), [title] if isinstance(title, str) else []
+    left = [_MOST_FIELDS]
+    shape = _document(tree, tree, 0, left)
+    return Data(TEXT if left[0] < 0 else shape), [title] if isinstance(title, str) else []
 
 
 class _Avro:
