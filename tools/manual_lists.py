@@ -105,6 +105,36 @@ def _symptoms() -> list[str]:
     return lines
 
 
+def _spark_options() -> list[str]:
+    """Give the options of Spark's data source: the views that have each, and what it does."""
+    from kdump.spark.options import ALL, OPTIONS
+
+    lines: list[str] = []
+    for option in OPTIONS:
+        views = "every view" if option.views == ALL else ", ".join(option.views)
+        lines += [".TP", f'.BR {option.name} " ({escaped(views)})"', escaped(option.doc)]
+    return lines
+
+
+def _spark_columns() -> list[str]:
+    """Give the columns that views of Spark have besides those of rows."""
+    from kdump.rows.declared import members
+    from kdump.spark.owners import FILE, OWNER
+    from kdump.spark.segments import Segment
+
+    lines: list[str] = []
+    for views, fields in (
+        ("every view", OWNER),
+        ("records, batches, index\\-entries, segments", FILE),
+        ("segments", members(Segment)),
+    ):
+        lines += [".TP", f".B {views}", ".RS", ".PD 0"]
+        for field in fields:
+            lines += [".TP 19", f".I {field.name}", escaped(field.doc)]
+        lines += [".PD", ".RE"]
+    return lines
+
+
 #: Kinds of rows with a list of their own, and those that belong to another command.
 _ELSEWHERE = ("record", "batch", "finding", "salvaged", "salvage-step")
 #: Commands whose pages have a list of all that rows have.
@@ -118,6 +148,8 @@ LISTS = {
     "versions": ("kdump.1", _versions),
     "members": ("kdump-dump.1", _members),
     "symptoms": ("kdump-playbooks.7", _symptoms),
+    "options of spark": ("kdump-spark.7", _spark_options),
+    "columns of spark": ("kdump-spark.7", _spark_columns),
     **{f"rows of {name}": (f"kdump-{name}.1", partial(_of_command, name)) for name in _LISTED},
 }
 

@@ -13,6 +13,7 @@ from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk
 from kdump.output.arrow import ArrowBatches
 from kdump.output.arrow_columns import as_kafka
 from kdump.output.arrow_schema import AS_KAFKA
+from kdump.spark.owners import FileFacts
 
 if TYPE_CHECKING:
     from kdump.engine.reading.options import Item
@@ -21,69 +22,76 @@ if TYPE_CHECKING:
 _ROWS_A_BATCH = 8192
 
 _ALWAYS = ("offset", "last_offset")
+_OF_FILES = frozenset(FileFacts._fields)
 
 Arrow = Any  # PyArrow has no types of its own
 
 
 def of_items(
-    files: Iterable[tuple[str, Iterable[Item | Finding | KdumpError]]],
+    files: Iterable[tuple[FileFacts, Iterable[Item | Finding | KdumpError]]],
     schema: Arrow,
     *,
     headers: bool,
     decode: bool = False,
 ) -> Iterator[Arrow]:
-    """Yield the rows of files, each with its path. Findings are rows of another view; an error is
-    raised.
+    """Yield the rows of files, each with what is known of its file.
+
+    Findings are rows of another view; an error is raised.
 
     A record batch holds the rows of many small files. `headers`: rows are batch headers, not
     records. `decode`: those of internal topics are said.
     """
     # The offset is there so that no batch is without a column.
     wanted = frozenset(AS_KAFKA.get(name, name) for name in (*schema.names, *_ALWAYS))
-    sink = ArrowBatches(wanted, decode=decode)
-    paths: deque[tuple[str, int]] = deque()  # of the rows that the sink holds, in order
-    for path, items in files:
+    sink = ArrowBatches(wanted - _OF_FILES, decode=decode)
+    held: deque[tuple[FileFacts, int]] = deque()  # of the rows that the sink holds, in order
+    for facts, items in files:
         for item in items:
             if isinstance(item, KdumpError):
                 raise item
             if isinstance(item, Finding) or isinstance(item, (BatchChunk, BatchRow)) is not headers:
                 continue
-            paths.append((path, len(item) if isinstance(item, (BatchChunk, RecordChunk)) else 1))
+            held.append((facts, len(item) if isinstance(item, (BatchChunk, RecordChunk)) else 1))
             sink.write(item)
             for batch in sink.take():
-                yield _as_spark(batch, schema, paths)
+                yield _as_spark(batch, schema, held)
     sink.finish()
     for batch in sink.take():
-        yield _as_spark(batch, schema, paths)
+        yield _as_spark(batch, schema, held)
 
 
-def _paths_of(rows: int, paths: deque[tuple[str, int]]) -> Arrow:
-    """Take the paths of the next rows."""
-    import pyarrow as pa
-
+def _next(rows: int, held: deque[tuple[FileFacts, int]]) -> list[tuple[FileFacts, int]]:
+    """Take the files of the next rows, each with how many of them it has."""
     found = []
     while rows:
-        path, count = paths.popleft()
+        facts, count = held.popleft()
         if count > rows:
-            paths.appendleft((path, count - rows))
-        taken = min(count, rows)
-        rows -= taken
-        found.append(pa.repeat(pa.scalar(path), taken))
-    return pa.concat_arrays(found) if found else pa.array([], pa.string())
+            held.appendleft((facts, count - rows))
+        found.append((facts, min(count, rows)))
+        rows -= found[-1][1]
+    return found
 
 
-def _as_spark(batch: Arrow, schema: Arrow, paths: deque[tuple[str, int]]) -> Arrow:
+def _of_files(name: str, files: list[tuple[FileFacts, int]], kind: Arrow) -> Arrow:
+    """Make a column of what is known of files."""
     import pyarrow as pa
 
-    path = _paths_of(batch.num_rows, paths)
+    parts = [pa.repeat(pa.scalar(getattr(facts, name), kind), count) for facts, count in files]
+    return pa.concat_arrays(parts) if parts else pa.array([], kind)
+
+
+def _as_spark(batch: Arrow, schema: Arrow, held: deque[tuple[FileFacts, int]]) -> Arrow:
+    import pyarrow as pa
+
+    files = _next(batch.num_rows, held)
     made = []
     for field in schema:
-        if field.name == "path":
-            column = path
-        else:
-            column = batch.column(AS_KAFKA.get(field.name, field.name))
-            if field.name in AS_KAFKA:
-                column = as_kafka(field.name, column)
+        if field.name in _OF_FILES:
+            made.append(_of_files(field.name, files, field.type))
+            continue
+        column = batch.column(AS_KAFKA.get(field.name, field.name))
+        if field.name in AS_KAFKA:
+            column = as_kafka(field.name, column)
         made.append(column if column.type == field.type else column.cast(field.type))
     return pa.RecordBatch.from_arrays(made, schema=schema)
 

@@ -67,4 +67,13 @@ def _source() -> Any:
         def reader(self, schema: Any) -> Any:
             return Reader(pickle.dumps(self._real().reader(schema)))
 
+        def writer(self, schema: Any, overwrite: bool) -> Any:
+            return self._real().writer(schema, overwrite)
+
+        def streamReader(self, schema: Any) -> Any:
+            return self._real().streamReader(schema)
+
+        def streamWriter(self, schema: Any, overwrite: bool) -> Any:
+            return self._real().streamWriter(schema, overwrite)
+
     return Source

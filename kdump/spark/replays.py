@@ -1,7 +1,6 @@
 """The views of what internal topics say, replayed: one task for each cluster under the paths.
 
-A cluster is told by `meta.properties` beside the partitions. All that has no such file is taken for
-one cluster.
+`clusters.py` tells what belongs to one cluster.
 """
 
 from __future__ import annotations
@@ -18,18 +17,11 @@ from kdump.engine.transactions.run import TransactionOptions, transactions
 from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
+from kdump.spark.clusters import ClusterPaths, clusters_of
 from kdump.spark.columns import finding_row
-from kdump.storage import places
-from kdump.storage.about import owner_of
+from kdump.spark.owners import Owners
 from kdump.storage.data_directories import spread
 from kdump.storage.targets import data_directories
-
-
-class ClusterPaths(NamedTuple):
-    """What lies under the paths of one cluster."""
-
-    cluster_id: str | None
-    paths: tuple[str, ...]
 
 
 class _Replay(NamedTuple):
@@ -64,13 +56,7 @@ def clusters(paths: Iterable[str], options: Any) -> Iterator[ClusterPaths]:
     named = list(paths)
     if not named and options.server_properties is not None:
         named = data_directories(options.server_properties)
-    found: dict[str | None, list[str]] = {}
-    for path in named:
-        for one in spread(path):
-            above = places.parent(places.absolute(one))
-            owners = (owner_of(place)[1] for place in (one, above, places.parent(above)))
-            found.setdefault(next(filter(None, owners), None), []).append(one)
-    return (ClusterPaths(name, tuple(each)) for name, each in found.items())
+    return clusters_of(one for path in named for one in spread(path))
 
 
 def rows_of(view: str, of_cluster: ClusterPaths, options: Any) -> Iterator[dict[str, object]]:
@@ -78,6 +64,9 @@ def rows_of(view: str, of_cluster: ClusterPaths, options: Any) -> Iterator[dict[
 
     A cluster that has none of the topics under its paths has no rows.
     """
+    owners = Owners()
+    alone = {} if of_cluster.directory is None else owners.of_directory(of_cluster.directory).owner
+    whole = alone | {"cluster_id": of_cluster.cluster_id}
     for one in _REPLAYS[view].run(of_cluster.paths, options):
         if isinstance(one, Finding):
             row = finding_row(one, __version__) | {"row": "finding"}
@@ -89,4 +78,8 @@ def rows_of(view: str, of_cluster: ClusterPaths, options: Any) -> Iterator[dict[
             continue
         else:
             raise one
-        yield {"cluster_id": of_cluster.cluster_id} | row
+        path = row.get("path")
+        if not alone and isinstance(path, str):
+            place = owners.of_place(path, in_partition=True)  # or a data directory, which says so
+            row = place.owner | {"cluster_id": of_cluster.cluster_id} | row
+        yield whole | row

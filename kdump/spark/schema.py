@@ -6,6 +6,7 @@ topic reads a directory. What Spark's source does not have follows, under the na
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from kdump.findings.schema import BATCH, MARKS, PRE08, RECORD, SAID
@@ -13,6 +14,8 @@ from kdump.rows import groups, transactions
 from kdump.rows.declared import members, types_of
 from kdump.rows.finding import FindingRow
 from kdump.rows.row import Row
+from kdump.spark.owners import FILE, OWNER
+from kdump.spark.segments import Segment
 
 #: Types of rows -> types of Spark's SQL.
 _SQL = {
@@ -32,12 +35,12 @@ _SQL = {
 }
 _AS_KAFKA = tuple("key value topic partition offset timestamp timestampType headers".split())
 _MADE = {"timestamp": "timestamp", "timestampType": "int"}
-_INDEX_ENTRIES = """
-    row string, topic string, partition int, segment bigint, slot bigint, offset bigint,
-    position bigint, timestamp_ms bigint, path string
-"""
+_INDEX_ENTRIES = """row string, topic string, partition int, segment bigint, slot bigint,
+    offset bigint, position bigint, timestamp_ms bigint, path string"""
 #: Findings are rows here too: what is missing in a replay is said beside what it came to.
-_TOLD = "row string, cluster_id string"
+_OWNER = ", ".join(f"{field.name} {_SQL.get(field.type, field.type)}" for field in OWNER)
+_FILE = ", ".join(f"{field.name} {_SQL.get(field.type, field.type)}" for field in FILE)
+_TOLD = f"row string, {_OWNER}"
 _FINDING = "code string, severity string, message string, path string"
 _METADATA = f"""
     {_TOLD}, name string, feature_level int, state string, broker_id int, epoch bigint,
@@ -93,12 +96,14 @@ def _columns(*kinds: type[Row]) -> str:
 
 #: View -> DDL.
 VIEWS = {
-    "records": f"{_records()}, path string",
-    "batches": f"{_batches()}, path string",
+    "records": f"{_records()}, path string, {_OWNER}, {_FILE}",
+    "batches": f"{_batches()}, path string, {_OWNER}, {_FILE}",
     "findings": _columns(FindingRow).replace(
         "next_offset bigint", "next_offset bigint, engine_version string"
-    ),
-    "index-entries": " ".join(_INDEX_ENTRIES.split()),
+    )
+    + f", {_OWNER}",
+    "index-entries": f"{' '.join(_INDEX_ENTRIES.split())}, {_OWNER}, {_FILE}",
+    "segments": f"{_columns(Segment)}, {_OWNER}, {_FILE}",
     "groups": _of_kinds(groups.Group, groups.Member, groups.CommittedOffset),
     "commits": _of_kinds(groups.OffsetCommit),
     "metadata": " ".join(_METADATA.split()),
@@ -123,8 +128,8 @@ def columns_of(view: str, *, decode: bool = False) -> dict[str, str]:
     return types
 
 
-def arrow_schema(schema: Any) -> Any:
-    """Return the Arrow schema that Spark expects of a schema of its own with columns of a view."""
+def arrow_schema(columns: Mapping[str, str]) -> Any:
+    """Return the Arrow schema that Spark expects of columns with these types."""
     import pyarrow as pa
 
     header = pa.struct([("key", pa.string()), ("value", pa.binary())])
@@ -143,4 +148,4 @@ def arrow_schema(schema: Any) -> Any:
         "double": pa.float64(),
         _SQL["headers"]: pa.list_(header),
     }
-    return pa.schema([(field.name, types[field.dataType.simpleString()]) for field in schema])
+    return pa.schema([(name, types[kind]) for name, kind in columns.items()])

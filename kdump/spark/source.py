@@ -12,39 +12,45 @@ imports it, by way of the top-level module `pyspark_kdump`.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
-from functools import partial
-from glob import glob, has_magic
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.reading.schemas import with_schemas
 from kdump.engine.work.splits import SPLIT_BYTES
-from kdump.errors import PathError, UsageError
-from kdump.option_values import (
-    ISOLATION_LEVELS,
-    read_choice,
-    read_count,
-    read_int64,
-    read_positive_size,
-    read_time,
-    read_truth,
-)
+from kdump.errors import KdumpError, UsageError
 from kdump.spark import replays
+from kdump.spark.options import Given
+from kdump.spark.paths import paths_of
 from kdump.spark.schema import VIEWS, arrow_schema, columns_of, ddl_of
-from kdump.spark.views import planned_by, rows_of
-from kdump.storage import places
+from kdump.spark.scope import Scope
+from kdump.spark.views import Request, planned_by, rows_of
 from kdump.storage.targets import Selection
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+_Args = ParamSpec("_Args")
+_Result = TypeVar("_Result")
+
 #: The options that leave files and batches unread.
 _NARROWING = ("topic", "partition", "fromOffset", "toOffset", "fromTimeMs", "toTimeMs")
+
+
+def _briefly(method: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
+    """Give errors of ours without the calls that led to them: Spark prints all of those."""
+
+    @wraps(method)
+    def called(*args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
+        try:
+            return method(*args, **kwargs)
+        except KdumpError as error:
+            raise error.with_traceback(None) from None
+
+    return called
 
 
 class KdumpSource(DataSource):
@@ -58,8 +64,8 @@ class KdumpSource(DataSource):
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        self._given = {name.lower(): text for name, text in options.items()}
-        if self._read("pushdown", read_truth, default=False):
+        self._given = Given(options)
+        if self._given.read("pushdown"):
             raise UsageError(
                 "option pushdown is refused: Spark would keep what one query leaves unread from "
                 f"the frame's other queries too; give {', '.join(_NARROWING)} instead"
@@ -70,62 +76,69 @@ class KdumpSource(DataSource):
         """What `format()` is given."""
         return "kdump"
 
+    @_briefly
     def schema(self) -> str:
         """All columns of the view; `.schema()` of a reader asks for fewer, and pays for fewer."""
-        if _OF_TABLES & self._given.keys():
+        if not _OF_TABLES.isdisjoint(self._given.names()):
             raise UsageError(_NO_TABLES)
-        view = self._view()
+        view = self._given.view(tuple(VIEWS))
         return ddl_of(view, decode=self._decodes(view))
 
+    @_briefly
     def reader(self, schema: StructType) -> DataSourceReader:
         """Check what is asked for and return what reads it."""
-        view = self._view()
+        given = self._given
+        view = given.view(tuple(VIEWS))
         options = self._asked(view)
         _refuse_other_columns(view, columns_of(view, decode=self._decodes(view)), schema)
-        compiled = self._read("requireCompiled", read_truth, default=False)
-        paths = self._paths()
+        scope = Scope(
+            given.read("startingOffsets", {}),
+            given.read("endingOffsets", {}),
+            given.read("modifiedAfter"),
+        )
+        if scope.modified_after_ms is not None and getattr(options, "visible", False):
+            raise UsageError(
+                "modifiedAfter excludes visible and isolation: what a consumer receives depends "
+                "on all of the partition"
+            )
+        fail = given.read("failOnMissing", default=False)
+        paths = self._paths(fail_on_missing=fail)
         if view == "records":
             options = with_schemas(tuple(paths), options)
-        return Reader(paths, view, options, schema, self._pack_bytes(), compiled)
+        pack_bytes = given.read("packBytes", SPLIT_BYTES)
+        request = Request(view, paths, options, pack_bytes, scope, fail)
+        return Reader(request, schema, given.read("requireCompiled", default=False))
 
-    def _view(self) -> str:
-        return str(self._read("view", partial(read_choice, known=tuple(VIEWS)), default="records"))
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
+        """Refuse to write."""
+        raise UsageError(_NO_WRITING)
 
-    def _read(self, name: str, read: Callable[[str], Any], default: Any) -> Any:
-        """Read the value of an option, which Spark takes in upper or lower case."""
-        text = self._given.get(name.lower())
-        if text is None:
-            return default
-        try:
-            return read(text)
-        except ValueError as error:
-            raise UsageError(f"option {name}: {text!r} {error}") from None
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
+        """Refuse to write."""
+        raise UsageError(_NO_WRITING)
 
-    def _paths(self) -> list[str]:
-        """Return what is to be read; executors may run elsewhere than in this directory."""
-        paths = self._read("paths", _read_paths, default=[])
-        one = self._given.get("path")
+    def streamReader(self, schema: StructType) -> NoReturn:
+        """Refuse to wait for what brokers append."""
+        raise UsageError(_NO_STREAMS)
+
+    simpleStreamReader = streamReader
+
+    def _paths(self, *, fail_on_missing: bool) -> list[str]:
+        """Return what is to be read."""
+        paths = self._given.read("paths", [])
+        one = self._given.read("path")
         paths += [one] if one else []
-        if not paths and not self._given.get("serverproperties"):
-            raise UsageError('give a path: .load("/var/lib/kafka")' if self._given else _NO_TABLES)
-        if any(map(places.has_password, paths)):
-            raise UsageError("a path has a password, which Spark would show: leave it out")
-        return [places.absolute(each) for path in paths for each in _matching(_local(path))]
-
-    def _pack_bytes(self) -> int:
-        return int(self._read("packBytes", read_positive_size, default=SPLIT_BYTES))
+        if not paths and not self._given.read("serverProperties"):
+            given = any(self._given.names())
+            raise UsageError('give a path: .load("/var/lib/kafka")' if given else _NO_TABLES)
+        return paths_of(paths, fail_on_missing=fail_on_missing)
 
     def _decodes(self, view: str) -> bool:
-        return view not in replays.VIEWS and self._asked(view).decode
+        return view not in replays.VIEWS and bool(self._asked(view).decode)
 
     def _asked(self, view: str) -> Any:
-        of_view = _OPTIONS | _OPTIONS_OF_VIEW[view]
-        _refuse_other_options(self.options, view, of_view)
-        asked: dict[str, Any] = {
-            member: self._read(name, read, default=None)
-            for name, (member, read) in of_view.items()
-            if name.lower() in self._given
-        }
+        self._given.refuse_others(view)
+        asked = self._given.of_engine(view)
         if "at_ms" in asked and "at_offset" in asked:
             raise UsageError("options atMs and atOffset exclude each other")
         if view == "findings" and "decompress_limit" in asked:
@@ -148,37 +161,22 @@ class Piece(InputPartition):
 class Reader(DataSourceReader):
     """Plans on the driver, reads on the executors."""
 
-    def __init__(
-        self,
-        paths: list[str],
-        view: str,
-        options: Any,
-        schema: StructType,
-        pack_bytes: int,
-        needs_compiled: bool,
-    ) -> None:
-        self._paths = paths
-        self._view = view
-        self._options = options
+    def __init__(self, request: Request, schema: StructType, needs_compiled: bool) -> None:
+        self._request = request
         self._schema = schema
-        self._pack_bytes = pack_bytes
         self._needs_compiled = needs_compiled
 
+    @_briefly
     def partitions(self) -> list[InputPartition]:
         """Plan: a listing, packed into pieces of a size. A path that cannot be read is an error."""
-        return [
-            Piece(pieces)
-            for pieces in planned_by(self._view, self._paths, self._options, self._pack_bytes)
-        ]
+        return [Piece(pieces) for pieces in planned_by(self._request)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the rows of a piece as Arrow record batches."""
         if not isinstance(partition, Piece):  # Spark makes one up where there is none
             return
         _mind_the_kernel(self._needs_compiled)
-        yield from rows_of(
-            self._view, self._paths, partition.pieces, self._options, _arrow(self._schema)
-        )
+        yield from rows_of(self._request, partition.pieces, _arrow(self._schema))
 
 
 def _refuse_other_columns(view: str, known: dict[str, str], schema: StructType) -> None:
@@ -190,36 +188,6 @@ def _refuse_other_columns(view: str, known: dict[str, str], schema: StructType) 
             raise UsageError(
                 f"column {field.name} is {known[field.name]}: read it as such, then cast it"
             )
-
-
-def _refuse_other_options(options: Mapping[str, str], view: str, known: _Options) -> None:
-    """Say which option there is not; of one of Spark's Kafka source, what to give here."""
-    names = [*known, *_OF_ALL]
-    lower = {name.lower(): name for name in names}
-    for name in options:
-        if name.lower() in lower:
-            continue
-        if name.lower() in _KAFKAS:
-            hint = _KAFKAS[name.lower()]
-        elif name.lower().startswith("kafka."):
-            hint = "no broker is contacted: .load() names data directories"
-        else:
-            near = get_close_matches(name.lower(), lower, 1)
-            hint = f"did you mean {lower[near[0]]}?" if near else f"there are {', '.join(names)}"
-            views = [each for each, options in _OPTIONS_OF_VIEW.items() if _has(options, name)]
-            if views:
-                hint = f"it is an option of {', '.join(views)}"
-        raise UsageError(f"view {view} has no option {name!r}: {hint}")
-
-
-def _matching(path: str) -> list[str]:
-    """Return the paths of this machine that a pattern matches; a path that is there is none."""
-    if not has_magic(path) or places.is_uri(path) or places.lexists(path):
-        return [path]
-    found = sorted(glob(path))
-    if not found:
-        raise PathError(path, "matches no path")
-    return found
 
 
 def _mind_the_kernel(needed: bool) -> None:
@@ -242,35 +210,11 @@ def _arrow(schema: StructType) -> Any:
     try:
         from pyspark.sql.pandas.types import to_arrow_schema
     except ImportError:
-        return arrow_schema(schema)
+        return arrow_schema({one.name: one.dataType.simpleString() for one in schema.fields})
     try:
         return to_arrow_schema(schema, timezone="UTC")
     except TypeError:  # before 4.2 the zone was no question
         return to_arrow_schema(schema)
-
-
-def _local(path: str) -> str:
-    """Return a path of this machine as such, where it has Spark's word in front; else a URI."""
-    return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:/") else path
-
-
-def _read_paths(text: str) -> list[str]:
-    """Read the paths that Spark joins where it is given several."""
-    try:
-        paths = json.loads(text)
-    except ValueError:
-        paths = None
-    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
-        raise ValueError("is not a JSON list of paths")
-    return paths
-
-
-def _read_decode(text: str) -> bool:
-    return read_choice(text, ("auto", "raw")) == "auto"
-
-
-def _has(options: _Options, name: str) -> bool:
-    return name.lower() in (known.lower() for known in options)
 
 
 #: What Spark gives where a table of its catalog is made, and to no other.
@@ -279,63 +223,8 @@ _NO_TABLES = (
     "a table of Spark's catalog does not keep the options of a source in Python; "
     "CREATE TEMPORARY VIEW name USING kdump OPTIONS (path '/var/lib/kafka') does"
 )
-#: Options that are no option of the engine.
-_OF_ALL = ("path", "paths", "view", "packBytes", "requireCompiled", "pushdown")
-#: Options of Spark's Kafka source, in lower case -> what to give here.
-_KAFKAS = {
-    "subscribe": "give topic, a name or a pattern",
-    "subscribepattern": "give topic, a pattern as in a shell",
-    "assign": "give topic and partition",
-    "startingoffsets": "give fromOffset, a number",
-    "endingoffsets": "give toOffset, a number, not included",
-    "startingtimestamp": "give fromTimeMs",
-    "startingoffsetsbytimestamp": "give fromTimeMs",
-    "endingtimestamp": "give toTimeMs, not included",
-    "endingoffsetsbytimestamp": "give toTimeMs, not included",
-    "includeheaders": "headers are there without it",
-    "kafka.isolation.level": "give isolation",
-    "minpartitions": "give packBytes, the bytes of log that a task reads",
-    "maxrecordsperpartition": "give packBytes, the bytes of log that a task reads",
-}
-
-_Options = dict[str, tuple[str, Callable[[str], object]]]
-
-#: Option of the source -> option of the engine, and how it is read; those of all views.
-_OPTIONS: _Options = {
-    "partition": ("partition", read_count),
-    "decompressLimit": ("decompress_limit", read_positive_size),
-    "retired": ("retired", read_truth),
-    "topic": ("topic", str),
-    "serverProperties": ("server_properties", str),
-}
-_OF_BATCHES: _Options = {
-    "fromOffset": ("from_offset", read_int64),
-    "toOffset": ("to_offset", read_int64),
-    "fromTimeMs": ("from_time_ms", read_time),
-    "toTimeMs": ("to_time_ms", read_time),
-    "producerId": ("producer_id", read_int64),
-    "visible": ("visible", read_truth),
-    "deep": ("deep", read_truth),
-    "control": ("control", read_truth),
-    "isolation": ("isolation", partial(read_choice, known=ISOLATION_LEVELS)),
-}
-_OF_GROUPS: _Options = {"group": ("group", str), "atMs": ("at_ms", read_time)}
-#: What a view has besides. An option that would change nothing in a view is refused there.
-_OPTIONS_OF_VIEW: dict[str, _Options] = {
-    "records": _OF_BATCHES | {"decode": ("decode", _read_decode)},
-    "batches": _OF_BATCHES,
-    "findings": {"deep": _OF_BATCHES["deep"]},
-    "index-entries": {},
-    "groups": _OF_GROUPS,
-    "commits": _OF_GROUPS,
-    "metadata": {
-        "atMs": _OF_GROUPS["atMs"],
-        "atOffset": ("at_offset", read_count),
-        "history": ("history", read_truth),
-    },
-    "transactions": {
-        "transactionalId": ("transactional_id", str),
-        "openOnly": ("open_only", read_truth),
-        "atMs": _OF_GROUPS["atMs"],
-    },
-}
+_NO_WRITING = "format kdump is read-only: kdump salvage --out builds data directories"
+_NO_STREAMS = (
+    "format kdump has no streams, as a directory on disk does not say what a broker has sent to "
+    "consumers: spark.read reads it, with startingOffsets from where the last run ended"
+)

@@ -7,20 +7,24 @@ import pickle
 import zlib
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kdump import __version__
 from kdump.engine.dump.split_reader import ProvedReader
 from kdump.engine.reading.entries import entries, has_entries
+from kdump.engine.reading.log_files import logs_of
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.work.pace import Pace
 from kdump.engine.work.pipeline import done
-from kdump.engine.work.splits import Split, plan
-from kdump.errors import InternalError, KdumpError, PathError
+from kdump.engine.work.splits import SPLIT_BYTES, Split, plan
+from kdump.errors import InternalError, KdumpError, NothingToDo, PathError
 from kdump.findings.finding import Finding, internal_error
 from kdump.spark import replays
 from kdump.spark.columns import Arrow, finding_row, of_items, of_rows
 from kdump.spark.driver import MOST_TASKS, PARTITION_BYTES, PARTITION_TASK_BYTES
+from kdump.spark.owners import FileFacts, Owners
+from kdump.spark.scope import EVERYTHING, Scope
+from kdump.spark.segments import segments_of
 from kdump.storage import places
 from kdump.storage.data_directories import spread
 from kdump.storage.targets import Target, resolve
@@ -42,9 +46,30 @@ _DIRECTORIES = "directories"
 _INDEX_ROWS = ("offset-index-entry", "time-index-entry")
 
 
-def planned_by(
-    view: str, paths: list[str], options: DumpOptions, pack_bytes: int
-) -> list[tuple[bytes, ...]]:
+class Request(NamedTuple):
+    """What a frame asks for. `options` are those of the command that the view is of."""
+
+    view: str
+    paths: list[str]
+    options: Any
+    pack_bytes: int = SPLIT_BYTES
+    scope: Scope = EVERYTHING
+    fail_on_missing: bool = False
+
+    def sound(self, items: Iterable[Planned | KdumpError]) -> Iterator[Planned]:
+        """Yield what is to be read, and raise errors; that nothing is there need not be one."""
+        for one in items:
+            if isinstance(one, NothingToDo) and not self.fail_on_missing:
+                import warnings
+
+                warnings.warn(f"no rows: {one}", RuntimeWarning, stacklevel=2)
+                continue
+            if isinstance(one, KdumpError):
+                raise one
+            yield one
+
+
+def planned_by(request: Request) -> list[tuple[bytes, ...]]:
     """Plan what each task reads: clusters one by one, partitions and splits packed to a size.
 
     A path that cannot be read is an error. What a task reads is pickled here, and compressed: a
@@ -52,7 +77,7 @@ def planned_by(
     neighbours are put together.
     """
     pieces: list[tuple[bytes, ...]] = []
-    for piece in _planned(view, paths, options, pack_bytes):
+    for piece in _planned(request):
         pieces.append((zlib.compress(pickle.dumps(piece), 1),))
         if len(pieces) == 2 * MOST_TASKS:
             pieces = [one + other for one, other in zip(pieces[::2], pieces[1::2], strict=True)]
@@ -67,23 +92,24 @@ def planned(pieces: tuple[bytes, ...]) -> Iterator[Any]:
         yield from pickle.loads(zlib.decompress(piece))
 
 
-def _planned(
-    view: str, paths: list[str], options: DumpOptions, pack_bytes: int
-) -> Iterator[tuple[Any, ...]]:
+def _planned(request: Request) -> Iterator[tuple[Any, ...]]:
+    view, paths, options = request[:3]
+    if not paths and options.server_properties is None:
+        return
     if view in replays.VIEWS:
         for of_cluster in replays.clusters(paths, options):
             yield (of_cluster,)
     elif view == "findings":
-        yield from packed(_verified(paths, options), PARTITION_TASK_BYTES)
+        yield from packed(_verified(request), PARTITION_TASK_BYTES)
         yield (_DIRECTORIES,)
-    elif view == "index-entries":
-        yield from packed(_indexed(paths, options), PARTITION_TASK_BYTES)
+    elif view in ("index-entries", "segments"):
+        yield from packed(_files_alone(request), PARTITION_TASK_BYTES)
     else:
-        splits = _sound(plan(paths, options, pack_bytes))
+        splits = request.sound(plan(paths, options, request.pack_bytes, request.scope))
         sized = (
             (one, one.size_bytes + _cost(_FILE_BYTES, one.path) * len(one.sizes)) for one in splits
         )
-        yield from packed(sized, pack_bytes)
+        yield from packed(sized, request.pack_bytes)
 
 
 def packed(items: Iterable[tuple[Planned, int]], pack_bytes: int) -> Iterator[tuple[Planned, ...]]:
@@ -100,9 +126,7 @@ def packed(items: Iterable[tuple[Planned, int]], pack_bytes: int) -> Iterator[tu
         yield tuple(piece)
 
 
-def _verified(
-    paths: list[str], options: DumpOptions
-) -> Iterator[tuple[tuple[Item, Settings], int]]:
+def _verified(request: Request) -> Iterator[tuple[tuple[Item, Settings], int]]:
     """Plan the view of findings: partitions, each with the settings of its topic.
 
     These are found here, so that no task replays the metadata log.
@@ -110,17 +134,24 @@ def _verified(
     from kdump.engine.verify.plan import plan as plan_of_verify
     from kdump.engine.verify.run import settings_for
 
-    asked, named = _verify_options(options), _spread(paths)
+    asked, named = _verify_options(request.options), _spread(request.paths)
     settings = settings_for(asked, named)
-    for item in _sound(plan_of_verify(named, asked, None)):
+    for item in request.sound(plan_of_verify(named, asked, None)):
         size_bytes = item.size_bytes + _cost(PARTITION_BYTES, item.path)
         yield (item, settings.of(item.path, item.topic)), size_bytes
 
 
-def _indexed(paths: list[str], options: DumpOptions) -> Iterator[tuple[Target, int]]:
-    """Plan the view of index entries: the files of each partition that have some."""
-    for target in _sound(resolve(paths, options.selection, options.server_properties)):
-        files = tuple(one for one in target.files if has_entries(os.path.basename(one.path)))
+def _files_alone(request: Request) -> Iterator[tuple[Target, int]]:
+    """Plan the views of index entries and of segments: the files of each partition."""
+    options = request.options
+    found = resolve(request.paths, options.selection, options.server_properties)
+    for target in request.sound(found):
+        named = target.files if request.view == "index-entries" else logs_of(target)
+        files = tuple(
+            one
+            for one in request.scope.files(named)
+            if request.view == "segments" or has_entries(os.path.basename(one.path))
+        )
         if files:
             size_bytes = _cost(PARTITION_BYTES, target.path) * len(files)
             yield target._replace(log=None, files=files), size_bytes
@@ -130,30 +161,43 @@ def _cost(far_bytes: int, path: str) -> int:
     return far_bytes if places.is_uri(path) else far_bytes // _NEARER
 
 
-def rows_of(
-    view: str, paths: list[str], pieces: tuple[bytes, ...], options: DumpOptions, schema: Arrow
-) -> Iterator[Arrow]:
-    """Yield the rows of what was planned under some paths as Arrow record batches."""
+def rows_of(request: Request, pieces: tuple[bytes, ...], schema: Arrow) -> Iterator[Arrow]:
+    """Yield the rows of what was planned as Arrow record batches."""
+    view, paths, options = request[:3]
+    owners = Owners(schema.names)
     if view in replays.VIEWS:
         for of_cluster in planned(pieces):
             yield from of_rows(replays.rows_of(view, of_cluster, options), schema)
     elif view == "findings":
         found = _findings(paths, planned(pieces), options)
-        yield from of_rows((finding_row(one, __version__) for one in found), schema)
+        yield from of_rows((_finding_row(one, owners) for one in found), schema)
     elif view == "index-entries":
-        yield from of_rows(_entries_of(planned(pieces)), schema)
+        yield from of_rows(_entries_of(planned(pieces), owners), schema)
+    elif view == "segments":
+        rows = segments_of(planned(pieces))
+        yield from of_rows((one.fields | owners.of_log(one.path).columns for one in rows), schema)
     else:
-        files = _files_of(planned(pieces), options)
+        files = _files_of(planned(pieces), request, owners)
         yield from of_items(files, schema, headers=view == "batches", decode=options.decode)
 
 
-def _files_of(splits: Iterable[Split], options: DumpOptions) -> Iterator[tuple[str, Any]]:
+def _finding_row(found: Finding, owners: Owners) -> dict[str, object]:
+    place = owners.of_place(found.path, in_partition=found.topic is not None)
+    return finding_row(found, __version__) | place.owner
+
+
+def _files_of(
+    splits: Iterable[Split], request: Request, owners: Owners
+) -> Iterator[tuple[FileFacts, Any]]:
     """Yield each file of splits, or the piece of it, with what is read of it."""
     for split in splits:
+        options = request.scope.options_of(split.target, request.options)
         for file, size in zip(split.target.files, split.sizes, strict=True):
             alone = split._replace(target=split.target._replace(files=(file,)), sizes=(size,))
             items = ProvedReader(alone, options).items()
-            yield file.path, _told(file.path, items) if options.mode == "records" else items
+            if options.mode == "records":
+                items = _told(file.path, items)
+            yield owners.of_log(file.path), items
 
 
 def _told(path: str, items: Iterable[Any]) -> Iterator[Any]:
@@ -180,21 +224,15 @@ def _left_out(path: str, first: Finding, count: int) -> str:
     )
 
 
-def _sound(items: Iterable[Planned | KdumpError]) -> Iterator[Planned]:
-    for one in items:
-        if isinstance(one, KdumpError):
-            raise one
-        yield one
-
-
-def _entries_of(targets: Iterable[Target]) -> Iterator[dict[str, object]]:
+def _entries_of(targets: Iterable[Target], owners: Owners) -> Iterator[dict[str, object]]:
     """Yield the slots of offset and time indexes as far as they are written, in file order."""
     for target in targets:
         for file in target.files:
+            known = owners.of_log(file.path).columns
             try:
                 for item in entries(file.path):
                     if not isinstance(item, Finding) and item.row in _INDEX_ROWS:
-                        yield item.fields | {"row": item.row, "path": file.path}
+                        yield item.fields | known | {"row": item.row}
             except PathError:
                 if places.lexists(file.path):
                     raise
@@ -214,7 +252,10 @@ def _findings(paths: list[str], pieces: Iterable[Any], options: DumpOptions) -> 
     coordinators = Coordinators(named, options.server_properties)
     for piece in pieces:
         if piece == _DIRECTORIES:
-            yield from _sound(directory_findings(named, asked))
+            for found in directory_findings(named, asked):
+                if isinstance(found, KdumpError):
+                    raise found
+                yield found
         else:
             item, of_topic = piece
             yield from _findings_of(item, of_topic, asked, coordinators)

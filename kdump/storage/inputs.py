@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kdump.stores.view_store import Member
 
 _NO_TOPIC = "input"
+_HEAD_BYTES = 512
 _ID_SIZE, _OFFSET_SIZE = 22, 20  # characters of a topic id, digits of a base offset
 
 
@@ -73,6 +74,19 @@ def opened(
         if is_view(path):
             raise UsageError(f"{path}: Spark reads no archives: unpack it where executors see it")
     return tuple(dict.fromkeys(found))
+
+
+def is_archive(path: str) -> bool:
+    """Whether a path is that of an archive, or of a compressed file, as its first bytes say."""
+    if is_uri(path):
+        return is_view(path)
+    if _is_known(path) or not os.path.isfile(path):
+        return False
+    from kdump.stores.quiet import open_quietly
+    from kdump.stores.unpacking import kind_of
+
+    with open(path, "rb", opener=open_quietly) as file:
+        return kind_of(file.read(_HEAD_BYTES)) is not None
 
 
 class _Inputs:

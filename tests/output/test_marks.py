@@ -149,6 +149,7 @@ def test_the_table_of_spark_has_the_same_columns(partition: Path) -> None:
     from kdump.engine.dump.run import dump as dumped_items
     from kdump.engine.reading.options import DumpOptions
     from kdump.spark.columns import of_items
+    from kdump.spark.owners import FileFacts
     from kdump.spark.schema import columns_of
 
     kinds = columns_of("records")
@@ -157,7 +158,7 @@ def test_the_table_of_spark_has_the_same_columns(partition: Path) -> None:
         ("offset", pa.int64()), ("crc_valid", pa.bool_()), ("inner_codec", pa.string()),
     ])  # fmt: skip
     items = dumped_items([str(partition)], DumpOptions())
-    (batch,) = of_items([("path", items)], schema, headers=False)
+    (batch,) = of_items([(FileFacts("path"), items)], schema, headers=False)
     rows = batch.to_pylist()
     assert (given(rows, "crc_valid"), given(rows, "inner_codec")) == (CRC_VALID, INNER_CODEC)
 

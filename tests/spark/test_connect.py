@@ -22,7 +22,7 @@ def test_all_work_on_a_connect_server(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(done.stdout)
-    moving, (came, seconds, freed_seconds) = told.pop("moving"), told.pop("interrupted")
+    moving, (came, went_on) = told.pop("moving"), told.pop("interrupted")
     assert told == {
         **dict.fromkeys(("connect", "dump", "verify", "find", "read", "reused"), True),
         "handlers": 0,
@@ -32,5 +32,4 @@ def test_all_work_on_a_connect_server(tmp_path: Path) -> None:
     assert moving[0] == [0, 0]
     assert moving[-1][0] == 7
     assert came == "KeyboardInterrupt"
-    assert seconds < 30
-    assert freed_seconds < 30  # a task that was left would take a minute
+    assert not went_on  # the processors were free again before any task had ended

@@ -4,32 +4,22 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from corpus import corpus
+from view_rows import view_rows
 
 from kdump.cli import cli
-from kdump.engine.reading.options import DumpOptions
-from kdump.spark.views import planned_by, rows_of
 
 SAMPLES = Path(__file__).parents[2] / "sample-data"
 PLACES = ("code", "severity", "topic", "partition", "segment", "position", "offset", "path")
 
 
 def of_the_view(paths: Sequence[Path], pack_bytes: int = 1 << 20) -> list[dict[str, Any]]:
-    pa = pytest.importorskip("pyarrow")
-    schema = pa.schema(
-        [(name, pa.int64() if name in ("partition", "segment", "position", "offset")
-          else pa.string()) for name in (*PLACES, "message")]
-    )  # fmt: skip
-    given, options = [str(path) for path in paths], DumpOptions()
-    tasks = planned_by("findings", given, options, pack_bytes)
-    batches = (rows_of("findings", given, pieces, options, schema) for pieces in tasks)
-    return [row for batch in chain.from_iterable(batches) for row in batch.to_pylist()]
+    return view_rows("findings", paths, pack_bytes=pack_bytes)
 
 
 def of_the_command(paths: Sequence[Path]) -> list[dict[str, Any]]:

@@ -36,11 +36,14 @@ def as_columns(row: Json, view: str, cluster_id: str | None) -> Json:
     for name, kind in kinds.items():
         if kind == "string" and not isinstance(made[name], str | None):
             made[name] = json.dumps(made[name], ensure_ascii=False, separators=(",", ":"))
-    return made | {"cluster_id": cluster_id}
+    owner = dict.fromkeys(("node_id", "data_directory"))
+    return made | owner | {"cluster_id": cluster_id}
 
 
 def of_spark(table: Any) -> list[Json]:
-    return sorted((row.asDict(recursive=True) for row in table.collect()), key=str)
+    rows = [row.asDict(recursive=True) for row in table.collect()]
+    places = dict.fromkeys(("node_id", "data_directory"))  # of the few that name a path
+    return sorted((row | places for row in rows), key=str)
 
 
 @pytest.mark.parametrize(

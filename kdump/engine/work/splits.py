@@ -88,16 +88,34 @@ class Split(NamedTuple):
         return self._replace(start=0, end=None, segment=None)
 
 
+class Narrowing(Protocol):
+    """Reads less of some partitions than options that are the same for all can say."""
+
+    def checked(self, targets: Iterable[Target | KdumpError]) -> Iterator[Target | KdumpError]:
+        """Pass partitions on; raise where one that is narrowed is not among them."""
+
+    def files(self, files: Iterable[LogFile]) -> list[LogFile]:
+        """Return the files of a partition that are read."""
+
+    def options_of(self, target: Target, options: DumpOptions) -> DumpOptions:
+        """Return the options with which a partition is read."""
+
+
 def plan(
-    paths: Iterable[str], options: DumpOptions, split_bytes: int | None = SPLIT_BYTES
+    paths: Iterable[str],
+    options: DumpOptions,
+    split_bytes: int | None = SPLIT_BYTES,
+    narrowed: Narrowing | None = None,
 ) -> Iterator[Split | KdumpError]:
     """Yield the splits in the order of `dump`, and an error for each path that cannot be read.
 
     `split_bytes` None: each log is a split. Below 4096 a cut is made at every batch that starts so
-    far behind the last cut; 1 means at every batch.
+    far behind the last cut; 1 means at every batch. `narrowed` may leave out
+    files of a partition, or narrow what is read of it.
     """
     number = 0
-    for target in targets_of(paths, options):
+    targets = targets_of(paths, options)
+    for target in targets if narrowed is None else narrowed.checked(targets):
         if isinstance(target, KdumpError):
             yield target
             continue
@@ -105,7 +123,10 @@ def plan(
         if not files and not target.whole:
             yield PathError(target.path, "is not a log file")
             continue
-        for part in _parts_shown(target, files, options, split_bytes):
+        own = options
+        if narrowed is not None:
+            files, own = narrowed.files(files), narrowed.options_of(target, options)
+        for part in _parts_shown(target, files, own, split_bytes):
             yield part._replace(
                 number=number, segment=None if part.segment is None else number - part.segment
             )
