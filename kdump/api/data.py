@@ -299,6 +299,7 @@ class Data:
             "groups",
             group=group,
             history=True,
+            commits_only=True,
             backwards=backwards,
             from_ms=_time(from_time),
             to_ms=_time(to_time),

@@ -26,8 +26,15 @@ _ASKED = under("What is asked for")
     "own partition.",
 )
 @_ASKED("--at", "at_ms", type=TIME, help="Show the state at this time.")
-@_ASKED("--history", help="List every change of a committed offset, in log order.")
+@_ASKED(
+    "--history",
+    help="List joins, leaves, rebalances, owners of partitions, and changes of committed offsets.",
+)
 @_ASKED("--backwards", help="With --history: only changes to a lower offset.")
+@_ASKED(
+    "--explain",
+    help="With --history: compute each assignment again, and say which assignors give it.",
+)
 @_ASKED("--from", "from_ms", type=TIME, help="With --history: start at this time.")
 @_ASKED("--to", "to_ms", type=TIME, help="With --history: stop before this time.")
 @version_option(_ASKED, "Expire offsets as this version does.")
@@ -51,9 +58,12 @@ def groups(
 
     An offset committed in a transaction counts from the transaction marker on; until then its
     row is `pending`. --history shows who changed which offset, when, and how many members the
-    group had at that time (none: an admin client changed it). Compaction removes superseded
-    records; --at and --history report what is missing. States that exist only in the
-    coordinator's memory (PreparingRebalance) are not on disk.
+    group had at that time (none: an admin client changed it); who joined and left; each
+    rebalance; and which member had which partition from when to when, or nobody. With --explain
+    it says which of Kafka's assignors give the same members just that assignment, and where the
+    group's own gives another. Compaction removes superseded records; --at and --history report
+    what is missing. States that exist only in the coordinator's memory (PreparingRebalance) are
+    not on disk.
 
     --format reset-csv writes the file for kafka-consumer-groups --reset-offsets --from-file.
 
@@ -62,6 +72,7 @@ def groups(
         kdump groups /var/lib/kafka
         kdump groups --group billing --topic orders --history /var/lib/kafka
         kdump groups --history --backwards --from now-2h /var/lib/kafka
+        kdump groups --group billing --history --explain --rows rebalance /var/lib/kafka
         kdump groups --group billing --at 2026-11-19T03:11:30 --format reset-csv /var/lib/kafka
     """
     from kdump.cli.reports import GroupsReport
@@ -76,7 +87,10 @@ def groups(
             "--backwards": asked["backwards"],
             "--from": asked["from_ms"] is not None,
             "--to": asked["to_ms"] is not None,
+            "--explain": asked["explain"],
         }
+        if asked["explain"] and asked["backwards"]:
+            raise UsageError("--explain and --backwards exclude each other")
         for name, is_given in of_history.items():
             if is_given and not asked["history"]:
                 raise UsageError(f"{name} goes with --history")

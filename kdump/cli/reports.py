@@ -476,7 +476,7 @@ class GroupsReport(Report):
     def status(self, reached: int) -> int:
         """Say what to type next, or that there was nothing."""
         if self._is_silent and not (self.quiet or self.messages.statuses):
-            what = "change of an offset" if self._options.history else "group"
+            what = "change" if self._options.history else "group"
             self.messages.line(f"kdump: no {what} matches the selection")
         elif self._is_plan and not self._has_lines:
             self.messages.line("kdump: the plan is empty: no offset was committed until then")

@@ -89,7 +89,7 @@ COMMANDS: Mapping[str, Command] = {
         "groups.options:GroupOptions",
         _kinds("group member committed-offset")
         | _kinds("ended-offset", {"ended": True})
-        | _kinds("offset-commit", _HISTORY),
+        | _kinds("offset-commit member-join member-leave rebalance partition-owner", _HISTORY),
     ),
     "transactions": Command(
         "transactions.run:transactions",

@@ -49,6 +49,13 @@ def has_own_columns(row: Row) -> bool:
     return _own(type(row))[0] is not None
 
 
+def are_in_one_table(row: Row, other: Row) -> bool:
+    """Say whether two rows are of one kind, or of kinds that share their columns."""
+    return row.row == other.row or (
+        has_own_columns(row) and _own(type(row))[0] is _own(type(other))[0]
+    )
+
+
 def own_title(rows: Sequence[Row]) -> str:
     """Return what stands above the rows of a kind, if anything does."""
     title = _own(type(rows[0]))[2]

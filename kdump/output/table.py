@@ -42,7 +42,13 @@ from kdump.output.column_widths import (
 from kdump.output.copy_names import CopyNames
 from kdump.output.escape import encoded, encoding_of, visible
 from kdump.output.grid import grid
-from kdump.output.row_tables import copies_in, name_of, own_title, summary_lines
+from kdump.output.row_tables import (
+    are_in_one_table,
+    copies_in,
+    name_of,
+    own_title,
+    summary_lines,
+)
 from kdump.output.sink import Sink
 
 if TYPE_CHECKING:
@@ -258,7 +264,7 @@ class Table(Sink):
             return
         held = self._held
         if held and (
-            held[0].row != row.row
+            not are_in_one_table(held[0], row)
             or columns_of.place_of_row(held[0]) != columns_of.place_of_row(row)
         ):
             self.settle()

@@ -61,6 +61,15 @@ class Change(NamedTuple):
     producer_id: int  # -1: of no transaction
 
 
+class GroupRecord(NamedTuple):
+    """A record about a group itself, as it was taken up; a tombstone has no value."""
+
+    key: bytes
+    value: bytes | None
+    at_ms: int
+    source_offset: int
+
+
 def group_of(key: bytes) -> bytes | None:
     """Return the group that a key names; None where it is malformed."""
     size = int.from_bytes(key[_TYPE_BYTES:_NAME_AT], "big", signed=True)
@@ -129,8 +138,8 @@ class OffsetsLog(OffsetHoles):
                     pass
             first = row + 1
 
-    def changes(self, chunk: RecordChunk) -> Iterator[Change]:
-        """Take up records one by one, and yield what each does to the committed offsets."""
+    def changes(self, chunk: RecordChunk) -> Iterator[Change | GroupRecord]:
+        """Take up records one by one; yield what each does to the committed offsets, or itself."""
         if not self.goes_on(chunk):
             return
         only = self._only
@@ -181,7 +190,7 @@ class OffsetsLog(OffsetHoles):
             zip(keys[first:last], record_bytes.stored(chunk, first, last), strict=True)
         )
 
-    def _record(self, chunk: RecordChunk, row: int, key: bytes) -> Iterator[Change]:
+    def _record(self, chunk: RecordChunk, row: int, key: bytes) -> Iterator[Change | GroupRecord]:
         """Take up one record of any type."""
         records, batches = chunk.records, chunk.batches
         if batches.flags_of(records.batch(row)) & c.CONTROL:
@@ -215,6 +224,7 @@ class OffsetsLog(OffsetHoles):
                 self._waiting[key].add(producer_id)
         elif type_id in FAMILIES:
             self._group_record(type_id, key, offset, stored)
+            yield GroupRecord(key, value, time_ms, offset)
         else:
             self.unknown += 1
 

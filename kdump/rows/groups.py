@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 from kdump.rows.row import Row
 from kdump.rows.words import DurationInt, Int32, Json, Time, Word
@@ -86,3 +86,79 @@ class OffsetCommit(Row, kind="offset-commit"):
     members_count: Annotated[Int32 | None, "how many members the group had then; null: not known"]
     offsets_partition: Annotated[Int32, "the partition of __consumer_offsets"]
     source_offset: Annotated[int, "offset of the record in it"]
+
+
+class MemberJoin(Row, kind="member-join"):
+    """A member that joined a group: with `--history`."""
+
+    at_ms: Annotated[Time, "when the coordinator wrote it"]
+    group: Annotated[str, "id of the group"]
+    member_id: Annotated[str, "its id"]
+    instance_id: Annotated[str | None, "its group.instance.id"]
+    client_id: Annotated[str, "its client.id"]
+    client_host: Annotated[str, "the address it joined from"]
+    subscription: Annotated[list[str] | None, "topics it subscribes to"]
+    subscription_regex: Annotated[str | None, "pattern of topics it subscribes to"]
+    epoch: Annotated[Int32 | None, "epoch of the group; of a classic group its generation"]
+    members_count: Annotated[Int32, "how many members the group had then"]
+    offsets_partition: Annotated[Int32, "the partition of __consumer_offsets"]
+    source_offset: Annotated[int, "offset of the record in it"]
+
+
+class MemberLeave(Row, kind="member-leave"):
+    """A member that left a group, or was removed from it: with `--history`."""
+
+    at_ms: Annotated[Time, "when the coordinator wrote it"]
+    group: Annotated[str, "id of the group"]
+    member_id: Annotated[str, "its id"]
+    instance_id: Annotated[str | None, "its group.instance.id"]
+    client_id: Annotated[str, "its client.id"]
+    client_host: Annotated[str, "the address it joined from"]
+    joined_ms: Annotated[Time | None, "when it joined; null: not known"]
+    epoch: Annotated[Int32 | None, "epoch of the group; of a classic group its generation"]
+    members_count: Annotated[Int32, "how many members are left"]
+    offsets_partition: Annotated[Int32, "the partition of __consumer_offsets"]
+    source_offset: Annotated[int, "offset of the record in it"]
+
+
+class Difference(TypedDict):
+    """A partition that another member would have."""
+
+    topic: str
+    partition: int
+    member_id: str | None
+    expected: str | None
+
+
+class Rebalance(Row, kind="rebalance", omits=("fits", "nearest", "differences")):
+    """A generation of a classic group, or a target assignment of another: with `--history`."""
+
+    at_ms: Annotated[Time, "when the coordinator wrote it"]
+    group: Annotated[str, "id of the group"]
+    type: Annotated[Word, "Classic, Consumer, Share or Streams"]
+    epoch: Annotated[Int32, "epoch of the target assignment; of a classic group its generation"]
+    protocol: Annotated[str | None, "the assignor, where the records name one"]
+    leader: Annotated[str | None, "member id of the leader of a classic group"]
+    members_count: Annotated[Int32, "how many members it has"]
+    members_before: Annotated[Int32, "how many members the one before had"]
+    assignment: Annotated[dict[str, dict[str, list[int]]], "partitions by member and topic"]
+    offsets_partition: Annotated[Int32, "the partition of __consumer_offsets"]
+    source_offset: Annotated[int, "offset of the record in it"]
+    fits: Annotated[list[str] | None, "with `--explain`: assignors that give just this"] = None
+    nearest: Annotated[str | None, "the assignor that `differences` are of"] = None
+    differences: Annotated[list[Difference] | None, "who has, and who would have"] = None
+
+
+class PartitionOwner(Row, kind="partition-owner"):
+    """A stretch of time in which a member had a partition, or nobody: with `--history`."""
+
+    group: Annotated[str, "id of the group"]
+    topic: Annotated[str, "the topic"]
+    partition: Annotated[Int32, "the partition's number"]
+    member_id: Annotated[str | None, "the member that had it; null: nobody, a gap"]
+    client_id: Annotated[str | None, "its client.id"]
+    client_host: Annotated[str | None, "the address it joined from"]
+    from_ms: Annotated[Time | None, "since when; null: not known"]
+    to_ms: Annotated[Time | None, "until when; null: to the end of the log"]
+    epoch: Annotated[Int32 | None, "generation or epoch that it began with"]
+    offsets_partition: Annotated[Int32, "the partition of __consumer_offsets"]

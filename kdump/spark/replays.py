@@ -34,7 +34,7 @@ class _Replay(NamedTuple):
 
 _REPLAYS = {
     "groups": _Replay(GroupOptions, groups, {"history": False}),
-    "commits": _Replay(GroupOptions, groups, {"history": True}),
+    "commits": _Replay(GroupOptions, groups, {"history": True, "commits_only": True}),
     "metadata": _Replay(ClusterOptions, cluster),
     "transactions": _Replay(TransactionOptions, transactions),
 }

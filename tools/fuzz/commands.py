@@ -72,7 +72,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "carve": ("", "--split-batches --out OUT"),
     "timeline": ("", "--detail", "--skew none --group *", "--what roll,leader,time-jump"),
     "transactions": ("", "--at 2024-01-01T00:00:00Z"),
-    "groups": ("", "--history", "--history --backwards"),
+    "groups": ("", "--history --explain", "--history --backwards"),
     "cluster": ("", "--history", "--view zookeeper"),
     "compare": ("OTHER",),
     "elect": ("OTHER",),

@@ -379,6 +379,20 @@ class Marks:
         known = cluster.partitions.get(topic_id) if cluster and topic_id else None
         return len(known) if known else None
 
+    def topic_id(self, topic: str) -> str | None:
+        """Return the id of a topic, if the cluster's metadata lies here."""
+        return self._cluster.ids.get(topic) if self._cluster else None
+
+    def racks(self, topic: str) -> list[frozenset[str]]:
+        """Return the racks of the replicas of each partition; nothing where that is not known."""
+        cluster, topic_id = self._cluster, self.topic_id(topic)
+        partitions = cluster.partitions.get(topic_id, {}) if cluster and topic_id else {}
+        racks = {one.broker_id: one.rack for one in cluster.brokers.values()} if cluster else {}
+        return [
+            frozenset(rack for broker in one.replicas if (rack := racks.get(broker)))
+            for _, one in sorted(partitions.items())
+        ]
+
     @cached_property
     def _cluster(self) -> ClusterState | None:
         path = self._paths.get(names.CLUSTER_METADATA_TOPIC)

@@ -1,4 +1,4 @@
-"""Yield every change of the committed offsets, in the order of the log, as it is read.
+"""Yield every change of the groups and their committed offsets, in log order, as it is read.
 
 Nothing is held but the state of the replay. How many members a group had is told only where all
 records about it are still there: not where the cleaner may have taken some that came before.
@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from kdump.engine.coordinators.partitions import Item, Records, cleaned_to, compacted
+from kdump.engine.coordinators.partitions import Item, Marks, Records, cleaned_to, compacted
 from kdump.engine.dump.run import log_items
+from kdump.engine.groups.lives import Lives
 from kdump.engine.groups.rows import history_row
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.work.pace import Pace, Progress
@@ -21,7 +22,7 @@ from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, RecordChunk, Row
 from kdump.messages.wire import text_of
 from kdump.replay.group_state import commit_key, members_count
-from kdump.replay.groups import Change, OffsetsLog, group_of
+from kdump.replay.groups import Change, GroupRecord, OffsetsLog, group_of
 from kdump.replay.record_bytes import Stored
 from kdump.storage.targets import Selection, Target, resolve
 
@@ -33,9 +34,9 @@ _OFFSET_AT = 2  # behind the version, in every version there is
 
 
 def history(
-    first: list[Item], rest: list[Item], options: GroupOptions, progress: Progress
+    first: list[Item], rest: list[Item], options: GroupOptions, marks: Marks, progress: Progress
 ) -> Iterator[Row | Finding | KdumpError]:
-    """Yield an `offset-commit` row for each change; `rest` is read if there is none in `first`."""
+    """Yield a row for each change; `rest` is read if there is none in `first`."""
     found = False
     for items in (first, rest):
         if found:
@@ -45,7 +46,7 @@ def history(
         pace = Pace(progress.slots, 0, None, progress.tick)
         for item in items:
             progress.at = [item.path]
-            changes = _Partition(item, options, pace).changes()
+            changes = _Partition(item, options, marks, pace).changes()
             for one in guarded(item.path, changes, topic=item.topic, partition=item.partition):
                 found |= isinstance(one, Row)
                 yield one
@@ -53,12 +54,18 @@ def history(
 
 
 class _Partition:
-    def __init__(self, item: Item, options: GroupOptions, pace: Pace) -> None:
+    def __init__(self, item: Item, options: GroupOptions, marks: Marks, pace: Pace) -> None:
         self._item = item
         self._options = options
         self._log = OffsetsLog(options.at_ms, options.only)
         self._removed: dict[bytes, int] = {}  # what stood there, by the key of a commit
-        self._records = Records(item, pace, options.decompress_limit, self._log.lost)
+        self._lives = Lives(item.partition, options, marks)
+        self._tells_lives = not (options.backwards or options.commits_only)
+        self._records = Records(item, pace, options.decompress_limit, self._lost)
+
+    def _lost(self) -> None:
+        self._log.lost()
+        self._lives.lost()
 
     def changes(self) -> Iterator[Row | Finding | KdumpError]:
         log = self._log
@@ -67,9 +74,13 @@ class _Partition:
                 yield one
                 continue
             for change in log.changes(one):
-                row = self._row(change)
-                if row is not None:
+                if isinstance(change, GroupRecord):
+                    if self._tells_lives:
+                        is_whole = self._is_whole(change.source_offset)
+                        yield from self._lives.rows(change, log.hole_end, is_whole=is_whole)
+                elif (row := self._row(change)) is not None:
                     yield row
+        yield from self._lives.open_rows()
         if log.hole_end:
             yield compacted(self._item, max(log.hole_end, cleaned_to(self._item)))
 
@@ -83,7 +94,7 @@ class _Partition:
         before, now = _offset(change.before), _offset(change.now)
         if self._options.backwards and not self._goes_back(change.key, before, now):
             return None
-        if not self._is_of_time(change.at_ms):
+        if not self._options.is_of_time(change.at_ms):
             return None
         return history_row(
             change,
@@ -104,10 +115,6 @@ class _Partition:
             before = self._removed.pop(key, None)
         return before is not None and now < before
 
-    def _is_of_time(self, at_ms: int) -> bool:
-        from_ms, to_ms = self._options.from_ms, self._options.to_ms
-        return (from_ms is None or at_ms >= from_ms) and (to_ms is None or at_ms < to_ms)
-
     def _count(self, group: bytes, offset: int) -> int | None:
         """Count the members of a group; None where records about it may be gone."""
         log = self._log
@@ -115,13 +122,22 @@ class _Partition:
             return None
         return members_count(log, group)
 
+    def _is_whole(self, offset: int) -> bool:
+        """Whether a record surely lies before or behind all that the cleaner took."""
+        start = self._log.hole_start
+        return start is None or offset < start or 0 < self._checkpoint <= offset
+
+    @cached_property
+    def _checkpoint(self) -> int:
+        return cleaned_to(self._item)
+
     @cached_property
     def _cleaned_to(self) -> int:
         """The offset behind which the cleaner took nothing: as it says, else behind the last hole.
 
         Where only the partition was copied there is no word of it, and the headers have to be read.
         """
-        return cleaned_to(self._item) or _last_hole(self._item)
+        return self._checkpoint or _last_hole(self._item)
 
 
 def _offset(stored: Stored | None) -> int | None:

@@ -17,7 +17,8 @@ class GroupOptions(NamedTuple):
     `selection` has topic and partition of committed offsets; `at_ms`: as of that time, inclusive.
     `ended`: the offsets that tombstones removed as well, in `ended-offset` rows.
     Of `history`: `backwards` are only changes to a lower offset, `from_ms` and `to_ms` (exclusive)
-    only those of a time.
+    only those of a time; `explain` computes again what assignors give; with `commits_only` nothing
+    is told of members.
     """
 
     selection: Selection = EVERYTHING
@@ -27,6 +28,8 @@ class GroupOptions(NamedTuple):
     history: bool = False
     ended: bool = False
     backwards: bool = False
+    explain: bool = False
+    commits_only: bool = False
     from_ms: int | None = None
     to_ms: int | None = None
     broker_version: Version | None = None  # None: of each directory, the newest it can be of
@@ -45,3 +48,9 @@ class GroupOptions(NamedTuple):
     def wants_group(self, name: str) -> bool:
         """Whether a group is asked for."""
         return matches(self.group, name)
+
+    def is_of_time(self, from_ms: int | None, to_ms: int | None = None) -> bool:
+        """Whether a moment, or a stretch of time that may be open, is asked for."""
+        end_ms = from_ms if to_ms is None else to_ms
+        after = self.from_ms is None or end_ms is None or end_ms >= self.from_ms
+        return after and (self.to_ms is None or from_ms is None or from_ms < self.to_ms)

@@ -63,7 +63,8 @@ def groups(
 ) -> Iterator[Row | Reported]:
     """Yield findings and errors, then `group`, `member` and `committed-offset` rows, each in order.
 
-    With `history` it is `offset-commit` rows, as they lie in each partition, one after the other.
+    With `history` it is `offset-commit`, `member-join`, `member-leave`, `rebalance` and
+    `partition-owner` rows, as they lie in each partition, one after the other.
     """
     targets: list[Target] = []
     selection = Selection(retired=options.selection.retired)
@@ -86,7 +87,7 @@ def groups(
     if options.history:
         from kdump.engine.groups.history import history
 
-        yield from history(first, rest, options, work.progress)
+        yield from history(first, rest, options, marks, work.progress)
         return
     yield from _rows((first, rest), targets, marks, options, work)
 

@@ -13,6 +13,7 @@ from kdump.findings.rows import RecordChunk
 from kdump.kernels import columns as c
 from kdump.messages.records import decoder
 from kdump.messages.table import Fields
+from kdump.replay.group_lives import At, GroupLives, Joined, Left, Rebalanced
 from kdump.replay.groups import TOPIC as GROUPS
 from kdump.replay.transactions import STATES
 
@@ -201,12 +202,13 @@ class _Groups(_Log):
     def __init__(self, item: Item, take: Callable[[Happening], None]) -> None:
         super().__init__(item, take)
         self._offsets: dict[tuple[str, str, int], int] = {}
-        self._members: dict[str, int] = {}
+        self._lives = GroupLives()
         self._pending: dict[int, list[tuple[tuple[str, str, int], int, Happening]]] = {}
         self._held = 0
 
     def lost(self) -> None:
         self._offsets.clear()
+        self._lives.lost()
 
     def control(self, key: bytes | None) -> None:
         waiting = self._pending.pop(self._at.producer_id, ())
@@ -246,24 +248,34 @@ class _Groups(_Log):
         self._take(event)
 
     def _group(self, kind: str, key: Fields, value: Fields | None) -> tuple[str, str]:
+        at = At(self._at.at_ms, self._at.offset)
+        told = list(self._lives.take(kind, key, value, at))
+        came = [one.who for one in told if isinstance(one, Joined)]
+        went = [one.who.member_id for one in told if isinstance(one, Left)]
         if "member" in kind:
             member = key["memberId"]
             if value is None:
                 return "member", f"{member} left"
+            verb = "joined" if came else "changed its subscription"
             client = value.get("clientId", "")
-            return "member", f"{member} joined ({client} at {value.get('clientHost', '')})"
-        group = str(key.get("group", key.get("groupId", "")))
+            return "member", f"{member} {verb} ({client} at {value.get('clientHost', '')})"
         if value is None:
             return "group-empty", "the group was removed"
         members = value.get("members")
         if members is None:
             return "rebalance", f"group epoch {value.get('epoch')}"
-        count, before = len(members), self._members.get(group, 0)
-        self._members[group] = count
+        count = len(members)
+        before = next((one.before for one in told if isinstance(one, Rebalanced)), count)
         text = f"generation {value.get('generation')}, {count} member{'s' * (count != 1)}"
         if not members:
             return "group-empty", f"{text}: none left" if before else text
-        return "rebalance", f"{text} (were {before})" if count != before else text
+        if count != before:
+            text += f" (were {before})"
+        # What there was before the first generation that is left is not known.
+        if before or value["generation"] <= 1:
+            text += "".join(f"; {one.member_id} joined" for one in came)
+            text += "".join(f"; {name} left" for name in went)
+        return "rebalance", text
 
 
 _WORDS = {

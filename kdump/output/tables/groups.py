@@ -1,18 +1,28 @@
-"""The tables of `groups`: groups, their members, committed offsets, and who moved them."""
+"""The tables of `groups`: groups, their members, committed offsets, and their lives."""
 
 from __future__ import annotations
 
 from kdump.output.amounts import counted, number_cell, second_cell, time_cell
 from kdump.output.column_widths import Column, amount, folded, number, short
 from kdump.output.row_tables import Tables
-from kdump.rows.groups import CommittedOffset, Group, Member, OffsetCommit
+from kdump.rows.groups import (
+    CommittedOffset,
+    Group,
+    Member,
+    MemberJoin,
+    MemberLeave,
+    OffsetCommit,
+    PartitionOwner,
+    Rebalance,
+)
+from kdump.rows.row import Row
 
 
 def _text(value: str | None) -> str:
     return value or "-"
 
 
-def _partition(row: CommittedOffset | OffsetCommit) -> str:
+def _partition(row: CommittedOffset | OffsetCommit | PartitionOwner) -> str:
     return f"{row.topic}-{row.partition}"
 
 
@@ -68,6 +78,61 @@ def _by_whom(row: OffsetCommit) -> str:
     return who if row.producer_id is None else f"producer {row.producer_id}, {who}"
 
 
+def _given(row: Rebalance) -> str:
+    return "; ".join(
+        f"{member}: "
+        + (", ".join(f"{topic} {_numbers(some)}" for topic, some in topics.items()) or "nothing")
+        for member, topics in row.assignment.items()
+    )
+
+
+def _explained(row: Rebalance) -> str:
+    """Say which assignors give the assignment, and where the one it is held against differs."""
+    if row.fits is None:
+        return ""
+    told = [
+        f"{one['topic']}-{one['partition']} {one['member_id'] or 'nobody'} (not "
+        f"{one['expected'] or 'nobody'})"
+        for one in row.differences or ()
+    ]
+    shown = "; ".join(told[:_DIFFERENCES_SHOWN])
+    more = f"; {len(told) - _DIFFERENCES_SHOWN} more" if told[_DIFFERENCES_SHOWN:] else ""
+    words = f"as {', '.join(row.fits)} would" if row.fits else ""
+    differs = f"not as {row.nearest} would: {shown}{more}" if row.nearest else ""
+    return " \N{EM DASH} " + ("; ".join(filter(None, (words, differs))) or "not computed")
+
+
+def _happened(row: Row) -> str:
+    """Say what a row of a history tells, in words."""
+    if isinstance(row, OffsetCommit):
+        return _by_whom(row)
+    if isinstance(row, PartitionOwner):
+        since = "" if row.from_ms is None else f" since {time_cell(row.from_ms)}"
+        return f"{row.member_id or 'nobody'} {'has' if row.to_ms is None else 'had'} it{since}"
+    if isinstance(row, Rebalance):
+        epoch = f"{'generation' if row.type == 'Classic' else 'epoch'} {row.epoch}"
+        by = f" by {row.protocol}" if row.protocol else ""
+        given = f": {_given(row)}" if row.assignment else ""
+        return f"{epoch}{by}, {counted(row.members_count, 'member')}{given}{_explained(row)}"
+    assert isinstance(row, MemberJoin | MemberLeave)
+    what = "joined" if isinstance(row, MemberJoin) else "left"
+    client = f"{row.client_id} at {row.client_host.removeprefix('/')}"
+    return f"{row.member_id} {what} ({client}), {counted(row.members_count, 'member')}"
+
+
+def _history_time(row: Row) -> str:
+    return time_cell(row.to_ms if isinstance(row, PartitionOwner) else row["at_ms"])
+
+
+def _history_place(row: Row) -> str:
+    return _partition(row) if isinstance(row, OffsetCommit | PartitionOwner) else ""
+
+
+def _history_offset(row: Row, name: str, absent: str) -> str:
+    return number_cell(row[name], absent) if isinstance(row, OffsetCommit) else ""
+
+
+_DIFFERENCES_SHOWN = 3
 _GROUPS: tuple[Column[Group], ...] = (
     folded("group", lambda row: row.group, 12),
     Column("type", lambda row: _text(row.type)),
@@ -99,17 +164,22 @@ _OFFSETS: tuple[Column[CommittedOffset], ...] = (
     Column("expires", lambda row: second_cell(row.expire_ms), rank=4),
     folded("note", _offset_note, 16, rank=2),
 )
-_HISTORY: tuple[Column[OffsetCommit], ...] = (
-    Column("time", lambda row: time_cell(row.at_ms)),
-    folded("group", lambda row: row.group, 8),
-    folded("partition", _partition, 10),
-    number("from", "previous_offset"),
-    number("to", "offset", absent="none"),
-    folded("by", _by_whom, 20),
+#: Of all rows of a history, which then stand in one table.
+_HISTORY: tuple[Column[Row], ...] = (
+    Column("time", _history_time),
+    folded("group", lambda row: row["group"], 8),
+    folded("partition", _history_place, 10),
+    amount("from", lambda row: _history_offset(row, "previous_offset", "-")),
+    amount("to", lambda row: _history_offset(row, "offset", "none")),
+    folded("by", _happened, 20),
 )
 TABLES: Tables = {
     Group: _GROUPS,
     Member: _MEMBERS,
     CommittedOffset: _OFFSETS,
     OffsetCommit: _HISTORY,
+    MemberJoin: _HISTORY,
+    MemberLeave: _HISTORY,
+    Rebalance: _HISTORY,
+    PartitionOwner: _HISTORY,
 }
