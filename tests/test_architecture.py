@@ -23,7 +23,7 @@ LAYERS: dict[str, tuple[str, str]] = {
     "tuples": ("", ""),
     "rows": ("", ""),
     "kernels": ("", "crcmod crc32c"),
-    "messages": ("", ""),
+    "messages": ("kernels", ""),
     "record": ("errors kernels messages", "lz4 snappy zstandard isal pyarrow"),
     "stores": ("errors", "pyarrow fsspec isal lz4 zstandard cryptography"),
     "storage": ("errors kernels record stores", ""),

@@ -34,6 +34,7 @@ room is inlined as any other.
     search     resync, select_records
     totals     sum_batches, sum_keys, bounds_of, keep_largest
     gathering  gather, room_for
+    messages   message_reader, message_writer, folded_changes
 """
 
 from cython cimport final, freelist
@@ -42,9 +43,11 @@ from cpython.array cimport array, clone
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, _PyBytes_Resize
+from cpython.unicode cimport PyUnicode_DecodeASCII, PyUnicode_DecodeUTF8
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, PyObject
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdint cimport INT64_MIN
+from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy, memmove, memset
 
 from kdump.kernels.columns import DecodedRecords, RecordBatches
@@ -59,3 +62,4 @@ include "_compiled/text.pxi"
 include "_compiled/search.pxi"
 include "_compiled/totals.pxi"
 include "_compiled/gathering.pxi"
+include "_compiled/messages.pxi"

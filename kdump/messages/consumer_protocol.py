@@ -14,6 +14,8 @@ from kdump.messages.table import Fields, message
 from kdump.messages.wire import Malformed, Reader
 
 PROTOCOL_TYPE = "consumer"
+#: Types of records whose values may hold such bytes.
+OPENED_TYPES = frozenset((2, 5))
 _VERSION = struct.Struct(">h")
 _SUBSCRIPTION, _ASSIGNMENT = "ConsumerProtocolSubscription", "ConsumerProtocolAssignment"
 

@@ -13,12 +13,17 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
+from typing import TYPE_CHECKING
 
+from kdump import kernels
 from kdump.messages.table import Fields, Message, UnknownVersion, message, tables
 from kdump.messages.wire import Malformed, Reader
 from kdump.tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from kdump.kernels._pure.messages import Known, Write
 
 FRAME_VERSION = 1
 CLUSTER_METADATA = "__cluster_metadata"
@@ -30,6 +35,8 @@ TOPICS = {
     CLUSTER_METADATA: "metadata",
     "__remote_log_metadata": "storage",
 }
+#: Areas whose records have no key, and begin with a frame.
+_FRAMED = ("metadata", "storage")
 #: Names and messages of control records by their type, which is in the key (F29).
 CONTROL = {
     0: ("abort", "EndTxnMarker"),
@@ -72,6 +79,7 @@ def decode(topic: str, key: bytes | None, value: bytes | None) -> Pair:
     return decoder(topic)(key, value)
 
 
+@cache
 def decoder(topic: str) -> Callable[[bytes | None, bytes | None], Pair]:
     """Return what reads the records of an internal topic, one of TOPICS."""
     read_key, read_value = decoders(topic)
@@ -91,7 +99,25 @@ ReadValue = Callable[[Decoded | None, bytes], Decoded]
 def decoders(topic: str) -> tuple[ReadKey, ReadValue]:
     """Return what reads the keys of an internal topic, and what reads the values by their keys."""
     area = TOPICS[topic]
-    return _framed(area) if area in ("metadata", "storage") else _coordinator(area)
+    return _framed(area) if area in _FRAMED else _coordinator(area)
+
+
+def writer(topic: str, left: Collection[int]) -> Write | None:
+    """Return what writes records of an internal topic as JSON text, but for values of some types.
+
+    Its text is that of `{"type": ..., "version": ..., "data": ...}`.
+    """
+    area = TOPICS[topic]
+    framed = area in _FRAMED
+    keys: dict[int, Known] = {}
+    values: dict[tuple[int, int], Known] = {}
+    for type_id, kind in ({} if framed else _numbered(area, "key")).items():
+        keys[type_id] = kind.written(0, type_id)
+    for type_id, kind in _numbered(area, "record" if framed else "value").items():
+        first, last = kind.message.versions
+        for version in range(first, last + 1) if type_id not in left else ():
+            values[type_id, version] = kind.written(version, version)
+    return kernels.message_writer(framed, keys, values)
 
 
 class _Kind(NamedTuple):
@@ -102,9 +128,17 @@ class _Kind(NamedTuple):
     type_id: int
     message: Message
 
+    def written(self, version: int, shown: int) -> Known:
+        """Describe a version to the kernel, and what stands before the fields in JSON."""
+        before = f'{{"type":"{self.type}","version":{shown},"data":'
+        return before.encode(), self.message.layout(version)
+
     def read(self, shown: int, version: int, data: bytes, start: int) -> Decoded:
         """Read a structure behind what tells its type and version, of which `shown` is shown."""
         area, name, type_id, known = self
+        read = known.sound_reader(version)
+        if read is not None and (found := read(data, start)) is not None:
+            return Decoded(area, name, type_id, shown, found[0], data[found[1] :])
         reader = Reader(data, start)
         try:
             fields = known.read_from(reader, version)
@@ -174,11 +208,14 @@ def _framed(area: str) -> tuple[ReadKey, ReadValue]:
 
 def _read_framed(area: str, known: dict[int, _Kind], data: bytes) -> Decoded:
     reader = Reader(data)
-    try:
-        frame = reader.varint()
-        type_id, version = reader.varint(), reader.varint()
-    except Malformed:
-        return Decoded(area, None, None, None, None, data, MALFORMED)
+    if len(data) >= 3 and data[0] | data[1] | data[2] < 0x80:  # as in all but the oddest
+        frame, type_id, version = data[0], data[1], data[2]
+        reader.at = 3
+    else:
+        try:
+            frame, type_id, version = reader.varint(), reader.varint(), reader.varint()
+        except Malformed:
+            return Decoded(area, None, None, None, None, data, MALFORMED)
     if frame != FRAME_VERSION:  # 0 was a preview, with structures of its own (M1)
         return Decoded(area, None, type_id, version, None, data, UNKNOWN_FRAME)
     found = known.get(type_id)

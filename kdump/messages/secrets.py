@@ -9,6 +9,8 @@ to mask. What is left unread of a record of these types is masked whole (M3).
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from kdump.messages.records import CLUSTER_METADATA, FRAME_VERSION, Decoded, decoders
 from kdump.messages.table import UNKNOWN_TAGS
 
@@ -20,6 +22,8 @@ _SECRET: dict[int, tuple[str, ...]] = {
     10: (),  # delegation tokens
     11: ("salt", "storedKey", "serverKey"),  # SCRAM users
 }
+#: The values of records of these types are looked at one by one.
+SECRET_TYPES = frozenset(_SECRET)
 _CONFIG, _BROKER = 4, 4  # record type; resource type, in Kafka's ConfigResource
 _FRAME_BYTES = 3  # varints of the frame, the type and the version of such a record
 
@@ -73,6 +77,7 @@ HARMLESS = frozenset(
 _WORDS = tuple("certificate credential jaas .key passphrase password private secret token".split())
 
 
+@lru_cache(1 << 12)
 def is_sensitive(resource_type: int, name: str) -> bool:
     """Whether the value of a setting is to be masked."""
     if resource_type != _BROKER:

@@ -9,11 +9,15 @@ fields that no specification knows are kept under `UNKNOWN_TAGS`, and written ag
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kdump import kernels
 from kdump.messages import wire
 from kdump.messages.wire import Malformed, Reader
 from kdump.tuples import NamedTuple
+
+if TYPE_CHECKING:
+    from kdump.kernels._pure.messages import Layout, Read
 
 Fields = dict[str, Any]
 
@@ -74,6 +78,7 @@ class Message:
         self.flexible = Versions.parse(table.get("flexible"))
         self.fields = _fields(table["fields"], table.get("structs", {}))
         self._readers: dict[int, wire.Read] = {}
+        self._sound: dict[int, Read | None] = {}
 
     def read(self, version: int, data: bytes) -> Fields:
         """Read a message that ends where the bytes do; raise `Malformed` if it does not."""
@@ -91,6 +96,18 @@ class Message:
             read = self._readers[version] = _struct_reader(self.fields, version, flexible)
         fields: Fields = read(reader)
         return fields
+
+    def sound_reader(self, version: int) -> Read | None:
+        """Return the kernel's reader of a version, which leaves what is odd to `read_from`."""
+        if version not in self._sound:
+            known = version in self.versions
+            made = kernels.message_reader(self.layout(version)) if known else None
+            self._sound[version] = made
+        return self._sound[version]
+
+    def layout(self, version: int) -> Layout:
+        """Describe a version to the kernel."""
+        return _layout(self.fields, version, self.is_flexible(version))
 
     def is_flexible(self, version: int) -> bool:
         """Whether a version has tagged fields and short lengths."""
@@ -140,6 +157,20 @@ def _default(kind: str) -> Any:
     if kind.startswith("[]"):
         return []
     return wire.ZEROS.get(kind, {})
+
+
+def _layout(fields: tuple[Field, ...], version: int, flexible: bool) -> Layout:
+    """Describe a structure in a version, as `_struct_reader` reads it."""
+    laid_out = []
+    for field in fields:
+        is_tagged = version in field.tagged
+        if version not in field.versions or (is_tagged and not flexible):
+            continue
+        is_plain = (field.element or field.type) in wire.ZEROS
+        held = None if is_plain else _layout(field.fields, version, flexible)
+        tag = field.tag if is_tagged else None
+        laid_out.append((field.name, field.type, version in field.nullable, tag, held))
+    return flexible, tuple(laid_out)
 
 
 def _struct_reader(fields: tuple[Field, ...], version: int, flexible: bool) -> wire.Read:

@@ -17,12 +17,15 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
+from kdump import kernels
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
+from kdump.kernels.columns import DecodedRecords
 from kdump.messages.records import MALFORMED, Decoded, decode_control, decoder
 from kdump.record.batch import read_batch
 from kdump.record.frames import Gap, Run
+from kdump.record.stretches import Data, stretches
 from kdump.replay.cluster_facts import Change, Moment, Partition, kind_of
 from kdump.replay.cluster_state import ClusterState
 from kdump.storage import names
@@ -38,6 +41,17 @@ _NOTHING = Decoded("metadata", "no_op_record", 20, 0, {})
 #: A record without a value, which no controller writes.
 _NULL = Decoded("metadata", "no_value", None, None, None, b"", MALFORMED)
 _MOST_HOLES = 1000
+_MOST_RECORDS = 8192  # of those that are decoded together
+_MOST_FOLDS = 1 << 17
+_FAR = (1 << 63) - 1
+#: Records that say nothing of partitions, nor of what they are part of.
+_APART = frozenset(
+    """
+    no_op_record config_record producer_ids_record client_quota_record topic_record
+    register_broker_record broker_registration_change_record fence_broker_record
+    unfence_broker_record unregister_broker_record
+    """.split()
+)
 OnChange = Callable[[Change], None]
 
 
@@ -113,6 +127,9 @@ class ClusterReplay:
         self._only = only
         self._snapshots = log.snapshots(Kind.METADATA_SNAPSHOT)
         self._logs = log.logs
+        #: Changes of partitions that are not in the state yet, where nobody asks for each of them.
+        tells = on_change is not None or only is not None
+        self._folds = None if tells else kernels.folded_changes()
         self._torn: str | None = None  # a file of which a part could not be read
 
     def run(self, *, whole: bool) -> None:
@@ -176,41 +193,118 @@ class ClusterReplay:
                         return False
                 elif not isinstance(item, Gap) or not item.to_end or following is not None:
                     self._torn = path  # what ends the log was never written to its end
+            self._unfold(path)
         return True
 
     def _replay_run(self, run: Run, path: str) -> bool:
-        for row in range(run.batches.count):
-            base, last = run.batches.base_offset(row), run.batches.last_offset(row)
-            if last >= self.state.next_offset and (
-                base > self.state.next_offset or self._torn is not None
-            ):
-                self._missing(base, self._torn or path)
-            if last >= self.state.next_offset:
-                if not self._replay_batch(run, row, path):
-                    return False
-                self.state.next_offset = last + 1
+        batches = run.batches
+        parts = stretches(run.data, run.base, batches, limit=self._limit, max_records=_MOST_RECORDS)
+        for part in parts:
+            records, first = part.records, 0
+            if records is None or part.reason != reasons.END or records.flags & c.MARKER:
+                records = None  # one by one
+            for row in range(part.first, part.behind):
+                base, last = batches.base_offset(row), batches.last_offset(row)
+                count = 0 if records is None else batches.records_count(row)
+                if last >= self.state.next_offset and (
+                    base > self.state.next_offset or self._torn is not None
+                ):
+                    self._missing(base, self._torn or path)
+                if last >= self.state.next_offset:
+                    if records is None:
+                        goes_on = self._replay_batch(run, row, path)
+                    else:
+                        epoch = batches.leader_epoch(row)
+                        goes_on = self._replay_records(
+                            part.data, records, first, first + count, epoch, path
+                        )
+                    if not goes_on:
+                        return False
+                    self.state.next_offset = last + 1
+                first += count
         return True
 
     def _replay_batch(self, run: Run, row: int, path: str) -> bool:
         epoch = run.batches.leader_epoch(row)
         for said in _records(run, row, self._limit, self._only):
-            state = self.state
             if said is None:
                 self._torn = path
-            elif said.offset >= state.next_offset:
-                if not self._until.admits(said.offset, said.time_ms):
-                    state.next_offset = said.offset
-                    return False
-                was_complete = state.complete
-                state.add(said.record, Moment(said.offset, said.time_ms, epoch))
-                if was_complete and not state.complete:
-                    self._note(Hole(said.offset, said.offset + 1, path, None))
+            elif not self._take(said, epoch, path):
+                return False
         return True
+
+    def _replay_records(
+        self, data: Data, records: DecodedRecords, first: int, last: int, epoch: int, path: str
+    ) -> bool:
+        """Replay sound records; changes of partitions are mostly folded."""
+        folds, until = self._folds, self._until
+        while first < last:
+            if folds is not None and not self.state.holds_back:
+                first = folds.take(
+                    data,
+                    records,
+                    first,
+                    last,
+                    self.state.next_offset,
+                    _FAR if until.offset is None else until.offset,
+                    _FAR if until.time_ms is None else until.time_ms,
+                )
+                if len(folds) > _MOST_FOLDS:
+                    self._unfold(path)
+                if first == last:
+                    break
+            said = _said(data, records, first, self._only)
+            if not self._take(said, epoch, path):
+                return False
+            first += 1
+        return True
+
+    def _take(self, said: _Said, epoch: int, path: str) -> bool:
+        """Take up one record; say whether the moment asked for is still to come."""
+        offset, time_ms, record = said
+        if offset < self.state.next_offset:
+            return True
+        is_asked = self._until.admits(offset, time_ms)
+        if not is_asked or record.type not in _APART or record.data is None or record.rest:
+            self._unfold(path)
+        state = self.state
+        if not is_asked:
+            state.next_offset = offset
+            return False
+        was_complete = state.complete
+        state.add(record, Moment(offset, time_ms, epoch))
+        if was_complete and not state.complete:
+            self._note(Hole(offset, offset + 1, path, None))
+        return True
+
+    def _unfold(self, path: str) -> None:
+        """Put the changes that were folded into the state; all were in one file."""
+        state, folds = self.state, self._folds
+        if folds is None:
+            return
+        state.last_ms = max(state.last_ms, folds.last_ms)
+        if not len(folds):
+            return
+        was_complete, unknown = state.complete, []
+        decode = decoder(names.CLUSTER_METADATA_TOPIC)
+        for data, count, leader_changes, first, last, last_ms, placed_ms in folds.drain():
+            record = decode(None, data)[1]
+            state.complete = True
+            if record is not None and record.data is not None:
+                at = Moment(last, last_ms, 0)
+                state.change_partition(record.data, at, count, leader_changes, placed_ms)
+            if not state.complete:
+                unknown.append(first)
+        state.complete = was_complete and not unknown
+        if was_complete and unknown:
+            offset = min(unknown)
+            self._note(Hole(offset, offset + 1, path, None))
 
     # What is not in the log.
 
     def _missing(self, following: int, path: str) -> None:
         """Make up for what the log has lost below an offset, or note that it cannot be."""
+        self._unfold(path)
         first = self.state.next_offset
         self._torn = None
         bridged = following > first and self._load_first(following)
@@ -252,24 +346,33 @@ def _records(
 
     `only`: what records of other API keys say is left out.
     """
-    decode = decoder(names.CLUSTER_METADATA_TOPIC)
-    only_bytes = frozenset(bytes([key]) for key in only or ())
     is_control = bool(run.batches.flags_of(row) & c.CONTROL)
     for piece in read_batch(run.data, run.base, run.batches, row, limit=limit):
         records, data = piece.records, piece.data
-        for number, offset in enumerate(records.offsets):
-            key, value = records.key(data, number), records.payload(data, number)
-            if value == _NO_OP:
-                record = _NOTHING
-            elif is_control:
-                record = _read_control(key, value)
-            elif only is not None and value is not None and value[1:2] not in only_bytes:
-                record = _NOTHING
-            else:
-                record = decode(key, value)[1] or _NULL
-            yield _Said(offset, records.timestamp(number), record)
+        for number in range(records.count):
+            yield _said(data, records, number, only, is_control=is_control)
         if piece.reason not in (reasons.END, reasons.FULL):
             yield None
+
+
+def _said(
+    data: Data,
+    records: DecodedRecords,
+    number: int,
+    only: frozenset[int] | None,
+    *,
+    is_control: bool = False,
+) -> _Said:
+    value = records.payload(data, number)
+    if value == _NO_OP:
+        record = _NOTHING
+    elif is_control:
+        record = _read_control(records.key(data, number), value)
+    elif only is not None and value is not None and not (value[1:2] and value[1] in only):
+        record = _NOTHING
+    else:
+        record = decoder(names.CLUSTER_METADATA_TOPIC)(None, value)[1] or _NULL
+    return _Said(records.offset(number), records.timestamp(number), record)
 
 
 def _read_control(key: bytes | None, value: bytes | None) -> Decoded:

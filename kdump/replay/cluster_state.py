@@ -72,6 +72,11 @@ class ClusterState:
         """Whether records wait for the end of a transaction."""
         return bool(self._pending)
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether records take effect later, at the end of a transaction."""
+        return self._pending is not None
+
     def settings(self, resource_type: str, resource: str) -> dict[str, str]:
         """Return the settings of a topic, a broker and so on; those of type "broker" and an empty
         name are the cluster-wide defaults.
@@ -328,13 +333,19 @@ class ClusterState:
             self.topics[topic_id] = topic._replace(partitions_count=len(of_topic))
 
     def _change_partition(self, said: Fields, at: Moment) -> None:
+        self.change_partition(said, at, 1, 1, at.time_ms)
+
+    def change_partition(
+        self, said: Fields, at: Moment, count: int, leader_changes: int, placed_ms: int
+    ) -> None:
+        """Change a partition as one or several records say, the last of them at a moment."""
         of_topic = self.partitions.get(said["topicId"], {})
         before = of_topic.get(said["partitionId"])
         if before is None:
             self.complete = False
             return
         after = before._replace(
-            partition_epoch=before.partition_epoch + 1,
+            partition_epoch=before.partition_epoch + count,
             changed_ms=at.known_ms,
             changed_offset=at.offset,
         )
@@ -345,10 +356,10 @@ class ClusterState:
         }
         after = after._replace(**lists)
         if said.get("replicas") is not None or said.get("directories") is not None:
-            after = after._replace(placed_ms=at.time_ms)
+            after = after._replace(placed_ms=placed_ms)
         leader = said.get("leader", _LEADER_AS_BEFORE)
         if leader != _LEADER_AS_BEFORE:
-            after = after._replace(leader=leader, leader_epoch=before.leader_epoch + 1)
+            after = after._replace(leader=leader, leader_epoch=before.leader_epoch + leader_changes)
         recovery = said.get("leaderRecoveryState", -1)
         if recovery != -1:
             after = after._replace(recovery_state=word(c.RECOVERY_STATES, recovery))

@@ -7,10 +7,13 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kdump.tuples import NamedTuple
 from kdump.values import decoders
+
+if TYPE_CHECKING:
+    from kdump.kernels._pure.messages import Write
 
 
 class Decoder(NamedTuple):
@@ -21,6 +24,7 @@ class Decoder(NamedTuple):
     where they are not decoded; its second argument says whether secrets are shown. `read_control`
     reads the key and the value of a control record; without it they keep their bytes. `redact`
     returns the bytes of a value with the secrets in them as asterisks, None where there are none.
+    `write` is the kernel's way to write many records as JSON, to the same text.
     """
 
     read_key: Callable[[bytes], Any]
@@ -28,6 +32,7 @@ class Decoder(NamedTuple):
     as_json: Callable[[Any, bool], object]
     read_control: Callable[[bytes | None, bytes | None], tuple[Any, Any]] | None = None
     redact: Callable[[bytes], bytes | None] | None = None
+    write: Write | None = None
 
 
 @cache

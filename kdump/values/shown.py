@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kdump.findings.escape import json_text
 from kdump.findings.rows import Place, RecordChunk, RecordRow
+from kdump.kernels import columns as c
 from kdump.storage import names
 from kdump.values.decoder import Decoder, decoder_of
 from kdump.values.secrets import Redact, is_sound, redactor, without_secrets
@@ -21,6 +22,7 @@ from kdump.values.secrets import Redact, is_sound, redactor, without_secrets
 if TYPE_CHECKING:
     from typing import Protocol
 
+    from kdump.kernels._pure.messages import Write
     from kdump.kernels.columns import DecodedRecords
     from kdump.values.schemas.framed import Schemas, Topic
 
@@ -130,12 +132,50 @@ class Values:
 
     def chunks(self, chunk: RecordChunk, admits: Admits | None = None) -> Iterator[RecordChunk]:
         """Yield the records of a chunk that are asked for, with their keys and values as shown."""
-        if self._decoder is not None:
-            yield from self._decoded(self._decoder, chunk, admits)
+        decoder = self._decoder
+        if decoder is not None:
+            is_plain = admits is None and self._framed is None and chunk.controls is None
+            if decoder.write is not None and is_plain:
+                yield from self._written(decoder, decoder.write, chunk)
+            else:
+                yield from self._decoded(decoder, chunk, admits)
         elif self._framed is not None and (admits or self._framed.claims(chunk)):
             yield from self._decoded(_NOTHING, chunk, admits)
         elif len(chunk := self.hidden(chunk, admits)):
             yield chunk
+
+    def _written(self, decoder: Decoder, write: Write, chunk: RecordChunk) -> Iterator[RecordChunk]:
+        """Yield the records of a chunk as the kernel writes them."""
+        data, numbers, done = chunk.data, chunk.numbers, 0
+        has_controls = chunk.may_have_controls
+
+        def spell(row: int) -> tuple[Bytes, Bytes]:
+            number = first + row
+            key, value = chunk.records.key(data, number), chunk.records.payload(data, number)
+            control = chunk.control(number) if has_controls else None
+            return self._any_texts(decoder, key, value, control)[:2]
+
+        while done < len(numbers):
+            some = numbers[done : done + self._most]
+            first, end = some[0], some[-1] + 1
+            records = chunk.records.slice(first, end)
+            start = min(records.positions)
+            stop = max(map(sum, zip(records.positions, records.sizes, strict=True)))
+            rows = None
+            if len(some) < end - first:
+                rows = array("q", [number - first for number in some])
+            count, text = write(data, records, rows, start, stop - start, _MOST_TEXT, spell)
+            records = records.up_to(some[count - 1] + 1 - first)
+            records.flags |= c.JSON_TEXT
+            if len(text) >= _MOST_TEXT or count == self._most:
+                self._most = min(2 * self._most, _MOST_RECORDS)
+            controls = None
+            if has_controls:  # as in _Part
+                controls = [chunk.control(first + row) for row in range(records.count)]
+            done += count
+            joined = b"".join((memoryview(data)[start:stop], text))
+            shown = None if rows is None else rows[:count]
+            yield RecordChunk(chunk.place, joined, chunk.batches, records, shown, controls)
 
     def _decoded(
         self, decoder: Decoder, chunk: RecordChunk, admits: Admits | None

@@ -19,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/support"))
 import builders
+import metadata_log
 from generate import (
     BATCH_SIZE,
     PACKERS,
@@ -242,11 +243,49 @@ def pre08(directory: Path) -> None:
     _write(directory / "v1-0", entries)
 
 
+def internal(directory: Path) -> None:
+    """A million records each of cluster metadata and of committed offsets."""
+    rng = random.Random(6)
+
+    def changed() -> bytes:
+        chosen = rng.random()
+        topic, number = rng.randrange(1, 101), rng.randrange(20)
+        if chosen < 0.1:
+            return metadata_log.NO_OP
+        if chosen < 0.15:
+            return metadata_log.config(2, f"topic-{topic}", "retention.ms", f"{rng.random():.9f}")
+        isr = metadata_log.ids(*rng.sample((1, 2, 3), rng.randint(1, 3)))
+        leader = [(1, metadata_log.int32(rng.randint(1, 3)))] if chosen < 0.5 else []
+        return metadata_log.change(number, topic, (0, isr), *leader)
+
+    def committed() -> tuple[bytes, bytes]:
+        names = f"group-{rng.randrange(200)}".encode(), f"topic-{rng.randrange(100)}".encode()
+        key = b"\0\1" + b"".join(len(name).to_bytes(2, "big") + name for name in names)
+        value = struct.pack(">hqihq", 3, rng.randrange(1 << 40), 5, 0, START_MS)
+        return key + rng.randrange(20).to_bytes(4, "big"), value
+
+    topics = [metadata_log.topic(f"topic-{number}", number) for number in range(1, 101)]
+    partitions = [
+        metadata_log.partition(number % 20, number // 20 + 1, (1, 2, 3), (1, 2, 3))
+        for number in range(2000)
+    ]
+    values: list[tuple[bytes | None, bytes]] = [(None, value) for value in topics + partitions]
+    values += [(None, changed()) for _ in range(50_000 - len(values))]
+    of_groups: list[tuple[bytes | None, bytes]] = [committed() for _ in range(50_000)]
+    for topic, pairs in (("__cluster_metadata", values), ("__consumer_offsets", of_groups)):
+        payloads = [
+            b"".join(builders.record(n, n, *pair) for n, pair in enumerate(pairs[at : at + 20]))
+            for at in range(0, len(pairs), 20)
+        ]
+        made = (batch_v2(payloads[n % 2500], 0, n * 20, 20) for n in range(50_000))
+        _write(directory / f"{topic}-0", made)
+
+
 WRITERS: dict[str, Callable[[Path], None]] = {
     writer.__name__: writer
     for writer in (
         *(small, large, keys, equal, different, noise, noise_beside, medium),
-        *(wrappers, markers, pre08),
+        *(wrappers, markers, pre08, internal),
     )
 }
 
@@ -261,6 +300,24 @@ for directory in os.scandir(sys.argv[1]):
         for file in os.scandir(directory.path):
             with open(file.path, "rb") as opened:
                 opened.read()
+""",
+    ),
+    "values": (
+        (),
+        """
+import struct, sys
+data, at = open(sys.argv[1], "rb").read(), 0
+while at < len(data):
+    end, first = at + 12 + struct.unpack_from(">i", data, at + 8)[0], at + 61
+    for _ in range(struct.unpack_from(">i", data, at + 57)[0]):
+        size = data[first] >> 1
+        if data[first] < 0x80:
+            first += 1
+        else:
+            size, first = data[first] >> 1 & 0x3F | data[first + 1] << 6, first + 2
+        record = data[first : first + size]
+        first += size
+    at = end
 """,
     ),
     "import": (("pyarrow",), "import pyarrow.parquet"),

@@ -14,6 +14,7 @@
 
 from kdump.kernels._pure.frames import walk, walk_pre08
 from kdump.kernels._pure.gathering import gather, room_for
+from kdump.kernels._pure.messages import folded_changes, message_reader, message_writer
 from kdump.kernels._pure.proofs import (
     follow_producers,
     index_entries,
@@ -37,8 +38,9 @@ from kdump.kernels._pure.totals import bounds_of, keep_largest, sum_batches, sum
 
 __all__ = [
     "bounds_of", "crc32", "crc32_joined", "crc32c", "crc32c_joined", "decode_messages",
-    "decode_records", "decode_run", "follow_producers", "format_batches", "format_records",
-    "gather", "index_entries", "index_sectors", "inner_base", "keep_freed_memory", "keep_largest",
-    "prove_entries", "prove_records", "resync", "rising_slots", "room_for", "same_records",
-    "select_records", "sum_batches", "sum_keys", "tally", "walk", "walk_pre08",
+    "decode_records", "decode_run", "folded_changes", "follow_producers", "format_batches",
+    "format_records", "gather", "index_entries", "index_sectors", "inner_base", "keep_freed_memory",
+    "keep_largest", "message_reader", "message_writer", "prove_entries", "prove_records", "resync",
+    "rising_slots", "room_for", "same_records", "select_records", "sum_batches", "sum_keys",
+    "tally", "walk", "walk_pre08",
 ]  # fmt: skip

@@ -23,10 +23,10 @@ _AS_IT_IS = frozenset((int, str, bool, type(None)))
 
 def decoder(topic: str) -> Decoder | None:
     """Return the decoder of one of Kafka's internal topics."""
-    from kdump.messages.consumer_protocol import opened
-    from kdump.messages.records import CLUSTER_METADATA, decode_control, decoders
+    from kdump.messages.consumer_protocol import OPENED_TYPES, opened
+    from kdump.messages.records import CLUSTER_METADATA, decode_control, decoders, writer
     from kdump.messages.records import TOPICS as KNOWN
-    from kdump.messages.secrets import blotted, masked
+    from kdump.messages.secrets import SECRET_TYPES, blotted, masked
 
     if topic not in KNOWN:
         return None
@@ -38,9 +38,11 @@ def decoder(topic: str) -> Decoder | None:
         return members(value if secrets else masked(value))
 
     if topic != CLUSTER_METADATA:
-        return Decoder(*decoders(topic), opened_members, decode_control)
+        write = writer(topic, OPENED_TYPES if KNOWN[topic] == "group" else ())
+        return Decoder(*decoders(topic), opened_members, decode_control, None, write)
     redact = partial(blotted, is_sure=True)
-    return Decoder(*decoders(topic), masked_members, decode_control, redact)
+    write = writer(topic, SECRET_TYPES)
+    return Decoder(*decoders(topic), masked_members, decode_control, redact, write)
 
 
 def members(shown: Decoded) -> dict[str, object]:
