@@ -25,6 +25,8 @@ class Decoder(NamedTuple):
     reads the key and the value of a control record; without it they keep their bytes. `redact`
     returns the bytes of a value with the secrets in them as asterisks, None where there are none.
     `write` is the kernel's way to write many records as JSON, to the same text.
+    `inner_key` returns the bytes of a key within a key, which may be written by a schema, and the
+    JSON value that stands for it.
     """
 
     read_key: Callable[[bytes], Any]
@@ -33,6 +35,7 @@ class Decoder(NamedTuple):
     read_control: Callable[[bytes | None, bytes | None], tuple[Any, Any]] | None = None
     redact: Callable[[bytes], bytes | None] | None = None
     write: Write | None = None
+    inner_key: Callable[[bytes], tuple[bytes, object] | None] | None = None
 
 
 @cache

@@ -199,6 +199,9 @@ class Values:
                     texts = None, None, self._hide(value)
                 if framed is not None and control is None:
                     texts = _by_schema(framed, chunk, number, key, value, texts)
+                    if decoder.inner_key is not None and key is not None:
+                        within = decoder.inner_key(key)
+                        texts = (_within(framed, chunk, number, within, texts[0]), *texts[1:])
                 if admits is not None:
                     shown = value
                     if value is not None and not is_sound(control):
@@ -259,6 +262,17 @@ def _by_schema(
         chunk, number, None if key_text else key, None if value_text or hidden else value
     )
     return key_text or of_key, value_text or of_value, hidden
+
+
+def _within(
+    framed: Topic, chunk: RecordChunk, number: int, inner: tuple[bytes, object] | None, text: Bytes
+) -> Bytes:
+    """Decode the key within a key by schema, in the text of the key."""
+    if inner is None or text is None:
+        return text
+    found, _ = framed.texts(chunk, number, inner[0], None)
+    plain = json_text({"key": inner[1]}).encode()[1:-1]
+    return text if found is None else text.replace(plain, b'"key":' + found, 1)
 
 
 @cache

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import traceback
 from pathlib import Path
+from struct import pack
 from typing import Any
 
 import pytest
@@ -84,6 +85,24 @@ def test_keys_and_values_are_decoded(data: Path) -> None:
     assert (third["key"], third["value"]) == (None, "x")
     assert values("--topic", "orders", "--decode", "raw", data)[2] == "x"
     assert values("--topic", "orders", "--decode", "raw", data)[0] == frame(7, OF_A).decode()
+
+
+def test_the_key_of_a_window_is_decoded(data: Path) -> None:
+    start = 1_795_642_500_000
+    window, session = pack(">qi", start, 3), pack(">qq", start + 5, start)
+    keys = [frame(8, b"\4k1") + window, frame(8, b"\4k1") + session, b"key" + window]
+    keys += [frame(8, b"\4k") + window, pack(">q", 5) + window]
+    topic(data, "app-store-changelog", [(key, frame(7, OF_A)) for key in keys])
+    shown = [row["key"] for row in rows("--topic", "app-*", data) if row["row"] == "record"]
+    decoded = {"schema": said(8, "orders-key"), "data": "k1"}
+    times = {"window_start_ms": start}
+    assert shown[0] == {"type": "window_key", "data": {"key": decoded, **times, "sequence": 3}}
+    ends = {"window_end_ms": start + 5}
+    assert shown[1] == {"type": "session_key", "data": {"key": decoded, **times, **ends}}
+    assert shown[2]["data"]["key"] == "key"
+    assert shown[3]["data"]["key"]["why"] == "truncated"
+    assert shown[4]["data"]["key"] == "\0" * 7 + "\5"
+    assert values("--topic", "app-*", data)[0]["data"] == A
 
 
 def test_each_kind_of_schema(data: Path) -> None:

@@ -17,7 +17,16 @@ _TIMES = range(946_684_800_000, 4_102_444_800_000)
 
 def decoder(topic: str) -> Decoder:
     """Return the decoder of a changelog."""
-    return Decoder(_key, lambda _, value: value, lambda found, _: found)
+    return Decoder(_key, lambda _, value: value, lambda found, _: found, inner_key=_inner)
+
+
+def _inner(data: bytes) -> tuple[bytes, object] | None:
+    """Return the key of a window's key."""
+    found = _key(data)
+    if isinstance(found, bytes):
+        return None
+    inner = data[: -16 if found["type"] == "session_key" else -12]
+    return inner, found["data"]["key"]
 
 
 def _key(data: bytes) -> Any:
