@@ -18,6 +18,7 @@ from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 from kdump.output.report import Page, TextReport
 from kdump.output.row_tables import name_of
+from kdump.output.strip import Extent, strip_lines
 from kdump.rows.compare import CompareSummary, ReplicaComparison, ReplicaDifference
 
 if TYPE_CHECKING:
@@ -105,13 +106,38 @@ class CompareTable(TextReport):
         self._wrapped(visible(self._copies.within(row.explanation, paths, name)), _INDENT)
         copies = {path: self._copies.of(path, name) for path in paths}
         self._lines(replica_lines(row.replicas, copies, self._width - len(_INDENT)), _INDENT)
+        left = sum(row.differences.values()) - len(self._differences)
+        if left <= 0:
+            self._strips(row, copies)
         for difference in self._differences:
             if difference.kind not in _SAID:
                 self._lines(self._difference(difference, copies), _INDENT)
-        left = sum(row.differences.values()) - len(self._differences)
         if left > 0:
             self._line(f"{_INDENT}{counted(left, 'more difference')}; --limit shows more")
         self._line()
+
+    def _strips(self, row: ReplicaComparison, copies: dict[str, str]) -> None:
+        """Draw which offsets each copy has."""
+        missing: dict[str, list[tuple[int, int]]] = {path: [] for path in copies}
+        differing: dict[str, list[tuple[int, int]]] = {path: [] for path in copies}
+        for each in self._differences:
+            if each.offset is None or each.last_offset is None or each.severity == "note":
+                continue
+            both = each.left["present"] and each.right["present"]
+            for side in (each.left, each.right):
+                if side["present"] and not both:
+                    continue
+                spans = differing if both else missing
+                for path in {side["path"], *side["also"]} & copies.keys():
+                    spans[path].append((each.offset, each.last_offset))
+        extents = [
+            Extent(copies[path], one["log_start"], one["log_end"], missing[path], differing[path])
+            for one in row.replicas
+            for path in [one["path"]]
+        ]
+        marks = [one["high_watermark"] for one in row.replicas if one["high_watermark"] is not None]
+        width = self._width - len(_INDENT)
+        self._lines(strip_lines(extents, width, high_watermark=max(marks, default=None)), _INDENT)
 
     def _difference(self, row: ReplicaDifference, copies: dict[str, str]) -> Iterator[str]:
         text = f"{row.kind} at {span_text(row)}"

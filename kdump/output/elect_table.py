@@ -12,6 +12,7 @@ from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 from kdump.output.report import Page, TextReport
 from kdump.output.row_tables import name_of, oldest_text
+from kdump.output.strip import Extent, strip_lines
 from kdump.rows.compare import Choice, ElectSummary, ReplicaElection
 
 if TYPE_CHECKING:
@@ -145,6 +146,11 @@ class ElectTable(TextReport):
         )
         columns = (leads, *_CHOICES)
         self._lines(table_lines(columns, row.choices, self._width - len(_INDENT)), _INDENT)
+        extents = [
+            Extent(self._copy(row, one["path"]), one["log_start"], one["log_end"])
+            for one in row.choices
+        ]
+        self._lines(strip_lines(extents, self._width - len(_INDENT)), _INDENT)
         for choice in row.choices:
             if choice["changes_lost"]:
                 changes = ", ".join(map(change_text, choice["changes_lost"].items()))

@@ -46,7 +46,7 @@ def is_terminal(file: TextIO | None) -> bool:
 
 
 #: Signs and lines that kdump draws, and what stands for each of them in ASCII, as wide.
-_IN_ASCII = str.maketrans("\u2026·✗→✓∅×▏▎▍▌▋▊▉█─━│┃–≈", "~|x>+0x   #####--||-~")
+_IN_ASCII = str.maketrans("\u2026·✗→✓∅×▏▎▍▌▋▊▉█▒▲─━│┃–≈", "~|x>+0x   #####:^--||-~")
 
 
 def encoding_of(file: TextIO | None) -> str:
