@@ -63,6 +63,8 @@ class Settings(NamedTuple):
     retention_check_ms: int = 300_000
     compression_type: str = "producer"
     timestamp_type: str = "CreateTime"
+    message_format: str = ""  # message.format.version; nothing: as the version has it
+    protocol: str = ""  # inter.broker.protocol.version
     topic_is_known: bool = False  # a whole metadata log has the topic: what it lacks is not set
     file_is_known: bool = False  # a broker's own file was given: what it lacks is not set
 
@@ -205,6 +207,8 @@ _NAMES: tuple[tuple[str, str, int], ...] = (
     ("log.cleanup.policy", "cleanup_policy", 1),
     ("compression.type", "compression_type", 1),
     ("log.message.timestamp.type", "timestamp_type", 1),
+    ("log.message.format.version", "message_format", 1),
+    ("inter.broker.protocol.version", "protocol", 1),
     ("log.cleaner.enable", "cleaner_enabled", 1),
     ("log.cleaner.min.cleanable.ratio", "min_cleanable_dirty_ratio", 1),
     ("log.cleaner.io.buffer.load.factor", "dedupe_load_factor", 1),
@@ -242,6 +246,7 @@ _TOPIC_NAMES: tuple[tuple[str, str, int], ...] = (
     ("cleanup.policy", "cleanup_policy", 1),
     ("compression.type", "compression_type", 1),
     ("message.timestamp.type", "timestamp_type", 1),
+    ("message.format.version", "message_format", 1),
     ("remote.storage.enable", "tiered", 1),
     ("remote.log.copy.disable", "remote_copy_disabled", 1),
     ("min.cleanable.dirty.ratio", "min_cleanable_dirty_ratio", 1),

@@ -45,6 +45,9 @@ BROKEN_INDEX_STOPS = Change(
     (0, 8, 1), "I11", "An index that fails its check stops the broker.", until=(0, 9)
 )
 META_PROPERTIES = Change((0, 8, 2), "N4", "A data directory says whose it is, in meta.properties.")
+SETS_FIT_SEGMENTS = Change(
+    (0, 8, 2), "V26", "A set larger than segment.bytes is refused, after it was recompressed."
+)
 BROKEN_INDEX_REBUILT = Change(
     (0, 9), "I11 I17 KAFKA-7283", "An index that fails its check is rebuilt.", until=(2, 3)
 )
@@ -52,6 +55,8 @@ EMPTY_INDEX_MADE_FIRST = Change(
     (0, 9), "R6", "A missing index is made, empty, before it is looked for.", until=(0, 10, 1)
 )
 CHECKPOINTS_FORGIVEN = Change((0, 9), "R1", "A start goes on without recovery points.")
+KEYS_REQUIRED = Change((0, 9), "V19", "A compacted topic takes no record without a key.")
+TOPICS_HAVE_CODECS = Change((0, 9), "V6", "compression.type names the codec that is stored.")
 SWAPS_AFTER_LOADING = Change(
     (0, 9), "R6", "Swapped segments are put in once the others are loaded; before, at once."
 )
@@ -74,6 +79,10 @@ CLEANER_STOPPED_BY_OFFSETS = Change(
 RECORD_BATCHES = Change(
     (0, 11), "KIP-98 S6 F22", "Batches of magic 2; any other magic is held to its own layout."
 )
+REQUEST_CHECKED = Change((0, 11), "V32", "A request with a batch of magic 2 has that one alone.")
+TIMESTAMP_NOT_NEEDED = Change(
+    (0, 11), "V22", "A record without a timestamp passes limits of timestamps."
+)
 PRODUCER_STATE = Change((0, 11), "KIP-98 R8", "A start rebuilds the state of producers.")
 LEADER_EPOCHS = Change((0, 11), "KIP-101 X2", "A partition has a leader epoch checkpoint.")
 TRANSACTION_INDEX = Change((0, 11), "KIP-98 I21 I22", "Segments have a transaction index.")
@@ -86,11 +95,20 @@ PROTOCOL_REWORDED = Change((1, 0), "N2", "Versions that contradict are refused i
 DIRECTORY_FAILURES = Change(
     (1, 0), "KIP-112 N7", "A data directory that fails goes offline; before, the broker stops."
 )
+FIVE_BATCHES_KNOWN = Change(
+    (1, 0), "R20 KAFKA-5494", "A producer's last five batches are known again; before, the last."
+)
 LAG_REWORDED = Change((1, 0), "N1", "A lag that is too low is refused in other words.")
 META_ADDRESS_REFUSED = Change((1, 0), "N1", "A broker does not advertise the address 0.0.0.0.")
 FUTURE_REPLICAS = Change((1, 1), "KIP-113 R12", "A replica may be moved between directories.")
 LAST_OFFSETS_INDEXED = Change(
     (2, 0), "I9", "Index entries name a batch's last offset; before, its first."
+)
+OFFSETS_REFUSED = Change(
+    (2, 0), "V27", "A follower names what is wrong with offsets that do not rise."
+)
+COUNTS_COMPARED = Change(
+    (2, 0), "V11", "A batch's count is compared with its offsets; before, with 0."
 )
 INDEX_MAY_END_AT_BASE = Change(
     (2, 0), "I11", "An index whose last entry names the base offset passes its check."
@@ -125,9 +143,22 @@ FETCH_ENDS_AT_POSITION = Change(
     (2, 3), "L3", "A fetch ends at a position; before, its last offset is looked up in the segment."
 )
 CLUSTER_ID_KEPT = Change((2, 4), "KAFKA-7335 N4", "meta.properties names the cluster.")
+ONE_BATCH = Change(
+    (2, 4), "V9 V10", "A set that is compressed or of magic 2 is one batch; magics do not mix."
+)
+RECORD_ERRORS = Change(
+    (2, 4), "KIP-467 V20", "All records are looked at, and INVALID_RECORD is an error of its own."
+)
 LAG_OF_HALF_A_MINUTE = Change(
     (2, 5), "KIP-537 N1", "replica.lag.time.max.ms is 30 seconds unless set; before, 10."
 )
+ANY_FIRST_SEQUENCE = Change(
+    (2, 5), "KIP-360 R20", "A producer that is not known may begin at any sequence number."
+)
+MESSAGES_OF_A_MEBIBYTE = Change(
+    (2, 5), "V5", "message.max.bytes is 1048588 unless set; before, 1000012."
+)
+FOLLOWER_SIZES_FREE = Change((2, 5), "V5", "Followers take entries above max.message.bytes.")
 EPOCHS_CHECKED = Change((2, 7), "N12", "A negative epoch or offset in a checkpoint is refused.")
 RANGES_REWORDED = Change((2, 8), "N1", "A number out of its range is refused in other words.")
 LISTENER_NAMES_FIRST = Change((2, 8), "N1", "Names of listeners are held apart before ports.")
@@ -149,6 +180,9 @@ SWAPS_RENAMED_FIRST = Change(
 )
 MAX_TIMESTAMP_LOOKUP = Change(
     (3, 0), "KIP-734 L11", "The time -3 asks for the largest timestamp; before, it was a time."
+)
+FORMATS_FIXED = Change(
+    (3, 0), "KIP-724 V33", "Messages are of magic 2, unless inter.broker.protocol.version is old."
 )
 SMALL_FILES_FAIL_DIRECTORY = Change(
     (3, 0),
@@ -175,6 +209,9 @@ BOOTSTRAP_CHECKPOINT = Change((3, 3), "N10", "bootstrap.checkpoint says with wha
 METADATA_LEVELS_NAMED = Change(
     (3, 4), "N11", "A metadata.version without a name has its own error message."
 )
+PRODUCER_EXPIRATION = Change(
+    (3, 4), "KIP-854 R10", "Idle producers are known for a day; before, for seven."
+)
 METADATA_RECORDS_END = Change(
     (3, 4), "N11", "A record of the metadata log that cannot be loaded ends the start."
 )
@@ -186,6 +223,12 @@ PORTS_OF_TWO_FAMILIES = Change(
 )
 REMOTE_INDEX_CACHE = Change(
     (3, 6), "KIP-405 X11", "The cache of tiered indexes is not a partition."
+)
+BEFORE_AND_AFTER = Change(
+    (3, 6), "KIP-937 V22", "Timestamps have a limit before and one after the broker's time."
+)
+TRANSACTIONS_VERIFIED = Change(
+    (3, 6), "KIP-890 V34", "A leader asks the coordinator before a transaction begins in a log."
 )
 TIERED_STORAGE = Change(
     (3, 6), "KIP-405 W1", "A topic's older segments may lie in remote storage only."
@@ -242,6 +285,10 @@ KRAFT_ONLY = Change((4, 0), "KIP-500 N1", "A node has process.roles, and no ZooK
 TWO_RECOVERY_THREADS = Change(
     (4, 0), "KIP-1030", "num.recovery.threads.per.data.dir is 2 unless set; before, 1."
 )
+FUTURE_LIMITED = Change(
+    (4, 0), "KIP-1030 V22", "message.timestamp.after.max.ms is an hour unless set."
+)
+BATCHES_ONLY = Change((4, 0), "KIP-896 V32", "Requests that carry messages are no longer read.")
 OLD_MESSAGES_REWRITTEN = Change(
     (4, 0), "KIP-724 K6", "The cleaner rewrites messages of magic 0 and 1 as record batches."
 )

@@ -215,9 +215,10 @@ def topic_configs_option(under_heading: Callable[..., Decorator]) -> Decorator:
     )
 
 
-def config_option(under_heading: Callable[..., Decorator]) -> Decorator:
-    """Make the option that gives settings of topics."""
+def config_option(under_heading: Callable[..., Decorator], *spellings: str) -> Decorator:
+    """Make the option that gives settings of topics; it may be spelled otherwise, too."""
     return under_heading(
+        *spellings,
         "--config",
         "configs",
         type=CONFIG,

@@ -201,6 +201,21 @@ class LookupReport(Report):
         return status.first_of(reached, status.NOT_DONE if self._plan.is_partial else status.DONE)
 
 
+class AppendReport(Report):
+    """Sees whether a broker accepts what is sent; 4, "none", is the status where one does not."""
+
+    _is_refused = False
+
+    def takes(self, item: Result) -> bool:
+        """Look at an answer."""
+        self._is_refused |= isinstance(item, Row) and not item["accepted"]
+        return True
+
+    def status(self, reached: int) -> int:
+        """Return the status."""
+        return status.first_of(reached, status.NONE if self._is_refused else status.DONE)
+
+
 def _bytes_of(path: str, row: Fetch) -> Iterator[bytes]:
     """Yield the bytes that a row names, and raise at the end where they have changed."""
     import hashlib

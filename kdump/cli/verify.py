@@ -14,6 +14,7 @@ from kdump.cli.options import (
     LOOKUP_FORMATS,
     RATE,
     SLICE,
+    TIME,
     Read,
     config_option,
     shared_options,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from kdump.cli.run_context import Engine, Writing
 
 _CHECKED = under("What is checked")
+_APPEND = under("What a broker accepts")
 _AMOUNT = under("How much at a time")
 _MONITORING = under("For monitoring")
 _OUTPUT = under("Output")
@@ -144,8 +146,17 @@ MONITORING = together(
     _CHECKED,
     "Version of the broker that serves the log after damage.",
 )
-@config_option(_CHECKED)
+@config_option(_CHECKED, "--topic-config")
 @topic_configs_option(_CHECKED)
+@_APPEND(
+    "--append",
+    metavar="FILE|-",
+    type=FILE_PATH,
+    help="Only show what a broker answers to these batches, as a produce request carries them.",
+)
+@_APPEND("--follower", help="With --append: answer as a follower, which keeps offsets.")
+@_APPEND("--now", "now_ms", type=TIME, help="With --append: the broker's time. Default: now.")
+@_APPEND("--explain", help="With --append: show how the answer is found; in JSON as `steps`.")
 @_AMOUNT(
     "--state",
     type=FILE_PATH,
@@ -196,6 +207,7 @@ def verify(paths: tuple[str, ...], **asked: Any) -> int:
         kdump verify /var/lib/kafka
         kdump verify --deep --topic 'orders*' -j 4 /var/lib/kafka
         kdump verify --nagios --state /var/lib/kdump/state --bwlimit 50MiB /var/lib/kafka
+        kdump verify --append batch.bin --broker-version 2.8 /var/lib/kafka/orders-7
         kdump verify --format jsonl /var/lib/kafka | jq -r 'select(.row == "finding").code'
     """
     from kdump.cli.run_context import wrong_usage
@@ -206,7 +218,58 @@ def verify(paths: tuple[str, ...], **asked: Any) -> int:
                 raise UsageError(f"--{one} and --quick exclude each other")
         if asked["recheck_s"] is not None and asked["state"] is None:
             raise UsageError("--recheck-after needs --state")
+        if asked["append"] is not None:
+            return _append(paths, asked)
+        for name in ("follower", "now_ms", "explain"):
+            if asked[name]:
+                raise UsageError(f"--{name.removesuffix('_ms')} goes with --append")
     return run_verify("verify", paths, asked)
+
+
+_REQUEST_BYTES = 100 << 20  # socket.request.max.bytes, unless set
+#: Headings whose options do not go with --append, but for those that follow.
+_NOT_OF_APPEND = ("What is checked", "How much at a time", "For monitoring")
+#: What goes with --append, beside what all commands have.
+_OF_APPEND = frozenset(
+    "append follower now_ms explain broker_version configs topic_configs".split()
+)
+
+
+def _append(paths: tuple[str, ...], asked: dict[str, Any]) -> int:
+    """Show what a broker answers to a set, and return the exit status."""
+    from kdump.cli.reports import AppendReport
+    from kdump.cli.results import Results
+    from kdump.engine.registry import COMMANDS
+    from kdump.output.progress import Tally
+
+    engine: Engine = asked.pop("engine")
+    writing: Writing = asked.pop("writing")
+    for option in click.get_current_context().command.params:
+        name, heading = option.name or "", getattr(option, "heading", "")
+        if heading in _NOT_OF_APPEND and name not in _OF_APPEND and _is_given(name):
+            raise UsageError(f"{option.opts[0]} does not go with --append")
+    if engine.is_spark or writing.form == "reset-csv":
+        raise UsageError("--append excludes --engine spark and --format reset-csv")
+    file = asked["append"]
+    command = COMMANDS["verify"]
+    names = command.options(now_ms=0)._asdict().keys() & asked.keys()
+    given = {name: asked[name] for name in names} | {"append": _read_set(file)}
+    results = Results(writing, inputs=(*paths, file), report=AppendReport(), tally=Tally())
+    return results.take(command.run(paths, command.options(**given)))
+
+
+def _read_set(file: str) -> bytes:
+    """Read the batches to be sent, no more than a request may hold."""
+    from kdump.storage.source import whole
+
+    if file != "-":
+        return whole(file, _REQUEST_BYTES)
+    import sys
+
+    data = sys.stdin.buffer.read(_REQUEST_BYTES + 1)
+    if len(data) > _REQUEST_BYTES:
+        raise UsageError(f"--append -: more than {_REQUEST_BYTES:,} bytes, as no request holds")
+    return data
 
 
 def run_verify(name: str, paths: tuple[str, ...], asked: dict[str, Any]) -> int:
@@ -260,6 +323,8 @@ def run_verify(name: str, paths: tuple[str, ...], asked: dict[str, Any]) -> int:
             report=report,
             tally=PlannedTally(progress),
         )
+    for only in ("follower", "now_ms", "explain"):
+        asked.pop(only, None)
     asked["selection"] = asked["selection"]._replace(retired=True)  # everything is looked at
     with engine.driver(bytes_per_second=asked.pop("bytes_per_second")) as driver:
         options = command.options(**asked)

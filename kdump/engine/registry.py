@@ -117,7 +117,8 @@ COMMANDS: Mapping[str, Command] = {
         "verify.options:VerifyOptions",
         _kinds("finding way-past summary")
         | _kinds("remote-segment", {"tier": "."})
-        | _kinds("summary-by", {"summary_by": ("broker", "topic")}),
+        | _kinds("summary-by", {"summary_by": ("broker", "topic")})
+        | _kinds("append", {"append": b""}),
     ),
     "predict": Command(
         "verify.run:verify",

@@ -127,6 +127,8 @@ def answer_line(row: Row) -> str:
     parts = [name_of(row.fields)]
     if "end_position" in fields:
         return visible("   ".join(parts + _fetch_parts(fields)))
+    if "accepted" in fields:
+        return visible("   ".join(parts + _append_parts(fields)))
     offset = fields["offset"]
     absent = "none" if fields.get("available") is not False else "in remote storage, not given"
     parts.append(absent if offset is None else f"offset {number_text(offset)}")
@@ -144,6 +146,17 @@ def answer_line(row: Row) -> str:
     if fields.get("source") == "remote" and fields.get("object") is not None:
         parts.append(f"remote object {fields['object']}")
     return visible("   ".join(parts))
+
+
+def _append_parts(fields: Mapping[str, Any]) -> list[str]:
+    if not fields["accepted"]:
+        return [fields["error"], fields["reason"]]
+    if fields["last_offset"] is None:
+        return ["accepted", "nothing is stored"]
+    offsets = range_cell(fields["first_offset"], fields["last_offset"])
+    if fields["duplicate"]:
+        return ["accepted", f"a duplicate of offsets {offsets}"]
+    return ["accepted", f"offsets {offsets}", f"{number_text(fields['size_bytes'])} bytes"]
 
 
 def _fetch_parts(fields: Mapping[str, Any]) -> list[str]:

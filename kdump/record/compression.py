@@ -24,6 +24,7 @@ _XERIAL_HEADER_SIZE = 16
 _XERIAL_SIZE_BYTES = 4  # before each block
 _STEP = 1 << 17  # uncompressed bytes asked for first; most batches give less
 _LARGEST_STEP = 1 << 23
+ZSTD_CUT = "the zstd stream is truncated"
 _FIRST_SLICE, _NEXT_SLICE = 1 << 16, 1 << 10  # bytes of a gzip stream fed at a time
 
 # Not in use: a thread takes one out, since two that share one read each other's bytes.
@@ -232,7 +233,7 @@ def _zstd(packed: memoryview, limit: int) -> Plain:
     if left <= 0:
         return Plain(None, reasons.OVER_LIMIT)
     if not salvage.zstd_is_whole(packed):
-        return Plain(_join(pieces), reasons.CODEC_FAILED, "the zstd stream is truncated")
+        return Plain(_join(pieces), reasons.CODEC_FAILED, ZSTD_CUT)
     return Plain(_join(pieces))
 
 

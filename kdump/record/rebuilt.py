@@ -37,13 +37,13 @@ def upgraded_size(batches: RecordBatches, row: int, kept: Kept, horizon_ms: int 
     def record(
         view: memoryview, records: DecodedRecords, number: int, delta_ms: int
     ) -> tuple[bytes, int, int]:
-        head = b"\0" + _varint(delta_ms) + _varint(records.offset(number) - first)
+        head = b"\0" + varint_bytes(delta_ms) + varint_bytes(records.offset(number) - first)
         for at, size in (
             (records.key_position(number), records.key_size(number)),
             (records.value_position(number), records.value_size(number)),
         ):
-            head += _varint(size) + bytes(view[at : at + max(size, 0)])
-        return _varint(len(head) + 1) + head + b"\0", 0, 0
+            head += varint_bytes(size) + bytes(view[at : at + max(size, 0)])
+        return varint_bytes(len(head) + 1) + head + b"\0", 0, 0
 
     return _batch_size(batches.attributes(row) & CODEC_MASK, kept, horizon_ms, record)
 
@@ -80,11 +80,12 @@ def _record(
     while view[at] & 0x80:
         at += 1
     at += 1
-    delta = _varint(delta_ms)
-    return _varint(1 + len(delta) + end - at) + bytes(attributes) + delta, at, end
+    delta = varint_bytes(delta_ms)
+    return varint_bytes(1 + len(delta) + end - at) + bytes(attributes) + delta, at, end
 
 
-def _varint(number: int) -> bytes:
+def varint_bytes(number: int) -> bytes:
+    """Write a zigzag varint (F23)."""
     raw = number << 1 if number >= 0 else (-number << 1) - 1
     found = bytearray()
     while raw > 0x7F:

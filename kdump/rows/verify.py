@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, NotRequired, TypedDict
 
 from kdump.rows.row import Row
-from kdump.rows.words import Bytes, Int32, Oldest, Word
+from kdump.rows.words import Bytes, Int32, Oldest, Time, Word
 
 _OF_SUMMARIES = (
     "paths partitions rules at_stake any_may_lead start_order verdicts found_once_count found_once"
@@ -173,6 +173,55 @@ class SummaryBy(Row, kind="summary-by", omits=("broker", "node_id", "topic", "ta
     findings: Annotated[dict[str, int], "findings by severity"] = _NONE
     codes: Annotated[dict[str, int], "findings by code"] = _NONE
     asked_: tuple[str, ...] = ()
+
+
+class AppendStep(TypedDict):
+    """One step of a broker that is sent a set."""
+
+    step: str
+    file: str
+    text: str
+
+
+class StoredEntries(TypedDict):
+    """Entries that a broker would store: one batch, or messages that follow one another."""
+
+    first_offset: int | None
+    last_offset: int
+    entries: int
+    magic: int
+    codec: str
+    timestamp_type: str | None
+    max_timestamp_ms: int | None
+    size_bytes: int
+
+
+class Append(Row, kind="append", omits=("oldest", "steps")):
+    """What a broker answers to a set of batches that is sent to a partition, with --append."""
+
+    topic: Annotated[str | None, "the topic"]
+    partition: Annotated[Int32 | None, "the partition's number"]
+    sent_bytes: Annotated[Bytes, "how many bytes are sent"]
+    accepted: Annotated[bool, "whether they are accepted"] = False
+    error: Annotated[Word | None, "the error, by its name in the protocol"] = None
+    reason: Annotated[str | None, "why, in words"] = None
+    duplicate: Annotated[bool, "acknowledged, but not stored: a batch that is in the log"] = False
+    valid_bytes: Annotated[Bytes | None, "bytes of complete entries; the rest is dropped"] = None
+    first_offset: Annotated[int | None, "the offset of the first record stored"] = None
+    last_offset: Annotated[int | None, "that of the last"] = None
+    log_append_ms: Annotated[Time | None, "the broker's time, if the topic has LogAppendTime"] = (
+        None
+    )
+    entries: Annotated[int | None, "batches stored, or messages before 0.11"] = None
+    size_bytes: Annotated[Bytes | None, "bytes stored, after recompression"] = None
+    rewritten: Annotated[bool | None, "whether records are converted or recompressed"] = None
+    batches: Annotated[list[StoredEntries] | None, "what is stored; the first 1,000"] = None
+    follower: Annotated[bool, "whether a follower answers"] = False
+    broker_version: Annotated[Word | None, "the release that answers"] = None
+    oldest: Annotated[
+        Oldest | None, "what the oldest release answers that it can be, where that differs"
+    ] = None
+    steps: Annotated[list[AppendStep] | None, "how it is found, with --explain"] = None
 
 
 class WayPast(Row, kind="way-past", sums_up=True):

@@ -50,7 +50,10 @@ STATUSES = frozenset(range(6))
 _FORMS = ("table", "jsonl")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "info": ("", "--explain", "--sort last"),
-    "verify": ("", "--deep", "--quick", "--nagios", "--summary-by topic", "-j 2", "--tier OTHER"),
+    "verify": (
+        *("", "--deep", "--quick", "--nagios", "--summary-by topic", "-j 2", "--tier OTHER"),
+        *("--append LOG --explain", "--append LOG --follower --broker-version 2.0"),
+    ),
     "dump": ("", "--batches", "--entries", "--hex", "--format kafka", "--format csv", "--visible"),
     "find-offset": (
         "3",
@@ -115,7 +118,7 @@ def make(seeds: Seeds, seed: int, number: int, root: Path) -> list[str]:
     asked = [command, *words_in_front, *behind]
     if command in _HAVE_FORMS and "--nagios" not in asked:
         asked[1:1] = ["--format", rng.choice(_FORMS)]
-    made = {"OUT": str(root / "out"), "OTHER": str(place)}
+    made = {"OUT": str(root / "out"), "OTHER": str(place), "LOG": str(place / rng.choice(names))}
     return [made.get(word, word) for word in asked]
 
 

@@ -38,6 +38,10 @@ class VerifyOptions(NamedTuple):
     summary_by: tuple[str, ...] = ()  # broker, topic, or both
     tier: str | None = None  # where the objects of tiered topics are
     tier_key: str | None = None  # a file; decrypts those of Aiven's plugin
+    append: bytes | None = None  # a set of batches: only say what a broker answers to it
+    follower: bool = False  # the broker that is sent it is a follower
+    explain: bool = False
+    now_ms: int | None = None  # the broker's time, of an append
 
 
 # Why a segment's log is not read.

@@ -66,8 +66,14 @@ def verify(
     seen before is left out, its findings are reported again, and under a time limit what was
     unseen longest comes first. What `options.summary_by` asks for comes as `summary-by` rows before
     the `summary`. `split_bytes`: partitions with more to read are read in pieces of
-    that size (1: of one batch); None: as many workers as there are make it worth while.
+    that size (1: of one batch); None: as many workers as there are make it worth while. With
+    `options.append` there is an `append` row for each partition, and nothing else.
     """
+    if options.append is not None:
+        from kdump.engine.verify.append import appends
+
+        yield from appends(paths, options)
+        return
     started = time.monotonic()
     deadline = None if options.max_duration_s is None else started + options.max_duration_s
     progress = progress or Progress()

@@ -1,0 +1,579 @@
+"""What a broker of a release makes of a set that is sent to a partition: stored how, or refused.
+
+`append` is a leader's from 0.10 on (before: `appending_old`), `append_as_follower` a follower's;
+the state of producers is asked afterwards (`append_producers`). Nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from operator import or_
+
+from kdump import kernels
+from kdump.broker import versions as v
+from kdump.broker.append_set import (
+    BAD_TIME,
+    CODEC_AT,
+    CORRUPT,
+    MAGIC_AT,
+    UNKNOWN,
+    ProducedSet,
+    RefusedError,
+    Topic,
+    check_codec,
+    codec_of,
+    refuse_corrupt,
+)
+from kdump.broker.versions import has
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.kernels.columns import DecodedRecords, RecordBatches
+from kdump.record.appended import NO_TIMESTAMP, Rewriter, TooManyBytesError
+from kdump.record.batch import read_batch
+from kdump.record.compression import ZSTD_CUT
+from kdump.record.decoded import Decoded
+from kdump.record.layout import (
+    CRC_START_LEGACY,
+    FORMATS,
+    LOG_OVERHEAD,
+    NONE,
+    SMALLEST_MESSAGE,
+    TIMESTAMP_TYPE_BIT,
+    ZSTD,
+    format_of,
+    int64,
+)
+from kdump.record.legacy import read_past_nested
+from kdump.tuples import NamedTuple
+
+_BATCHES_LISTED = 1000
+_SOUND = (reasons.END, reasons.FULL)
+_WRONG_INSIDE = c.INNER_MAGIC_OTHER | c.INNER_MARKS
+RECORDS_A_PIECE = 8192
+_UNREAD = (reasons.KEY_LENGTH, reasons.VALUE_LENGTH)
+
+
+class Stored(NamedTuple):
+    """Entries that follow one another in the log and are alike: plain messages, or one batch."""
+
+    first_offset: int
+    last_offset: int
+    entries: int
+    magic: int
+    codec: int
+    stamped: bool  # LogAppendTime
+    max_timestamp_ms: int
+    size_bytes: int
+    largest_bytes: int
+
+    @property
+    def timestamp_type(self) -> str | None:
+        """The type of its timestamps, None where the format has none."""
+        if not FORMATS[self.magic].has_timestamps:
+            return None
+        return "LogAppendTime" if self.stamped else "CreateTime"
+
+    def joins(self, other: Stored) -> bool:
+        """Whether entries that follow are messages like these."""
+        return self.last_offset + 1 == other.first_offset and self[3:6] == other[3:6]
+
+    def joined(self, other: Stored) -> Stored:
+        """Return both as one."""
+        return other._replace(
+            first_offset=self.first_offset,
+            entries=self.entries + other.entries,
+            max_timestamp_ms=max(self.max_timestamp_ms, other.max_timestamp_ms),
+            size_bytes=self.size_bytes + other.size_bytes,
+            largest_bytes=max(self.largest_bytes, other.largest_bytes),
+        )
+
+
+class Answer:
+    """What is stored, and the steps that led there; `is_listed` is false where not all are."""
+
+    def __init__(self, next_offset: int) -> None:
+        self.first_offset = self.next_offset = next_offset
+        self.stored: list[Stored] = []
+        self.steps: list[tuple[str, str]] = []
+        self.rewritten = False
+        self.valid_bytes = self.size_bytes = self.entries = self.largest_bytes = 0
+        self.max_timestamp_ms = NO_TIMESTAMP
+        self.is_listed = True
+        self.duplicate_of: tuple[int, int] | None = None
+
+    def note(self, step: str, text: str) -> None:
+        """Keep a step."""
+        self.steps.append((step, text))
+
+    def store(self, one: Stored) -> None:
+        """Add entries that are stored, plain messages to those before."""
+        self.entries += one.entries
+        self.size_bytes += one.size_bytes
+        self.largest_bytes = max(self.largest_bytes, one.largest_bytes)
+        self.max_timestamp_ms = max(self.max_timestamp_ms, one.max_timestamp_ms)
+        if self.stored and not one.codec and self.stored[-1].joins(one):
+            self.stored[-1] = self.stored[-1].joined(one)
+        elif len(self.stored) < _BATCHES_LISTED:
+            self.stored.append(one)
+        else:
+            self.is_listed = False
+
+
+class Shallow(NamedTuple):
+    """What the first look at a set finds (`analyzeAndValidateRecords`)."""
+
+    entries: int
+    codec: int
+    first_offset: int
+    is_rising: bool
+    magics: frozenset[int]
+
+
+def look(sent: ProducedSet, topic: Topic, *, follower: bool) -> Shallow:
+    """Check each entry unopened: framing, offsets, size, checksum, codec (V1, V3, V4, V5)."""
+    broker = topic.broker
+    count, codec, first, last, rising = 0, NONE, -1, -1, True
+    magics = set()
+    for rows, row in sent.entries():
+        read = rows.format(row)
+        offset = 0 if follower or read.is_legacy else rows.base_offset(row)
+        if offset and has(broker, v.RECORD_BATCHES):
+            raise RefusedError(topic.invalid, f"a base offset of {offset:,}, not 0")
+        if not count:
+            first = rows.last_offset(row) if read.is_legacy else rows.base_offset(row)
+        rising = rising and last < rows.last_offset(row)
+        last = rows.last_offset(row)
+        if not (follower and has(broker, v.FOLLOWER_SIZES_FREE)):
+            topic.refuse_large(rows.size_bytes(row))
+        refuse_corrupt(rows, row, broker)
+        codec = codec_of(rows, row, broker) or codec
+        magics.add(rows.magic(row))
+        count += 1
+    return Shallow(count, codec, first, rising, frozenset(magics))
+
+
+def note_look(answer: Answer, sent: ProducedSet, shallow: Shallow) -> None:
+    """Keep what the first look found: what follows the last whole entry is dropped."""
+    answer.valid_bytes = sent.end
+    rest = len(sent.data) - sent.end
+    answer.note("look", f"{shallow.entries:,} entries, {sent.end:,} bytes, {rest:,} dropped")
+
+
+def append(sent: ProducedSet, topic: Topic, answer: Answer, *, is_requested: bool = True) -> None:
+    """Fill an answer with what a leader stores of a set; raises what it refuses it with.
+
+    `is_requested`: a client asks for it, whose request is checked first (V32).
+    """
+    if is_requested and has(topic.broker, v.REQUEST_CHECKED):
+        _check_request(sent, topic)
+    shallow = look(sent, topic, follower=False)
+    note_look(answer, sent, shallow)
+    if not shallow.entries:
+        return
+    codec = shallow.codec if topic.codec is None else topic.codec
+    plain = shallow.codec == codec == NONE
+    if has(topic.broker, v.ONE_BATCH):
+        _check_one_batch(sent, shallow, topic)
+    try:
+        if plain and shallow.magics == {topic.format.magic}:
+            _in_place(sent, topic, answer)
+        else:
+            _opened(sent, topic, shallow.codec, codec, answer)
+    except TooManyBytesError:
+        words = f"more than {topic.limit:,} uncompressed bytes (--decompress-limit)"
+        raise RefusedError("UNKNOWN", words) from None
+    fit(answer, topic)
+
+
+def fit(answer: Answer, topic: Topic) -> None:
+    """Check the sizes of what is to be written (V26)."""
+    if answer.rewritten:
+        topic.refuse_large(answer.largest_bytes)
+    most = topic.settings.segment_bytes
+    if answer.size_bytes > most and has(topic.broker, v.SETS_FIT_SEGMENTS):
+        words = f"{answer.size_bytes:,} bytes, segment.bytes is {most:,}"
+        raise RefusedError("RECORD_LIST_TOO_LARGE", words)
+
+
+def append_as_follower(sent: ProducedSet, topic: Topic, answer: Answer) -> None:
+    """Fill an answer with what a follower stores of what it fetched: as it is, or nothing (V27)."""
+    log_end = answer.next_offset
+    shallow = look(sent, topic, follower=True)
+    note_look(answer, sent, shallow)
+    if not shallow.entries:
+        return
+    named = has(topic.broker, v.OFFSETS_REFUSED)
+    if not shallow.is_rising:
+        error = "OffsetsOutOfOrderException" if named else "IllegalArgumentException"
+        raise RefusedError(error, "the last offsets of the entries do not rise")
+    if shallow.first_offset < log_end:
+        error = "UnexpectedAppendOffsetException" if named else "IllegalArgumentException"
+        words = f"offset {shallow.first_offset:,} is below the log end, {log_end:,}"
+        raise RefusedError(error, words)
+    for rows, row in sent.entries():
+        last, size = rows.last_offset(row), rows.size_bytes(row)
+        stamped = bool(rows.attributes(row) & TIMESTAMP_TYPE_BIT & rows.format(row).meant_bits)
+        first = last if rows.base_offset(row) < 0 else rows.base_offset(row)
+        codec = codec_of(rows, row, topic.broker)
+        time = rows.max_timestamp(row)
+        answer.store(Stored(first, last, 1, rows.magic(row), codec, stamped, time, size, size))
+        answer.next_offset = last + 1
+    answer.first_offset = shallow.first_offset
+    fit(answer, topic)
+
+
+def _check_request(sent: ProducedSet, topic: Topic) -> None:
+    """Check what a produce request may carry: a batch of magic 2, and that alone (V32)."""
+    only = has(topic.broker, v.BATCHES_ONLY)
+    is_batch = False
+    for number, (rows, row) in enumerate(sent.entries()):
+        if number and is_batch:
+            raise RefusedError(topic.invalid, "a request with more than one record batch")
+        is_batch = not rows.format(row).is_legacy
+        if not is_batch:
+            if only:
+                raise RefusedError(topic.invalid, "a request with messages in place of a batch")
+            return
+    begun = sent.data[MAGIC_AT : MAGIC_AT + 1]
+    if not sent.end and (only or (begun and not format_of(begun[0]).is_legacy)):
+        raise RefusedError(topic.invalid, "a request without a complete record batch")
+
+
+def _check_one_batch(sent: ProducedSet, shallow: Shallow, topic: Topic) -> None:
+    """Refuse several batches, of a format or codec that allows one (V9)."""
+    first = next(rows.format(row) for rows, row in sent.entries())
+    if shallow.entries > 1 and (not first.is_legacy or shallow.codec):
+        raise RefusedError(topic.invalid, "more than one batch in a compressed set")
+
+
+class _Records:
+    """Opens the entries of a set one by one, and checks every record (V10, V11, V15, V19, V20)."""
+
+    def __init__(self, sent: ProducedSet, topic: Topic, codec: int, *, packs: bool) -> None:
+        self._sent, self._topic, self._codec = sent, topic, codec
+        self.count = 0  # records of the entry
+        self.newest = NO_TIMESTAMP
+        self._first_magic: int | None = None
+        self._errors: set[str] = set()
+        self._why = ""
+        self._times_count = has(topic.broker, v.RECORD_BATCHES) or (
+            topic.format.has_timestamps or not packs
+        )
+        nested = (reasons.INNER_COMPRESSED,) if has(topic.broker, v.RECORD_ERRORS) else ()
+        self._passed = (*_SOUND, *nested)  # why pieces end that go on
+        self.rewrites = False
+        self.converts = False  # each record is written anew as soon as it is checked
+        self.unwritable = self.was_skipped = self.has_bad_inside = False
+
+    def pieces(self, rows: RecordBatches, row: int) -> Iterator[Decoded]:
+        """Yield the records of an entry, checked; raises what they are refused for."""
+        self.count, self.newest = 0, NO_TIMESTAMP
+        self._errors.clear()
+        self._check_entry(rows, row)
+        decoded: Iterator[Decoded] = read_batch(
+            self._sent.data, 0, rows, row, limit=self._topic.limit
+        )
+        if rows.is_wrapper(row) or self._is_measured_first:
+            decoded = iter(self._all_of(decoded, rows, row))
+        for piece in decoded:
+            self._check(piece, rows, row)
+            if piece.reason in _UNREAD and self._stays(rows, row):
+                self._check_unread(rows, row)
+            elif piece.reason not in _SOUND and (
+                piece.reason != reasons.INNER_COMPRESSED
+                or not has(self._topic.broker, v.RECORD_ERRORS)
+            ):
+                self._refuse_undecoded(piece, rows, row)
+            self.count += piece.records.count
+            yield piece
+        if self.was_skipped and not self._errors:
+            raise RefusedError(UNKNOWN, "offsets inside of a compressed batch that are not 0, 1, …")
+        if self._errors:
+            error = BAD_TIME if BAD_TIME in self._errors else self._topic.invalid
+            raise RefusedError(error, self._why)
+
+    def _all_of(self, decoded: Iterator[Decoded], rows: RecordBatches, row: int) -> list[Decoded]:
+        """All records of an entry that is read to its end before the first is looked at."""
+        pieces = list(decoded)
+        if pieces[-1].reason == reasons.WRAPPER_OFFSET and not has(
+            self._topic.broker, v.RECORD_BATCHES
+        ):
+            zero = rows.slice(row, row + 1)  # whose messages keep their own offsets (F14)
+            zero.put(0, last_offset=0)
+            pieces = list(read_batch(self._sent.data, 0, zero, 0, limit=self._topic.limit))
+        if pieces[-1].reason == reasons.INNER_COMPRESSED:
+            if not has(self._topic.broker, v.RECORD_ERRORS):
+                return pieces
+            pieces += read_past_nested(pieces[-1], rows, row, RECORDS_A_PIECE)
+        if pieces[-1].reason not in _SOUND:
+            self._refuse_undecoded(pieces[-1], rows, row)
+        return pieces
+
+    def _stays(self, rows: RecordBatches, row: int) -> bool:
+        """Whether an entry is a message that is stored as it is, its value not looked at."""
+        return rows.format(row).is_legacy and not (self.rewrites or rows.is_wrapper(row))
+
+    def _check_unread(self, rows: RecordBatches, row: int) -> None:
+        """Take a plain message whose key or value runs past it, which nobody looks at."""
+        self.count, self.newest = 1, rows.max_timestamp(row)
+        if (
+            self._topic.compacted
+            and int.from_bytes(
+                self._sent.data[rows.position(row) + rows.format(row).header_size - 4 :][:4],
+                "big",
+                signed=True,
+            )
+            < 0
+        ):
+            self._note(self._topic.invalid, "a record without a key, for a compacted topic")
+        elif rows.has_timestamps(row):
+            self._is_mistimed(self.newest, rows.attributes(row))
+
+    def _check_entry(self, rows: RecordBatches, row: int) -> None:
+        topic, magic = self._topic, rows.magic(row)
+        broker = topic.broker
+        if self._first_magic is None:
+            self._first_magic = magic
+        if has(broker, v.ONE_BATCH) and magic != self._first_magic:
+            raise RefusedError(topic.invalid, "entries of different magics")
+        if not has(broker, v.RECORD_BATCHES):
+            if rows.format(row).magic != magic:
+                raise RefusedError(UNKNOWN, f"a magic byte of {magic}")
+            return
+        if rows.format(row).is_legacy:
+            return
+        span = int64(rows.last_offset(row) - rows.base_offset(row) + 1)
+        count = rows.records_count(row)
+        if has(broker, v.COUNTS_COMPARED):
+            if span <= 0 or count <= 0 or span != count:
+                raise RefusedError(topic.invalid, f"{count:,} records in {span:,} offsets")
+        elif not count:
+            raise RefusedError(topic.invalid, "a batch without records")
+        if rows.flags_of(row) & c.CONTROL:
+            raise RefusedError(topic.invalid, "a control batch of a client")
+        if rows.producer_id(row) >= 0:
+            if rows.base_sequence(row) < 0:
+                raise RefusedError(topic.invalid, "a producer id without a sequence number")
+            if not topic.format.has_producer_fields:
+                words = "a producer id, which the topic's format cannot keep"
+                raise RefusedError("UNSUPPORTED_FOR_MESSAGE_FORMAT", words)
+        if rows.flags_of(row) & c.TRANSACTIONAL and not topic.format.has_producer_fields:
+            words = "a transaction, which the topic's format cannot keep"
+            raise RefusedError("UNSUPPORTED_FOR_MESSAGE_FORMAT", words)
+
+    def _refuse_undecoded(self, piece: Decoded, rows: RecordBatches, row: int) -> None:
+        topic, reason = self._topic, piece.reason
+        if reason == reasons.OVER_LIMIT:
+            raise TooManyBytesError
+        words = f"records that cannot be read ({reasons.NAMES[reason]})"
+        error = _DECODE_ERRORS.get(reason, topic.invalid)
+        if reason in _UNREAD and not rows.format(row).is_legacy:
+            error = topic.invalid
+        if reason == reasons.INNER_EMPTY and not has(topic.broker, v.RECORD_BATCHES):
+            error = UNKNOWN
+        if reason in _UNREAD and rows.is_wrapper(row) and _has_bad_crc(piece):
+            error = CORRUPT if has(topic.broker, v.RECORD_BATCHES) else error
+        if piece.detail == ZSTD_CUT and self.count + piece.records.count == rows.records_count(row):
+            return  # what is missing is not asked for
+        if reason == reasons.INNER_SIZE:
+            size = int.from_bytes(piece.data[piece.stop + 8 :][:4], "big", signed=True)
+            error = CORRUPT if size < SMALLEST_MESSAGE else UNKNOWN
+        if reason == reasons.INNER_COMPRESSED:
+            check_codec(piece.data[piece.stop + CODEC_AT], topic.broker)
+        if error:
+            raise RefusedError(error, words)
+
+    def _check(self, piece: Decoded, rows: RecordBatches, row: int) -> None:
+        """Check some records of an entry; one by one where any may be wrong."""
+        records = piece.records
+        if not records.count:
+            return
+        unwritable = self._topic.format.is_legacy and self._has_headers(records, rows, row)
+        may_be_wrong = self._topic.compacted and min(records.key_sizes) < 0
+        inside = reduce(or_, records.row_flags, 0)
+        self.has_bad_inside |= bool(inside & c.INNER_CRC_BAD)
+        may_be_wrong |= bool(inside & _WRONG_INSIDE)
+        if rows.has_timestamps(row):
+            low, high = min(records.timestamps), max(records.timestamps)
+            self.newest = max(self.newest, high)
+            may_be_wrong |= bool(rows.attributes(row) & TIMESTAMP_TYPE_BIT)
+            unwritable |= low < NO_TIMESTAMP and (
+                has(self._topic.broker, v.RECORD_BATCHES) or not self._topic.format.has_timestamps
+            )
+            may_be_wrong |= low <= NO_TIMESTAMP or self._is_off(low) or self._is_off(high)
+        elif self._is_timed_anyway:
+            may_be_wrong |= self._is_off(NO_TIMESTAMP)
+        self.unwritable |= unwritable
+        if may_be_wrong or (unwritable and self.converts):
+            for number in range(records.count):
+                self._check_one(records, number, rows, row)
+
+    def _check_one(
+        self, records: DecodedRecords, number: int, rows: RecordBatches, row: int
+    ) -> None:
+        """Check a record: magic, checksum, key, timestamp; the first that is wrong counts."""
+        topic, flags = self._topic, records.flags_of(number)
+        if flags & c.INNER_CODEC:
+            check_codec(flags >> c.INNER_CODEC_SHIFT, topic.broker)
+            self._note(topic.invalid, "a compressed message in a wrapper")
+        if flags & c.INNER_MAGIC_OTHER:
+            self._note(topic.invalid, "a message of another magic in a wrapper")
+        elif flags & c.INNER_CRC_BAD and has(topic.broker, v.RECORD_BATCHES):
+            raise RefusedError(CORRUPT, BAD_INSIDE)
+        elif topic.compacted and records.key_size(number) < 0:
+            self._note(topic.invalid, "a record without a key, for a compacted topic")
+        elif not (
+            (rows.has_timestamps(row) or self._is_timed_anyway)
+            and self._is_mistimed(records.timestamp(number), rows.attributes(row))
+        ):
+            headers = self._topic.format.is_legacy and records.headers_count(number)
+            is_early = rows.has_timestamps(row) and records.timestamp(number) < NO_TIMESTAMP
+            if (headers or is_early) and self.converts and not self._errors:
+                raise RefusedError(UNKNOWN, UNWRITABLE)
+
+    @property
+    def _is_measured_first(self) -> bool:
+        """Whether the size after a conversion is estimated first, from all records."""
+        return self.converts and has(self._topic.broker, v.RECORD_BATCHES)
+
+    @property
+    def _is_timed_anyway(self) -> bool:
+        """Whether messages without a timestamp are held to its limits: -1 is theirs (V22)."""
+        return self.converts and not has(self._topic.broker, v.RECORD_BATCHES)
+
+    @staticmethod
+    def _has_headers(records: DecodedRecords, rows: RecordBatches, row: int) -> bool:
+        return not rows.format(row).is_legacy and any(records.headers_counts)
+
+    def refuse_skipped(self, rows: RecordBatches, row: int) -> None:
+        """Fail where records are to be written anew whose keys and values were skipped (V16)."""
+        if has(self._topic.broker, v.RECORD_ERRORS) and not rows.format(row).is_legacy:
+            self.was_skipped = True
+
+    def _is_mistimed(self, time: int, attributes: int) -> bool:
+        """Note that a timestamp, or its type, is not what a producer may send (V22)."""
+        topic = self._topic
+        if self._is_off(time):
+            words = f"a timestamp of {time}, out of the topic's limits at {topic.now_ms}"
+            self._note(BAD_TIME, words)
+            return True
+        limited = topic.settings.timestamp_type == "CreateTime" and time != NO_TIMESTAMP
+        passes = limited and has(topic.broker, v.BEFORE_AND_AFTER)
+        if attributes & TIMESTAMP_TYPE_BIT and self._times_count and not passes:
+            self._note(BAD_TIME, "the timestamp type LogAppendTime, set by a producer")
+            return True
+        return False
+
+    def _is_off(self, time: int) -> bool:
+        """Whether a timestamp is out of the topic's limits (V22)."""
+        topic, settings = self._topic, self._topic.settings
+        if settings.timestamp_type != "CreateTime" or not self._times_count:
+            return False
+        if time == NO_TIMESTAMP and has(topic.broker, v.TIMESTAMP_NOT_NEEDED):
+            return False
+        old = int64(topic.now_ms - time)
+        if has(topic.broker, v.BEFORE_AND_AFTER):
+            before, after = settings.timestamp_before_max_ms, settings.timestamp_after_max_ms
+            return old > before or int64(-old) > after
+        return (old if old >= 0 else int64(-old)) > settings.timestamp_before_max_ms
+
+    def _note(self, error: str, why: str) -> None:
+        if not has(self._topic.broker, v.RECORD_ERRORS):
+            raise RefusedError(error, why)
+        if error not in self._errors:
+            self._errors.add(error)
+            self._why = why if error == BAD_TIME or not self._why else self._why
+
+
+BAD_INSIDE = "a wrong checksum in a wrapper"
+UNWRITABLE = "a time below -1, or headers for a format without: it cannot be written anew"
+_DECODE_ERRORS = {
+    reasons.CODEC_FAILED: UNKNOWN,
+    reasons.CODEC_MISSING: "UNKNOWN",
+    reasons.VALUE_NULL: UNKNOWN,
+    reasons.INNER_CUT_SHORT: "",
+    reasons.KEY_LENGTH: UNKNOWN,
+    reasons.VALUE_LENGTH: UNKNOWN,
+}
+
+
+def _has_bad_crc(piece: Decoded) -> bool:
+    """Whether the message of a wrapper that a piece stops at has a wrong checksum."""
+    data, start = piece.data, piece.stop + CRC_START_LEGACY
+    end = piece.stop + LOG_OVERHEAD + int.from_bytes(data[piece.stop + 8 :][:4], "big")
+    return int.from_bytes(data[start - 4 : start], "big") != kernels.crc32(data, start, end)
+
+
+def _in_place(sent: ProducedSet, topic: Topic, answer: Answer) -> None:
+    """Give offsets to entries that are stored as they came, plain and in the topic's format."""
+    records = _Records(sent, topic, NONE, packs=False)
+    for rows, row in sent.entries():
+        for _ in records.pieces(rows, row):
+            pass
+        size = rows.size_bytes(row)
+        last = answer.next_offset + records.count - 1
+        span = rows.last_offset(row) - rows.base_offset(row)
+        time = topic.now_ms if topic.stamps else records.newest
+        magic = rows.magic(row)
+        answer.store(Stored(last - span, last, 1, magic, NONE, topic.stamps, time, size, size))
+        answer.next_offset = last + 1
+    answer.note("offsets", "plain, and of the topic's format: only offsets and times are set")
+
+
+def _opened(sent: ProducedSet, topic: Topic, source: int, codec: int, answer: Answer) -> None:
+    """Take a set apart that is compressed, to be compressed, or of another format (V24)."""
+    read = topic.format
+    kept = source == codec != NONE and read.relative_offsets
+    converts = source == codec == NONE
+    records = _Records(sent, topic, source, packs=not converts)
+    inner_stamp = topic.now_ms if topic.stamps and has(topic.broker, v.RECORD_BATCHES) else None
+    rewriter = Rewriter(read.magic, codec, answer.next_offset, inner_stamp, topic.limit)
+    expected = 0
+    newest = NO_TIMESTAMP
+    first: tuple[RecordBatches, int] | None = None
+    others = entries = 0
+    records.rewrites, records.converts = True, converts
+    for rows, row in sent.entries():
+        first = first or (rows, row)
+        entries += 1
+        others += rows.size_bytes(row)
+        had_timestamps = rows.has_timestamps(row)
+        for piece in records.pieces(rows, row):
+            offsets = piece.records.offsets
+            if had_timestamps and read.has_timestamps:
+                wanted = range(expected, expected + len(offsets))
+                if kept and list(offsets) != list(wanted):
+                    records.refuse_skipped(rows, row)
+                    kept = False
+                expected += len(offsets)
+            kept = kept and rows.magic(row) == read.magic
+            rewriter.add(piece.data, piece.records, has_timestamps=had_timestamps)
+        newest = max(newest, records.newest)
+    assert first is not None
+    if codec == ZSTD and not _knows_zstd(topic):
+        raise RefusedError("UNSUPPORTED_COMPRESSION_TYPE", "zstd, before protocol 2.1")
+    if not kept and (records.unwritable or (read.is_legacy and codec == ZSTD)):
+        raise RefusedError(UNKNOWN, UNWRITABLE if records.unwritable else "zstd in a message")
+    time = topic.now_ms if topic.stamps else newest if read.has_timestamps else NO_TIMESTAMP
+    begin, last = answer.next_offset, answer.next_offset + rewriter.count - 1
+    answer.next_offset = last + 1
+    if kept and records.has_bad_inside:
+        raise RefusedError(CORRUPT, BAD_INSIDE)
+    if kept:
+        size, count = others, entries
+        answer.note("offsets", "compressed as the topic has it: only offsets and times are set")
+        answer.store(Stored(begin, last, count, read.magic, codec, topic.stamps, time, size, size))
+        return
+    written = rewriter.written()
+    answer.rewritten = True
+    answer.note("rewrite", f"{rewriter.count:,} records written anew, {others:,} bytes before")
+    if written.entries:
+        made = (written.entries, read.magic, codec, topic.stamps, time, *written[1:])
+        answer.store(Stored(begin, last, *made))
+
+
+def _knows_zstd(topic: Topic) -> bool:
+    """Whether the protocol between brokers is one that has zstd."""
+    protocol = v.protocol_version(topic.settings.protocol) if topic.settings.protocol else None
+    return has(protocol or topic.broker, v.ZSTD)

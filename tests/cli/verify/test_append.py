@@ -1,0 +1,199 @@
+"""`verify --append`: what a broker answers to batches, on sample data and on small partitions."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import builders as b
+import pytest
+from click.testing import CliRunner
+from commands import DATA
+
+from kdump.cli import cli
+
+NOW_MS = 1_700_000_000_000
+OLD = DATA / "clean" / "2.8.2" / "oneseg-0"  # ends at 360
+
+
+def run(
+    path: Path, data: bytes, *options: str, status: int = 0, name: str = "sent.bin"
+) -> dict[str, Any]:
+    command = ["verify", "--append", "-", "--format", "jsonl", "--now", f"@{NOW_MS // 1000}"]
+    done = CliRunner().invoke(cli, [*command, *options, str(path)], input=data)
+    assert done.exit_code == status, done.output
+    row: dict[str, Any] = json.loads(done.stdout)
+    assert row["row"] == "append"
+    assert row["accepted"] == (status == 0)
+    return row
+
+
+def plain(**fields: Any) -> bytes:
+    fields = {"base_timestamp": NOW_MS} | fields
+    return b.batch([b.record(0, 0), b.record(1, 5)], **fields)
+
+
+def wrappers(count: int) -> bytes:
+    """Write wrappers of three messages, which pack well together and badly one by one."""
+    values = [bytes(range(20 * n, 20 * n + 20)) * 3 for n in range(4)]
+    return b"".join(
+        b.wrapper([b.message(at, b"k", values[n]) for at in range(3)], 2, timestamp=NOW_MS)
+        for n in range(count)
+    )
+
+
+def test_stored_as_it_is_with_the_next_offsets(tmp_path: Path) -> None:
+    row = run(OLD, plain(), "--broker-version", "2.8", "--explain")
+    assert (row["first_offset"], row["last_offset"], row["rewritten"]) == (360, 361, False)
+    assert row["batches"] == [
+        {
+            "first_offset": 360,
+            "last_offset": 361,
+            "entries": 1,
+            "magic": 2,
+            "codec": "none",
+            "timestamp_type": "CreateTime",
+            "max_timestamp_ms": NOW_MS + 5,
+            "size_bytes": len(plain()),
+        }
+    ]
+    assert [step["step"] for step in row["steps"]] == ["topic", "log", "look", "offsets"]
+
+
+def test_several_wrappers_are_packed_into_one_that_may_be_too_large() -> None:
+    """KAFKA-1718; from 2.4 on several are refused, from 4.0 on messages are."""
+    old = "--broker-version", "0.10.2"
+    largest = max(len(wrappers(n + 1)) - len(wrappers(n)) for n in range(3))
+    row = run(OLD, wrappers(3), *old, "--topic-config", "compression.type=lz4")
+    assert (row["rewritten"], row["entries"], row["last_offset"]) == (True, 1, 368)
+    assert row["size_bytes"] > largest
+    limit = "--topic-config", f"max.message.bytes={largest}"
+    row = run(OLD, wrappers(3), *old, *limit, status=4)
+    assert row["error"] == "MESSAGE_TOO_LARGE"
+    assert run(OLD, wrappers(2), "--broker-version", "2.4", status=4)["error"] == "INVALID_RECORD"
+    assert run(OLD, wrappers(1), "--broker-version", "3.9")["batches"][0]["magic"] == 2
+    assert run(OLD, wrappers(1), "--broker-version", "4.0", status=4)["error"] == "INVALID_RECORD"
+
+
+def test_limits_of_timestamps_by_release() -> None:
+    late = plain(base_timestamp=NOW_MS + 2 * 3_600_000)
+    assert run(OLD, late, "--broker-version", "3.9")["accepted"]
+    row = run(OLD, late, "--broker-version", "4.0", status=4)
+    assert row["error"] == "INVALID_TIMESTAMP"
+    stamped = "--topic-config", "message.timestamp.type=LogAppendTime"
+    row = run(OLD, late, "--broker-version", "4.0", *stamped)
+    assert row["log_append_ms"] == row["batches"][0]["max_timestamp_ms"] == NOW_MS
+    limit = "--config", "message.timestamp.before.max.ms=1000"
+    row = run(OLD, plain(base_timestamp=NOW_MS - 2000), "--broker-version", "3.6", *limit, status=4)
+    assert row["error"] == "INVALID_TIMESTAMP"
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (plain(crc=7), "CORRUPT_MESSAGE"),
+        (plain(base_offset=3), "INVALID_RECORD"),
+        (plain(records_count=3), "INVALID_RECORD"),
+        (plain(attributes=b.CONTROL), "INVALID_RECORD"),
+        (plain(attributes=7), "UNKNOWN_SERVER_ERROR"),
+        (b.batch([b.record(key=None)], base_timestamp=NOW_MS), "INVALID_RECORD"),
+        (plain(base_timestamp=NOW_MS, attributes=1, payload=b"x"), "UNKNOWN_SERVER_ERROR"),
+        (plain()[:40], "INVALID_RECORD"),
+        (plain() + plain(), "INVALID_RECORD"),
+        (bytes(30), "CORRUPT_MESSAGE"),
+    ],
+)
+def test_refused_by_name(data: bytes, error: str) -> None:
+    compacted = "--topic-config", "cleanup.policy=compact"
+    row = run(OLD, data, "--broker-version", "4.4", *compacted, status=4)
+    assert row["error"] == error
+    assert row["reason"]
+    assert row["batches"] is None
+
+
+def test_producers_on_the_disk(tmp_path: Path) -> None:
+    partition = tmp_path / "orders-0"
+    partition.mkdir()
+    known = {"producer_id": 7, "producer_epoch": 3}
+    log = plain(base_sequence=0, **known) + plain(base_offset=2, base_sequence=2, **known)
+    log += b.batch(
+        [b.record()], base_offset=4, base_sequence=0, producer_id=8, producer_epoch=0,
+        attributes=b.TRANSACTIONAL, base_timestamp=NOW_MS,
+    )  # fmt: skip
+    (partition / f"{0:020}.log").write_bytes(log)
+
+    def error(data: bytes, version: str = "4.4") -> str | None:
+        status = 4
+        try:
+            row = run(partition, data, "--broker-version", version, status=status)
+        except AssertionError:
+            row = run(partition, data, "--broker-version", version)
+        found: str | None = row["error"]
+        return found
+
+    assert error(plain(base_sequence=4, **known)) is None
+    duplicate = run(partition, plain(base_sequence=0, **known), "--broker-version", "4.4")
+    assert (duplicate["duplicate"], duplicate["first_offset"]) == (True, 0)
+    assert (duplicate["entries"], duplicate["batches"]) == (0, [])
+    assert error(plain(base_sequence=0, **known), "0.11") == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert error(plain(base_sequence=5, **known)) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    fenced = {"producer_id": 7, "producer_epoch": 2}
+    assert error(plain(base_sequence=0, **fenced)) == "INVALID_PRODUCER_EPOCH"
+    newer = {"producer_id": 7, "producer_epoch": 4}
+    assert error(plain(base_sequence=1, **newer)) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    unknown = {"producer_id": 9, "producer_epoch": 0}
+    assert error(plain(base_sequence=5, **unknown)) is None
+    assert error(plain(base_sequence=5, **unknown), "2.4") == "UNKNOWN_PRODUCER_ID"
+    other = {"producer_id": 8, "producer_epoch": 0}
+    assert error(plain(base_sequence=1, **other)) == "INVALID_TXN_STATE"
+    assert error(plain(base_sequence=1, attributes=b.TRANSACTIONAL, **other)) is None
+
+
+def test_followers_keep_offsets_that_rise() -> None:
+    def follower(data: bytes, status: int = 0) -> dict[str, Any]:
+        return run(OLD, data, "--broker-version", "2.8", "--follower", status=status)
+
+    assert follower(plain(base_offset=400))["first_offset"] == 400
+    assert follower(plain(base_offset=359), 4)["error"] == "UnexpectedAppendOffsetException"
+    twice = plain(base_offset=400) * 2
+    assert follower(twice, 4)["error"] == "OffsetsOutOfOrderException"
+    row = follower(wrappers(1)[:8].replace(bytes(8), bytes(8)) + wrappers(1)[8:], 4)
+    assert row["error"] == "UnexpectedAppendOffsetException"
+
+
+def test_old_releases_and_formats() -> None:
+    row = run(OLD, b.message(0, None, b"v"), "--broker-version", "0.8.2")
+    assert row["batches"][0]["timestamp_type"] is None
+    compacted = "--topic-config", "cleanup.policy=compact", "--broker-version"
+    assert run(OLD, b.message(0, None, magic=0), *compacted, "0.8.2")["accepted"]
+    row = run(OLD, b.message(0, None, magic=0), *compacted, "0.9", status=4)
+    assert row["error"] == "CORRUPT_MESSAGE"
+    down = "--topic-config", "message.format.version=0.10.0", "--broker-version"
+    row = run(OLD, plain(), *down, "2.8")
+    assert (row["batches"][0]["magic"], row["batches"][0]["entries"]) == (1, 2)
+    assert run(OLD, plain(), *down, "3.0")["batches"][0]["magic"] == 2
+    pre08 = next(path for path in (DATA / "clean" / "0.7.2").rglob("old0-0"))
+    row = run(pre08, b.pre08_message() + b.pre08_message()[:4], "--broker-version", "0.7.2")
+    assert row["valid_bytes"] == row["size_bytes"] == len(b.pre08_message())
+    row = run(pre08, b.pre08_message(crc=1), "--broker-version", "0.7.2", status=4)
+    assert row["error"] == "InvalidMessageException"
+
+
+def test_tables_and_wrong_usage(tmp_path: Path) -> None:
+    file = tmp_path / "sent.bin"
+    file.write_bytes(plain())
+    words = ["verify", "--append", str(file), "--format", "table", "--broker-version", "2.8"]
+    shown = CliRunner().invoke(cli, [*words, str(OLD)])
+    assert "accepted" in shown.output
+    assert "360" in shown.output
+    explained = CliRunner().invoke(cli, [*words, "--explain", str(OLD)])
+    assert "the log ends at offset 360" in explained.output
+    for more, said in (
+        (["--append", str(file), "--deep"], "--deep does not go with --append"),
+        (["--append", str(file), "--format", "reset-csv"], "--format reset-csv"),
+        (["--follower"], "--follower goes with --append"),
+        (["--append", str(tmp_path / "none")], "No such file"),
+        (["--append", str(tmp_path)], "directory"),
+    ):
+        done = CliRunner().invoke(cli, ["verify", *more, str(OLD)])
+        assert done.exit_code in (1, 2)
+        assert said in done.output
