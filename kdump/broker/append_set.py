@@ -31,6 +31,7 @@ CODECS = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zst
 CORRUPT, TOO_LARGE, UNKNOWN = "CORRUPT_MESSAGE", "MESSAGE_TOO_LARGE", "UNKNOWN_SERVER_ERROR"
 BAD_TIME = "INVALID_TIMESTAMP"
 _OLD_MESSAGE_MAX = 1_000_012
+CLOSES = "; the broker closes the connection"
 INTERNAL = "INVALID_TOPIC_EXCEPTION"
 _HOUR_MS = 3_600_000
 MAGIC_AT, CODEC_AT = 16, 17  # of a message, that with the attributes
@@ -85,7 +86,7 @@ class Topic(NamedTuple):
     @property
     def invalid(self) -> str:
         """The name of the error for a record that is not valid (V20)."""
-        return "INVALID_RECORD" if has(self.broker, v.RECORD_ERRORS) else CORRUPT
+        return "INVALID_RECORD" if has(self.broker, v.INVALID_NAMED) else CORRUPT
 
     def refuse_large(self, size: int) -> None:
         """Refuse an entry that is larger than a topic takes (V5)."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import reduce
+from itertools import islice
 from operator import or_
 
 from kdump import kernels
 from kdump.broker import versions as v
 from kdump.broker.append_set import (
     BAD_TIME,
+    CLOSES,
     CODEC_AT,
     CORRUPT,
     MAGIC_AT,
@@ -31,9 +33,10 @@ from kdump.kernels import reasons
 from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.record.appended import NO_TIMESTAMP, Rewriter, TooManyBytesError
 from kdump.record.batch import read_batch
-from kdump.record.compression import ZSTD_CUT
+from kdump.record.compression import GZIP_CUT
 from kdump.record.decoded import Decoded
 from kdump.record.layout import (
+    CODEC_MASK,
     CRC_START_LEGACY,
     FORMATS,
     LOG_OVERHEAD,
@@ -44,13 +47,12 @@ from kdump.record.layout import (
     format_of,
     int64,
 )
-from kdump.record.legacy import read_past_nested
 from kdump.tuples import NamedTuple
 
 _BATCHES_LISTED = 1000
+_GZIP_HEAD_BYTES = 10
 _SOUND = (reasons.END, reasons.FULL)
-_WRONG_INSIDE = c.INNER_MAGIC_OTHER | c.INNER_MARKS
-RECORDS_A_PIECE = 8192
+_WRONG_INSIDE = c.INNER_MAGIC_OTHER | c.INNER_CRC_BAD
 _UNREAD = (reasons.KEY_LENGTH, reasons.VALUE_LENGTH)
 
 
@@ -226,18 +228,35 @@ def append_as_follower(sent: ProducedSet, topic: Topic, answer: Answer) -> None:
 def _check_request(sent: ProducedSet, topic: Topic) -> None:
     """Check what a produce request may carry: a batch of magic 2, and that alone (V32)."""
     only = has(topic.broker, v.BATCHES_ONLY)
-    is_batch = False
-    for number, (rows, row) in enumerate(sent.entries()):
-        if number and is_batch:
-            raise RefusedError(topic.invalid, "a request with more than one record batch")
-        is_batch = not rows.format(row).is_legacy
-        if not is_batch:
-            if only:
-                raise RefusedError(topic.invalid, "a request with messages in place of a batch")
-            return
     begun = sent.data[MAGIC_AT : MAGIC_AT + 1]
-    if not sent.end and (only or (begun and not format_of(begun[0]).is_legacy)):
-        raise RefusedError(topic.invalid, "a request without a complete record batch")
+    is_new = bool(begun) and not format_of(begun[0]).is_legacy  # of version 3 and later
+    first: list[bool] = []
+    try:
+        for rows, row in islice(sent.entries(), 2):
+            first.append(rows.format(row).is_legacy)
+            if first[0]:
+                break
+    except RefusedError as refused:
+        is_checked = is_new and not has(topic.broker, v.REQUEST_ANSWERED)
+        if is_checked or (not first and has(topic.broker, v.FIRST_ENTRY_LOOKED_AT)):
+            raise _closed(topic, refused.reason, always=True) from None
+        raise
+    if not first:
+        if has(topic.broker, v.FIRST_ENTRY_LOOKED_AT):
+            raise _closed(topic, "a set without a complete entry", always=True)
+        if is_new or only:
+            raise _closed(topic, "a request without a complete batch")
+    elif only and first[0]:
+        raise _closed(topic, "a request with messages in place of a batch")
+    elif len(first) > 1:
+        raise _closed(topic, "a request with more than one record batch")
+
+
+def _closed(topic: Topic, reason: str, *, always: bool = False) -> RefusedError:
+    """Say that a request is refused; `always`: and that even later releases do not answer it."""
+    if has(topic.broker, v.REQUEST_ANSWERED) and not always:
+        return RefusedError(topic.invalid, reason)
+    return RefusedError("InvalidRecordException", reason + CLOSES)
 
 
 def _check_one_batch(sent: ProducedSet, shallow: Shallow, topic: Topic) -> None:
@@ -260,8 +279,6 @@ class _Records:
         self._times_count = has(topic.broker, v.RECORD_BATCHES) or (
             topic.format.has_timestamps or not packs
         )
-        nested = (reasons.INNER_COMPRESSED,) if has(topic.broker, v.RECORD_ERRORS) else ()
-        self._passed = (*_SOUND, *nested)  # why pieces end that go on
         self.rewrites = False
         self.converts = False  # each record is written anew as soon as it is checked
         self.unwritable = self.was_skipped = self.has_bad_inside = False
@@ -302,11 +319,7 @@ class _Records:
             zero = rows.slice(row, row + 1)  # whose messages keep their own offsets (F14)
             zero.put(0, last_offset=0)
             pieces = list(read_batch(self._sent.data, 0, zero, 0, limit=self._topic.limit))
-        if pieces[-1].reason == reasons.INNER_COMPRESSED:
-            if not has(self._topic.broker, v.RECORD_ERRORS):
-                return pieces
-            pieces += read_past_nested(pieces[-1], rows, row, RECORDS_A_PIECE)
-        if pieces[-1].reason not in _SOUND:
+        if pieces[-1].reason not in (*_SOUND, reasons.INNER_COMPRESSED):
             self._refuse_undecoded(pieces[-1], rows, row)
         return pieces
 
@@ -368,17 +381,22 @@ class _Records:
             raise TooManyBytesError
         words = f"records that cannot be read ({reasons.NAMES[reason]})"
         error = _DECODE_ERRORS.get(reason, topic.invalid)
+        is_opened = rows.size_bytes(row) >= rows.format(row).header_size + _GZIP_HEAD_BYTES
+        if piece.detail == GZIP_CUT and is_opened and not rows.format(row).is_legacy:
+            error = topic.invalid
         if reason in _UNREAD and not rows.format(row).is_legacy:
             error = topic.invalid
         if reason == reasons.INNER_EMPTY and not has(topic.broker, v.RECORD_BATCHES):
             error = UNKNOWN
-        if reason in _UNREAD and rows.is_wrapper(row) and _has_bad_crc(piece):
-            error = CORRUPT if has(topic.broker, v.RECORD_BATCHES) else error
-        if piece.detail == ZSTD_CUT and self.count + piece.records.count == rows.records_count(row):
+        is_zstd = rows.attributes(row) & CODEC_MASK == ZSTD and reason == reasons.CODEC_FAILED
+        if is_zstd and self.count + piece.records.count == rows.records_count(row):
             return  # what is missing is not asked for
         if reason == reasons.INNER_SIZE:
             size = int.from_bytes(piece.data[piece.stop + 8 :][:4], "big", signed=True)
             error = CORRUPT if size < SMALLEST_MESSAGE else UNKNOWN
+        checked = reason in (*_UNREAD, reasons.INNER_SIZE) and has(topic.broker, v.RECORD_BATCHES)
+        if checked and rows.is_wrapper(row) and _has_bad_crc(piece):
+            error = CORRUPT
         if reason == reasons.INNER_COMPRESSED:
             check_codec(piece.data[piece.stop + CODEC_AT], topic.broker)
         if error:
@@ -414,9 +432,6 @@ class _Records:
     ) -> None:
         """Check a record: magic, checksum, key, timestamp; the first that is wrong counts."""
         topic, flags = self._topic, records.flags_of(number)
-        if flags & c.INNER_CODEC:
-            check_codec(flags >> c.INNER_CODEC_SHIFT, topic.broker)
-            self._note(topic.invalid, "a compressed message in a wrapper")
         if flags & c.INNER_MAGIC_OTHER:
             self._note(topic.invalid, "a message of another magic in a wrapper")
         elif flags & c.INNER_CRC_BAD and has(topic.broker, v.RECORD_BATCHES):
@@ -448,7 +463,8 @@ class _Records:
 
     def refuse_skipped(self, rows: RecordBatches, row: int) -> None:
         """Fail where records are to be written anew whose keys and values were skipped (V16)."""
-        if has(self._topic.broker, v.RECORD_ERRORS) and not rows.format(row).is_legacy:
+        kept = rows.magic(row) == self._topic.format.magic and not rows.format(row).is_legacy
+        if kept and has(self._topic.broker, v.KEYS_SKIPPED):
             self.was_skipped = True
 
     def _is_mistimed(self, time: int, attributes: int) -> bool:
@@ -543,6 +559,8 @@ def _opened(sent: ProducedSet, topic: Topic, source: int, codec: int, answer: An
             offsets = piece.records.offsets
             if had_timestamps and read.has_timestamps:
                 wanted = range(expected, expected + len(offsets))
+                if source and list(offsets) != list(wanted) and has(topic.broker, v.ORDER_INSIDE):
+                    raise RefusedError(topic.invalid, "offsets inside that are not 0, 1, 2, …")
                 if kept and list(offsets) != list(wanted):
                     records.refuse_skipped(rows, row)
                     kept = False

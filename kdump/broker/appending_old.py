@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from zlib import crc32
 
 from kdump.broker import versions as v
-from kdump.broker.append_set import CORRUPT, UNKNOWN, ProducedSet, RefusedError, Topic
+from kdump.broker.append_set import CLOSES, CORRUPT, UNKNOWN, ProducedSet, RefusedError, Topic
 from kdump.broker.appending import Answer, Stored, fit, look, note_look
 from kdump.broker.versions import has
 from kdump.kernels import reasons
@@ -26,7 +26,6 @@ from kdump.record.rebuilt import packed_size
 _FORMAT = FORMATS[0]  # which these brokers read everything in
 _KEY_SIZE_AT = _FORMAT.header_size - 4
 _INVALID = "InvalidMessageException"
-_CLOSES = "; the broker closes the connection"
 _HEADER_SIZES_07 = (5, 6)  # without and with attributes
 
 
@@ -141,7 +140,7 @@ def _frames_07(view: memoryview) -> Iterator[tuple[int, int]]:
         if size < 0 or size > len(view) - at - 4:
             if not at or size < 0:
                 raise RefusedError(
-                    "InvalidMessageSizeException", f"a size field of {size:,}{_CLOSES}"
+                    "InvalidMessageSizeException", f"a size field of {size:,}{CLOSES}"
                 )
             return
         yield at + 4, at + 4 + size
@@ -150,10 +149,10 @@ def _frames_07(view: memoryview) -> Iterator[tuple[int, int]]:
 
 def _header_size_07(message: memoryview) -> int:
     if not message or message[0] >= len(_HEADER_SIZES_07):
-        raise RefusedError(_INVALID, f"a message without a known magic byte{_CLOSES}")
+        raise RefusedError(_INVALID, f"a message without a known magic byte{CLOSES}")
     size = _HEADER_SIZES_07[message[0]]
     if len(message) < size:
-        raise RefusedError(_INVALID, f"a message shorter than its header{_CLOSES}")
+        raise RefusedError(_INVALID, f"a message shorter than its header{CLOSES}")
     return size
 
 
@@ -162,7 +161,7 @@ def _check_07(message: memoryview, topic: Topic, left: list[int]) -> None:
     size = _header_size_07(message)
     payload = message[size:]
     if int.from_bytes(message[size - 4 : size], "big") != crc32(payload):
-        raise RefusedError(_INVALID, f"a wrong checksum{_CLOSES}")
+        raise RefusedError(_INVALID, f"a wrong checksum{CLOSES}")
     codec = message[1] & PRE08_CODEC_MASK if message[0] else NONE
     if not codec:
         return
@@ -170,7 +169,7 @@ def _check_07(message: memoryview, topic: Topic, left: list[int]) -> None:
     if opened.reason == reasons.OVER_LIMIT:
         raise TooManyBytesError
     if opened.data is None or opened.reason or codec > 2:
-        raise RefusedError(_INVALID, f"a wrapper that cannot be opened{_CLOSES}")
+        raise RefusedError(_INVALID, f"a wrapper that cannot be opened{CLOSES}")
     left[0] -= len(opened.data)
     inner = memoryview(opened.data)
     for start, end in _frames_07(inner):

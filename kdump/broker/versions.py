@@ -104,6 +104,9 @@ FUTURE_REPLICAS = Change((1, 1), "KIP-113 R12", "A replica may be moved between 
 LAST_OFFSETS_INDEXED = Change(
     (2, 0), "I9", "Index entries name a batch's last offset; before, its first."
 )
+FIRST_ENTRY_LOOKED_AT = Change(
+    (2, 0), "V32", "A request whose set does not begin with an entry ends the connection.", (2, 8)
+)
 OFFSETS_REFUSED = Change(
     (2, 0), "V27", "A follower names what is wrong with offsets that do not rise."
 )
@@ -146,12 +149,17 @@ CLUSTER_ID_KEPT = Change((2, 4), "KAFKA-7335 N4", "meta.properties names the clu
 ONE_BATCH = Change(
     (2, 4), "V9 V10", "A set that is compressed or of magic 2 is one batch; magics do not mix."
 )
-RECORD_ERRORS = Change(
-    (2, 4), "KIP-467 V20", "All records are looked at, and INVALID_RECORD is an error of its own."
+REQUEST_ANSWERED = Change(
+    (2, 4), "V32", "A request that may not carry its set is answered; before, the connection ends."
+)
+INVALID_NAMED = Change((2, 4), "KIP-467 V20", "INVALID_RECORD is an error of its own.")
+ORDER_INSIDE = Change(
+    (2, 4), "V16", "Offsets in a compressed set that are not 0, 1, 2 are refused.", until=(2, 5)
 )
 LAG_OF_HALF_A_MINUTE = Change(
     (2, 5), "KIP-537 N1", "replica.lag.time.max.ms is 30 seconds unless set; before, 10."
 )
+RECORD_ERRORS = Change((2, 5), "KIP-467 V20", "All records of a batch are looked at.")
 ANY_FIRST_SEQUENCE = Change(
     (2, 5), "KIP-360 R20", "A producer that is not known may begin at any sequence number."
 )
@@ -159,6 +167,9 @@ MESSAGES_OF_A_MEBIBYTE = Change(
     (2, 5), "V5", "message.max.bytes is 1048588 unless set; before, 1000012."
 )
 FOLLOWER_SIZES_FREE = Change((2, 5), "V5", "Followers take entries above max.message.bytes.")
+KEYS_SKIPPED = Change(
+    (2, 6), "V16", "A batch that is kept as it is is read without keys and values."
+)
 EPOCHS_CHECKED = Change((2, 7), "N12", "A negative epoch or offset in a checkpoint is refused.")
 RANGES_REWORDED = Change((2, 8), "N1", "A number out of its range is refused in other words.")
 LISTENER_NAMES_FIRST = Change((2, 8), "N1", "Names of listeners are held apart before ports.")

@@ -24,6 +24,7 @@ _XERIAL_HEADER_SIZE = 16
 _XERIAL_SIZE_BYTES = 4  # before each block
 _STEP = 1 << 17  # uncompressed bytes asked for first; most batches give less
 _LARGEST_STEP = 1 << 23
+GZIP_CUT = "the gzip stream is truncated"
 ZSTD_CUT = "the zstd stream is truncated"
 _FIRST_SLICE, _NEXT_SLICE = 1 << 16, 1 << 10  # bytes of a gzip stream fed at a time
 
@@ -115,9 +116,7 @@ def _members(inflater: Any, packed: memoryview, limit: int) -> Plain:
                     break
             if not stream.eof:
                 if left > 0:
-                    return Plain(
-                        _join(pieces), reasons.CODEC_FAILED, "the gzip stream is truncated"
-                    )
+                    return Plain(_join(pieces), reasons.CODEC_FAILED, GZIP_CUT)
                 break
             position -= len(stream.unused_data)
             feed = _NEXT_SLICE
