@@ -120,13 +120,15 @@ def _spark_columns() -> list[str]:
     """Give the columns that views of Spark have besides those of rows."""
     from kdump.rows.declared import members
     from kdump.spark.owners import FILE, OWNER
-    from kdump.spark.segments import Segment
+    from kdump.spark.segment_rows import Segment
+    from kdump.spark.verified import PartitionSums
 
     lines: list[str] = []
     for views, fields in (
         ("every view", OWNER),
         ("records, batches, index\\-entries, segments", FILE),
         ("segments", members(Segment)),
+        ("summary", members(PartitionSums)),
     ):
         lines += [".TP", f".B {views}", ".RS", ".PD 0"]
         for field in fields:

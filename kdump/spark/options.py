@@ -25,7 +25,9 @@ from kdump.option_values import (
 LOGS = ("records", "batches")
 FILES = (*LOGS, "index-entries", "segments")
 CONSUMERS = ("groups", "commits")
-ALL: tuple[str, ...] = (*FILES, "findings", *CONSUMERS, "transactions", "metadata")
+VERIFIED = ("findings", "summary")
+REPLAYED = (*CONSUMERS, "transactions", "metadata")
+ALL: tuple[str, ...] = (*FILES, *VERIFIED, *REPLAYED)
 
 
 class Option(NamedTuple):
@@ -99,7 +101,13 @@ OPTIONS = (
     Option("pushdown", read_truth, "Only false is accepted; see below."),
     Option("topic", str, "Only topics that match this name or pattern.", member="topic"),
     Option("partition", read_count, "Only partitions of this number.", member="partition"),
-    Option("retired", read_truth, "Also files and directories being deleted.", member="retired"),
+    Option(
+        "retired",
+        read_truth,
+        "Also files and directories being deleted; findings and summary always have them.",
+        (*FILES, *REPLAYED),
+        "retired",
+    ),
     Option(
         "serverProperties",
         str,
@@ -110,7 +118,7 @@ OPTIONS = (
         "decompressLimit",
         read_positive_size,
         "Skip batches that decompress to more than this (default: 64MiB); findings reports them.",
-        (*LOGS, "findings", *CONSUMERS, "transactions", "metadata"),
+        (*LOGS, *VERIFIED, *REPLAYED),
         "decompress_limit",
     ),
     Option(
@@ -123,6 +131,12 @@ OPTIONS = (
         "endingOffsets",
         read_ending,
         "The offset after the last one, by topic and partition, or latest.",
+        LOGS,
+    ),
+    Option(
+        "failOnDataLoss",
+        read_truth,
+        "Of readStream: fail if segments were deleted before they were read, and do not only warn.",
         LOGS,
     ),
     Option("modifiedAfter", read_time, "Only files changed after this time.", FILES),
@@ -144,7 +158,7 @@ OPTIONS = (
         "deep",
         read_truth,
         "Decompress and check what is in batches.",
-        (*LOGS, "findings"),
+        (*LOGS, *VERIFIED),
         "deep",
     ),
     Option(
@@ -155,7 +169,7 @@ OPTIONS = (
         "decode",
     ),
     Option("group", str, _GROUP, CONSUMERS, "group"),
-    Option("atMs", read_time, _AT, (*CONSUMERS, "transactions", "metadata"), "at_ms"),
+    Option("atMs", read_time, _AT, REPLAYED, "at_ms"),
     Option(
         "atOffset", read_count, "The state at this offset of its log.", ("metadata",), "at_offset"
     ),

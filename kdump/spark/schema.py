@@ -15,7 +15,8 @@ from kdump.rows.declared import members, types_of
 from kdump.rows.finding import FindingRow
 from kdump.rows.row import Row
 from kdump.spark.owners import FILE, OWNER
-from kdump.spark.segments import Segment
+from kdump.spark.segment_rows import Segment
+from kdump.spark.verified import PartitionSums
 
 #: Types of rows -> types of Spark's SQL.
 _SQL = {
@@ -104,6 +105,7 @@ VIEWS = {
     + f", {_OWNER}",
     "index-entries": f"{' '.join(_INDEX_ENTRIES.split())}, {_OWNER}, {_FILE}",
     "segments": f"{_columns(Segment)}, {_OWNER}, {_FILE}",
+    "summary": f"{_columns(PartitionSums)}, {_OWNER}",
     "groups": _of_kinds(groups.Group, groups.Member, groups.CommittedOffset),
     "commits": _of_kinds(groups.OffsetCommit),
     "metadata": " ".join(_METADATA.split()),

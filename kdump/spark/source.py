@@ -16,19 +16,30 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.reading.schemas import with_schemas
 from kdump.engine.work.splits import SPLIT_BYTES
 from kdump.errors import KdumpError, UsageError
-from kdump.spark import replays
-from kdump.spark.options import Given
+from kdump.spark import replays, streams, verified
+from kdump.spark.options import LOGS, Given
 from kdump.spark.paths import paths_of
+from kdump.spark.request import Request
 from kdump.spark.schema import VIEWS, arrow_schema, columns_of, ddl_of
 from kdump.spark.scope import Scope
-from kdump.spark.views import Request, planned_by, rows_of
+from kdump.spark.views import planned_by, rows_of
 from kdump.storage.targets import Selection
+
+try:
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow as _AvailableNow
+except ImportError:  # before 4.2, where Spark fixes by itself where such a trigger ends
+    _AvailableNow = object
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -87,6 +98,28 @@ class KdumpSource(DataSource):
     @_briefly
     def reader(self, schema: StructType) -> DataSourceReader:
         """Check what is asked for and return what reads it."""
+        if self._given.read("failOnDataLoss") is not None:
+            raise UsageError("failOnDataLoss is an option of readStream")
+        return Reader(self._request(schema), schema, self._needs_compiled())
+
+    @_briefly
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return what reads closed segments, of the views that read logs."""
+        request = self._request(schema)
+        if request.view not in LOGS:
+            raise UsageError(f"view {request.view} has no streams: {' and '.join(LOGS)} have")
+        if request.options.visible:
+            raise UsageError("a stream excludes visible and isolation: transactions may be open")
+        for name in ("endingOffsets", "modifiedAfter"):
+            if name.lower() in self._given.names():
+                raise UsageError(f"a stream excludes {name}: it reads all that is new")
+        fail = self._given.read("failOnDataLoss", default=False)
+        return StreamReader(request, schema, self._needs_compiled(), fail)
+
+    def _needs_compiled(self) -> bool:
+        return bool(self._given.read("requireCompiled"))
+
+    def _request(self, schema: StructType) -> Request:
         given = self._given
         view = given.view(tuple(VIEWS))
         options = self._asked(view)
@@ -106,8 +139,7 @@ class KdumpSource(DataSource):
         if view == "records":
             options = with_schemas(tuple(paths), options)
         pack_bytes = given.read("packBytes", SPLIT_BYTES)
-        request = Request(view, paths, options, pack_bytes, scope, fail)
-        return Reader(request, schema, given.read("requireCompiled", default=False))
+        return Request(view, paths, options, pack_bytes, scope, fail)
 
     def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
         """Refuse to write."""
@@ -116,12 +148,6 @@ class KdumpSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
         """Refuse to write."""
         raise UsageError(_NO_WRITING)
-
-    def streamReader(self, schema: StructType) -> NoReturn:
-        """Refuse to wait for what brokers append."""
-        raise UsageError(_NO_STREAMS)
-
-    simpleStreamReader = streamReader
 
     def _paths(self, *, fail_on_missing: bool) -> list[str]:
         """Return what is to be read."""
@@ -141,7 +167,7 @@ class KdumpSource(DataSource):
         asked = self._given.of_engine(view)
         if "at_ms" in asked and "at_offset" in asked:
             raise UsageError("options atMs and atOffset exclude each other")
-        if view == "findings" and "decompress_limit" in asked:
+        if view in verified.VIEWS and "decompress_limit" in asked:
             asked.setdefault("deep", True)  # else no batch would be held to the limit
         if view in replays.VIEWS:
             return replays.options_of(view, asked | {"selection": Selection.taken(asked)})
@@ -177,6 +203,53 @@ class Reader(DataSourceReader):
             return
         _mind_the_kernel(self._needs_compiled)
         yield from rows_of(self._request, partition.pieces, _arrow(self._schema))
+
+
+class StreamReader(DataSourceStreamReader, _AvailableNow):
+    """Reads what is closed since the last batch; `streams.py` has the rules."""
+
+    def __init__(
+        self, request: Request, schema: StructType, needs_compiled: bool, fails: bool
+    ) -> None:
+        self._request = request
+        self._reader = Reader(request, schema, needs_compiled)
+        self._fails = fails
+        self._until: dict[str, streams.Log] | None = None
+        self._last: streams.Offsets = {}
+
+    def initialOffset(self) -> streams.Offsets:
+        """No partition was read yet."""
+        return {}
+
+    @_briefly
+    def latestOffset(
+        self, start: streams.Offsets | None = None, limit: object = None
+    ) -> streams.Offsets:
+        """Return where closed segments end now, or did when the trigger began.
+
+        Spark before 4.2 does not say where it is.
+        """
+        logs = streams.logs_under(self._request) if self._until is None else self._until
+        self._last = streams.latest(start or self._last, logs)
+        return self._last
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fix where this trigger ends."""
+        self._until = streams.logs_under(self._request)
+
+    @_briefly
+    def partitions(self, start: streams.Offsets, end: streams.Offsets) -> list[InputPartition]:
+        """Plan a batch, and report what went before it was read."""
+        logs = streams.logs_under(self._request)
+        streams.report(streams.losses(start, logs), fail=self._fails)
+        self._last = end
+        scope = streams.scope_of(start, end, logs, self._request)
+        pieces = planned_by(self._request._replace(scope=scope))
+        return [Piece(each) for each in pieces]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Yield the rows of a piece as Arrow record batches."""
+        return self._reader.read(partition)
 
 
 def _refuse_other_columns(view: str, known: dict[str, str], schema: StructType) -> None:
@@ -224,7 +297,3 @@ _NO_TABLES = (
     "CREATE TEMPORARY VIEW name USING kdump OPTIONS (path '/var/lib/kafka') does"
 )
 _NO_WRITING = "format kdump is read-only: kdump salvage --out builds data directories"
-_NO_STREAMS = (
-    "format kdump has no streams, as a directory on disk does not say what a broker has sent to "
-    "consumers: spark.read reads it, with startingOffsets from where the last run ended"
-)

@@ -6,67 +6,26 @@ import os
 import pickle
 import zlib
 from collections.abc import Iterable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any
 
 from kdump import __version__
 from kdump.engine.dump.split_reader import ProvedReader
 from kdump.engine.reading.entries import entries, has_entries
 from kdump.engine.reading.log_files import logs_of
-from kdump.engine.reading.options import DumpOptions
-from kdump.engine.work.pace import Pace
-from kdump.engine.work.pipeline import done
-from kdump.engine.work.splits import SPLIT_BYTES, Split, plan
-from kdump.errors import InternalError, KdumpError, NothingToDo, PathError
-from kdump.findings.finding import Finding, internal_error
-from kdump.spark import replays
+from kdump.engine.work.splits import Split, plan
+from kdump.errors import PathError
+from kdump.findings.finding import Finding
+from kdump.spark import replays, verified
 from kdump.spark.columns import Arrow, finding_row, of_items, of_rows
-from kdump.spark.driver import MOST_TASKS, PARTITION_BYTES, PARTITION_TASK_BYTES
+from kdump.spark.driver import MOST_TASKS, PARTITION_TASK_BYTES
 from kdump.spark.owners import FileFacts, Owners
-from kdump.spark.scope import EVERYTHING, Scope
-from kdump.spark.segments import segments_of
+from kdump.spark.request import FILE_BYTES, Planned, Request, cost, partition_cost
+from kdump.spark.scope import Range, within
+from kdump.spark.segment_rows import segments_of
 from kdump.storage import places
-from kdump.storage.data_directories import spread
 from kdump.storage.targets import Target, resolve
 
-if TYPE_CHECKING:
-    from kdump.broker.settings import Settings
-    from kdump.engine.coordinators.asked import Coordinators
-    from kdump.engine.verify.options import Item, VerifyOptions
-
-Planned = TypeVar("Planned")
-
-#: What a file costs beside its bytes, in bytes of log: it is opened, and named in the plan.
-_FILE_BYTES = 1 << 20
-#: Files and partitions of a machine's own disk cost so much less than those of a store: a task
-#: takes a tenth of a second by itself, 2,000 tiny partitions half a second.
-_NEARER = 8
-#: What is planned last of all in the view of findings, and read in a task of its own.
-_DIRECTORIES = "directories"
 _INDEX_ROWS = ("offset-index-entry", "time-index-entry")
-
-
-class Request(NamedTuple):
-    """What a frame asks for. `options` are those of the command that the view is of."""
-
-    view: str
-    paths: list[str]
-    options: Any
-    pack_bytes: int = SPLIT_BYTES
-    scope: Scope = EVERYTHING
-    fail_on_missing: bool = False
-
-    def sound(self, items: Iterable[Planned | KdumpError]) -> Iterator[Planned]:
-        """Yield what is to be read, and raise errors; that nothing is there need not be one."""
-        for one in items:
-            if isinstance(one, NothingToDo) and not self.fail_on_missing:
-                import warnings
-
-                warnings.warn(f"no rows: {one}", RuntimeWarning, stacklevel=2)
-                continue
-            if isinstance(one, KdumpError):
-                raise one
-            yield one
 
 
 def planned_by(request: Request) -> list[tuple[bytes, ...]]:
@@ -99,15 +58,20 @@ def _planned(request: Request) -> Iterator[tuple[Any, ...]]:
     if view in replays.VIEWS:
         for of_cluster in replays.clusters(paths, options):
             yield (of_cluster,)
-    elif view == "findings":
-        yield from packed(_verified(request), PARTITION_TASK_BYTES)
-        yield (_DIRECTORIES,)
+    elif view in verified.VIEWS:
+        yield from packed(verified.planned(request), PARTITION_TASK_BYTES)
+        if view == "findings":
+            yield (verified.DIRECTORIES,)
     elif view in ("index-entries", "segments"):
         yield from packed(_files_alone(request), PARTITION_TASK_BYTES)
     else:
         splits = request.sound(plan(paths, options, request.pack_bytes, request.scope))
         sized = (
-            (one, one.size_bytes + _cost(_FILE_BYTES, one.path) * len(one.sizes)) for one in splits
+            (
+                (one, request.scope.range_of(one.target)),
+                one.size_bytes + cost(FILE_BYTES, one.path) * len(one.sizes),
+            )
+            for one in splits
         )
         yield from packed(sized, request.pack_bytes)
 
@@ -126,21 +90,6 @@ def packed(items: Iterable[tuple[Planned, int]], pack_bytes: int) -> Iterator[tu
         yield tuple(piece)
 
 
-def _verified(request: Request) -> Iterator[tuple[tuple[Item, Settings], int]]:
-    """Plan the view of findings: partitions, each with the settings of its topic.
-
-    These are found here, so that no task replays the metadata log.
-    """
-    from kdump.engine.verify.plan import plan as plan_of_verify
-    from kdump.engine.verify.run import settings_for
-
-    asked, named = _verify_options(request.options), _spread(request.paths)
-    settings = settings_for(asked, named)
-    for item in request.sound(plan_of_verify(named, asked, None)):
-        size_bytes = item.size_bytes + _cost(PARTITION_BYTES, item.path)
-        yield (item, settings.of(item.path, item.topic)), size_bytes
-
-
 def _files_alone(request: Request) -> Iterator[tuple[Target, int]]:
     """Plan the views of index entries and of segments: the files of each partition."""
     options = request.options
@@ -149,16 +98,12 @@ def _files_alone(request: Request) -> Iterator[tuple[Target, int]]:
         named = target.files if request.view == "index-entries" else logs_of(target)
         files = tuple(
             one
-            for one in request.scope.files(named)
+            for one in request.scope.files(target, named)
             if request.view == "segments" or has_entries(os.path.basename(one.path))
         )
         if files:
-            size_bytes = _cost(PARTITION_BYTES, target.path) * len(files)
+            size_bytes = partition_cost(target.path) * len(files)
             yield target._replace(log=None, files=files), size_bytes
-
-
-def _cost(far_bytes: int, path: str) -> int:
-    return far_bytes if places.is_uri(path) else far_bytes // _NEARER
 
 
 def rows_of(request: Request, pieces: tuple[bytes, ...], schema: Arrow) -> Iterator[Arrow]:
@@ -169,8 +114,11 @@ def rows_of(request: Request, pieces: tuple[bytes, ...], schema: Arrow) -> Itera
         for of_cluster in planned(pieces):
             yield from of_rows(replays.rows_of(view, of_cluster, options), schema)
     elif view == "findings":
-        found = _findings(paths, planned(pieces), options)
+        found = verified.findings(paths, planned(pieces), options)
         yield from of_rows((_finding_row(one, owners) for one in found), schema)
+    elif view == "summary":
+        sums = verified.sums(paths, planned(pieces), options)
+        yield from of_rows((_sums_row(one, owners) for one in sums), schema)
     elif view == "index-entries":
         yield from of_rows(_entries_of(planned(pieces), owners), schema)
     elif view == "segments":
@@ -186,12 +134,16 @@ def _finding_row(found: Finding, owners: Owners) -> dict[str, object]:
     return finding_row(found, __version__) | place.owner
 
 
+def _sums_row(sums: verified.PartitionSums, owners: Owners) -> dict[str, object]:
+    return sums.fields | owners.of_place(sums.path, in_partition=True).owner
+
+
 def _files_of(
-    splits: Iterable[Split], request: Request, owners: Owners
+    splits: Iterable[tuple[Split, Range]], request: Request, owners: Owners
 ) -> Iterator[tuple[FileFacts, Any]]:
     """Yield each file of splits, or the piece of it, with what is read of it."""
-    for split in splits:
-        options = request.scope.options_of(split.target, request.options)
+    for split, bounds in splits:
+        options = within(request.options, bounds)
         for file, size in zip(split.target.files, split.sizes, strict=True):
             alone = split._replace(target=split.target._replace(files=(file,)), sizes=(size,))
             items = ProvedReader(alone, options).items()
@@ -236,59 +188,3 @@ def _entries_of(targets: Iterable[Target], owners: Owners) -> Iterator[dict[str,
             except PathError:
                 if places.lexists(file.path):
                     raise
-
-
-def _spread(paths: list[str]) -> list[str]:
-    """Name the data directories below some paths."""
-    return [each for path in paths for each in spread(path)]
-
-
-def _findings(paths: list[str], pieces: Iterable[Any], options: DumpOptions) -> Iterator[Finding]:
-    """Verify the partitions of a task, or the data directories with all that is said of them."""
-    from kdump.engine.coordinators.asked import Coordinators
-    from kdump.engine.verify.run import directory_findings
-
-    named, asked = _spread(paths), _verify_options(options)
-    coordinators = Coordinators(named, options.server_properties)
-    for piece in pieces:
-        if piece == _DIRECTORIES:
-            for found in directory_findings(named, asked):
-                if isinstance(found, KdumpError):
-                    raise found
-                yield found
-        else:
-            item, of_topic = piece
-            yield from _findings_of(item, of_topic, asked, coordinators)
-
-
-def _findings_of(
-    item: Item, of_topic: Settings, asked: VerifyOptions, coordinators: Coordinators
-) -> Iterator[Finding]:
-    """Verify a partition, by the settings of its topic."""
-    from kdump.engine.verify.run import verify_item
-    from kdump.replay.topic_settings import TopicSettings
-
-    settings = TopicSettings(of_topic, from_disk=False)
-    pace = Pace([0], 0, None, lambda: None)
-    step = partial(
-        verify_item, options=asked, settings=settings, deadline=None, coordinators=coordinators
-    )
-    result = done(step, item, pace)
-    errors = (result,) if isinstance(result, KdumpError) else result.errors
-    for error in errors:
-        if not isinstance(error, InternalError):
-            raise error
-        yield internal_error(error)
-    if not isinstance(result, KdumpError):
-        yield from result.findings
-
-
-def _verify_options(options: DumpOptions) -> VerifyOptions:
-    from kdump.engine.verify.options import VerifyOptions
-
-    return VerifyOptions(
-        selection=options.selection._replace(retired=True),
-        server_properties=options.server_properties,
-        deep=options.deep,
-        decompress_limit=options.decompress_limit,
-    )

@@ -33,7 +33,6 @@ from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import Driver
 from kdump.findings.rows import RecordChunk
 from kdump.spark.driver import SparkDriver, SparkFailed
-from kdump.spark.schema import VIEWS
 from kdump.spark.session import spark_session
 
 SAMPLES = Path(__file__).parents[2] / "sample-data"
@@ -72,9 +71,9 @@ def reused(spark: Any) -> bool:
     """Whether each use of one frame gives its rows, and narrowing by conditions is refused."""
     spark.conf.set(PUSHDOWN, "true")
     ways = [way for view in VIEWS_OF_LOGS for way in uses(spark, view).values()]
-    refused = ["give topic, partition, fromOffset" in refusal(spark, view) for view in VIEWS]
+    refused = "give topic, partition, fromOffset" in refusal(spark, "groups")
     spark.conf.unset(PUSHDOWN)
-    return all(came == due for came, due in ways) and all(refused)
+    return all(came == due for came, due in ways) and refused
 
 
 def slowly(spark: Any, seconds: float, progress: Progress, ended: Path | None = None) -> list[Any]:

@@ -1,5 +1,6 @@
 """Rows know their broker, cluster and file; what a frame leaves out by partition and time."""
 
+import json
 import os
 import shutil
 from collections import defaultdict
@@ -53,6 +54,17 @@ def test_segments(fleet: list[Path]) -> None:
     assert found["orders", 0] == [(0, 10, True), (10, None, False)]
     first = next(row for row in rows if row["path"].endswith(f"orders-0/{0:020}.log"))
     assert (first["first_ms"], first["last_ms"]) == (1_700_000_000_001, 1_700_000_000_009)
+
+
+def test_sums_of_partitions(fleet: list[Path]) -> None:
+    rows = view_rows("summary", fleet)
+    found = {(row["node_id"], row["topic"], row["partition"]): row for row in rows}
+    assert len(found) == len(rows) == 15 + 5 + 3
+    sound, damaged = found[0, "orders", 0], found[1, "orders", 1]
+    assert (sound["segments"], sound["batches"], sound["records_count"]) == (2, 10, 20)
+    assert sound["bytes"] == sum(log.stat().st_size for log in Path(sound["path"]).glob("*.log"))
+    assert json.loads(sound["findings"]) == {"damage": 0, "rebuild": 0, "note": 0}
+    assert json.loads(damaged["codes"]) == {"crc-mismatch": 1}
 
 
 def test_offsets_by_partition(fleet: list[Path]) -> None:

@@ -19,6 +19,7 @@ from long_runs import LONG
 from message_writing import message_bytes
 from metadata_log import config, log_of, partition, topic
 
+import kdump.spark
 from kdump import __version__
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
@@ -311,6 +312,8 @@ def rows_read(reader: Any) -> list[Any]:
         ({"startingOffsets": '{"a":7}'}, "neither earliest nor JSON"),
         ({"modifiedAfter": "0", "isolation": "read_committed"}, "modifiedAfter excludes"),
         ({"view": "segments", "packBytes": "1MiB"}, "it is an option of records, batches"),
+        ({"failOnDataLoss": "true"}, "failOnDataLoss is an option of readStream"),
+        ({"view": "findings", "retired": "true"}, "it is an option of records, batches, index-ent"),
         ({"fromTimeMs": "1700000000"}, "if these are seconds, type 1700000000000"),
         ({"view": "record"}, "did you mean records"),
         ({"decode": "row"}, "neither auto nor raw"),
@@ -397,12 +400,18 @@ def test_options_of_dump(spark: Any, directory: Path) -> None:
     assert sorted(row.offset for row in table.collect()) == [5, 6, 7, 8]
 
 
-def test_nothing_is_written_and_nothing_streams(spark: Any, tmp_path: Path) -> None:
+def test_nothing_is_written(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(Exception, match="UsageError: format kdump is read-only: kdump salvage"):
         spark.range(1).write.format("kdump").mode("append").save(str(tmp_path / "out"))
-    table = spark.readStream.format("kdump").load(str(tmp_path))
-    with pytest.raises(Exception, match="UsageError: format kdump has no streams, as"):
-        table.writeStream.format("noop").start().awaitTermination()
+
+
+def test_functions_of_views(spark: Any, directory: Path) -> None:
+    few = {"orders": {"0": 1195}}
+    rows = kdump.spark.records(spark, str(directory), topic="orders", startingOffsets=few)
+    assert rows.where("partition = 0").count() == 5
+    assert kdump.spark.segments(spark, [str(directory / "other-0")]).count() == 3
+    for view in VIEWS:
+        assert getattr(kdump.spark, view.replace("-", "_")).__doc__
 
 
 def test_errors_are_short(spark: Any, directory: Path) -> None:

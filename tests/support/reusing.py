@@ -9,11 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kdump.spark import replays
-from kdump.spark.schema import VIEWS
-
-#: What of logs can be read by topic; a replay gives other rows.
-VIEWS_OF_LOGS = [view for view in VIEWS if view not in replays.VIEWS]
+#: One that is read by splits, and one by partitions.
+VIEWS_OF_LOGS = ("records", "findings")
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 SAMPLES = Path(__file__).parents[2] / "sample-data"
 PATHS = [str(SAMPLES / "damaged/4.1.1-stopped/d1"), str(SAMPLES / "clean/4.1.1/d2")]

@@ -9,16 +9,17 @@ import pytest
 
 from kdump.engine.reading.options import DumpOptions
 from kdump.spark import replays
+from kdump.spark.request import Request
 from kdump.spark.schema import columns_of
-from kdump.spark.scope import EVERYTHING, Scope
-from kdump.spark.views import Request, planned_by, rows_of
+from kdump.spark.scope import EVERYTHING, ClosedSegments, Scope
+from kdump.spark.views import planned_by, rows_of
 
 
 def view_rows(
     view: str,
     paths: Sequence[Path],
     options: Any = None,
-    scope: Scope = EVERYTHING,
+    scope: Scope | ClosedSegments = EVERYTHING,
     pack_bytes: int = 1 << 20,
     columns: Sequence[str] = (),
 ) -> list[dict[str, Any]]:

@@ -94,7 +94,7 @@ class Narrowing(Protocol):
     def checked(self, targets: Iterable[Target | KdumpError]) -> Iterator[Target | KdumpError]:
         """Pass partitions on; raise where one that is narrowed is not among them."""
 
-    def files(self, files: Iterable[LogFile]) -> list[LogFile]:
+    def files(self, target: Target, files: Iterable[LogFile]) -> list[LogFile]:
         """Return the files of a partition that are read."""
 
     def options_of(self, target: Target, options: DumpOptions) -> DumpOptions:
@@ -125,7 +125,7 @@ def plan(
             continue
         own = options
         if narrowed is not None:
-            files, own = narrowed.files(files), narrowed.options_of(target, options)
+            files, own = narrowed.files(target, files), narrowed.options_of(target, options)
         for part in _parts_shown(target, files, own, split_bytes):
             yield part._replace(
                 number=number, segment=None if part.segment is None else number - part.segment
