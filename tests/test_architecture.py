@@ -57,7 +57,8 @@ ROOMS: dict[str, str] = {
     "work": "reading",
     "advice": "",
     "hex": "reading",
-    "dump": "advice hex reading work",
+    "frames": "dump hex reading",
+    "dump": "advice frames hex reading work",
     "duplicates": "dump reading work",
     "checks": "dump reading",
     "coordinators": "dump reading work",
@@ -74,7 +75,7 @@ ROOMS: dict[str, str] = {
     "timeline": "cluster coordinators reading work",
     "transactions": "coordinators reading work",
     "usage": "dump reading work",
-    "verify": "advice checks coordinators predict reading work",
+    "verify": "advice checks coordinators frames predict reading work",
     "why": "reading work",
 }
 # Costly to import, so only inside the functions that need them.

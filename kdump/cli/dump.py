@@ -136,6 +136,8 @@ def dump(
     not stop it: a finding on standard error reports what is wrong, and reading continues at the
     next valid batch.
 
+    A capture of packets (pcap, pcapng) shows its requests and responses, and the records in them.
+
     TIME is epoch milliseconds, @ and epoch seconds, ISO 8601 (UTC by default), now, or a
     distance back, for example now-30m. --format parquet with an --output that ends in a slash
     writes Parquet files by topic and partition, with -j workers or on Spark.
@@ -148,6 +150,7 @@ def dump(
         kdump dump --hex --from-offset 48301220 --limit 1 orders-7
         kdump dump --batches 00000000000048230114.log
         kdump dump --entries 00000000000048230114.timeindex
+        kdump dump --rows frame orders.pcap
         kdump dump --format parquet --output orders.parquet /var/lib/kafka/orders-*
         kdump dump --format parquet --output all-topics/ -j 8 /var/lib/kafka
     """

@@ -75,7 +75,7 @@ COMMANDS: Mapping[str, Command] = {
     "dump": Command(
         "dump.run:dump",
         "reading.options:DumpOptions",
-        _kinds("record")
+        _kinds("record frame")
         | _kinds("schema connector task connector-offset", {"decode": True, "schema_rows": True})
         | _kinds("batch", {"mode": "batches"})
         | _kinds(

@@ -127,7 +127,7 @@ def _length_reader(width: str, *, flexible: bool) -> Callable[[Reader], int]:
 
 
 def sized_reader(kind: str, *, flexible: bool, nullable: bool) -> Read:
-    """Return what reads a string or bytes."""
+    """Return what reads a string or bytes; of records, where in the message they are."""
     is_text = kind == "string"
     length_of = _length_reader("int16" if is_text else "int32", flexible=flexible)
     most = _MOST_TEXT if is_text else 1 << 62
@@ -143,6 +143,8 @@ def sized_reader(kind: str, *, flexible: bool, nullable: bool) -> Read:
         if end > reader.end or length > most:
             raise Malformed
         reader.at = end
+        if kind == "records":  # read by others, who ask where they are
+            return slice(at, end)
         taken = reader.data[at:end]
         return taken.decode("utf-8", "surrogateescape") if is_text else taken
 

@@ -40,6 +40,7 @@ def types_of(fields: tuple[Field, ...]) -> dict[str, str]:
 MODULES = (
     "finding",
     "dump",
+    "frames",
     "by_schema",
     "groups",
     "info",

@@ -42,6 +42,8 @@ META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
 REMOTE_LOG_SNAPSHOT = "remote_log_snapshot"
+#: What a capture of packets is called in a view, and a file of requests and responses.
+CAPTURE, FRAMES = "kafka-capture", "kafka-frames"
 REMOTE_LOG_INDEX_CACHE = "remote-log-index-cache"  # a directory, no partition (X11)
 LOCAL_TIERED_STORAGE = "kafka-tiered-storage"  # the folder that its class makes
 REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
@@ -68,6 +70,8 @@ class Kind(Enum):
     CLEAN_SHUTDOWN = "clean-shutdown"
     LOCK = "lock"
     REMOTE_LOG_SNAPSHOT = "remote-log-snapshot"
+    CAPTURE = "capture"  # of packets
+    FRAMES = "frames"  # requests and responses
     UNKNOWN = "unknown"
 
     __hash__ = object.__hash__  # Enum's own is Python, and members are keys everywhere
@@ -102,6 +106,8 @@ _FIXED = {
     CLEAN_SHUTDOWN: Kind.CLEAN_SHUTDOWN,
     LOCK: Kind.LOCK,
     REMOTE_LOG_SNAPSHOT: Kind.REMOTE_LOG_SNAPSHOT,
+    CAPTURE: Kind.CAPTURE,
+    FRAMES: Kind.FRAMES,
 }
 
 _SUFFIX = re.compile(r"(\.deleted|\.cleaned|\.swap|\.part|\.tmp|\.kdump-tmp|\.bak-[0-9TZ.:-]+)\Z")

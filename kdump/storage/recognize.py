@@ -16,6 +16,7 @@ from kdump.kernels import columns as c
 from kdump.record.layout import MAX_INT32, MAX_INT64
 from kdump.storage import checkpoints, names, properties
 from kdump.storage.names import Kind
+from kdump.storage.pcap import is_capture
 from kdump.storage.pre08_records import Found, Pre08Records
 from kdump.storage.producer_snapshot import ProducerSnapshot
 from kdump.storage.source import Source
@@ -29,6 +30,8 @@ KINDS = {
     names.META_PROPERTIES: Kind.META_PROPERTIES,
     names.QUORUM_STATE: Kind.QUORUM_STATE,
     "metadata-snapshot": Kind.METADATA_SNAPSHOT,
+    "capture": Kind.CAPTURE,
+    "frames": Kind.FRAMES,
 }
 _LOOKED_AT = 1 << 20  # bytes of a log's start; a larger first batch is believed by its header
 _SMALL = 1 << 20
@@ -47,6 +50,8 @@ def recognized(path: str) -> Recognized:
     """Look at the first bytes of a file."""
     with Source(path) as source:
         head = source.read(0, _LOOKED_AT)
+        if is_capture(head):
+            return Recognized("capture")
         found = _log(head) or _pre08_log(source)
         if found is None and source.size <= _SMALL:
             found = _small(head)
@@ -120,4 +125,6 @@ def file_name(word: str, base_offset: int) -> str:
         return names.file_name(kind, base_offset)
     if kind is Kind.METADATA_SNAPSHOT:
         return f"{base_offset:020d}-0000000000.checkpoint"
+    if kind in (Kind.CAPTURE, Kind.FRAMES):
+        return names.CAPTURE if kind is Kind.CAPTURE else names.FRAMES
     return word

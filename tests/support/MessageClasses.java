@@ -13,7 +13,7 @@ import java.util.HexFormat;
 
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Message;
-import org.apache.kafka.common.protocol.MessageUtil;
+import org.apache.kafka.common.protocol.ObjectSerializationCache;
 
 /**
  * Reads lines "name version hex", where hex is a message, and prints for each what Kafka's own
@@ -65,9 +65,10 @@ public final class MessageClasses {
             Method write = converter.getMethod("write", of, short.class);
             answer.set("json", (JsonNode) write.invoke(null, message, version));
         }
-        ByteBuffer written = MessageUtil.toByteBufferAccessor(message, version).buffer();
-        byte[] bytes = new byte[written.remaining()];
-        written.get(bytes);
+        // Older releases have no helper for this.
+        ObjectSerializationCache cache = new ObjectSerializationCache();
+        byte[] bytes = new byte[message.size(cache, version)];
+        message.write(new ByteBufferAccessor(ByteBuffer.wrap(bytes)), cache, version);
         answer.put("hex", HexFormat.of().formatHex(bytes));
     }
 

@@ -81,7 +81,13 @@ def _items(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Findin
         if isinstance(target, KdumpError):
             yield target
         else:
-            if options.mode == "entries":
+            items: Iterator[Item | Finding | KdumpError]
+            kind = target.files[0].name.kind if target.files else None
+            if kind in (Kind.CAPTURE, Kind.FRAMES):
+                from kdump.engine.frames.run import frame_items
+
+                items = frame_items(target.path, kind, options)
+            elif options.mode == "entries":
                 items = entry_items(target)
             elif options.tail is not None:
                 items = _tail(target, options, options.tail)

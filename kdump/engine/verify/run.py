@@ -295,6 +295,9 @@ def verify_item(
     if isinstance(target, KdumpError):
         reported = unread(target, Place(item.topic, item.partition, None, item.path))
         return Result((reported,)) if isinstance(reported, Finding) else Result(errors=(reported,))
+    kind = target.files[0].name.kind if target.files else None
+    if kind in (Kind.CAPTURE, Kind.FRAMES):
+        return _capture(target.path, kind, options)
     if target.log is None:
         reason = "belongs to no partition: name a partition's directory or a data directory"
         return Result(errors=(PathError(item.path, reason),))
@@ -337,6 +340,18 @@ def verify_item(
     except Exception as error:  # what the checks found stands
         return result._replace(errors=(*result.errors, failed(item, error)))
     return result._replace(recovery=recovery)
+
+
+def _capture(path: str, kind: Kind, options: VerifyOptions) -> Result:
+    """Check the requests and responses in a capture, and the records that they carry."""
+    from kdump.engine.frames.check import check_capture
+
+    limit, deep = options.decompress_limit, options.deep
+    try:
+        checked = check_capture(path, kind, options.selection, limit, deep=deep)
+    except KdumpError as error:
+        return Result(errors=(error,))
+    return Result(checked.findings, Counts(1, *checked[1:]))
 
 
 class _Sums:

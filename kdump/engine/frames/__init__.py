@@ -1,0 +1,1 @@
+"""Requests and responses in captures of packets, or one after the other in a file."""

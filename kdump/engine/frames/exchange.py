@@ -1,0 +1,241 @@
+"""The requests and responses of one connection: what each is, and which belong together.
+
+Responses name their request by its correlation id; those of 0.7 come in its order. A frame whose
+fields are not read keeps its name. After a SASL handshake of version 0 come tokens that are no
+requests; nothing is ever shown of them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kdump.messages import old_protocol, protocol
+from kdump.messages.old_protocol import Part
+from kdump.messages.table import Fields
+from kdump.messages.wire import Malformed
+from kdump.tuples import NamedTuple
+
+REQUEST, RESPONSE = "request", "response"
+#: Requests that wait for an answer; those before them had none.
+MOST_PENDING = 4096
+_SASL_TOKEN = "SaslToken"
+_LEAST_OLD = 12
+_LEGAL = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+class Said(NamedTuple):
+    """A request or a response. `fields` or, of 0.7, `parts` are None where they are not read.
+
+    `problem` is a code of a finding, with what is wrong in words.
+    """
+
+    direction: str | None = None
+    api: int | None = None
+    name: str | None = None
+    version: int | None = None
+    correlation_id: int | None = None
+    client_id: str | None = None
+    fields: Fields | None = None
+    parts: list[Part] | None = None
+    error: str | None = None
+    problem: tuple[str, str] | None = None
+
+
+class Exchange:
+    """Follows a connection. `is_old`: it was seen to be one of 0.7."""
+
+    def __init__(self) -> None:
+        self.is_old = False
+        self._pending: dict[int, Said] = {}
+        self._old_pending: deque[Said] = deque(maxlen=MOST_PENDING)
+        self._has_tokens = False
+
+    def begins_request(self, head: bytes, size: int, *, strictly: bool = False) -> bool:
+        """Whether a frame of a size that begins so looks like a request, after its length.
+
+        `strictly`: it may as well be a response, which often looks like a produce request.
+        """
+        if not self.is_old and _begins_new(head, size):
+            if not strictly:
+                return True
+            if size <= len(head):
+                one = Exchange().request(head[:size])
+                return one.problem is None and (one.fields is not None or bool(one.client_id))
+            length = int.from_bytes(head[8:10], "big", signed=True)
+            return length > 0 and head[10 : 10 + length].decode("utf-8", "replace").isprintable()
+        return _begins_old(head, size)
+
+    def begins_response(self, head: bytes, size: int) -> bool:
+        """Whether it answers a request that is known."""
+        if self.is_old:
+            return bool(self._old_pending) and size >= 2
+        return size >= protocol.LEAST_RESPONSE and _correlation_id(head) in self._pending
+
+    def request(self, data: bytes, *, whole: bool = True) -> Said:
+        """Take a request; of one that is too large only the beginning is given."""
+        if not self.is_old:
+            said = self._request(data, whole=whole)
+            if said is not None and (said.problem is None or not _begins_old(data, len(data))):
+                return said
+        try:
+            api, parts = old_protocol.read_request(data)
+        except Malformed:
+            if not self.is_old and said is not None:
+                return said
+            problem = ("frame-malformed", "The fields of the request do not fit its bytes.")
+            return Said(REQUEST, problem=problem)
+        self.is_old = True
+        said = Said(REQUEST, api, old_protocol.NAMES[api], parts=parts)
+        if api not in (old_protocol.PRODUCE, old_protocol.MULTI_PRODUCE):
+            self._old_pending.append(said)
+        return said
+
+    def _request(self, data: bytes, *, whole: bool) -> Said | None:
+        try:
+            header = protocol.request_header(data)
+        except Malformed:
+            if self._has_tokens:
+                return Said(REQUEST, name=_SASL_TOKEN)
+            return Said(
+                REQUEST, problem=("frame-malformed", "The header of the request is cut short.")
+            )
+        known = protocol.apis().get(header.api)
+        if self._has_tokens and not _begins_new(data, len(data)):
+            return Said(REQUEST, name=_SASL_TOKEN)
+        said = Said(
+            REQUEST,
+            header.api,
+            None if known is None else known.name,
+            header.version,
+            header.correlation_id,
+            header.client_id,
+        )
+        if known is None:
+            why = f"No release has an api with the number {header.api}."
+            said = said._replace(problem=("frame-unknown", why))
+        elif header.version not in known.versions:
+            why = f"{known.name} has the versions {known.versions.first} to {known.versions.last}"
+            said = said._replace(problem=("frame-unknown", f"{why}, not {header.version}."))
+        elif protocol.is_read(header.api) and whole:
+            try:
+                name = f"{known.name}Request"
+                fields = protocol.read_body(name, header.version, data, header.end)
+                said = said._replace(fields=fields)
+            except Malformed:
+                why = f"The fields of the {known.name} request do not fit its bytes."
+                said = said._replace(problem=("frame-malformed", why))
+        if header.api == protocol.SASL_HANDSHAKE and header.version == 0:
+            self._has_tokens = True
+        if said.fields is None or said.fields.get("acks") != 0:
+            self._expect(header.correlation_id, said)
+        return said
+
+    def _expect(self, correlation_id: int, said: Said) -> None:
+        self._pending.pop(correlation_id, None)
+        while len(self._pending) >= MOST_PENDING:
+            del self._pending[next(iter(self._pending))]
+        # An answer asks for nothing but which api it was.
+        self._pending[correlation_id] = said._replace(fields=None, problem=None)
+
+    def is_awaited(self, data: bytes) -> bool:
+        """Whether the request is known that a response answers, or none is to be expected."""
+        if self.is_old:
+            return bool(self._old_pending)
+        return self._has_tokens or _correlation_id(data) in self._pending
+
+    def response(self, data: bytes, *, whole: bool = True) -> Said:
+        """Take a response."""
+        if self.is_old:
+            return self._old_response(data)
+        correlation_id = _correlation_id(data)
+        is_whole = len(data) >= protocol.LEAST_RESPONSE
+        asked = self._pending.pop(correlation_id, None) if is_whole else None
+        if asked is None and self._has_tokens:
+            return Said(RESPONSE, name=_SASL_TOKEN)
+        if not is_whole:
+            return Said(
+                RESPONSE, problem=("frame-malformed", "The header of the response is cut short.")
+            )
+        if asked is None:
+            return Said(RESPONSE, correlation_id=correlation_id)
+        said = asked._replace(direction=RESPONSE)
+        api, version = asked.api, asked.version
+        known = None if api is None else protocol.apis().get(api)
+        if api is None or version is None or known is None or version not in known.versions:
+            return said
+        if not protocol.is_read(api) or not whole:
+            return said
+        try:
+            at = protocol.response_fields_at(api, version, data)
+            fields = protocol.read_body(f"{known.name}Response", version, data, at)
+            return said._replace(fields=fields)
+        except Malformed:
+            why = f"The fields of the {known.name} response do not fit its bytes."
+            return said._replace(problem=("frame-malformed", why))
+
+    def _old_response(self, data: bytes) -> Said:
+        if not self._old_pending:
+            return Said(RESPONSE)
+        asked = self._old_pending.popleft()
+        assert asked.api is not None
+        said = asked._replace(direction=RESPONSE, parts=None)
+        try:
+            error, parts = old_protocol.read_response(asked.api, asked.parts or [], data)
+        except Malformed:
+            why = f"The fields of the {asked.name} response do not fit its bytes."
+            return said._replace(problem=("frame-malformed", why))
+        return said._replace(error=error, parts=parts)
+
+    def either(self, data: bytes) -> Said:
+        """Take a frame of which nothing says whether it is a request or its answer."""
+        if self.begins_response(data, len(data)) and not self.is_old:
+            kept = dict(self._pending)
+            said = self.response(data)
+            if said.problem is None:
+                return said
+            self._pending = kept
+        if self.begins_request(data, len(data)):
+            had = self.is_old
+            said = self.request(data)
+            if said.problem is None or not had:
+                return said
+        if self.is_old and self._old_pending:
+            return self._old_response(data)
+        if self.is_awaited(data):
+            return self.response(data)
+        return self.request(data)
+
+
+def _correlation_id(data: bytes) -> int:
+    return int.from_bytes(data[:4], "big", signed=True)
+
+
+def _begins_new(head: bytes, size: int) -> bool:
+    """Whether this may be a request of 0.8 or later, of an api and a version that there is."""
+    if size < protocol.LEAST_REQUEST or len(head) < protocol.LEAST_REQUEST:
+        return False
+    api, version = int.from_bytes(head[:2], "big"), int.from_bytes(head[2:4], "big")
+    known = protocol.apis().get(api)
+    if known is None or version not in known.versions:
+        return False
+    length = int.from_bytes(head[8:10], "big", signed=True)
+    if length < 0 or size == protocol.LEAST_REQUEST:
+        return length == -1 or size == protocol.LEAST_REQUEST
+    if 10 + length > size:
+        return False
+    try:
+        head[10 : 10 + length].decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.reason == "unexpected end of data" and len(head) < 10 + length
+    return True
+
+
+def _begins_old(head: bytes, size: int) -> bool:
+    """Whether this may be a request of 0.7: what it asks for, and the name of a topic."""
+    api = int.from_bytes(head[:2], "big")
+    if size < _LEAST_OLD or api >= len(old_protocol.NAMES):
+        return False
+    at = 4 if api in (old_protocol.MULTI_FETCH, old_protocol.MULTI_PRODUCE) else 2
+    length = int.from_bytes(head[at : at + 2], "big")
+    topic = head[at + 2 : at + 2 + length]
+    return 0 < length <= min(249, size - at - 2) and _LEGAL.issuperset(topic)

@@ -1,0 +1,163 @@
+"""Captures of packets in every form, and TCP streams put together from them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import captures
+import pytest
+from long_runs import SEED, how_many
+
+from kdump.storage.pcap import Broken, Segment, Skipped, address_text, is_capture, segments
+from kdump.storage.source import Source
+from kdump.storage.tcp import Stream
+
+_TEXT = b"some bytes of a stream"
+_MADE = captures.packets([(0, 0, _TEXT), (0, 1, b"an answer")], size=8)
+
+
+def read(path: Path, data: bytes) -> list[Segment | Skipped | Broken]:
+    path.write_bytes(data)
+    with Source(path) as source:
+        return list(segments(source))
+
+
+def bytes_of(data: bytes, found: list[Segment | Skipped | Broken]) -> list[tuple[str, bytes]]:
+    return [
+        (address_text(one.source), data[one.position : one.position + one.size])
+        for one in found
+        if isinstance(one, Segment)
+    ]
+
+
+@pytest.mark.parametrize("link", [captures.ETHERNET, captures.NULL, captures.RAW, captures.SLL])
+@pytest.mark.parametrize("ipv6", [False, True])
+def test_every_link_and_both_forms(tmp_path: Path, link: int, *, ipv6: bool) -> None:
+    expected = None
+    for vlans in (0, 1, 2) if link == captures.ETHERNET else (0,):
+        frames = [(5, captures.frame_of(one, link, ipv6=ipv6, vlans=vlans)) for one in _MADE]
+        for order in "<>":
+            for data in (
+                captures.pcap(frames, link, order=order),
+                captures.pcapng(frames, link, order=order),
+            ):
+                assert is_capture(data[:12])
+                found = read(tmp_path / "one", data)
+                assert {one.at_ms for one in found if isinstance(one, Segment)} == {5}
+                got = bytes_of(data, found)
+                expected = expected or got
+                assert got == expected
+    client = "[::1]:40000" if ipv6 else "10.0.0.1:40000"
+    assert expected is not None
+    assert b"".join(part for end, part in expected if end == client) == _TEXT
+
+
+def test_the_second_cooked_link(tmp_path: Path) -> None:
+    frames = [(5, captures.frame_of(one, captures.SLL2)) for one in _MADE]
+    data = captures.pcap(frames, captures.SLL2)
+    assert b"".join(part for _, part in bytes_of(data, read(tmp_path / "one", data))[:5]) == _TEXT
+
+
+def test_what_is_not_read_is_named(tmp_path: Path) -> None:
+    whole = captures.frame_of(_MADE[2])
+    fragment = whole[:20] + b"\x20\0" + whole[22:]
+    udp = whole[:23] + b"\x11" + whole[24:]
+    found = read(tmp_path / "one", captures.pcap([(0, fragment), (0, udp), (0, whole[:30])]))
+    assert [type(one) for one in found] == [Skipped, Skipped]
+    found = read(tmp_path / "two", captures.pcap([(0, whole)], 147))
+    assert [one.reason for one in found if isinstance(one, Skipped)] == [
+        "links of type 147 are not known"
+    ]
+
+
+@pytest.mark.parametrize("make", [captures.pcap, captures.pcapng])
+def test_a_capture_that_is_cut_or_has_a_wrong_length(
+    tmp_path: Path, make: Callable[..., bytes]
+) -> None:
+    data = make([(0, captures.frame_of(one)) for one in _MADE])
+    whole = len(read(tmp_path / "one", data))
+    for cut in range(24, len(data), 7):
+        found = read(tmp_path / "one", data[:cut])
+        broken = [one for one in found if isinstance(one, Broken)]
+        assert len(broken) <= 1
+        assert len(found) - len(broken) <= whole
+    at = data.index(captures.frame_of(_MADE[2]))
+    at -= 16 if make is captures.pcap else 28
+    wrong = data[: at + 8] + b"\xff\xff\xff\x7f" + data[at + 12 :]
+    if make is captures.pcapng:
+        wrong = data[: at + 4] + b"\xff\xff\xff\x7f" + data[at + 8 :]
+    found = read(tmp_path / "one", wrong)
+    assert [one.position for one in found if isinstance(one, Broken)] == [at]
+
+
+def test_streams_are_put_together_whatever_the_order() -> None:
+    """Pieces that overlap, come twice, and in any order, also over the end of the numbers."""
+    for number in range(how_many(200, 20_000)):
+        rng = random.Random(f"{SEED}/{number}")
+        text = rng.randbytes(rng.randrange(1, 200))
+        first = rng.choice((0, 1 << 31, (1 << 32) - 50, rng.randrange(1 << 32)))
+        cuts = []
+        at = 0
+        while at < len(text):
+            size = rng.randrange(1, 30)
+            cuts.append((at, min(at + size, len(text))))
+            at += size
+        for _ in range(rng.randrange(6)):
+            start = rng.randrange(len(text))
+            cuts.append((start, min(start + rng.randrange(1, 60), len(text))))
+        rng.shuffle(cuts)
+        stream = Stream()
+        stream.open(first - 1 & 0xFFFFFFFF)
+        got = b""
+        for start, end in cuts:
+            piece = Segment(
+                None,
+                (b"", 0),
+                (b"", 0),
+                first + start & 0xFFFFFFFF,
+                16,
+                start,
+                end - start,
+                0,
+            )
+            for chunk in stream.take(piece, is_last=end == len(text)):
+                assert not chunk.lacking
+                got += text[chunk.position : chunk.position + chunk.size]
+        assert got == text
+        assert stream.is_ended
+
+
+def segment(sequence: int, size: int, missing: int = 0) -> Segment:
+    return Segment(None, (b"", 0), (b"", 0), sequence, 16, sequence, size, missing)
+
+
+def test_what_never_comes_is_counted() -> None:
+    stream = Stream()
+    stream.open(99)
+    assert [one[:2] for one in stream.take(segment(100, 10), is_last=False)] == [(100, 10)]
+    assert stream.take(segment(150, 10), is_last=False) == []
+    assert stream.take(segment(130, 10), is_last=False) == []
+    assert stream.waiting == 2
+    assert [(one.position, one.lacking) for one in stream.give_up()] == [(130, 20)]
+    assert [(one.position, one.lacking) for one in stream.give_up()] == [(150, 10)]
+    assert stream.give_up() == []
+
+
+def test_what_the_capture_left_out_of_a_packet_is_missing_before_the_next() -> None:
+    stream = Stream()
+    stream.open(99)
+    assert len(stream.take(segment(100, 10, 40), is_last=False)) == 1
+    assert [
+        (one.position, one.lacking) for one in stream.take(segment(150, 10), is_last=False)
+    ] == [(150, 40)]
+    stream.take(segment(160, 0, 7), is_last=True)
+    assert stream.left_out() == 7
+
+
+def test_a_number_that_no_window_allows_is_passed_over() -> None:
+    stream = Stream()
+    stream.open(99)
+    assert stream.take(segment(100 + (1 << 31), 10), is_last=False) == []
+    assert stream.waiting == 0
