@@ -72,6 +72,7 @@ ROOMS: dict[str, str] = {
     "reindex": "checks reading",
     "salvage": "compare find groups reading reindex work",
     "sequences": "checks reading work",
+    "report": "checks cluster dump groups info reading timeline verify why work",
     "timeline": "cluster coordinators reading work",
     "transactions": "coordinators reading work",
     "usage": "dump reading work",

@@ -142,7 +142,7 @@ _ELSEWHERE = ("record", "batch", "finding", "salvaged", "salvage-step")
 #: Commands whose pages have a list of all that rows have.
 _LISTED = (
     "dump groups schema transactions sequences duplicates usage placement find-offset find-time"
-    " reindex cluster why carve produce info timeline"
+    " reindex cluster why carve produce info timeline report"
 ).split()
 LISTS = {
     "commands": ("kdump.1", _commands),

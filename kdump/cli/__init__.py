@@ -47,6 +47,7 @@ _COMMANDS = {
     "Explain": {
         "why": "Explain why a disk is full, and what retention deletes next.",
         "timeline": "Show what happened, in one order, over all brokers.",
+        "report": "Write one page of all that was found, for a postmortem.",
         "elect": "Choose the leader of each partition that loses the least.",
     },
     "Repair": {

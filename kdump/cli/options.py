@@ -185,6 +185,7 @@ PLAIN_FORMATS = tuple(FORMS)
 FORMATS = tuple(FORMS_OF_DUMP)
 LOOKUP_FORMATS = (*FORMS, "reset-csv")
 TIMELINE_FORMATS = (*FORMS, "timesketch", "bodyfile")
+REPORT_FORMATS = ("html", *FORMS)
 
 _PATHS = under("Paths")
 _ENGINE = under("Engine")

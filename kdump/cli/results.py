@@ -199,7 +199,8 @@ class Results:
             if self._file is not None:
                 self._file.drop()
             raise
-        if self._file is not None and form != "reset-csv":  # a line of it may be of many rows
+        if self._file is not None and self._report.has_rows and form != "reset-csv":
+            # A line of the latter may be of many rows.
             self._sink = self._counted = Counted(self._sink)
 
     def _make_sink(self, form: str) -> Sink:

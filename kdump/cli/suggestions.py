@@ -18,6 +18,7 @@ _MEANT = {
     "find-offset": "offset seek find lookup search",
     "find-time": "time timestamp find lookup search",
     "why": "space disk retention full explain",
+    "report": "postmortem page html case summary evidence hashes pdf",
     "timeline": "history events incident happened order clock skew",
     "elect": "leader leaders election",
     "predict": "start forecast simulate",

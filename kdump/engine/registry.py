@@ -111,6 +111,11 @@ COMMANDS: Mapping[str, Command] = {
         "timeline.options:TimelineOptions",
         _kinds("event clock-skew"),
     ),
+    "report": Command(
+        "report.run:report",
+        "report.options:ReportOptions",
+        _kinds("report-part evidence-file written"),
+    ),
     "usage": Command("usage.run:usage", "usage.step:UsageOptions", _kinds("usage usage-summary")),
     "verify": Command(
         "verify.run:verify",

@@ -632,12 +632,14 @@ CATALOGUE: dict[str, Code] = {
         "Copy the directory before any start; if another replica is sound, delete this one "
         "and let the broker fetch it again.",
         "Consumers no longer receive these records, and new records get their offsets.",
+        forecast=True,
     ),
     "start-refused": _damage(
         "The next start of the broker would fail.",
         "Fix the cause before the start; if it is one partition, move that out of the data "
         "directory.",
         "The broker, and every partition on it, stays offline.",
+        forecast=True,
     ),
     # Files and directories by their names, and what only all of them together show.
     "log-name": _damage(

@@ -78,6 +78,7 @@ class Code(NamedTuple):
     live: bool = False  # seen only while a broker is at work
     empty: bool = False  # no reader misses a record for these bytes
     blocks_committed: bool = False  # every record is whole; read_committed readers stop there
+    forecast: bool = False  # what a start would do: nothing of it has happened
     loudest: bool = False  # to be reported before all others: a start makes it much worse
     gap: str = ""  # a walk's reason for a gap that is called so
     undecoded: str = ""  # a kernel's reason to leave records alone that is called so

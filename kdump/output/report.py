@@ -48,6 +48,8 @@ class Report:
     has_findings = False
     #: The results end with a sum of their own, and `-q` leaves the findings among them.
     has_summary = False
+    #: A file of it has rows, which are counted where it was written.
+    has_rows = True
 
     def sink(self, form: str, page: Page) -> Sink | None:
         """Return a form of output that only this command has; None: one that all have."""

@@ -33,20 +33,21 @@ def recovery_lines(
     yield f"What the next start{of} would do:"
     shown = sorted(
         (row for row in rows if row.outcome != _COUNTED or _unserved(row)),
-        key=_rank,
+        key=rank,
     )
     if shown:
-        yield from table_lines(_COLUMNS, shown[:_SHOWN], width)
+        yield from table_lines(COLUMNS, shown[:_SHOWN], width)
     if len(shown) > _SHOWN:
         yield f"and {len(shown) - _SHOWN:,} more; --format jsonl lists them"
     if forecast and (many := forecast["outcomes"].get(_COUNTED)):
         yield f"{counted(many, 'partition')} {_COUNTED}: nothing is re-read or lost"
 
 
-def _rank(row: Recovery) -> tuple[int, str, int]:
+def rank(row: Recovery) -> tuple[int, str, int]:
+    """Order outcomes, the worst first."""
     outcome, partition = row.outcome, row.partition
-    rank = _ORDER.index(outcome) if outcome in _ORDER else len(_ORDER)
-    return rank, row.topic or "", -1 if partition is None else partition
+    place = _ORDER.index(outcome) if outcome in _ORDER else len(_ORDER)
+    return place, row.topic or "", -1 if partition is None else partition
 
 
 def totals_lines(forecast: Forecast, width: int) -> Iterator[str]:
@@ -131,7 +132,7 @@ def _unserved(row: Recovery) -> str:
     return f"consumers still stop at offset {first['offset']} {again}{more}"
 
 
-_COLUMNS: tuple[Column[Recovery], ...] = (
+COLUMNS: tuple[Column[Recovery], ...] = (
     folded("partition", _name, 16),
     Column("outcome", lambda row: row.outcome),
     folded("why, and what it costs", _why_and_cost, 16),

@@ -45,6 +45,7 @@ MODULES = (
     "groups",
     "info",
     "timeline",
+    "report",
     "transactions",
     "usage",
     "sequences",

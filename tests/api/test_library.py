@@ -55,12 +55,13 @@ def test_every_public_name_is_there() -> None:
 WRITTEN = set(
     "all_findings archive bytes_mode csv_safe detail engine fail_on force form h manifest master"
     " nagios no_pager notes output propose_map quiet remote rows textfile utc_offset"
-    " wide".split()
+    " wide redact title".split()
 )
 #: What commands make of some words: the option that says the same.
 OTHERWISE = {
     **dict.fromkeys(("as_hex", "batches", "entries", "records_only"), "mode"),
     "diff": "diff_from",
+    "no_hashes": "hashes",
     "bytes_per_second": "recovery_rate",
     "topic_map": "names",
     "within": "within_ms",

@@ -29,6 +29,7 @@ COMMANDS = {
     "salvage": "salvage --format jsonl {}",
     "transactions": "transactions --format jsonl --topic clock.append {}",
     "timeline": "timeline --format jsonl {}",
+    "report": "report --format jsonl {}",
     "groups": "groups --format jsonl {}",
     "cluster": "cluster --format jsonl {}",
     "compare": "compare --format jsonl {} {}-copy",

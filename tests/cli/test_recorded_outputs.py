@@ -177,6 +177,12 @@ TOGETHER = (
     "info --format table damaged",
     "clean/4.1.1/d1/orders.zstd-0",
     "usage --by topic,hour --format table clean/4.1.1",
+    (
+        "report --now 2026-11-28T00:00Z --format markdown --from 2026-11-21T00:30Z"
+        " damaged/4.4.0-three-nodes/n1 damaged/4.4.0-three-nodes/n2 damaged/4.4.0-three-nodes/n3"
+    ),
+    "report --now 2026-11-28T00:00Z --records 2 --title Case damaged/one-bit",
+    "report --now 2026-11-28T00:00Z --redact clean/4.4.0-transactions",
 )
 #: Of these all files lie in the image `disk`.
 ON_DISK = (
@@ -323,6 +329,7 @@ def printed(samples: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(samples)
     monkeypatch.setenv("COLUMNS", str(WIDTHS[crc32(run.words.encode()) % len(WIDTHS)]))
     monkeypatch.setattr("kdump.engine.info.run._room", lambda path: None)
+    monkeypatch.setattr("sys.argv", ["kdump", *run.words.split()])
     monkeypatch.setattr(time, "time", lambda: float(NOW_S))
     monkeypatch.setattr(time, "time_ns", lambda: NOW_S * 10**9)
     result = CliRunner().invoke(cli, run.words.split())

@@ -73,6 +73,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "reindex": ("", "--all", "--only leader-epochs", "--only checkpoints"),
     "salvage": ("", "--split-batches", "--out OUT", "--split-batches --out OUT"),
     "carve": ("", "--split-batches --out OUT"),
+    "report": ("", "--format markdown --redact", "--format jsonl --no-hashes --records 2"),
     "timeline": ("", "--detail", "--skew none --group *", "--what roll,leader,time-jump"),
     "transactions": ("", "--at 2024-01-01T00:00:00Z"),
     "groups": ("", "--history --explain", "--history --backwards"),

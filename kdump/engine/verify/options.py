@@ -42,6 +42,7 @@ class VerifyOptions(NamedTuple):
     follower: bool = False  # the broker that is sent it is a follower
     explain: bool = False
     now_ms: int | None = None  # the broker's time, of an append
+    volumes: bool = False  # add up bytes and records by time as well
 
 
 # Why a segment's log is not read.

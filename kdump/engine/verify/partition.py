@@ -84,7 +84,7 @@ def verify_partition(
             walked=walked,
             coordinators=coordinators,
         )
-        return _once(partition)
+        return _once(partition, adds_up=options.volumes)
 
     def look_again(bases: frozenset[int]) -> tuple[Finding, ...]:
         kept = frozenset() if leave_out is None else leave_out.planned
@@ -128,10 +128,16 @@ def _attempted(
     return attempted(target.path, work, otherwise, failed, topic=topic, partition=partition)
 
 
-def _once(partition: PartitionScan) -> Result:
+def _once(partition: PartitionScan, *, adds_up: bool) -> Result:
     old = Pre08Counts()
     survey = Survey(partition)
-    checks = [*checks_of(partition), survey]
+    checks: list[Check] = [*checks_of(partition), survey]
+    volume = None
+    if adds_up:
+        from kdump.engine.checks.volumes import Volumes
+
+        checks.append(volumes := Volumes(partition))
+        volume = volumes.volume
     scanned = chain(scan_pre08(partition, old), scan(partition, checks))
     findings = fold(_reported(partition, scanned))
     complete = {log.base_offset for log in partition.segments if log.complete}
@@ -144,6 +150,7 @@ def _once(partition: PartitionScan) -> Result:
         frozenset(complete | old.complete),
         survey.facts(findings),
         replayed=partition.replayed,
+        volume=volume,
     )
 
 

@@ -14,6 +14,7 @@ from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.checks.survey import PartitionFacts
+    from kdump.engine.checks.volumes import Volume
     from kdump.engine.verify.options import Item
     from kdump.storage.about import DirectoryFacts
 
@@ -69,6 +70,7 @@ class Result(NamedTuple):
     facts: PartitionFacts | None = None  # for what is looked at when all results are in
     recovery: Recovery | None = None  # what the next start would do
     replayed: int = 0  # logs that others had read in pieces
+    volume: Volume | None = None  # bytes and records by time
 
     @property
     def was_looked_at(self) -> bool:

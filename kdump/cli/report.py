@@ -1,0 +1,151 @@
+"""`kdump report`: one page for a postmortem."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kdump.cli.headings import Command, under
+from kdump.cli.options import (
+    FROM_1,
+    REPORT_FORMATS,
+    TIME,
+    scratch_option,
+    shared_options,
+    version_option,
+)
+from kdump.cli.run_context import wrong_usage
+from kdump.errors import UsageError
+from kdump.output.report import Report
+
+if TYPE_CHECKING:
+    from kdump.cli.run_context import Writing
+    from kdump.output.case.case import Case
+    from kdump.output.report import Page, Result
+    from kdump.output.sink import Sink
+
+_ASKED = under("What is in it")
+_TITLE = "Kafka incident report"
+
+
+class CaseReport(Report):
+    """Makes a page of the rows and findings of a run."""
+
+    has_findings = True
+
+    has_summary = True
+    has_rows = False
+
+    def __init__(self, case: Case, title: str, now_ms: int, command: str) -> None:
+        self._case = case
+        self._about = title, now_ms, command
+
+    def sink(self, form: str, page: Page) -> Sink:
+        """Return what writes the page when all rows have come."""
+        from kdump.output.case.page import CasePage
+
+        return CasePage(page.write, self._case, form, *self._about)
+
+    def takes(self, item: Result) -> bool:
+        """Take up an item, of which a page is made at the end."""
+        self._case.add(item)
+        return False
+
+
+@click.command(
+    cls=Command,
+    common="--output --title --from --to --redact --records --no-hashes --format",
+)
+@_ASKED("--title", default=_TITLE, metavar="TEXT", help="Title of the page.")
+@_ASKED(
+    "--from", "from_ms", type=TIME, help="Start the timeline here; show the cluster then as well."
+)
+@_ASKED(
+    "--to", "to_ms", type=TIME, help="End the timeline, and show the cluster, before this time."
+)
+@_ASKED("--deep", help="Decompress and check every record, too.")
+@_ASKED("--no-hashes", help="List the files without their SHA-256.")
+@_ASKED(
+    "--records",
+    type=FROM_1,
+    help="Show this many records before and after damage, with keys and values.",
+)
+@_ASKED("--redact", help="Replace names of topics, groups, hosts, and principals, and the paths.")
+@_ASKED(
+    "--now",
+    "now_ms",
+    type=TIME,
+    default="now",
+    help="Evaluate retention at this time, and date the page. Default: now.",
+)
+@version_option(_ASKED, "Version of the broker whose next start is predicted.")
+@scratch_option(_ASKED)
+@shared_options(REPORT_FORMATS, on_spark=False, is_wide=False)
+def report(
+    paths: tuple[str, ...],
+    *,
+    writing: Writing,
+    title: str,
+    redact: bool,
+    no_hashes: bool,
+    records: int | None,
+    **asked: Any,
+) -> int:
+    """Write one page with everything found: loss, causes, timeline, plots, and the evidence.
+
+    The page has a summary in words; damage and loss; what the next start does; the timeline; the
+    cluster and its groups at the end, and with --from at that time as well; the disk; plots; the
+    commands that show the same; what was not looked at; and the files that were read, with
+    their SHA-256. Logs are read once: to verify and to hash them.
+
+    HTML has no script and makes no request. Keys and values are not in it without --records.
+    The same files and --now give the same bytes.
+
+    Other formats have the rows that the page is made of, for example the list of files.
+
+    \b
+    Examples:
+        kdump report --output case.html /data/broker1 /data/broker2 /data/broker3
+        kdump report --redact --title 'Case 4711' --output vendor.html /data/broker*
+        kdump report --from 03:00 --to 03:30 --output night.md /data/broker*
+        kdump report --format csv --rows evidence-file /data/broker1
+    """
+    from kdump.cli.reports import again
+    from kdump.cli.results import run_plan
+    from kdump.output.case.case import Case
+    from kdump.output.forms import form_of_name
+    from kdump.stores.view_store import given_path
+
+    with wrong_usage():
+        if redact and records:
+            raise UsageError("--redact and --records exclude each other")
+        from_ms, to_ms = asked["from_ms"], asked["to_ms"]
+        if None not in (from_ms, to_ms) and from_ms >= to_ms:
+            raise UsageError("--from has to be before --to")
+    if writing.form is None:
+        named = None if writing.output is None else form_of_name(writing.output)
+        writing = writing._replace(form=named or "html")
+    is_page = writing.form in ("html", "markdown") and writing.rows is None
+    if redact and not is_page:
+        raise click.UsageError("--redact goes with a page, in --format html or markdown")
+    asked |= {"writing": writing, "hashes": not no_hashes, "records": records or 0}
+    if not is_page:
+        return run_plan("report", paths, asked)
+    case = Case([given_path(path) for path in paths], redacted=redact)
+    page = CaseReport(case, title, asked["now_ms"], _without_output(again()))
+    return run_plan("report", paths, asked, report=lambda options: page)
+
+
+def _without_output(command: str) -> str:
+    """Leave out what says where the page goes, which it does not depend on."""
+    from kdump.findings.shell import format_command, words_of
+
+    left = []
+    words = iter(words_of(command))
+    for word in words:
+        if word in ("-o", "--output", "-j", "--jobs", "--scratch"):
+            next(words, None)
+        elif not word.startswith(("--output=", "--jobs=", "--scratch=")) and word != "--force":
+            left.append(word)
+    return format_command(left)

@@ -1,0 +1,1 @@
+"""One report of everything: what other commands find, and the evidence that they read."""
