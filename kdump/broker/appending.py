@@ -72,7 +72,7 @@ class Stored(NamedTuple):
     @property
     def timestamp_type(self) -> str | None:
         """The type of its timestamps, None where the format has none."""
-        if not FORMATS[self.magic].has_timestamps:
+        if not format_of(self.magic).has_timestamps:
             return None
         return "LogAppendTime" if self.stamped else "CreateTime"
 
@@ -229,7 +229,8 @@ def _check_request(sent: ProducedSet, topic: Topic) -> None:
     """Check what a produce request may carry: a batch of magic 2, and that alone (V32)."""
     only = has(topic.broker, v.BATCHES_ONLY)
     begun = sent.data[MAGIC_AT : MAGIC_AT + 1]
-    is_new = bool(begun) and not format_of(begun[0]).is_legacy  # of version 3 and later
+    named = format_of(begun[0]) if begun else FORMATS[0]
+    is_new = bool(begun) and not named.is_legacy and named.magic == begun[0]  # from version 3 on
     first: list[bool] = []
     try:
         for rows, row in islice(sent.entries(), 2):
@@ -297,10 +298,7 @@ class _Records:
             self._check(piece, rows, row)
             if piece.reason in _UNREAD and self._stays(rows, row):
                 self._check_unread(rows, row)
-            elif piece.reason not in _SOUND and (
-                piece.reason != reasons.INNER_COMPRESSED
-                or not has(self._topic.broker, v.RECORD_ERRORS)
-            ):
+            elif piece.reason not in _SOUND:
                 self._refuse_undecoded(piece, rows, row)
             self.count += piece.records.count
             yield piece
@@ -389,6 +387,7 @@ class _Records:
         if reason == reasons.INNER_EMPTY and not has(topic.broker, v.RECORD_BATCHES):
             error = UNKNOWN
         is_zstd = rows.attributes(row) & CODEC_MASK == ZSTD and reason == reasons.CODEC_FAILED
+        is_zstd = is_zstd and has(topic.broker, v.ZSTD_END_NOT_READ)
         if is_zstd and self.count + piece.records.count == rows.records_count(row):
             return  # what is missing is not asked for
         if reason == reasons.INNER_SIZE:

@@ -11,7 +11,7 @@ from kdump.broker.appending import Answer, Stored, fit, look, note_look
 from kdump.broker.versions import has
 from kdump.kernels import reasons
 from kdump.record.appended import NO_TIMESTAMP, TooManyBytesError
-from kdump.record.compression import decompress
+from kdump.record.compression import GZIP_CUT, decompress
 from kdump.record.layout import (
     CODEC_MASK,
     FORMATS,
@@ -46,10 +46,17 @@ def append_old(sent: ProducedSet, topic: Topic, answer: Answer) -> None:
     fit(answer, topic)
 
 
-def _stored(answer: Answer, count: int, codec: int, entries: int, sizes: tuple[int, int]) -> None:
+def _stored(
+    answer: Answer,
+    count: int,
+    codec: int,
+    entries: int,
+    sizes: tuple[int, int],
+    magic: int = _FORMAT.magic,
+) -> None:
     first = answer.next_offset
     answer.next_offset += count
-    last, magic = answer.next_offset - 1, _FORMAT.magic
+    last = answer.next_offset - 1
     answer.store(Stored(first, last, entries, magic, codec, False, NO_TIMESTAMP, *sizes))
 
 
@@ -60,7 +67,7 @@ def _keep(sent: ProducedSet, topic: Topic, answer: Answer) -> None:
         if topic.compacted and at + 4 < answer.valid_bytes and _int(sent.data, at) <= 0:
             raise RefusedError(topic.invalid, "a message without a key, for a compacted topic")
         size = rows.size_bytes(row)
-        _stored(answer, 1, NONE, 1, (size, size))
+        _stored(answer, 1, NONE, 1, (size, size), rows.magic(row))
     answer.note("offsets", "plain: only offsets are set")
 
 
@@ -99,7 +106,8 @@ def _messages(entry: memoryview, topic: Topic, *, nested: bool) -> Iterator[memo
     opened = decompress(codec, entry[first:last], topic.limit, broken_lz4_header=True)
     if opened.reason == reasons.OVER_LIMIT:
         raise TooManyBytesError
-    if opened.data is None or opened.reason:
+    ends_early = opened.detail == GZIP_CUT and has(topic.broker, v.TOPICS_HAVE_CODECS)
+    if opened.data is None or (opened.reason and not ends_early):
         raise RefusedError(UNKNOWN, f"a wrapper that cannot be opened: {opened.detail}")
     inner, at = memoryview(opened.data), 0
     while at + LOG_OVERHEAD <= len(inner):

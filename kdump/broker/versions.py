@@ -104,9 +104,6 @@ FUTURE_REPLICAS = Change((1, 1), "KIP-113 R12", "A replica may be moved between 
 LAST_OFFSETS_INDEXED = Change(
     (2, 0), "I9", "Index entries name a batch's last offset; before, its first."
 )
-FIRST_ENTRY_LOOKED_AT = Change(
-    (2, 0), "V32", "A request whose set does not begin with an entry ends the connection.", (2, 8)
-)
 OFFSETS_REFUSED = Change(
     (2, 0), "V27", "A follower names what is wrong with offsets that do not rise."
 )
@@ -128,10 +125,16 @@ OFFSETS_KEPT_A_WEEK = Change(
 OFFSETS_EXPIRE_WITH_GROUP = Change(
     (2, 1), "KIP-211 G6", "Members keep their group's offsets; before, each had its own end."
 )
+FIRST_ENTRY_LOOKED_AT = Change(
+    (2, 1), "V32", "A request whose set does not begin with an entry ends the connection.", (2, 8)
+)
 CLEANER_GOES_ON = Change(
     (2, 1), "K5 KIP-346", "A partition that fails the cleaner is left out; before, its thread ends."
 )
 ZSTD = Change((2, 1), "KIP-110 N1", "Batches may be compressed with zstd.")
+ZSTD_END_NOT_READ = Change(
+    (2, 1), "F31 V21", "Of a zstd stream only what its records need is read.", until=(3, 0)
+)
 PROTOCOL_VALIDATED = Change((2, 1), "N2", "A setting's version is checked as the setting is read.")
 EPOCHS_ANSWERED = Change((2, 1), "KIP-320 L17", "ListOffsets answers with a leader epoch.")
 WARM_SECTION_SEARCH = Change((2, 1), "I4 KAFKA-6432", "An index is searched at its end first.")

@@ -19,7 +19,7 @@ from kdump.errors import KdumpError, PathError, guarded
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.kernels.members import codec_name
-from kdump.record.layout import FORMATS
+from kdump.record.layout import format_of
 from kdump.replay.topic_settings import TopicSettings, topic_settings
 from kdump.rows.verify import Append, StoredEntries
 from kdump.storage import places
@@ -128,6 +128,7 @@ def _take(
 
 def _accepted(row: Append, answer: Answer, topic: Topic) -> Append:
     stored = answer.stored
+    has_times = has(topic.broker, v.MESSAGE_TIMESTAMPS)
     first = last = None
     if stored:
         first = None if _is_closed(stored[0], row) else stored[0].first_offset
@@ -154,7 +155,7 @@ def _accepted(row: Append, answer: Answer, topic: Topic) -> Append:
                 entries=one.entries,
                 magic=one.magic,
                 codec=codec_name(one.codec),
-                timestamp_type=one.timestamp_type,
+                timestamp_type=one.timestamp_type if has_times else None,
                 max_timestamp_ms=None if one.max_timestamp_ms < 0 else one.max_timestamp_ms,
                 size_bytes=one.size_bytes,
             )
@@ -165,7 +166,7 @@ def _accepted(row: Append, answer: Answer, topic: Topic) -> Append:
 
 def _is_closed(one: Stored, row: Append) -> bool:
     """Whether it is a wrapper that is not opened, so that its first offset is not known (F18)."""
-    return row.follower and bool(one.codec) and FORMATS[one.magic].is_legacy
+    return row.follower and bool(one.codec) and format_of(one.magic).is_legacy
 
 
 def _topic_words(topic: Topic) -> str:

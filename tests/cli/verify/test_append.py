@@ -167,6 +167,13 @@ def test_old_releases_and_formats() -> None:
     assert run(OLD, b.message(0, None, magic=0), *compacted, "0.8.2")["accepted"]
     row = run(OLD, b.message(0, None, magic=0), *compacted, "0.9", status=4)
     assert row["error"] == "CORRUPT_MESSAGE"
+    nested = b.wrapper([b.message(0), b.wrapper([b.message(0)], 1)], 1, timestamp=NOW_MS)
+    old = b.wrapper(
+        [b.message(0, magic=0), b.wrapper([b.message(0, magic=0)], 1, magic=0)], 1, magic=0
+    )
+    row = run(OLD, old, "--broker-version", "0.8.2")
+    assert row["last_offset"] == row["first_offset"] + 1
+    assert run(OLD, nested, "--broker-version", "3.9", status=4)["error"] == "INVALID_RECORD"
     down = "--topic-config", "message.format.version=0.10.0", "--broker-version"
     row = run(OLD, plain(), *down, "2.8")
     assert (row["batches"][0]["magic"], row["batches"][0]["entries"]) == (1, 2)
