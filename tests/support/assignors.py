@@ -87,7 +87,9 @@ def made_group(draw: random.Random, *, newer: bool) -> Case:
             wanted = [*wanted, "no-such-topic"]
         one: Case = {
             "id": member,
-            "instance": f"i-{draw.getrandbits(16)}" if is_static and draw.random() < 0.7 else None,
+            "instance": f"i-{draw.getrandbits(16)}-{member}"
+            if is_static and draw.random() < 0.7
+            else None,
             "topics": wanted,
             "owned": owned.get(member, {}),
         }

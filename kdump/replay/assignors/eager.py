@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import cycle
+from itertools import cycle, islice
 
 from kdump.replay.assignors.members import (
     Given,
@@ -61,7 +61,7 @@ class _Range:
         self.needs_racks = use_racks(of_members, self.partition_racks)
         self._topic = topic
         self._given = given
-        self._unassigned = list(range(len(racks)))
+        self._unassigned = dict.fromkeys(range(len(racks)))
         self._counts = dict.fromkeys(self.racks, 0)
         self._each, self._extra = divmod(len(racks), len(mine)) if mine else (0, 0)
 
@@ -74,16 +74,16 @@ class _Range:
 
     def assign(self, may_assign: Callable[[str, int], bool]) -> None:
         for member in self.racks:
-            free = [number for number in self._unassigned if may_assign(member, number)]
-            if found := free[: self.most(member)]:
+            free = (number for number in self._unassigned if may_assign(member, number))
+            if found := list(islice(free, self.most(member))):
                 self.give(member, found)
 
     def give(self, member: str, numbers: list[int]) -> None:
         self._given[member] += [(self._topic, number) for number in numbers]
         self._counts[member] += len(numbers)
         self._extra -= self._counts[member] > self._each
-        taken = set(numbers)
-        self._unassigned = [number for number in self._unassigned if number not in taken]
+        for number in numbers:
+            del self._unassigned[number]
 
 
 def round_robin(members: Iterable[Member], topics: Topics) -> Given:

@@ -89,7 +89,7 @@ class _Heterogeneous:
     def assign(self) -> Given:
         for at, one in enumerate(self._members):
             for topic, number in one.owned:
-                if topic in self._wanted[at] and number < len(self._owners[topic]):
+                if topic in self._wanted[at] and 0 <= number < len(self._owners[topic]):
                     self._owners[topic][number] = at
                     self._counts[at] += 1
         for topic in self._in_turn(topic for topic, owners in self._owners.items() if -1 in owners):

@@ -286,6 +286,8 @@ class _Constrained:
             if turn >= len(self._below):
                 turn = 0
             if not self._below:
+                if not self._at_least:  # a member says that it has what is not there
+                    return
                 self._give(place, self._at_least.pop(0))
                 continue
             name = self._below[turn]
