@@ -1,20 +1,25 @@
-"""`kdump compare`: replicas of the same partitions on several brokers, and where they differ."""
+"""`kdump compare`: replicas of the same partitions on several brokers, or mirrors of topics."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import FROM_0, shared_options
+from kdump.cli.options import FROM_0, LOOKUP_FORMATS, scratch_option, shared_options
 
+if TYPE_CHECKING:
+    from kdump.cli.run_context import Writing
+    from kdump.output.report import Report
+
+_MIRRORS = under("Mirrors")
 _REPORTED = under("What is reported")
 
 
 @click.command(
     cls=Command,
-    common="--topic --partition --limit --jobs --format",
+    common="--mirror --groups --topic --partition --limit --jobs --format",
 )
 @_REPORTED(
     "-n",
@@ -24,8 +29,26 @@ _REPORTED = under("What is reported")
     default=20,
     help="Report N differences per partition, the worst first; the others are counted.",
 )
-@shared_options(is_wide=False, metavar="DIR DIR...", missing="give two directories or more")
-def compare(paths: tuple[str, ...], **asked: Any) -> int:
+@_MIRRORS(
+    "--mirror",
+    help="Compare topics of one cluster with their mirrors in another: SOURCE, then TARGET.",
+)
+@_MIRRORS("--groups", help="With --mirror: translate the source's committed offsets.")
+@_MIRRORS("--group", metavar="GLOB", help="With --groups: only groups that match.")
+@_MIRRORS(
+    "--alias",
+    metavar="NAME",
+    help="With --mirror: the source's name, which mirrored topics begin with.",
+)
+@_MIRRORS("--ignore-times", help="With --mirror: records may differ in their times.")
+@scratch_option(_MIRRORS)
+@shared_options(
+    LOOKUP_FORMATS,
+    is_wide=False,
+    metavar="DIR DIR...",
+    missing="give two directories or more",
+)
+def compare(paths: tuple[str, ...], *, writing: Writing, **asked: Any) -> int:
     """Compare the replicas of each partition found in two or more directories.
 
     The directories are data directories of different brokers, partition directories, or
@@ -37,6 +60,13 @@ def compare(paths: tuple[str, ...], **asked: Any) -> int:
     different records at one offset, records appended under different leader epochs, bytes that
     only one side can read, records missing inside a log, and logs that were once longer.
 
+    With --mirror the directories are those of two clusters, and the same records lie at other
+    offsets: which stretches of records are mirrored with which shift, what only one side has,
+    what is out of order or there twice. Records are paired by key, value, headers, and time.
+    --groups says which offsets of the target stand for the committed ones, from MirrorMaker's
+    checkpoints and offset syncs if they are there, else from the records; --format reset-csv
+    writes them for kafka-consumer-groups --reset-offsets --from-file.
+
     Each partition gets a one-word verdict, the last common leader epoch and offset, what each
     replica has beyond that, and the replica to copy from.
 
@@ -45,8 +75,28 @@ def compare(paths: tuple[str, ...], **asked: Any) -> int:
         kdump compare /mnt/broker1/kafka /mnt/broker2/kafka /mnt/broker3/kafka
         kdump compare --topic 'orders*' -j 4 /mnt/broker1/kafka /mnt/broker2/kafka
         kdump compare broker1/orders-7 broker2/orders-7
+        kdump compare --mirror --groups --format reset-csv /mnt/east/kafka /mnt/west/kafka
     """
-    from kdump.cli.reports import CompareReport
+    from kdump.cli.reports import CompareReport, MirrorReport
     from kdump.cli.results import run_plan
+    from kdump.cli.run_context import wrong_usage
+    from kdump.errors import UsageError
 
-    return run_plan("compare", paths, asked, report=lambda options: CompareReport())
+    with wrong_usage():
+        of_mirrors = ("groups", "group", "alias", "ignore_times", "scratch")
+        for name in of_mirrors:
+            if asked[name] and not asked["mirror"]:
+                raise UsageError(f"--{name.replace('_', '-')} goes with --mirror")
+        count = 1 if asked["alias"] and len(paths) == 1 else 2
+        if asked["mirror"] and (len(paths) != count or asked["server_properties"]):
+            raise UsageError("--mirror takes two directories: the source, then the target")
+        if asked["group"] and not asked["groups"]:
+            raise UsageError("--group goes with --groups")
+        if writing.form == "reset-csv" and not asked["groups"]:
+            raise UsageError("--format reset-csv goes with --mirror --groups")
+    asked["writing"] = writing
+
+    def report(options: Any) -> Report:
+        return MirrorReport(options) if options.mirror else CompareReport()
+
+    return run_plan("compare", paths, asked, report=report)

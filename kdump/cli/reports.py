@@ -30,6 +30,7 @@ from kdump.storage.names import CLEAN_SHUTDOWN, Kind
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from kdump.engine.compare.plan import CompareOptions
     from kdump.engine.groups.options import GroupOptions
     from kdump.engine.reading.options import DumpOptions
     from kdump.engine.reindex.options import ReindexOptions
@@ -122,6 +123,31 @@ class CompareReport(Report):
             and isinstance(item, Row)
             and (item.row == "summary" or item.fields["severity"] != "damage")
         )
+
+
+class MirrorReport(Report):
+    """Writes translated offsets as a plan; `-q` leaves only comparisons that are damage."""
+
+    def __init__(self, options: CompareOptions) -> None:
+        self._has_groups = options.group is None or bool({*"*?["} & {*options.group})
+        self._is_plan = False
+
+    def sink(self, form: str, page: Page) -> Sink | None:
+        """Return the lines of a plan, which name the group where there may be several."""
+        self._is_plan = form == "reset-csv"
+        if not self._is_plan:
+            return None
+        from kdump.output.reset_csv import ResetCsv
+
+        return ResetCsv(page.write, self.messages, has_groups=self._has_groups)
+
+    def takes(self, item: Result) -> bool:
+        """Leave out what is usual, and of a plan all that is no offset."""
+        if not isinstance(item, Row):
+            return True
+        if self._is_plan:
+            return item.row == "translated-offset"
+        return not self.quiet or item.get("severity") == "damage"
 
 
 class ElectReport(CompareReport):

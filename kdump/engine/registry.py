@@ -134,7 +134,9 @@ COMMANDS: Mapping[str, Command] = {
     "compare": Command(
         "compare.run:compare",
         "compare.plan:CompareOptions",
-        _kinds("replica-difference replica-comparison"),
+        _kinds("replica-difference replica-comparison")
+        | _kinds("mirror-stretch mirror-comparison", {"mirror": True})
+        | _kinds("translated-offset", {"mirror": True, "groups": True}),
     ),
     "elect": Command(
         "compare.elect:elect",

@@ -154,6 +154,57 @@ class ReplicaElection(Row, kind="replica-election", omits=("oldest",)):
     ] = None
 
 
+class MirrorStretch(Row, kind="mirror-stretch"):
+    """Records that follow each other, and are mirrored alike: with `--mirror`."""
+
+    topic: Annotated[str, "the topic at the source"]
+    partition: Annotated[Int32, "the partition's number"]
+    target_topic: Annotated[str, "the topic at the target"]
+    kind: Annotated[Word, "mirrored, reordered, duplicated, only-source or only-target"]
+    place: Annotated[Word | None, "start, inside, end: where it lies against what both have"]
+    first_offset: Annotated[int | None, "first offset at the source"]
+    last_offset: Annotated[int | None, "last offset at the source"]
+    target_first_offset: Annotated[int | None, "first offset at the target"]
+    target_last_offset: Annotated[int | None, "last offset at the target"]
+    shift: Annotated[int | None, "offsets of the target less those of the source"]
+    records_count: Annotated[int, "how many records"]
+
+
+class TranslatedOffset(Row, kind="translated-offset"):
+    """A committed offset of the source, as one of the target: with `--mirror --groups`."""
+
+    group: Annotated[str, "id of the group"]
+    topic: Annotated[str, "the topic at the target"]
+    partition: Annotated[Int32, "the partition's number"]
+    offset: Annotated[int | None, "the offset at the target; null: not known"]
+    basis: Annotated[Word | None, "checkpoint, offset-sync or records: who says so"]
+    source_topic: Annotated[str, "the topic at the source"]
+    source_offset: Annotated[int, "the committed offset"]
+    records_offset: Annotated[int | None, "by the records: where the next one lies, exactly"]
+    sync_offset: Annotated[int | None, "by the nearest of MirrorMaker's offset syncs"]
+    checkpoint_offset: Annotated[int | None, "in the group's last checkpoint"]
+    checkpoint_source_offset: Annotated[int | None, "the offset that this stands for"]
+
+
+class MirrorComparison(Row, kind="mirror-comparison", sums_up=True, judged=True):
+    """What comparing a partition with its mirror shows."""
+
+    topic: Annotated[str, "the topic at the source"]
+    partition: Annotated[Int32, "the partition's number"]
+    target_topic: Annotated[str, "the topic at the target"]
+    verdict: Annotated[Word, "mirrored, behind, missing, duplicated, reordered and others"]
+    severity: Annotated[Severe | None, "how severe"]
+    shift: Annotated[int | None, "the shift at the end"]
+    source_records: Annotated[int, "records at the source"]
+    target_records: Annotated[int, "records at the target"]
+    paired: Annotated[int, "records that both have"]
+    only_source: Annotated[int, "records that only the source has"]
+    only_target: Annotated[int, "records that only the target has"]
+    duplicated: Annotated[int, "further copies at the target"]
+    reordered: Annotated[int, "records behind one that follows them at the source"]
+    stretches_left_out: Annotated[int, "stretches beyond --limit"]
+
+
 class CompareSummary(Summary):
     """The sum of `compare`."""
 

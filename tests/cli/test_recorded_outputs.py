@@ -113,6 +113,7 @@ TOGETHER = (
         " damaged/4.4.0-three-nodes/n3"
     ),
     "compare clean/4.1.1/d1 damaged/one-bit",
+    "compare --mirror --groups clean/4.1.1/d1 damaged/one-bit",
     "elect clean/4.1.1/d1 damaged/4.1.1-stopped/d1",
     "cluster --history damaged/4.4.0-three-nodes/n2",
     "schema --format table",

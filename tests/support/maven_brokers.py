@@ -17,6 +17,14 @@ _POM = """<project><modelVersion>4.0.0</modelVersion>
 <dependency><groupId>org.slf4j</groupId><artifactId>{logger}</artifactId><version>1.7.30</version></dependency>
 </dependencies></project>
 """
+_MIRROR_MAKER = """<project><modelVersion>4.0.0</modelVersion>
+<groupId>kdump.broker</groupId><artifactId>mirror-{version}</artifactId><version>1</version>
+<packaging>pom</packaging><dependencies>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>connect-mirror</artifactId>
+<version>{version}</version></dependency>
+<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
+</dependencies></project>
+"""
 _BY_ZOOKEEPER = ("0.", "1.", "2.")
 
 
@@ -54,3 +62,18 @@ def class_path(version: str) -> str:
             check=True, stdin=subprocess.DEVNULL,
         )  # fmt: skip
     return f"{classes}:{jars.read_text().strip()}"
+
+
+def mirror_maker_path(version: str) -> str:
+    """Give the class path of MirrorMaker 2 of a release."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    directory = cache / "kdump-maven-brokers" / f"mirror-{version}"
+    jars = directory / "classpath.txt"
+    if not jars.exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "pom.xml").write_text(_MIRROR_MAKER.format(version=version))
+        subprocess.run(
+            ["mvn", "-q", "-B", "dependency:build-classpath", f"-Dmdep.outputFile={jars}"],
+            cwd=directory, check=True, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    return jars.read_text().strip()

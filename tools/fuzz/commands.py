@@ -78,7 +78,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "transactions": ("", "--at 2024-01-01T00:00:00Z"),
     "groups": ("", "--history --explain", "--history --backwards"),
     "cluster": ("", "--history", "--view zookeeper"),
-    "compare": ("OTHER",),
+    "compare": ("OTHER", "--mirror --groups OTHER"),
     "elect": ("OTHER",),
 }
 _HAVE_FORMS = frozenset(COMMANDS) - {"dump"}

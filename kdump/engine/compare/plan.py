@@ -17,6 +17,7 @@ class CompareOptions(NamedTuple):
     """What is compared, and how much of it is reported: `shown` differences of each partition.
 
     `elect`: not that, but who should lead, as a broker of a version would have the logs.
+    `mirror`: not replicas, but the same records at other offsets; see `MirrorOptions` for the rest.
     """
 
     selection: Selection = Selection()
@@ -25,6 +26,12 @@ class CompareOptions(NamedTuple):
     shown: int = 20
     elect: bool = False
     broker_version: Version | None = None  # None: of each directory, the newest
+    mirror: bool = False
+    alias: str | None = None
+    groups: bool = False
+    group: str | None = None
+    ignore_times: bool = False
+    scratch: str | None = None
 
 
 class Item(NamedTuple):

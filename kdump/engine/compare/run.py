@@ -15,6 +15,7 @@ from kdump.engine.compare.verdict import compare_partition
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError
+from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.kernels import NAME as KERNEL
 from kdump.rows.compare import CompareSummary, ReplicaComparison
@@ -24,6 +25,7 @@ from kdump.storage.targets import Target
 
 #: Names of partitions found once that the summary lists.
 _NAMES_KEPT = 100
+_OF_MIRRORS = "selection decompress_limit shown alias groups group ignore_times scratch".split()
 
 
 class Result(NamedTuple):
@@ -39,11 +41,18 @@ def compare(
     *,
     progress: Progress | None = None,
     driver: Driver = ONE_BY_ONE,
-) -> Iterator[Row | KdumpError]:
+) -> Iterator[Row | Finding | KdumpError]:
     """Yield for each partition its differences and its comparison, and one last `summary` row.
 
     The order is that of topics and partitions, for any number of workers and any driver.
     """
+    if options.mirror:
+        from kdump.engine.mirror.plan import MirrorOptions
+        from kdump.engine.mirror.run import mirror
+
+        asked = {name: getattr(options, name) for name in _OF_MIRRORS}
+        yield from mirror(list(paths), MirrorOptions(**asked), progress=progress, driver=driver)
+        return
     started = time.monotonic()
     progress = progress or Progress()
     planned = plan(list(paths), options)

@@ -1,0 +1,1 @@
+"""`compare --mirror`: the same records at other offsets, in another cluster."""

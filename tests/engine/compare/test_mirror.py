@@ -1,0 +1,209 @@
+"""`compare --mirror`: stretches, gaps, copies and order, and offsets that are translated."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import builders
+import pytest
+from click.testing import CliRunner, Result
+from corpus import corpus
+from long_runs import SEED, how_many
+from offsets_log import Log, commit
+
+from kdump.cli import cli
+from kdump.engine.compare.plan import CompareOptions
+from kdump.engine.compare.run import compare
+from kdump.engine.work.pipeline import Workers
+from kdump.findings.rows import Row
+
+AT_MS = 1_700_000_000_000
+
+
+def partition(root: Path, name: str, numbers: list[int | None], base: int = 0) -> Path:
+    """Write a partition with a record of each number; None: an offset that is left out."""
+    path = root / name
+    path.mkdir(parents=True)
+    log = b""
+    for at, number in enumerate(numbers):
+        if number is not None:
+            one = builders.record(0, 0, b"k%d" % (number % 7), b"v%d" % number)
+            time_ms = AT_MS + number
+            log += builders.batch(
+                [one], base_offset=base + at, base_timestamp=time_ms, max_timestamp=time_ms
+            )
+    (path / f"{base:020}.log").write_bytes(log)
+    return path
+
+
+def told(source: Path, target: Path, **asked: Any) -> list[Any]:
+    options = CompareOptions(mirror=True, **{"shown": 10_000} | asked)
+    return list(compare([str(source), str(target)], options))
+
+
+def stretches(rows: list[Any]) -> list[tuple[Any, ...]]:
+    return [
+        (one.kind, one.place, one.first_offset, one.last_offset, one.target_first_offset,
+         one.target_last_offset, one.shift, one.records_count)
+        for one in rows if isinstance(one, Row) and one.row == "mirror-stretch"
+    ]  # fmt: skip
+
+
+def verdicts(rows: list[Any]) -> list[tuple[str, str | None]]:
+    return [(one.verdict, one.severity) for one in rows if one.row == "mirror-comparison"]
+
+
+def run(*words: str | Path) -> Result:
+    return CliRunner().invoke(cli, ["compare", "--mirror", *map(str, words)])
+
+
+def test_stretches_of_a_mirror_with_a_gap_copies_and_another_order(tmp_path: Path) -> None:
+    source, target = tmp_path / "a", tmp_path / "b"
+    partition(source, "orders-0", [*range(10), None, *range(10, 20)], base=100)
+    there = [0, 1, 2, 3, 2, 3, *range(6, 12), 13, 12, *range(14, 18)]
+    partition(target, "east.orders-0", list(there), base=5)
+    rows = told(source, target)
+    assert stretches(rows) == [
+        ("mirrored", None, 100, 103, 5, 8, -95, 4),
+        ("only-source", "inside", 104, 105, None, None, None, 2),
+        ("mirrored", None, 106, 109, 11, 14, -95, 4),
+        ("mirrored", None, 111, 112, 15, 16, -96, 2),
+        ("mirrored", None, 113, 113, 18, 18, -95, 1),
+        ("reordered", None, 114, 114, 17, 17, -97, 1),
+        ("mirrored", None, 115, 118, 19, 22, -96, 4),
+        ("only-source", "end", 119, 120, None, None, None, 2),
+        ("duplicated", None, 102, 103, 9, 10, -93, 2),
+    ]
+    (comparison,) = (one for one in rows if one.row == "mirror-comparison")
+    assert (comparison.verdict, comparison.severity, comparison.shift) == ("missing", "damage", -96)
+    assert (comparison.paired, comparison.only_source, comparison.duplicated) == (16, 4, 2)
+    assert told(source, target, shown=3)[:3] == rows[:3]
+    status = run(source, target).exit_code
+    assert status == 3
+    assert run("--fail-on", "never", source, target).exit_code == 0
+
+
+def test_sound_mirrors_are_not_damage(tmp_path: Path) -> None:
+    source = tmp_path / "a"
+    partition(source, "orders-0", list(range(5, 10)), base=5)
+    for name, there, verdict in (
+        ("same", list(range(5, 10)), "mirrored"),
+        ("behind", [5, 6, 7], "behind"),
+        ("longer", list(range(10)), "start-differs"),
+        ("later", [8, 9], "start-differs"),
+        ("more", [5, 6, 7, 8, 9, 77], "foreign-records"),
+        ("twice", [5, 6, 5, 6, 7, 8, 9], "duplicated"),
+        ("other", [77, 78], "unrelated"),
+    ):
+        partition(tmp_path / name, "orders-0", list(there))
+        found = verdicts(told(source, tmp_path / name))
+        severity = {"mirrored": None, "unrelated": "damage"}.get(verdict, "note")
+        assert found == [(verdict, severity)], name
+    (tmp_path / "a" / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 9\n")
+    partition(tmp_path / "holes", "orders-0", [5, 6, 8, 9])
+    assert verdicts(told(source, tmp_path / "holes")) == [("cleaned-differently", "note")]
+
+
+def test_made_mirrors_are_told_as_they_were_made(tmp_path: Path) -> None:
+    """Random gaps, copies, holes, equal records: what is told adds up, and offsets are right."""
+    for number in range(how_many(15, 400)):
+        draw = random.Random(SEED * 1000 + number)
+        says = draw.choice((5, 10_000))  # few different records, or many
+        here: list[int | None] = []
+        there: list[int | None] = []
+        mirrored = 0
+        for _ in range(draw.randrange(1, 120)):
+            said = draw.randrange(says)
+            if draw.random() < 0.1:
+                here.append(None)
+            here.append(said)
+            if draw.random() < 0.9:
+                mirrored += 1
+                there.append(said)
+                if draw.random() < 0.05:
+                    there.append(said)
+            if draw.random() < 0.05:
+                there.append(None)
+        root = tmp_path / str(number)
+        partition(root / "a", "t-0", here)
+        partition(root / "b", "t-0", there)
+        rows = told(root / "a", root / "b")
+        (comparison,) = (one for one in rows if one.row == "mirror-comparison")
+        records = sum(one is not None for one in here), sum(one is not None for one in there)
+        assert (comparison.source_records, comparison.target_records) == records
+        assert comparison.paired + comparison.only_source == records[0]
+        assert comparison.paired + comparison.only_target + comparison.duplicated == records[1]
+        for kind, _, first, last, target, _, shift, count in stretches(rows):
+            if target is not None and first is not None:
+                pairs = [(at, at + shift) for at in range(first, last + 1) if here[at] is not None]
+                assert [here[at] for at, _ in pairs] == [there[at] for _, at in pairs], kind
+                assert len(pairs) == count
+        if says > 5 and len({*here} - {None}) == records[0]:
+            assert comparison.only_source == records[0] - mirrored
+        sized = [one[-1] for one in stretches(rows)]
+        assert sum(sized) == sum((records[0], comparison.only_target, comparison.duplicated))
+
+
+@pytest.fixture
+def committed(tmp_path: Path) -> tuple[Path, Path]:
+    source, target = tmp_path / "a", tmp_path / "b"
+    partition(source, "orders-0", [0, 1, 2, None, 3, 4, 5])
+    partition(target, "orders-0", [0, 1, 2, 3, 4], base=0)
+    log = Log()
+    for group, offset in (("billing", 3), ("billing-2", 5), ("behind", 7), ("start", 0)):
+        log.add(commit(group, "orders-0", offset))
+    log.write(source / "__consumer_offsets-0")
+    return source, target
+
+
+def test_committed_offsets_are_translated_by_the_records(committed: tuple[Path, Path]) -> None:
+    rows = [one for one in told(*committed, groups=True) if one.row == "translated-offset"]
+    assert [(one.group, one.source_offset, one.offset, one.basis) for one in rows] == [
+        ("behind", 7, 5, "records"),
+        ("billing", 3, 3, "records"),
+        ("billing-2", 5, 4, "records"),
+        ("start", 0, 0, "records"),
+    ]
+    plan = run("--groups", "--group", "billing*", "--format", "reset-csv", *committed).stdout
+    assert plan == "billing,orders,0,3\nbilling-2,orders,0,4\n"
+    one = run("--groups", "--group", "billing", "--format", "reset-csv", *committed).stdout
+    assert one == "orders,0,3\n"
+
+
+def test_options_of_mirrors_go_with_them(committed: tuple[Path, Path]) -> None:
+    for words, told_ in (
+        (("--groups",), "--groups goes with --mirror"),
+        (("--mirror", "--group", "g"), "--group goes with --groups"),
+        (("--mirror", "--format", "reset-csv"), "goes with --mirror --groups"),
+    ):
+        done = CliRunner().invoke(cli, ["compare", *words, *map(str, committed)])
+        assert (done.exit_code, told_ in done.stderr) == (2, True), words
+    assert "two directories" in run(committed[0]).stderr
+    nothing = run(committed[0] / "__consumer_offsets-0", committed[1])
+    assert nothing.exit_code == 1
+
+
+def test_workers_change_nothing(committed: tuple[Path, Path]) -> None:
+    options = CompareOptions(mirror=True, groups=True)
+    paths = [*map(str, committed)]
+    assert list(compare(paths, options, driver=Workers(2))) == list(compare(paths, options))
+
+
+def test_a_mirror_that_mirror_maker_made_is_as_its_checkpoints_say() -> None:
+    """In the corpus it mirrors from one name of a broker to another."""
+    data = corpus("values/data/clean") / "data"
+    done = run("--alias", "west", "--groups", "--topic", "westbound", "--format", "jsonl", data)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    found = [one for one in rows if one["row"] == "mirror-comparison"]
+    assert [(one["verdict"], one["shift"], one["paired"]) for one in found] == [
+        ("mirrored", 0, 50)
+    ] * 3
+    offsets = [one for one in rows if one["row"] == "translated-offset"]
+    of_maker = [one for one in offsets if one["group"] == "west-readers"]
+    assert [
+        (one["source_offset"], one["offset"], one["sync_offset"], one["records_offset"])
+        for one in of_maker
+    ] == [(44, 41, 41, 44), (45, 41, 41, 45), (50, 50, 50, 50)]
+    assert {one["basis"] for one in of_maker} == {"checkpoint"}
+    assert all(one["checkpoint_offset"] == one["offset"] for one in of_maker)
