@@ -1025,7 +1025,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "capture-encrypted": _note(
         "A connection is encrypted, and cannot be read.",
-        "Capture behind the place where TLS ends, or on a listener without it.",
+        "Capture on a listener without TLS, or after TLS is terminated.",
         "No effect on what was read.",
         show=Show.NOTHING,
     ),

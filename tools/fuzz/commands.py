@@ -81,6 +81,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "compare": ("OTHER", "--mirror --groups OTHER"),
     "elect": ("OTHER",),
 }
+#: What is asked of a capture of requests, or of a file of them.
+_OF_CAPTURES = ("dump", "dump --rows frame", "dump --batches", "dump --hex", "verify --deep")
+_CAPTURE = Path(__file__).parents[2] / "tests/captures/clients.pcap.gz"
 _HAVE_FORMS = frozenset(COMMANDS) - {"dump"}
 _NAMES = ("orders-0", "lost+found", "x\udcff-1", "a\x1b[2J-3", "-delete", f"{5:020}.log")
 
@@ -88,6 +91,8 @@ _NAMES = ("orders-0", "lost+found", "x\udcff-1", "a\x1b[2J-3", "-delete", f"{5:0
 def make(seeds: Seeds, seed: int, number: int, root: Path) -> list[str]:
     """Make an input under a folder; return the words of the command on it."""
     rng = random.Random(f"{seed} {number}")
+    if random.Random(f"{seed} {number} capture").random() < 1 / len(COMMANDS):
+        return _of_a_capture(rng, root)
     files = dict(rng.choice(seeds.directories).files)
     names = sorted(files)
     others = cycle([files[rng.choice(names)] for _ in range(4)])
@@ -121,6 +126,23 @@ def make(seeds: Seeds, seed: int, number: int, root: Path) -> list[str]:
         asked[1:1] = ["--format", rng.choice(_FORMS)]
     made = {"OUT": str(root / "out"), "OTHER": str(place), "LOG": str(place / rng.choice(names))}
     return [made.get(word, word) for word in asked]
+
+
+def _of_a_capture(rng: random.Random, root: Path) -> list[str]:
+    """Damage a capture, or read a piece of one as requests that follow each other."""
+    data = bytearray(gzip.decompress(_CAPTURE.read_bytes()))
+    start = 0
+    as_frames = rng.random() < 0.3
+    if as_frames:
+        start = data.index(b"\0\0\0", rng.randrange(len(data) // 2))
+    data = data[start : start + rng.randrange(1000, len(data))]
+    for _ in range(rng.choice((0, 1, 5, 50, 500))):
+        at = rng.randrange(len(data))
+        data[at : at + rng.choice((1, 4))] = rng.randbytes(rng.choice((0, 1, 4, 4)))
+    path = root / "captured"
+    path.write_bytes(bytes(data))
+    kind = ["--as", "frames"] if as_frames else []
+    return [*rng.choice(_OF_CAPTURES).split(), *kind, str(path)]
 
 
 def _odd_file(rng: random.Random, place: Path, files: list[Path]) -> None:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 MOST_CONNECTIONS = 16_384
 _MOST_PIECES = 1 << 20  # of frames that are not complete, in all connections
 _PATIENCE = 1 << 16
-_MOST_UNMATCHED = 256
+_MOST_UNMATCHED = 1024  # responses that wait for their requests, in all connections
+_MOST_UNMATCHED_PIECES = 256
 _MOST_CLOSED = 4096
 _MOST_ENCRYPTED = 100  # of those each is reported
 _UNKNOWN, _KAFKA, _TLS, _OTHER = "unknown", "kafka", "tls", "other"
@@ -238,26 +239,30 @@ class Connection:
         data = pieces.read(self._reader.source)[LENGTH_BYTES:]
         exchange = self._exchange
         if way == self.client:
+            exchange.share(self._reader.open_connections)
             said = exchange.request(data)
             yield self._made(way, pieces, pieces.size, data, said, at_ms)
             for number, waiting in enumerate(self._unmatched):
                 held = waiting[0].read(self._reader.source)[LENGTH_BYTES:]
                 if exchange.is_awaited(held):
                     del self._unmatched[number]
+                    self._reader.unmatched -= 1
                     yield from self._response(waiting[0], held, waiting[1])
                     break
             if self.halves[1 - way].pieces.size:
                 yield from self._frames(1 - way, at_ms)
             return
-        if exchange.is_awaited(data) or not self._may_come():
+        if exchange.is_awaited(data) or not self._may_come(pieces):
             yield from self._response(pieces, data, at_ms)
         else:
+            self._reader.unmatched += 1
             self._unmatched.append((pieces, at_ms))
 
-    def _may_come(self) -> bool:
+    def _may_come(self, pieces: Pieces) -> bool:
         """Whether a request may still come that was answered already: packets may be swapped."""
         asks = self.halves[self.client or 0]
-        return len(self._unmatched) < _MOST_UNMATCHED and not asks.stream.is_ended
+        has_room = self._reader.unmatched < _MOST_UNMATCHED
+        return has_room and len(pieces) < _MOST_UNMATCHED_PIECES and not asks.stream.is_ended
 
     def _response(self, pieces: Pieces, data: bytes, at_ms: int | None) -> Iterator[Item]:
         way = 1 - (self.client or 0)
@@ -285,6 +290,7 @@ class Connection:
                 yield from self.take(way, chunks)
             if not half.pieces.size:
                 half.lost += half.stream.left_out()
+        self._reader.unmatched -= len(self._unmatched)
         for pieces, at_ms in self._unmatched:
             data = pieces.read(self._reader.source)[LENGTH_BYTES:]
             yield from self._response(pieces, data, at_ms)
@@ -319,12 +325,17 @@ class CaptureReader:
 
     def __init__(self, source: Source, limit: int) -> None:
         self.source, self.limit = source, limit
-        self.pieces = 0
+        self.pieces = self.unmatched = 0
         self._connections: OrderedDict[tuple[object, object], Connection] = OrderedDict()
         self._closed: OrderedDict[tuple[object, object], None] = OrderedDict()
         self._skipped: dict[str, list[int]] = {}
         self._waiting = 0
         self._encrypted = 0
+
+    @property
+    def open_connections(self) -> int:
+        """How many connections are open, at least one."""
+        return max(len(self._connections), 1)
 
     def items(self) -> Iterator[Item]:
         """Yield the frames of all connections, in the order in which they are complete."""

@@ -16,8 +16,10 @@ from kdump.messages.wire import Malformed
 from kdump.tuples import NamedTuple
 
 REQUEST, RESPONSE = "request", "response"
-#: Requests that wait for an answer; those before them had none.
-MOST_PENDING = 4096
+#: Requests of all connections that wait for an answer; of one, those before had none.
+MOST_PENDING = 1 << 16
+_LEAST_PENDING = 16
+_MOST_CLIENT_ID = 255  # characters of a client id that is kept for the answer
 _SASL_TOKEN = "SaslToken"
 _LEAST_OLD = 12
 _LEGAL = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -46,8 +48,10 @@ class Exchange:
 
     def __init__(self) -> None:
         self.is_old = False
+        self.most_pending = MOST_PENDING
         self._pending: dict[int, Said] = {}
-        self._old_pending: deque[Said] = deque(maxlen=MOST_PENDING)
+        self._old_pending: deque[Said] = deque()
+        self._old_parts = 0  # in those
         self._has_tokens = False
 
     def begins_request(self, head: bytes, size: int, *, strictly: bool = False) -> bool:
@@ -88,7 +92,20 @@ class Exchange:
         said = Said(REQUEST, api, old_protocol.NAMES[api], parts=parts)
         if api not in (old_protocol.PRODUCE, old_protocol.MULTI_PRODUCE):
             self._old_pending.append(said)
+            self._old_parts += len(parts)
+            while self._old_parts > self.most_pending and len(self._old_pending) > 1:
+                self._next_old()
         return said
+
+    def _next_old(self) -> Said:
+        """Take the request of 0.7 that is answered next."""
+        said = self._old_pending.popleft()
+        self._old_parts -= len(said.parts or ())
+        return said
+
+    def share(self, connections: int) -> None:
+        """Let this connection have its share of the requests that may wait."""
+        self.most_pending = max(MOST_PENDING // connections, _LEAST_PENDING)
 
     def _request(self, data: bytes, *, whole: bool) -> Said | None:
         try:
@@ -132,10 +149,12 @@ class Exchange:
 
     def _expect(self, correlation_id: int, said: Said) -> None:
         self._pending.pop(correlation_id, None)
-        while len(self._pending) >= MOST_PENDING:
+        while len(self._pending) >= self.most_pending:
             del self._pending[next(iter(self._pending))]
         # An answer asks for nothing but which api it was.
-        self._pending[correlation_id] = said._replace(fields=None, problem=None)
+        client_id = said.client_id and said.client_id[:_MOST_CLIENT_ID]
+        said = said._replace(client_id=client_id, fields=None, problem=None)
+        self._pending[correlation_id] = said
 
     def is_awaited(self, data: bytes) -> bool:
         """Whether the request is known that a response answers, or none is to be expected."""
@@ -176,7 +195,7 @@ class Exchange:
     def _old_response(self, data: bytes) -> Said:
         if not self._old_pending:
             return Said(RESPONSE)
-        asked = self._old_pending.popleft()
+        asked = self._next_old()
         assert asked.api is not None
         said = asked._replace(direction=RESPONSE, parts=None)
         try:

@@ -11,11 +11,11 @@ from kdump.messages.errors import error_name
 from kdump.messages.old_protocol import Part
 from kdump.messages.table import Fields
 from kdump.rows.frames import Frame
+from kdump.storage.names import CLUSTER_METADATA_TOPIC, TOPIC_SIZE_MAX
 from kdump.tuples import NamedTuple
 
 #: The id of the metadata log, which no Metadata response names.
 _METADATA_TOPIC_ID, _NO_ID = "A" * 21 + "Q", "A" * 22
-_CLUSTER_METADATA = "__cluster_metadata"
 _MOST_TOPICS = 1 << 17
 _ISOLATIONS = ("read_uncommitted", "read_committed")
 
@@ -24,7 +24,7 @@ class TopicNames:
     """Names of topics by their ids, as metadata responses of the capture have them."""
 
     def __init__(self) -> None:
-        self._names = {_METADATA_TOPIC_ID: _CLUSTER_METADATA}
+        self._names = {_METADATA_TOPIC_ID: CLUSTER_METADATA_TOPIC}
 
     def learn(self, said: Said) -> None:
         """Take the names in a metadata response."""
@@ -32,7 +32,8 @@ class TopicNames:
             return
         for topic in said.fields.get("topics") or ():
             found, name = topic.get("topicId", _NO_ID), topic["name"]
-            if found != _NO_ID and name is not None and len(self._names) < _MOST_TOPICS:
+            is_name = name is not None and len(name) <= TOPIC_SIZE_MAX
+            if found != _NO_ID and is_name and len(self._names) < _MOST_TOPICS:
                 self._names[found] = name
 
     def of(self, topic_id: str | None) -> str | None:

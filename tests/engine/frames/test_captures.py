@@ -356,3 +356,22 @@ def test_a_directory_entry_of_the_name_is_read_as_what_it_is(tmp_path: Path) -> 
     path.write_bytes(b"not a capture")
     items = list(dump([str(path)], DumpOptions()))
     assert [str(one) for one in items] == [f"{path}: is not a capture in pcap or pcapng format"]
+
+
+def test_requests_that_nobody_answers_are_forgotten(tmp_path: Path) -> None:
+    """A connection keeps its share of them, and of a client id what a person would read."""
+    exchange = Exchange()
+    exchange.share(1 << 20)
+    for number in range(40):
+        data = bytes.fromhex("00120000") + number.to_bytes(4, "big") + b"\x4e\x20" + b"a" * 20_000
+        assert len(exchange.request(data).client_id or "") == 20_000
+    answers = [exchange.response(number.to_bytes(4, "big")) for number in range(40)]
+    assert [one.name for one in answers] == [None] * 24 + ["ApiVersions"] * 16
+    assert {len(one.client_id or "") for one in answers} == {0, 255}
+    topic = b"\0\1\0\1t" + bytes(16)
+    old = Exchange()
+    old.share(1 << 20)
+    for _ in range(40):
+        assert old.request(topic).name == "Fetch"
+    answers = [old.response(b"\0\0") for _ in range(40)]
+    assert [one.name for one in answers].count("Fetch") == 16
