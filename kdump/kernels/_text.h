@@ -43,12 +43,11 @@ static inline int kd_is_special(uint8_t byte, int spelling) {
 
 #ifdef KD_TEXT_SSE2
 /* One bit for each of 16 bytes that is special. As signed numbers, bytes from 0x80 on are
- * negative, so one comparison finds them and the control characters. */
+ * negative, and so is 0x7F plus one: one comparison finds them and the control characters. */
 KD_ALWAYS_INLINE unsigned kd_specials(__m128i bytes, int spelling) {
     __m128i found = bytes;
     if (spelling & (KD_JSON | KD_SHOWN))
-        found = _mm_or_si128(_mm_cmplt_epi8(bytes, _mm_set1_epi8(0x20)),
-                             _mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x7F)));
+        found = _mm_cmpgt_epi8(_mm_set1_epi8(0x21), _mm_add_epi8(bytes, _mm_set1_epi8(1)));
     if (spelling & (KD_JSON | KD_DOUBLED))
         found = _mm_or_si128(found, _mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')));
     if (spelling & KD_JSON)
@@ -142,6 +141,8 @@ KD_ALWAYS_INLINE char *kd_add_short(char *at, char letter, int spelling) {
     return at + 3;
 }
 
+#define KD_PAIR(letter) ('\\' | (letter) << 8) /* as SSE2 stores it, the lower byte first */
+
 /* Copies text from *from up to n bytes, with short forms, and returns the end of what it wrote.
  * Stops before a byte that needs more than a short form; *from is moved to where it stopped.
  * Writes at most 3 n + KD_TEXT_SLACK bytes; reads nothing at or past *from + n. */
@@ -196,6 +197,45 @@ KD_ALWAYS_INLINE char *kd_copy_text(char *at, const uint8_t **from, size_t n, in
     case KD_DOUBLED: return kd_copy_spelled(at, from, n, KD_DOUBLED);
     default: return kd_copy_spelled(at, from, n, spelling);
     }
+}
+
+/* The same for text of which `readable` bytes from *from on may be read, in JSON's spelling: blocks
+ * are taken whole to the end, and `at` counts one more for each short form before it. */
+KD_ALWAYS_INLINE char *kd_copy_json(char *at, const uint8_t **from, size_t n, size_t readable) {
+#ifdef KD_TEXT_SSE2
+    static const uint16_t pairs[256] = {
+        ['\b'] = KD_PAIR('b'), ['\t'] = KD_PAIR('t'), ['\n'] = KD_PAIR('n'), ['\f'] = KD_PAIR('f'),
+        ['\r'] = KD_PAIR('r'), ['"'] = KD_PAIR('"'), ['\\'] = KD_PAIR('\\'),
+    };
+    const uint8_t *p = *from;
+    while (n && readable >= 32) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)p);
+        unsigned bits = kd_specials(bytes, KD_JSON);
+        size_t size = 16;
+        if (n < 16) {
+            size = n;
+            bits &= (1u << n) - 1;
+        }
+        _mm_storeu_si128((__m128i *)at, bytes);
+        for (; bits; bits &= bits - 1) {
+            size_t k = kd_lowest_bit(bits);
+            uint16_t pair = pairs[p[k]];
+            if (!pair) {
+                *from = p + k;
+                return at + k;
+            }
+            memcpy(at + k, &pair, 2);
+            at++;
+            _mm_storeu_si128((__m128i *)(at + k + 1), _mm_loadu_si128((const __m128i *)(p + k + 1)));
+        }
+        at += size;
+        p += size;
+        n -= size;
+        readable -= size;
+    }
+    *from = p;
+#endif
+    return n ? kd_copy_spelled(at, from, n, KD_JSON) : at;
 }
 
 /* Returns the first index from `start` on where `sought` (n bytes, not none) stands before `end`; -1

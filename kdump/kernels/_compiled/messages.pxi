@@ -70,13 +70,15 @@ cdef inline bint make_room(Text *out, Py_ssize_t more) noexcept nogil:
 cdef inline int64_t wire_varint(Wire *wire) noexcept nogil:
     """Read an unsigned varint of at most five bytes; -1: there is none."""
     cdef int64_t number = 0
+    cdef uint8_t byte
     cdef int shift
     for shift in range(0, 35, 7):
         if wire.p >= wire.end:
             return -1
-        number |= <int64_t>(wire.p[0] & 0x7F) << shift
+        byte = wire.p[0]
         wire.p += 1
-        if wire.p[-1] < 0x80:
+        number |= <int64_t>(byte & 0x7F) << shift
+        if byte < 0x80:
             return number
     return -1
 
@@ -278,8 +280,9 @@ cdef class MessageReader:
             return -1 if said < 0 else said > 0
         if wire.p >= wire.end:
             return -1
+        said = wire.p[0]
         wire.p += 1
-        return wire.p[-1] < 0x80
+        return said < 0x80
 
     cdef object _value(self, Wire *wire, const Member *member, bint flexible):
         """Read a value, or an element of an array; the reader itself: it cannot be read."""

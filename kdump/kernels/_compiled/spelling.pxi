@@ -12,6 +12,7 @@ cdef extern from "_text.h" nogil:
     ptrdiff_t kd_candidate(const uint8_t *data, ptrdiff_t at, ptrdiff_t stop, uint8_t newest)
     char *kd_copy_short(char *at, const char *text, size_t n)
     char *kd_copy_text(char *at, const uint8_t **p, size_t n, int spelling)
+    char *kd_copy_json(char *at, const uint8_t **p, size_t n, size_t readable)
 
 
 cdef enum:
@@ -115,6 +116,25 @@ cdef inline char *add_name(char *at, const char *text) noexcept nogil:
         at += 1
         text += 1
     return at
+
+
+cdef struct Number:
+    int64_t number  # that was written last
+    int size
+    char text[WORD]
+
+
+cdef inline char *add_near(char *at, Number *last, int64_t number) noexcept nogil:
+    """Add a number that is mostly that before, or close to it, in room for a WORD."""
+    cdef uint64_t hundreds = <uint64_t>number // 100
+    if number != last.number:
+        if hundreds != <uint64_t>last.number // 100 or number < 100:
+            last.size = <int>(add_number(last.text, number) - last.text)
+        else:
+            memcpy(last.text + last.size - 2, DIGITS + 2 * (<uint64_t>number - 100 * hundreds), 2)
+        last.number = number
+    memcpy(at, last.text, WORD)
+    return at + last.size
 
 
 cdef inline char *add_number(char *at, int64_t number) noexcept nogil:

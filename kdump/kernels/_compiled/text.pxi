@@ -84,6 +84,7 @@ cdef struct Form:
     int spelling
     bint shown
     bint safe
+    bint quotes  # JSON, in which bytes are mostly a string
     PyObject *said  # a list parallel to the records, or NULL
     Py_ssize_t line  # the room that a line of a table takes, so that it can be taken back
     Cells record
@@ -148,6 +149,7 @@ cdef bytes open_form(object form, list said, Form *out):
     at = open_cells(message, at, &out.message)
     at = open_cells(batch, at, &out.batch)
     open_cells(message_batch, at, &out.message_batch)
+    out.quotes = out.style == STYLE_JSON and out.mode == BYTES_AUTO and out.spelling == KD_JSON
     out.line = 0
     if out.style == STYLE_TABLE:
         out.line = max(out.record.most_text, out.message.most_text) + 8 * MOST_SHOWN
@@ -223,6 +225,7 @@ cdef struct Rendered:
     int64_t base_offset
     int64_t base_sequence
     char *text
+    Number offset, timestamp, sequence
     Piece pieces[MOST_CELLS + 1]
 
 
@@ -382,6 +385,54 @@ cdef int put_note(
     return fit(out, start, each)
 
 
+cdef inline bint put_quoted(
+    Out *out, const uint8_t *p, Py_ssize_t size, Py_ssize_t readable,
+    const Part *before, const Part *after,
+) except -1 nogil:
+    """Add a short text between two parts if it is plain ASCII; else nothing, and return False."""
+    cdef const uint8_t *end = p + size
+    cdef char *at
+    room(out, 3 * size + before.size + after.size + 2 + 3 * KD_TEXT_SLACK)
+    at = add_part(out.text + out.used, before)
+    at[0] = b'"'
+    at = kd_copy_json(at + 1, &p, size, readable)
+    if p != end:
+        return False
+    at[0] = b'"'
+    out.used = add_part(at + 1, after) - out.text
+    return True
+
+
+# What stands around a header in JSON; a part is read for KD_TEXT_SLACK bytes behind its end.
+cdef Part HEADER_START, NEXT_HEADER, HEADER_MIDDLE, HEADER_END, NOTHING
+HEADER_START = Part(b'{"key":                                 ', 7)
+NEXT_HEADER = Part(b',{"key":                                ', 8)
+HEADER_MIDDLE = Part(b',"value":                               ', 9)
+NOTHING = Part(b'                                        ', 0)
+HEADER_END = Part(b'}                                       ', 1)
+
+
+cdef inline bint put_plain_header(
+    Out *out, const Header *header, int64_t number, Py_ssize_t readable
+) except -1 nogil:
+    """Add a header as JSON if it has short plain text; else nothing, and return False."""
+    cdef Py_ssize_t start
+    if not 0 <= header.value_size <= STRING_BLOCK or header.key_size > STRING_BLOCK:
+        return False
+    room(out, 3 * (header.key_size + header.value_size) + 8 * KD_TEXT_SLACK)
+    start = out.used
+    if put_quoted(
+        out, header.key, header.key_size, readable,
+        &NEXT_HEADER if number else &HEADER_START, &HEADER_MIDDLE,
+    ) and put_quoted(
+        out, header.value, header.value_size, readable - (header.value - header.key),
+        &NOTHING, &HEADER_END,
+    ):
+        return True
+    out.used = start
+    return False
+
+
 cdef int put_header(
     Out *out, const Header *header, int64_t number, const Form *form, bint named
 ) except -1 nogil:
@@ -418,7 +469,8 @@ cdef int put_headers(
     for i in range(count):
         if read_header(&p, end, &header):
             break
-        put_header(out, &header, i, form, each.member == M_HEADER_NAMES)
+        if not (form.quotes and put_plain_header(out, &header, i, end - header.key)):
+            put_header(out, &header, i, form, each.member == M_HEADER_NAMES)
     return put_part(out, &each.after)
 
 
@@ -476,6 +528,10 @@ cdef int put_cell(
                 return put_part(out, &each.after)
             put_part(out, &each.before)
             return put_shown(out, data + position, size, form, each, flags != 0)
+        if form.quotes and not flags and size <= STRING_BLOCK and put_quoted(
+            out, data + position, size, length - position, &each.before, &each.after
+        ):
+            return 0
         put_part(out, &each.before)
         put_data(out, data + position, size, form, flags != 0)
         return put_part(out, &each.after)
@@ -580,15 +636,15 @@ cdef int put_records(
                 end = kd_copy_short(out.text + out.used, texts.text + piece.start, piece.size)
             begun = end - out.text
             if piece.member == M_OFFSET:
-                end = add_number(end, offset)
+                end = add_near(end, &texts.offset, offset)
             elif piece.member == M_TIMESTAMP:
-                end = add_number(end, cell(records, R_TIMESTAMP, row))
+                end = add_near(end, &texts.timestamp, cell(records, R_TIMESTAMP, row))
             elif piece.member == M_TIME:
                 end = add_time(end, cell(records, R_TIMESTAMP, row))
             elif piece.member == M_SEQUENCE:
-                end = add_number(
-                    end, sequence_of(texts.base_sequence, subtract(offset, texts.base_offset))
-                )
+                offset = sequence_of(texts.base_sequence, subtract(offset, texts.base_offset))
+                end = add_near(end, &texts.sequence, offset)
+                offset = cell(records, R_OFFSET, row)
             out.used = end - out.text
             if is_table and piece.member <= M_SEQUENCE:
                 fit(out, begun, piece.cell)
@@ -628,6 +684,9 @@ cdef bytes open_texts(Form *form, Rendered *out):
     cdef bytes text = PyBytes_FromStringAndSize(NULL, max(records, batches) + KD_TEXT_SLACK)
     out.batch = -1
     out.timed = out.wrapper = False
+    out.offset.number = out.timestamp.number = out.sequence.number = 0
+    out.offset.size = out.timestamp.size = out.sequence.size = 1
+    out.offset.text[0] = out.timestamp.text[0] = out.sequence.text[0] = b"0"
     out.text = PyBytes_AS_STRING(text)
     return text
 
