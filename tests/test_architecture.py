@@ -74,7 +74,7 @@ ROOMS: dict[str, str] = {
     "salvage": "compare find groups reading reindex work",
     "sequences": "checks reading work",
     "report": "checks cluster dump groups info reading timeline verify why work",
-    "timeline": "cluster coordinators reading work",
+    "timeline": "cluster coordinators dump reading work",
     "transactions": "coordinators reading work",
     "usage": "dump reading work",
     "verify": "advice checks coordinators frames predict reading work",

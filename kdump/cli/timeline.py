@@ -10,8 +10,10 @@ import click
 
 from kdump.cli.headings import Command, under
 from kdump.cli.options import (
+    BYTES,
     DURATION,
     FROM_0,
+    PATTERN,
     TIME,
     TIMELINE_FORMATS,
     Read,
@@ -63,6 +65,8 @@ def _read_skew(text: str) -> str | tuple[int, int]:
     metavar="WORD[,WORD]",
     help="Only events of these kinds, for example leader,isr,stop.",
 )
+@_ASKED("--key", type=BYTES, help="Add the records that have this key.")
+@_ASKED("--grep", type=PATTERN, help="Add the records whose key or value matches.")
 @_ASKED("--detail", help="In a table: a line for each event, however many are alike.")
 @_CLOCKS(
     "--skew",
@@ -94,7 +98,8 @@ def timeline(
     Events come from the metadata log, __consumer_offsets and __transaction_state, from segments,
     checkpoints, and times of files. What several replicas show is listed once. Of other topics
     headers and indexes are read: damage and open transactions are found in small logs only, so
-    use kdump verify and kdump transactions for all.
+    use kdump verify and kdump transactions for all. --key and --grep read the logs, too, and add
+    single records.
 
     Clocks differ. The same event is often dated by two brokers, which bounds their clocks against
     each other: each event has an earliest and a latest time on one common clock, and the order of
@@ -113,6 +118,7 @@ def timeline(
         kdump timeline --around 2026-11-22T03:12Z --within 2m /data/broker*
         kdump timeline --group billing /data/broker*
         kdump timeline --what leader,isr,stop --topic orders /data/broker*
+        kdump timeline --what leader,stop --topic orders --key k42 /data/broker*
     """
     from kdump.cli.reports import TimelineReport
     from kdump.cli.results import run_plan

@@ -6,8 +6,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from kdump.broker.remote_log import COPY_FINISHED, DELETE_FINISHED
 from kdump.engine.coordinators.partitions import Item, Records, Reported
-from kdump.engine.timeline.happening import COORDINATOR, Happening, Tie
+from kdump.engine.timeline.happening import COORDINATOR, LEADER, Happening, Tie
 from kdump.engine.timeline.metadata import Leaders
 from kdump.findings.rows import RecordChunk
 from kdump.kernels import columns as c
@@ -16,6 +17,8 @@ from kdump.messages.table import Fields
 from kdump.replay.group_lives import At, GroupLives, Joined, Left, Rebalanced
 from kdump.replay.groups import TOPIC as GROUPS
 from kdump.replay.transactions import STATES
+from kdump.replay.transactions import TOPIC as TRANSACTIONS
+from kdump.storage.names import REMOTE_LOG_METADATA_TOPIC
 
 _GROUP_RECORDS = {
     "group_metadata",
@@ -58,7 +61,7 @@ def coordinator_events(
     limit: int,
 ) -> CoordinatorRead:
     """Hand over the events of one replica of a partition of a coordinators' topic."""
-    log = (_Groups if item.topic == GROUPS else _Transactions)(item, take)
+    log = _LOGS[item.topic](item, take)
     ties = EpochTies(item.topic, item.partition, topic_id, leaders)
 
     def chunk(one: RecordChunk) -> None:
@@ -330,3 +333,46 @@ def _partitions(value: Fields) -> Iterator[str]:
     for topic in value.get("transactionPartitions") or ():
         for partition in topic["partitionIds"]:
             yield f"{topic['topic']}-{partition}"
+
+
+_TIER_WORDS = {
+    COPY_FINISHED: ("tier-copy", "was copied to remote storage"),
+    DELETE_FINISHED: ("tier-delete", "was deleted from remote storage"),
+}
+_MOST_SEGMENTS = 1_000_000
+
+
+class _Tiers(_Log):
+    """Remote log metadata: which segments were copied and deleted, dated by the broker that did."""
+
+    def __init__(self, item: Item, take: Callable[[Happening], None]) -> None:
+        super().__init__(item, take)
+        self._ranges: dict[str, str] = {}
+
+    def record(self, key: bytes | None, value: bytes | None) -> None:
+        read = self._decode(key, value)[1]
+        if read is None or read.data is None or "remoteLogSegmentId" not in read.data:
+            return
+        data, of = read.data, read.data["remoteLogSegmentId"]
+        segment, place = str(of["id"]), of["topicIdPartition"]
+        if "endOffset" in data and len(self._ranges) < _MOST_SEGMENTS:
+            size = data["segmentSizeInBytes"]
+            offsets = f"offsets {data['startOffset']:,} to {data['endOffset']:,}"
+            self._ranges[segment] = f"segment {segment} ({offsets}, {size:,} bytes)"
+        what, words = _TIER_WORDS.get(data["remoteLogSegmentState"], ("", ""))
+        if not what:
+            return
+        topic, broker = place["name"], data["brokerId"]
+        text = f"{self._ranges.get(segment, f'segment {segment}')} {words}"
+        event = self._event(what, f"{topic}-{place['partition']}", text, about=topic)
+        at_ms = data["eventTimestampMs"]
+        self._take(event._replace(broker_id=broker, clock=LEADER, clock_of=broker, at_ms=at_ms))
+
+
+_LOGS: dict[str, type[_Log]] = {
+    GROUPS: _Groups,
+    TRANSACTIONS: _Transactions,
+    REMOTE_LOG_METADATA_TOPIC: _Tiers,
+}
+#: The topics whose records are read.
+TOPICS = frozenset(_LOGS)

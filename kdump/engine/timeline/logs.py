@@ -16,6 +16,7 @@ from kdump.engine.timeline.coordinators import EpochTies
 from kdump.engine.timeline.happening import (
     CLIENT,
     DERIVED,
+    FILE,
     INFERRED,
     LEADER,
     NO_CLOCK,
@@ -135,6 +136,8 @@ class _Read:
         self._next: int | None = None
         self._last_ms: tuple[int, int] | None = None
         self._modified_before: int | None = None
+        self._path_before = ""
+        self._end: int | None = None  # the offset after the last one of the segment before
         self._times = [0, 0]
         self._span: tuple[int, int] | None = None
         self._damaged = 0
@@ -148,6 +151,14 @@ class _Read:
             last = first and _last_header(source, segment, following)
         if modified is not None and last is not None:
             self._file(last, modified)
+        if self._end is not None and segment.base_offset > self._end:
+            self._gap(segment, self._end)
+        self._end = None if last is None else last.last_offset(0) + 1
+        before = self._modified_before
+        if modified is not None and before is not None and before > modified + _LATE_MS:
+            text = "was modified after the segment that follows it"
+            self._file_event("file-changed", self._path_before, text, before)
+        self._path_before = path
         if number and first is not None:
             self._roll(segment, first, modified)
         elif number:
@@ -180,6 +191,25 @@ class _Read:
             why = "the leader's time in the last batch of a segment, then the time of a "
             why += "follower's file"
             self._own.append(Tie(leader, at_ms, self._node, modified, why, by_file=True))
+
+    def _gap(self, segment: LogSegment, end: int) -> None:
+        """Tell of offsets that no segment has, unless the cleaner may have removed them."""
+        directory = LOG_DIRS.around(self._log.path)
+        place = self._event.topic, self._event.partition
+        if directory is not None and directory.offset(names.CLEANER_CHECKPOINT, *place) is None:
+            text = f"no segment has the offsets {end:,} to {segment.base_offset - 1:,}"
+            event = self._event._replace(what="gap", offset=end, text=text, basis=DERIVED)
+            self._take(event._replace(path=str(segment.log), segment=segment.base_offset))
+
+    def _file_event(self, what: str, path: str, text: str, at_ms: int) -> None:
+        """Tell what the time of a file shows, by the clock of the broker that has it."""
+        name = path.rpartition("/")[2]
+        self._take(
+            self._event._replace(
+                what=what, text=f"{name} {text}", clock=FILE, clock_of=self._node, at_ms=at_ms,
+                path=path, basis=INFERRED,
+            )
+        )  # fmt: skip
 
     def _by_broker(self, batches: RecordBatches, row: int) -> bool:
         """Whether a broker dated a batch, not a client."""
@@ -324,6 +354,9 @@ class _Read:
 
     def checkpoints(self, first: int | None, *, whole: bool) -> None:
         """Tell from checkpoints and the first segment what was deleted and cleaned."""
+        path = os.path.join(self._log.path, names.PARTITION_METADATA)
+        if (made := self._modified(path)) is not None:
+            self._file_event("file-created", path, "was written: the replica began here", made)
         directory = LOG_DIRS.around(self._log.path)
         place = self._event.topic, self._event.partition
         start = directory.offset(names.LOG_START_CHECKPOINT, *place) if directory else None

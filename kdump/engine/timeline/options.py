@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -15,8 +16,11 @@ WHAT = tuple(
     "format start-clean start-unclean stop leader isr epoch reassign topic-create topic-delete"
     " config acl quota user token feature member rebalance group-empty commit commit-back"
     " transaction-begin transaction-commit transaction-abort transaction-hangs roll retention"
-    " delete clean damage time-jump".split()
+    " delete clean damage time-jump gap tier-copy tier-delete file-created file-changed"
+    " record".split()
 )
+#: A single record, which `--key` and `--grep` ask for.
+RECORD = "record"
 #: What says how a node fared: part of the story of every topic.
 _OF_NODES = frozenset(("start-clean", "start-unclean", "stop"))
 #: How clocks are held against each other.
@@ -29,7 +33,7 @@ class TimelineOptions(NamedTuple):
 
     `from_ms` and `to_ms` are of the common clock, as is `around_ms`, which with `within_ms` stands
     for both; `skew` is AUTO, NONE, or by how much the clocks of brokers are ahead; `clock` the
-    broker whose clock is the common one.
+    broker whose clock is the common one. `key` and `grep` add single records.
     """
 
     selection: Selection = EVERYTHING
@@ -42,14 +46,16 @@ class TimelineOptions(NamedTuple):
     within_ms: int = 300_000
     skew: Skew = AUTO
     clock: int | None = None
+    key: bytes | None = None
+    grep: re.Pattern[bytes] | None = None
     scratch: str | None = None
     decompress_limit: int = DEFAULT_LIMIT
 
     def admits(self, event: Happening) -> bool:
         """Whether an event is asked for, whenever it was."""
-        if self.what and event.what not in self.what:
+        if self.what and event.what not in self.what and event.what != RECORD:
             return False
-        if self.group is not None:
+        if self.group is not None and event.what != RECORD:
             if event.group is None or not matches(self.group, event.group):
                 return False
             if event.what == "commit" and "commit" not in self.what:

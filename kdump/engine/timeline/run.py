@@ -22,7 +22,7 @@ from kdump.engine.coordinators import partitions as coordinated
 from kdump.engine.coordinators.partitions import Reported
 from kdump.engine.reading.damage import at_place
 from kdump.engine.timeline.clocks import Clocks
-from kdump.engine.timeline.coordinators import Step, coordinator_events
+from kdump.engine.timeline.coordinators import TOPICS, Step, coordinator_events
 from kdump.engine.timeline.happening import (
     FILE,
     NO_CLOCK,
@@ -39,8 +39,6 @@ from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 from kdump.engine.work.spool import SortedRun, Spool, merged, scratch_directory
 from kdump.errors import KdumpError, NothingToDo, PathError
 from kdump.findings.rows import Place, Row
-from kdump.replay.groups import TOPIC as GROUPS
-from kdump.replay.transactions import TOPIC as TRANSACTIONS
 from kdump.rows.timeline import Event
 from kdump.storage import names, places
 from kdump.storage.about import owner_of
@@ -296,6 +294,12 @@ class _Timeline:
             if key == known:
                 continue
             known = key
+            if (
+                event.clock == FILE
+                and event.what[:5] == "file-"
+                and event.broker_id in self._copied
+            ):
+                continue
             row = self._row(event)
             if self._options.is_of_time(row.at_ms, row.at_earliest_ms, row.at_latest_ms):
                 offset = -1 if event.offset is None else event.offset
@@ -410,9 +414,9 @@ def read_item(
     steps: tuple[Step, ...] = ()
     reported: tuple[Reported, ...] = ()
     limit = options.decompress_limit
-    if item.topic in (GROUPS, TRANSACTIONS):
-        place = coordinated.Item(item.path, item.topic, item.partition, False, item.size_bytes)
-        steps, ties, reported = coordinator_events(place, topic_id, leaders, take, pace, limit)
+    if item.topic in TOPICS:
+        one = coordinated.Item(item.path, item.topic, item.partition, False, item.size_bytes)
+        steps, ties, reported = coordinator_events(one, topic_id, leaders, take, pace, limit)
     else:
         pace(item.size_bytes)
     read = log_events(
@@ -423,8 +427,13 @@ def read_item(
         topic_id,
         leaders,
         take,
-        whole=item.whole or item.topic in (GROUPS, TRANSACTIONS),
+        whole=item.whole or item.topic in TOPICS,
         limit=limit,
     )
+    if options.key is not None or options.grep is not None:
+        from kdump.engine.timeline.records import record_events
+
+        place = Place(item.topic, item.partition, None, item.path)
+        reported = (*reported, *record_events(place, topic_id, leaders, take, options))
     spool.flush()
     return ItemRead(tuple(spool.runs), ties, steps, read, reported)

@@ -269,6 +269,8 @@ class Case:
         what = event.what
         if what in ("member", "rebalance", "group-empty") or what.startswith("commit"):
             names.add("group", event.subject)
+        elif what.startswith("tier-"):
+            names.add("topic", event.subject.rpartition("-")[0])
         elif what.startswith("topic-"):
             names.add("topic", event.subject)
         elif what.startswith("transaction-") and event.clock != "leader":

@@ -34,8 +34,8 @@ _LINES, _DIRECTORIES, _COMMANDS, _PROBLEMS = 400, 20_000, 40, 20
 _SENTENCE = 10_000  # characters: wider than any text, so that none is broken
 #: What is left out of a timeline that is too long, what matters least first.
 _LEAST = (
-    "commit roll member rebalance isr epoch config feature transaction-begin transaction-commit"
-    " group-empty clean retention leader topic-create".split()
+    "file-created commit roll tier-copy tier-delete member rebalance isr epoch config feature"
+    " transaction-begin transaction-commit group-empty clean retention leader topic-create".split()
 )
 _OUTSIDE = 0.005  # of all bytes: so few, far before and after the others, are not drawn
 #: What makes the sum of a directory's files.

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 #: What comes in numbers: alike within so long it is one line.
 _CONDENSED = frozenset(
-    "commit config epoch feature isr leader member rebalance retention roll topic-create"
-    " topic-delete transaction-begin transaction-commit".split()
+    "commit config epoch feature file-created isr leader member rebalance retention roll"
+    " tier-copy tier-delete topic-create topic-delete transaction-begin transaction-commit".split()
 )
 _WITHIN_MS = 5_000
 #: What one broker or group does is not thrown together with what another does.

@@ -1,7 +1,11 @@
 """`timeline`: recorded incidents, sample data, and how clocks are bounded."""
 
 import json
+import lzma
+import os
 import random
+import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -12,8 +16,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from corpus import corpus, shared
+from corpus import corpus, expected, shared
 from long_runs import LONG
+from tiered import moment
 
 import kdump
 from kdump.cli import cli
@@ -249,3 +254,78 @@ def test_only_a_marker_that_is_a_transactions_for_certain_ties_clocks() -> None:
         [step("PrepareCommit", 1, 100), step("CompleteCommit", 2, 130)],
     ):
         assert not list(_transaction_ties(known, markers))
+
+
+def test_remote_segments_are_dated_by_the_broker_that_copied_or_deleted_them() -> None:
+    data, _ = moment("last")
+    lines = lzma.decompress(expected("tiered/last/remote-metadata.jsonl.xz").read_bytes())
+    words = {"COPY_SEGMENT_FINISHED": "tier-copy", "DELETE_SEGMENT_FINISHED": "tier-delete"}
+    wanted = {
+        (
+            *(row["metadata_partition"], row["offset"], words[row["state"]], row["event_ms"]),
+            *(row["broker_id"], f"{row['topic']}-{row['partition']}"),
+        )
+        for row in map(json.loads, lines.splitlines())
+        if row.get("state") in words
+    }
+    found = events(Path(data), what=("tier-copy", "tier-delete"))
+    told = [
+        (f"{one.topic}-{one.partition}", one.offset, one.what, one.at_ms, one.clock_of, one.subject)
+        for one in found
+    ]
+    assert len(told) == len(wanted) > 200
+    assert set(told) == wanted
+    assert not events(Path(data), what=("gap", "file-changed"))
+
+
+def test_a_missing_segment_is_a_gap(tmp_path: Path) -> None:
+    source = SAMPLES / "clean/4.1.1/d1"
+    copy = tmp_path / "d1"
+    shutil.copytree(source, copy)
+    assert not events(copy, what=("gap",))
+    logs = sorted((copy / "orders.zstd-0").glob("*.log"))
+    bases = [int(log.stem) for log in logs]
+    for path in (copy / "orders.zstd-0").glob(f"{logs[1].stem}.*"):
+        path.unlink()
+    (gap,) = events(copy, what=("gap",))
+    assert (gap.subject, gap.offset) == ("orders.zstd-0", bases[1])
+    assert gap.text == f"no segment has the offsets {bases[1]:,} to {bases[2] - 1:,}"
+
+
+def test_times_of_files_show_when_replicas_began_and_what_was_changed_later(tmp_path: Path) -> None:
+    node = tmp_path / "node-1"
+    shutil.copytree(corpus("incident/data/node-1") / "node-1", node)
+    assert not events(node, what=("file-changed",))
+    began = events(node, what=("file-created",))
+    assert {one.subject for one in began} >= {"orders-0", "clicks-1", "__cluster_metadata-0"}
+    for one in began:
+        modified = Path(one.evidence["path"]).stat().st_mtime_ns // 1_000_000
+        assert (one.clock, one.clock_of, one.at_ms) == ("file", 1, modified)
+    log = min((node / "clicks-0").glob("*.log"))
+    os.utime(log, (1_800_000_100, 1_800_000_100))
+    (changed,) = events(node, what=("file-changed",))
+    assert (changed.evidence["path"], changed.at_ms) == (str(log), 1_800_000_100_000)
+
+
+def test_single_records_are_added_once() -> None:
+    found = events(*sorted(THREE.iterdir()), what=("leader",), grep=re.compile(b"."))
+    records = [one for one in found if one.what == "record"]
+    places = [(one.topic, one.partition, one.offset) for one in records]
+    assert records
+    assert {one.what for one in found} <= {"leader", "record"}
+    read = kdump.open(*sorted(THREE.iterdir())).records(grep=b".")
+    wanted = {
+        (one.topic, one.partition, one.offset)
+        for one in read
+        if isinstance(one, kdump.RecordRow) and one.control is None
+    }
+    assert set(places) == wanted
+    disks = [SAMPLES / "clean/4.4.0/d1", SAMPLES / "clean/4.4.0/d2"]
+    kept = [
+        one for one in kdump.open(*disks).records(key=b"k355") if not isinstance(one, kdump.Finding)
+    ]
+    only = [one for one in events(*disks, what=("leader",), key=b"k355") if one.what == "record"]
+    places = {(one.topic, one.partition, one.offset) for one in only}
+    assert places == {(one.topic, one.partition, one.offset) for one in kept}
+    assert all("k355 = " in one.text for one in only)
+    assert only
