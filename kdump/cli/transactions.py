@@ -25,7 +25,7 @@ _ASKED = under("What is asked for")
 )
 @_ASKED("--at", "at_ms", type=TIME, help="Show the state at this time.")
 @_ASKED("--open", "open_only", help="Only open transactions.")
-@shared_options(on_spark=False)
+@shared_options()
 def transactions(paths: tuple[str, ...], **asked: Any) -> int:
     """Show transactions: their producers, which are open, which are hanging, and the command to
     abort them.

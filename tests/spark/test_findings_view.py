@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from corpus import corpus
+from fleet import make_fleet
 from view_rows import view_rows
 
 from kdump.cli import cli
@@ -65,6 +66,12 @@ def test_what_is_said_of_data_directories_and_replicas(tmp_path: Path) -> None:
     found = compare(first, second)
     of_directories = ("checkpoint-malformed", "checkpoint-stale-entry", "log-end-lost")
     assert {*of_directories, "meta-properties-malformed"} <= found.keys(), found
+
+
+def test_ten_brokers_at_once(tmp_path: Path) -> None:
+    assert compare(*make_fleet(tmp_path)) == {
+        "crc-mismatch": 1, "log-end-lost": 1, "checkpoint-malformed": 1,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["newest/data/killed", "modern/data/killed"])

@@ -8,6 +8,7 @@ from corpus import corpus
 from declared_rows import timeless
 
 from kdump.engine.sequences.run import SequenceOptions, sequences
+from kdump.engine.transactions.run import TransactionOptions, transactions
 from kdump.engine.usage.run import usage
 from kdump.engine.usage.step import UsageOptions
 from kdump.engine.verify.options import VerifyOptions
@@ -18,6 +19,7 @@ from kdump.engine.why.volumes import FreeRequest
 from kdump.findings.rows import Row
 from kdump.spark.driver import SparkDriver
 
+SAMPLES = Path(__file__).parents[2] / "sample-data"
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 
 
@@ -60,6 +62,13 @@ def test_why(spark: Any, name: str) -> None:
     assert len(ours) > 50
     driver = SparkDriver(spark, 4, decodes=True)
     assert told(why(paths, options, driver=driver)) == ours
+
+
+def test_transactions(spark: Any) -> None:
+    paths = [str(SAMPLES / "clean/4.1.1"), str(SAMPLES / "damaged/4.1.1-stopped")]
+    ours = told(transactions(paths, TransactionOptions()))
+    assert len(ours) > 1
+    assert told(transactions(paths, TransactionOptions(), driver=SparkDriver(spark, 4))) == ours
 
 
 def test_more_keys_than_are_held(spark: Any, tmp_path: Path) -> None:
