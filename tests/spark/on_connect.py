@@ -31,9 +31,11 @@ from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import Driver
+from kdump.findings.finding import Finding
 from kdump.findings.rows import RecordChunk
 from kdump.spark.driver import SparkDriver, SparkFailed
 from kdump.spark.session import spark_session
+from kdump.storage.targets import Selection
 
 SAMPLES = Path(__file__).parents[2] / "sample-data"
 SOUND, DAMAGED = SAMPLES / "clean/4.1.1/d2", SAMPLES / "damaged/4.1.1-stopped/d1"
@@ -65,6 +67,19 @@ def read_here() -> list[tuple[str, int]]:
         if isinstance(item, RecordChunk):
             rows += [(item.place.topic or "", record.offset) for record in item.iter_records()]
     return sorted(rows)
+
+
+def seen(spark: Any) -> bool:
+    """Whether the view of findings, and that of records by broker, are what they are in process."""
+    found = spark.read.format("kdump").option("view", "findings").load(str(DAMAGED)).collect()
+    theirs = verify([str(DAMAGED)], VerifyOptions(selection=Selection(retired=True)))
+    due = sorted(
+        (one.code, one.path, one.position or 0) for one in theirs if isinstance(one, Finding)
+    )
+    node = spark.read.format("kdump").schema("node_id int, data_directory string")
+    owners = {tuple(row) for row in node.load(str(SOUND)).distinct().collect()}
+    came = sorted((row.code, row.path, row.position or 0) for row in found)
+    return came == due != [] and owners == {(1, str(SOUND))}
 
 
 def reused(spark: Any) -> bool:
@@ -142,6 +157,7 @@ def main(out: Path) -> None:
             "verify": verified(**driver) == verified(),
             "find": found(**driver) == found(),
             "read": read(spark) == read_here() != [],
+            "seen": seen(spark),
             "reused": reused(spark),
             "moving": moving(spark),
             "interrupted": interrupted(spark, out / "ended"),

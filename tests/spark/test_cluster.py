@@ -70,7 +70,7 @@ def test_copy_of_a_slow_task(data: Path, tmp_path: Path) -> None:
     """Spark starts one on another host only; both attempts write, and one is kept."""
     out = tmp_path / "out"
     told = ran("copies", data, out)
-    assert told["seconds"] < 250  # nobody waited for the slow ones
+    assert not told["waited_for"]  # the slow ones were ended before they went on
     for what in ("dump", "verify"):
         assert list(told[f"{what}-attempts"]) == [f"{what}-0", f"{what}-1"]
         assert told[what]["copied"] == told[what]["here"]

@@ -24,7 +24,7 @@ def test_all_work_on_a_connect_server(tmp_path: Path) -> None:
     told = json.loads(done.stdout)
     moving, (came, went_on) = told.pop("moving"), told.pop("interrupted")
     assert told == {
-        **dict.fromkeys(("connect", "dump", "verify", "find", "read", "reused"), True),
+        **dict.fromkeys(("connect", "dump", "verify", "find", "read", "seen", "reused"), True),
         "handlers": 0,
     }
     assert moving == sorted(moving)
