@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from kdump.errors import KdumpError
@@ -51,7 +52,10 @@ def of_items(
                 raise item
             if isinstance(item, Finding) or isinstance(item, (BatchChunk, BatchRow)) is not headers:
                 continue
-            held.append((facts, len(item) if isinstance(item, (BatchChunk, RecordChunk)) else 1))
+            count = len(item) if isinstance(item, (BatchChunk, RecordChunk)) else 1
+            if not count:
+                continue
+            held.append((facts, count))
             sink.write(item)
             for batch in sink.take():
                 yield _as_spark(batch, schema, held)
@@ -72,22 +76,25 @@ def _next(rows: int, held: deque[tuple[FileFacts, int]]) -> list[tuple[FileFacts
     return found
 
 
-def _of_files(name: str, files: list[tuple[FileFacts, int]], kind: Arrow) -> Arrow:
-    """Make a column of what is known of files."""
+def _of_files(name: str, files: list[FileFacts], ends: Arrow, kind: Arrow) -> Arrow:
+    """Make a column of what is known of files; `ends` are where the rows of each end."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    parts = [pa.repeat(pa.scalar(getattr(facts, name), kind), count) for facts, count in files]
-    return pa.concat_arrays(parts) if parts else pa.array([], kind)
+    values = pa.array([getattr(facts, name) for facts in files], kind)
+    return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, values))
 
 
 def _as_spark(batch: Arrow, schema: Arrow, held: deque[tuple[FileFacts, int]]) -> Arrow:
     import pyarrow as pa
 
-    files = _next(batch.num_rows, held)
+    found = _next(batch.num_rows, held)
+    files = [facts for facts, _ in found]
+    ends = pa.array(accumulate(count for _, count in found), pa.int32())
     made = []
     for field in schema:
         if field.name in _OF_FILES:
-            made.append(_of_files(field.name, files, field.type))
+            made.append(_of_files(field.name, files, ends, field.type))
             continue
         column = batch.column(AS_KAFKA.get(field.name, field.name))
         if field.name in AS_KAFKA:
