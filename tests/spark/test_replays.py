@@ -66,6 +66,8 @@ def test_rows_are_those_of_the_command(
     spark: Any, view: str, path: Path, words: list[str], options: dict[str, str]
 ) -> None:
     theirs = of_command(*words, path)
+    if view == "commits":  # members and generations are of the command alone
+        theirs = [row for row in theirs if row["row"] in ("offset-commit", "finding")]
     (cluster_id,) = {
         row["cluster_id"] for row in of_command("cluster", path) if "cluster_id" in row
     }
