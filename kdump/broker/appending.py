@@ -558,7 +558,11 @@ def _opened(sent: ProducedSet, topic: Topic, source: int, codec: int, answer: An
             offsets = piece.records.offsets
             if had_timestamps and read.has_timestamps:
                 wanted = range(expected, expected + len(offsets))
-                if source and list(offsets) != list(wanted) and has(topic.broker, v.ORDER_INSIDE):
+                if (
+                    not converts
+                    and list(offsets) != list(wanted)
+                    and has(topic.broker, v.ORDER_INSIDE)
+                ):
                     raise RefusedError(topic.invalid, "offsets inside that are not 0, 1, 2, …")
                 if kept and list(offsets) != list(wanted):
                     records.refuse_skipped(rows, row)

@@ -128,6 +128,9 @@ OFFSETS_EXPIRE_WITH_GROUP = Change(
 FIRST_ENTRY_LOOKED_AT = Change(
     (2, 1), "V32", "A request whose set does not begin with an entry ends the connection.", (2, 8)
 )
+REQUEST_ANSWERED = Change(
+    (2, 1), "V32", "A request that may not carry its set is answered; before, the connection ends."
+)
 CLEANER_GOES_ON = Change(
     (2, 1), "K5 KIP-346", "A partition that fails the cleaner is left out; before, its thread ends."
 )
@@ -151,9 +154,6 @@ FETCH_ENDS_AT_POSITION = Change(
 CLUSTER_ID_KEPT = Change((2, 4), "KAFKA-7335 N4", "meta.properties names the cluster.")
 ONE_BATCH = Change(
     (2, 4), "V9 V10", "A set that is compressed or of magic 2 is one batch; magics do not mix."
-)
-REQUEST_ANSWERED = Change(
-    (2, 4), "V32", "A request that may not carry its set is answered; before, the connection ends."
 )
 INVALID_NAMED = Change((2, 4), "KIP-467 V20", "INVALID_RECORD is an error of its own.")
 ORDER_INSIDE = Change(
