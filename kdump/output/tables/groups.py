@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from kdump.output.amounts import counted, number_cell, second_cell, time_cell
 from kdump.output.column_widths import Column, amount, folded, number, short
 from kdump.output.row_tables import Tables
@@ -78,9 +80,14 @@ def _by_whom(row: OffsetCommit) -> str:
     return who if row.producer_id is None else f"producer {row.producer_id}, {who}"
 
 
+def _name(member_id: str | None) -> str:
+    """Name a member; of the UUID behind the id of its client the first part tells it apart."""
+    return _UUID.sub("\\1\N{HORIZONTAL ELLIPSIS}", member_id) if member_id else "nobody"
+
+
 def _given(row: Rebalance) -> str:
     return "; ".join(
-        f"{member}: "
+        f"{_name(member)}: "
         + (", ".join(f"{topic} {_numbers(some)}" for topic, some in topics.items()) or "nothing")
         for member, topics in row.assignment.items()
     )
@@ -91,8 +98,8 @@ def _explained(row: Rebalance) -> str:
     if row.fits is None:
         return ""
     told = [
-        f"{one['topic']}-{one['partition']} {one['member_id'] or 'nobody'} (not "
-        f"{one['expected'] or 'nobody'})"
+        f"{one['topic']}-{one['partition']} {_name(one['member_id'])} (not "
+        f"{_name(one['expected'])})"
         for one in row.differences or ()
     ]
     shown = "; ".join(told[:_DIFFERENCES_SHOWN])
@@ -105,10 +112,12 @@ def _explained(row: Rebalance) -> str:
 def _happened(row: Row) -> str:
     """Say what a row of a history tells, in words."""
     if isinstance(row, OffsetCommit):
-        return _by_whom(row)
+        before, offset = number_cell(row.previous_offset, "-"), number_cell(row.offset, "none")
+        return f"{_partition(row)}: {before} \N{RIGHTWARDS ARROW} {offset}, {_by_whom(row)}"
     if isinstance(row, PartitionOwner):
         since = "" if row.from_ms is None else f" since {time_cell(row.from_ms)}"
-        return f"{row.member_id or 'nobody'} {'has' if row.to_ms is None else 'had'} it{since}"
+        has = "has" if row.to_ms is None else "had"
+        return f"{_partition(row)}: {_name(row.member_id)} {has} it{since}"
     if isinstance(row, Rebalance):
         epoch = f"{'generation' if row.type == 'Classic' else 'epoch'} {row.epoch}"
         by = f" by {row.protocol}" if row.protocol else ""
@@ -117,22 +126,15 @@ def _happened(row: Row) -> str:
     assert isinstance(row, MemberJoin | MemberLeave)
     what = "joined" if isinstance(row, MemberJoin) else "left"
     client = f"{row.client_id} at {row.client_host.removeprefix('/')}"
-    return f"{row.member_id} {what} ({client}), {counted(row.members_count, 'member')}"
+    return f"{_name(row.member_id)} {what} ({client}), {counted(row.members_count, 'member')}"
 
 
 def _history_time(row: Row) -> str:
     return time_cell(row.to_ms if isinstance(row, PartitionOwner) else row["at_ms"])
 
 
-def _history_place(row: Row) -> str:
-    return _partition(row) if isinstance(row, OffsetCommit | PartitionOwner) else ""
-
-
-def _history_offset(row: Row, name: str, absent: str) -> str:
-    return number_cell(row[name], absent) if isinstance(row, OffsetCommit) else ""
-
-
 _DIFFERENCES_SHOWN = 3
+_UUID = re.compile("([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 _GROUPS: tuple[Column[Group], ...] = (
     folded("group", lambda row: row.group, 12),
     Column("type", lambda row: _text(row.type)),
@@ -168,10 +170,7 @@ _OFFSETS: tuple[Column[CommittedOffset], ...] = (
 _HISTORY: tuple[Column[Row], ...] = (
     Column("time", _history_time),
     folded("group", lambda row: row["group"], 8),
-    folded("partition", _history_place, 10),
-    amount("from", lambda row: _history_offset(row, "previous_offset", "-")),
-    amount("to", lambda row: _history_offset(row, "offset", "none")),
-    folded("by", _happened, 20),
+    folded("what happened", _happened, 24),
 )
 TABLES: Tables = {
     Group: _GROUPS,
