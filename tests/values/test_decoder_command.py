@@ -73,7 +73,7 @@ def test_a_decoder_that_fails_is_not_asked_again(
 ) -> None:
     data = tmp_path / "data"
     topic(data, "mine", [(None, b"a"), (None, value), *[(None, b"b")] * 50])
-    result = dump(data, decoder, "--decoder-timeout", "500ms")
+    result = dump(data, decoder, "--decoder-timeout", "4s")
     found = values(result)
     assert (tmp_path / "asked").read_text() == ".."
     assert found[0]["data"] == ["v", "mine", 1]

@@ -218,14 +218,19 @@ def _time(case: Case, event: Event) -> str:
 
 
 def _next(case: Case) -> Iterator[Block]:
-    lines = []
+    copies: dict[tuple[str | None, int | None], set[str]] = {}
     for found in damaged(case):
-        if copies := other_copies(case, found):
-            directory = found.path if found.path in copies else found.path.rpartition("/")[0]
-            words = ("kdump", "salvage", *map(path_word, (directory, *copies)), "--out", DIRECTORY)
-            lines.append(case.hide(format_command(words)))
+        if others := other_copies(case, found):
+            directory = found.path if found.path in others else found.path.rpartition("/")[0]
+            copies.setdefault((found.topic, found.partition), set()).update((directory, *others))
+    lines = [
+        case.hide(
+            format_command(("kdump", "salvage", *map(path_word, sorted(of)), "--out", DIRECTORY))
+        )
+        for of in copies.values()
+    ]
     if lines:
-        lines = list(dict.fromkeys(lines))[:_PLACES]
+        lines = lines[:_PLACES]
         yield Commands("To rebuild what is damaged from all copies:", lines)
     hints = case.rows("info", Hint)
     lines = list(dict.fromkeys(case.hide(row.command) for row in hints))[:_PLACES]

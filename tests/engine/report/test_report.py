@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import html
 import io
 import os
 import re
@@ -71,6 +72,10 @@ def test_a_page_is_whole_without_script_and_the_same_each_time(tmp_path: Path) -
     text = paths[0].read_text()
     assert paths[1].read_text() == text
     assert "default-src 'none'; style-src 'unsafe-inline'" in text.replace("&#x27;", "'")
+    rebuilt = [line for line in html.unescape(text).splitlines() if "kdump salvage " in line]
+    assert (
+        len(rebuilt) == len({line.split("/")[-1] for line in rebuilt}) == 4
+    )  # each partition once
     page = Page(text)
     assert page.tables > 8
     assert page.drawings >= 4
