@@ -295,7 +295,9 @@ def test_table_has_what_matters_first_and_counts_the_rest() -> None:
     table = ElectTable(Page(written.append), quiet=False)
     order = StartOrder(())
     for number, lost in enumerate((0, 3, 70, 0, *(1 for _ in range(20)))):
-        row = election(number, "1", {"1": 0, "2": lost}, log_end=9, last_epoch=0, voter=None)
+        row = election(
+            number, "1", {"1": 0, "2": lost}, log_start=0, log_end=9, last_epoch=0, voter=None
+        )
         for choice in row.choices:
             choice["changes_lost"] = None
         row = row.replaced(leader_node=1, advice="-")
