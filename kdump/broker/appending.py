@@ -281,7 +281,7 @@ class _Records:
             topic.format.has_timestamps or not packs
         )
         self.rewrites = False
-        self.converts = False  # each record is written anew as soon as it is checked
+        self.converts = False  # each record is rewritten as soon as it is checked
         self.unwritable = self.was_skipped = self.has_bad_inside = False
 
     def pieces(self, rows: RecordBatches, row: int) -> Iterator[Decoded]:
@@ -461,7 +461,7 @@ class _Records:
         return not rows.format(row).is_legacy and any(records.headers_counts)
 
     def refuse_skipped(self, rows: RecordBatches, row: int) -> None:
-        """Fail where records are to be written anew whose keys and values were skipped (V16)."""
+        """Fail where records are to be rewritten whose keys and values were skipped (V16)."""
         kept = rows.magic(row) == self._topic.format.magic and not rows.format(row).is_legacy
         if kept and has(self._topic.broker, v.KEYS_SKIPPED):
             self.was_skipped = True
@@ -502,7 +502,7 @@ class _Records:
 
 
 BAD_INSIDE = "a wrong checksum in a wrapper"
-UNWRITABLE = "a time below -1, or headers for a format without: it cannot be written anew"
+UNWRITABLE = "a time below -1, or headers for a format without: it cannot be rewritten"
 _DECODE_ERRORS = {
     reasons.CODEC_FAILED: UNKNOWN,
     reasons.CODEC_MISSING: "UNKNOWN",
@@ -588,7 +588,7 @@ def _opened(sent: ProducedSet, topic: Topic, source: int, codec: int, answer: An
         return
     written = rewriter.written()
     answer.rewritten = True
-    answer.note("rewrite", f"{rewriter.count:,} records written anew, {others:,} bytes before")
+    answer.note("rewrite", f"{rewriter.count:,} records rewritten, {others:,} bytes before")
     if written.entries:
         made = (written.entries, read.magic, codec, topic.stamps, time, *written[1:])
         answer.store(Stored(begin, last, *made))

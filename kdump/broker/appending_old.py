@@ -86,7 +86,7 @@ def _pack(sent: ProducedSet, topic: Topic, codec: int, answer: Answer) -> None:
             if len(plain) > topic.limit:
                 raise TooManyBytesError
     answer.rewritten = True
-    answer.note("rewrite", f"{count:,} messages written anew, {answer.valid_bytes:,} bytes before")
+    answer.note("rewrite", f"{count:,} messages rewritten, {answer.valid_bytes:,} bytes before")
     if codec and count:
         size = _FORMAT.smallest_size + packed_size(codec, bytes(plain))
         _stored(answer, count, codec, 1, (size, size))

@@ -12,20 +12,12 @@ from kdump.cli import status
 from kdump.errors import KdumpError, PathError, UsageError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
-from kdump.findings.shell import (
-    ASIDE,
-    COPY,
-    DIRECTORY,
-    LOG_DIR,
-    SERVER_PROPERTIES,
-    format_command,
-    path_word,
-)
+from kdump.findings.shell import format_command, path_word
 from kdump.output.amounts import counted
 from kdump.output.escape import is_terminal
 from kdump.output.report import Report
 from kdump.storage import names
-from kdump.storage.names import CLEAN_SHUTDOWN, Kind
+from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,14 +26,12 @@ if TYPE_CHECKING:
     from kdump.engine.groups.options import GroupOptions
     from kdump.engine.reading.options import DumpOptions
     from kdump.engine.reindex.options import ReindexOptions
-    from kdump.engine.salvage.options import SalvageOptions
     from kdump.output.report import Page, Result
     from kdump.output.reset_csv import ResetCsv
     from kdump.output.sink import Sink
     from kdump.output.why_textfile import Gauges
     from kdump.rows.declared import Field
     from kdump.rows.find import Fetch
-    from kdump.rows.salvage import CarvedGroup
 
 _REFUSALS_SHOWN = 20
 _COMMANDS_SHOWN = 20
@@ -142,7 +132,7 @@ class MirrorReport(Report):
         return ResetCsv(page.write, self.messages, has_groups=self._has_groups)
 
     def takes(self, item: Result) -> bool:
-        """Leave out what is usual, and of a plan all that is no offset."""
+        """Leave out what is usual, and of a plan everything but offsets."""
         if not isinstance(item, Row):
             return True
         if self._is_plan:
@@ -303,162 +293,6 @@ def _next(options: ReindexOptions, actions: Counter[str]) -> str:
 
 def _files(count: int) -> str:
     return "1 file" if count == 1 else f"{count:,} files"
-
-
-class SalvageReport(Report):
-    """Says at the end what to type next: how to build it, and how to bring it into a cluster."""
-
-    def __init__(
-        self, options: SalvageOptions, *, is_check: bool, propose_map: str | None = None
-    ) -> None:
-        self._options = options
-        self._propose_map = propose_map
-        self._carved: dict[str, tuple[str, CarvedGroup]] = {}
-        self._is_check = is_check
-        self._partitions: list[str] = []
-        self._conflicts = 0
-        self._unnamed: list[str] = []
-        self._is_short = self._is_table = False
-
-    def sink(self, form: str, page: Page) -> Sink | None:
-        """Leave the form of output as it is."""
-        self._is_table = form == "table"
-        return super().sink(form, page)
-
-    def takes(self, item: Result) -> bool:
-        """Take note of the partitions, and of what is not decided; print commands as they come."""
-        if isinstance(item, Row) and item.row == "salvage-step":
-            if not self.quiet:
-                self.messages.line(f"kdump: {item.fields['text']}")
-                self.messages.line(f"  {item.fields['command']}")
-            return not self._is_table
-        if isinstance(item, Row) and item.row == "group-offsets":
-            if not self.quiet:
-                self.messages.line(_applied_words(item.fields))
-            return not self._is_table
-        if isinstance(item, Finding) and item.code == "produced-short":
-            self._is_short = True
-        from kdump.rows.salvage import Salvaged
-
-        if isinstance(item, Salvaged):
-            self._partitions.append(f"{item.topic}-{item.partition}")
-            self._conflicts += sum(one["chosen"] is None for one in item.conflicts)
-            self._unnamed += [one["group"] for one in item.carved if one["named_by"] is None]
-            for one in item.carved:
-                self._carved[one["group"]] = self._partitions[-1], one
-        return True
-
-    def status(self, reached: int) -> int:
-        """Say what comes next. A run that is not finished is no matter of findings alone."""
-        if self._is_short and reached == status.FINDINGS:
-            reached = status.NOT_DONE
-        if self._propose_map is not None:
-            from kdump.output.reset_csv import map_text
-            from kdump.output.target import write_whole
-
-            write_whole(self._propose_map, [map_text(self._carved)], "--propose-map")
-            groups = counted(len(self._carved), "group")
-            self.messages.line(f"kdump: wrote {self._propose_map}, {groups}")
-        if self._is_check or self.quiet or not self._partitions or not is_terminal(sys.stderr):
-            return reached
-        if self._unnamed:
-            self.messages.line(
-                f"No partition is known for {_some(self._unnamed)}. Where you know it, add "
-                f"--topic-map FILE with lines as {self._unnamed[0]},TOPIC-PARTITION; "
-                "--propose-map FILE writes them to be edited"
-            )
-        if self._options.produce is not None:
-            for line in _produced(self._options):
-                self.messages.line(line)
-        elif self._options.out is None or self._options.dry_run:
-            out = () if self._options.out else ("--out", DIRECTORY)
-            prefer = ("--prefer", COPY) if self._conflicts else ()
-            command = again(*out, *prefer, without="--dry-run")
-            self.messages.line(f"Nothing was written. To build it: {command}")
-        elif not self.messages.statuses:
-            for line in _steps(self._options.out, self._partitions):
-                self.messages.line(line)
-        return reached
-
-
-def _produced(options: SalvageOptions) -> list[str]:
-    """Say where a run that produces has written what, and what to type next."""
-    if options.dry_run:
-        return [f"Nothing was sent. To send it: {again(without='--dry-run')}"]
-    state = str(options.resume)
-    lines = [f"Where each offset went: {state}.offsets.csv"]
-    if options.groups and not options.apply_groups:
-        tool = ("kafka-consumer-groups.sh", "--bootstrap-server", str(options.produce))
-        plan = ("--all-groups", "--reset-offsets", "--from-file", f"{state}.groups.csv")
-        lines.append(f"To give groups their offsets: {format_command((*tool, *plan, '--execute'))}")
-    return lines
-
-
-#: Why an offset of a group was not committed, in words.
-_NOT_APPLIED = {
-    "planned": "only written to the file: --apply-groups commits them",
-    "has-members": "the group has active members",
-    "moved": "another offset was committed since",
-    "failed": "a broker refused",
-    "ended": "removed before, by expiry or by hand: --groups-at uses those of another time",
-    "gone": "removed with the topic, and no longer in the log",
-    "committed-since": "committed after the deletion",
-    "pending": "in a transaction that did not end",
-    "share-group": "of a share group",
-    "not-produced": "their partition was not produced completely",
-}
-
-
-def _applied_words(fields: dict[str, Any]) -> str:
-    """Say how many offsets of groups were committed, and why others were not."""
-    from kdump.output.amounts import time_text
-
-    applied, left = fields["applied_count"], fields["not_applied_count"]
-    words = f"kdump: offsets of groups: {applied:,} applied, {left:,} not applied"
-    why = [
-        f"{count:,} {_NOT_APPLIED[word]}"
-        for word, count in fields["outcomes"].items()
-        if word in _NOT_APPLIED
-    ]
-    words += f" ({'; '.join(why)})" if why else ""
-    if fields["as_of"] != "now":
-        before = "before the deletion, " if fields["as_of"] == "deletion" else "of "
-        words += f"; as they were {before}{time_text(fields['as_of_ms'])}"
-    return words
-
-
-_STEPS_SHOWN = 20
-_GROUPS_SHOWN = 5
-
-
-def _some(groups: list[str]) -> str:
-    more = len(groups) - _GROUPS_SHOWN
-    return ", ".join(groups[:_GROUPS_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
-
-
-def _steps(out: str, partitions: list[str]) -> list[str]:
-    """Say how what was built gets into a running cluster, as commands."""
-    where = "a broker to which alone they are assigned"
-    lines = [
-        f"To bring the partitions of {out} to {where}, whose data directory is {LOG_DIR}:",
-        _step("kafka-server-stop.sh"),
-    ]
-    for name in partitions[:_STEPS_SHOWN]:
-        there = f"{LOG_DIR}/{name}"
-        lines.append(_step("mv", there, ASIDE))
-        lines.append(_step("cp", "-a", path_word(f"{out}/{name}"), LOG_DIR))
-        lines.append(_step("chown", "-R", f"--reference={LOG_DIR}", there))
-    if len(partitions) > _STEPS_SHOWN:
-        lines.append(f"  # and so on for {len(partitions) - _STEPS_SHOWN:,} more")
-    lines += [
-        _step("rm", "-f", f"{LOG_DIR}/{CLEAN_SHUTDOWN}"),
-        _step("kafka-server-start.sh", "-daemon", SERVER_PROPERTIES),
-    ]
-    return lines
-
-
-def _step(*words: str) -> str:
-    return f"  {format_command(words)}"
 
 
 def again(*more: str, without: str = "") -> str:

@@ -117,8 +117,8 @@ def salvage(paths: tuple[str, ...], *, manifest: str | None, **asked: Any) -> in
 
     if manifest is None:
         return run_salvage("salvage", paths, asked)
-    from kdump.cli.reports import SalvageReport
     from kdump.cli.results import Results
+    from kdump.cli.salvage_report import SalvageReport
     from kdump.engine.salvage.manifest import check
     from kdump.engine.salvage.options import SalvageOptions
 
@@ -133,9 +133,9 @@ def run_salvage(
     name: str, paths: tuple[str, ...], asked: dict[str, Any], *, propose_map: str | None = None
 ) -> int:
     """Run `salvage`, `carve` or `produce`, and return the exit status."""
-    from kdump.cli.reports import SalvageReport
     from kdump.cli.results import Results
     from kdump.cli.run_context import wrong_usage
+    from kdump.cli.salvage_report import SalvageReport
     from kdump.engine.registry import COMMANDS
     from kdump.engine.salvage.options import default_state, read_topic_map
     from kdump.engine.work.pace import Progress

@@ -365,7 +365,7 @@ class CaptureReader:
         """Report a connection that is encrypted, or none of Kafka's."""
         first, second = connection.ends
         if connection.kind != _TLS:
-            self._skip("connections in which there is no request", connection.position)
+            self._skip("connections without a request", connection.position)
         elif self._encrypted < _MOST_ENCRYPTED:
             self._encrypted += 1
             size = connection.bytes

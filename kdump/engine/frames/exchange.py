@@ -230,7 +230,7 @@ def _correlation_id(data: bytes) -> int:
 
 
 def _begins_new(head: bytes, size: int) -> bool:
-    """Whether this may be a request of 0.8 or later, of an api and a version that there is."""
+    """Whether this may be a request of 0.8 or later, of a known api and version."""
     if size < protocol.LEAST_REQUEST or len(head) < protocol.LEAST_REQUEST:
         return False
     api, version = int.from_bytes(head[:2], "big"), int.from_bytes(head[2:4], "big")

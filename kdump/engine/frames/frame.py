@@ -45,7 +45,7 @@ class Pieces:
         self.size += size
 
     def split(self, size: int) -> Pieces:
-        """Take so many bytes from the front."""
+        """Take bytes from the front."""
         front, left, used = Pieces(), size, 0
         for position, length in zip(self._positions, self._sizes, strict=True):
             if length > left:
@@ -63,7 +63,7 @@ class Pieces:
         return front
 
     def read(self, source: Source, size: int | None = None) -> bytes:
-        """Read the bytes, or so many from the front."""
+        """Read the bytes, all or the first of them."""
         size = self.size if size is None else min(size, self.size)
         if not size:
             return b""

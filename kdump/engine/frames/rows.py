@@ -130,5 +130,5 @@ def _old(part: Part, row: Frame) -> Frame:
 
 
 def _first(fields: Fields, *names: str) -> Any:
-    """Return the first field of some names that there is: older versions have others."""
+    """Return the first of some fields that a message has: older versions have others."""
     return next((fields[name] for name in names if name in fields), None)

@@ -53,7 +53,7 @@ class Lives:
         self._is_lost = True
 
     def rows(self, record: GroupRecord, hole_end: int, *, is_whole: bool) -> Iterator[Row]:
-        """Take up a record about a group; yield what it tells, as far as that is asked for.
+        """Take up a record about a group; yield its events, as far as they are asked for.
 
         `hole_end` is where the last hole so far ends, 0 where there is none; `is_whole`: it lies
         before all that was cleaned, or behind that.
