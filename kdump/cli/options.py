@@ -357,7 +357,12 @@ def output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) ->
             "form",
             type=Form(forms),
             envvar="KDUMP_FORMAT",
-            help="Output format. Default: table on a terminal, jsonl in a pipe.",
+            help="Output format. Default: "
+            + (
+                "by the name of --output, else html."
+                if forms[0] == "html"
+                else "table on a terminal, jsonl in a pipe."
+            ),
         ),
         _OUTPUT(
             "-o",

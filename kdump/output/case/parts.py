@@ -16,7 +16,7 @@ from kdump.output.amounts import counted, number_cell, second_cell, size_text, t
 from kdump.output.case.blocks import Block, Commands, Heading, Table, Text
 from kdump.output.case.case import MOST_ROWS, Case, Part, is_grave
 from kdump.output.case.plot import bars, ranges, series
-from kdump.output.case.summary import lost_text, other_copies, summary
+from kdump.output.case.summary import lost_text, no_damage, other_copies, summary
 from kdump.output.column_widths import cells_of
 from kdump.output.values import AUTO
 from kdump.output.verify_recovery import COLUMNS as RECOVERY_COLUMNS
@@ -114,7 +114,7 @@ def _damage(case: Case) -> Iterator[Block]:
     ]
     yield from _table(case, "Notes: unusual, and no damage", "code|count>|what", notes)
     if not rows:
-        yield Text("No damage was found.")
+        yield no_damage(case)
 
 
 def _forecast(case: Case) -> Iterator[Block]:

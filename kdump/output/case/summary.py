@@ -82,6 +82,22 @@ def damaged(case: Case) -> list[Finding]:
     return [found for found in damage if not found.entry.forecast]
 
 
+def is_complete(case: Case) -> bool:
+    """Say whether all that was given was checked for damage."""
+    sums = case.rows("verify", VerifySummary)
+    has_problems = any(part.problems for part in case.part("verify"))
+    return bool(sums) and bool(sums[0].finished) and not has_problems
+
+
+def no_damage(case: Case) -> Text:
+    """Say that no damage was found, of as much as was read."""
+    if not sum(one.segments for one in case.rows("verify", VerifySummary)):
+        return Text("Nothing was checked for damage: no log was read.", "note")
+    if not is_complete(case):
+        return Text("No damage was found in what was read.")
+    return Text("No damage was found: every batch is complete.", "good")
+
+
 def _loss(case: Case) -> Iterator[Block]:
     found = damaged(case)
     count = sum(
@@ -89,13 +105,10 @@ def _loss(case: Case) -> Iterator[Block]:
         for (severity, code), many in case.findings.items()
         if severity == "damage" and not CATALOGUE[code].forecast
     )
-    sums = case.rows("verify", VerifySummary)
-    if not sums or not sums[0].finished:
+    if not is_complete(case):
         yield Text("Not everything could be checked; see what was not looked at.", "note")
     if not count:
-        is_sure = bool(sums) and sums[0].finished
-        text = "No damage was found: every batch that was read is complete."
-        yield Text(text, "good" if is_sure else "")
+        yield no_damage(case)
     else:
         least = sum(one.lost_at_least or 0 for one in found)
         most = sum(one.lost_at_most or one.lost_at_least or 0 for one in found)
@@ -142,7 +155,7 @@ def _forecast(case: Case) -> Iterator[Block]:
         if lost := one["records_lost"]:
             of = counted(one["partitions_losing"], "partition")
             yield Text(f"The next start loses {counted(lost, 'record')}, in {of}.", "damage")
-        elif not stops:
+        elif one["outcomes"] and not stops and is_complete(case):
             yield Text("By the forecast, the next start loses no further record.")
 
 

@@ -238,3 +238,21 @@ def test_volumes_keep_their_sums_as_spans_grow() -> None:
     assert (volume.first_ms, volume.last_ms) == (0, 500_000)
     assert len(volume.spans) <= 8
     assert sum(size for size, _ in volume.spans.values()) == 1001
+
+
+def test_no_damage_is_not_said_of_what_was_not_read(tmp_path: Path) -> None:
+    clean, nothing = SAMPLES / "clean/4.4.0/d1", tmp_path / "nothing"
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "pg_wal").write_bytes(b"x" * 100)
+    texts = {}
+    for name, paths in (("all", [clean]), ("some", [clean, nothing]), ("none", [foreign])):
+        target = tmp_path / f"{name}.md"
+        report("--output", str(target), *NOW, *map(str, paths))
+        texts[name] = target.read_text()
+    assert "No damage was found: every batch is complete." in texts["all"]
+    assert "the next start loses no further record" in texts["all"]
+    assert "every batch is complete" not in texts["some"] + texts["none"]
+    assert "No damage was found in what was read." in texts["some"]
+    assert "Nothing was checked for damage: no log was read." in texts["none"]
+    assert "loses no further record" not in texts["some"] + texts["none"]
