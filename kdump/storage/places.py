@@ -42,6 +42,15 @@ Answer = TypeVar("Answer")
 _KEEP_TIMES = frozenset({"file", "sftp", "ssh"})
 
 
+def given(path: str) -> str:
+    """Return the path that was given for a loose file; any other path as it is."""
+    if not is_view(path):
+        return path
+    from kdump.stores.view_store import given_path
+
+    return given_path(path)
+
+
 def stat(path: str) -> os.stat_result | Status:
     """Ask what lies at a path, through symbolic links; OSError where nothing does."""
     if not is_uri(path):

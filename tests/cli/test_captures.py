@@ -106,6 +106,13 @@ def test_frames_are_read_where_they_are_asked_for(tmp_path: Path) -> None:
     assert [json.loads(line)["client_id"] for line in result.stdout.splitlines()] == ["a", "b"]
 
 
+def test_the_hint_names_the_file_that_was_given(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(gzip.decompress(CLIENTS.read_bytes()))
+    hint = json.loads(run("info", "--format", "jsonl", path).stdout)
+    assert (hint["path"], hint["command"]) == (str(path), f"kdump dump {path}")
+
+
 def test_not_a_capture(tmp_path: Path) -> None:
     path = tmp_path / "one"
     path.write_bytes(b"nothing of the kind")

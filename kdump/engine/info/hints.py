@@ -55,7 +55,7 @@ def rows_of(every: Iterable[Advice]) -> Iterator[Hint]:
     for one in every:
         joined.setdefault((one.text, one.command), []).append(one.path)
     for (text, command), paths in joined.items():
-        named = [LOG_DIR] if command == _ELSEWHERE else paths
+        named = [LOG_DIR] if command == _ELSEWHERE else [*map(places.given, paths)]
         line = format_command(("kdump", command, *named))
         yield Hint(path=paths[0], text=text, command=line)
 
