@@ -58,6 +58,10 @@ def _read_decode(text: str) -> bool:
     return read_choice(text, ("auto", "raw")) == "auto"
 
 
+def _read_schemas(text: str) -> tuple[str, ...]:
+    return tuple(read_paths(text)) if text.startswith("[") else (text,)
+
+
 #: Offsets by topic and partition; None where Spark's words say that nothing is left out.
 Offsets = dict[str, dict[int, int | None]]
 
@@ -164,9 +168,30 @@ OPTIONS = (
     Option(
         "decode",
         _read_decode,
-        "auto adds key_json and value_json with the contents of internal topics.",
+        "auto adds key_json and value_json: contents of internal topics, and values by schema.",
         ("records",),
         "decode",
+    ),
+    Option(
+        "schemas",
+        _read_schemas,
+        "With decode: where schemas are, as --schemas of dump; several as a JSON list.",
+        ("records",),
+        "schema_files",
+    ),
+    Option(
+        "schemasAtMs",
+        read_time,
+        "With decode: the schema registry's topic as of this time.",
+        ("records",),
+        "schemas_at_ms",
+    ),
+    Option(
+        "readerSchema",
+        partial(read_choice, known=("writer", "latest")),
+        "With decode: latest shows Avro as the newest version of its subject has it.",
+        ("records",),
+        "reader_schema",
     ),
     Option("group", str, _GROUP, CONSUMERS, "group"),
     Option("atMs", read_time, _AT, REPLAYED, "at_ms"),

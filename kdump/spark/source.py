@@ -64,6 +64,10 @@ def _briefly(method: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
     return called
 
 
+#: Members of the engine's options that nothing follows from where nothing is decoded.
+_OF_SCHEMAS = frozenset(("schema_files", "schemas_at_ms", "reader_schema"))
+
+
 class KdumpSource(DataSource):
     """The data source `kdump`. Options: view, and those of `kdump dump` in camel case.
 
@@ -172,6 +176,8 @@ class KdumpSource(DataSource):
         if view in replays.VIEWS:
             return replays.options_of(view, asked | {"selection": Selection.taken(asked)})
         asked["mode"] = "batches" if view == "batches" else "records"
+        if not asked.get("decode") and not _OF_SCHEMAS.isdisjoint(asked):
+            raise UsageError("options schemas, schemasAtMs, and readerSchema need decode=auto")
         if asked.get("isolation") == "read_committed":
             asked["visible"] = True
         return DumpOptions(selection=Selection.taken(asked), **asked)

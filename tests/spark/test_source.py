@@ -13,6 +13,7 @@ from typing import Any
 
 import builders
 import pytest
+import registry_log
 from corpus import corpus, files, names
 from dumped import Json, dumped
 from long_runs import LONG
@@ -157,6 +158,26 @@ def test_internal_topics_are_decoded_where_it_is_asked_for(spark: Any, tmp_path:
     assert raw.where("key is null").count() == 0
     with pytest.raises(Exception, match="neither auto nor raw"):
         read(spark, tmp_path, decode="yes").collect()
+
+
+def test_values_are_decoded_by_schema(spark: Any, tmp_path: Path) -> None:
+    """The registry's topic lies under the paths, or a file is given; tasks read it themselves."""
+    order = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+    data, elsewhere, file = tmp_path / "data", tmp_path / "else", tmp_path / "order.avsc"
+    registry_log.topic(data, "_schemas", [registry_log.schema_record("orders-value", 1, 7, order)])
+    sent = [(b"k", registry_log.frame(7, bytes((2 * number,)))) for number in range(5)]
+    registry_log.topic(data, "orders", sent)
+    registry_log.topic(elsewhere, "orders", [(None, bytes((2 * number,))) for number in range(5)])
+    file.write_text(json.dumps(order))
+    asked = {"topic": "orders", "decode": "auto"}
+    ids = "cast(get_json_object(value_json, '$.data.id') as int) as id"
+    for path, more in ((data, {}), (elsewhere, {"schemas": f"orders={file}"})):
+        rows = read(spark, path, **asked, **more).orderBy("offset").selectExpr(ids).collect()
+        assert [row.id for row in rows] == [*range(5)]
+    early = read(spark, data, **asked, schemasAtMs="1970-01-01T00:00Z").select("value_json")
+    assert "unknown id" in early.first().value_json
+    with pytest.raises(Exception, match="need decode=auto"):
+        read(spark, data, readerSchema="latest").collect()
 
 
 def test_schema_prunes(spark: Any, directory: Path) -> None:
