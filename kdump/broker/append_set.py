@@ -102,8 +102,8 @@ def _format(broker: Version, settings: Settings) -> Format:
         old = v.protocol_version(settings.protocol) if settings.protocol else None
         if old is None or has(old, v.FORMATS_FIXED) or has(broker, v.BATCHES_ONLY):
             names = []
-    told = v.protocol_version(names[0]) if names else None
-    writes = broker if told is None else told
+    named = v.protocol_version(names[0]) if names else None
+    writes = broker if named is None else named
     changes = (v.MESSAGE_TIMESTAMPS, v.RECORD_BATCHES)
     return FORMATS[min(sum(has(one, each) for each in changes) for one in (writes, broker))]
 

@@ -74,7 +74,7 @@ class SalvageReport(Report):
         return True
 
     def status(self, reached: int) -> int:
-        """Say what comes next. A run that is not finished is no matter of findings alone."""
+        """Say what to type next; a run that did not finish has a status of its own."""
         if self._is_short and reached == status.FINDINGS:
             reached = status.NOT_DONE
         if self._propose_map is not None:

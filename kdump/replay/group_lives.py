@@ -102,7 +102,7 @@ class Owned(NamedTuple):
     by_id: bool
 
 
-Told = Joined | Left | Rebalanced | Owned
+LifeEvent = Joined | Left | Rebalanced | Owned
 
 
 class _Owner(NamedTuple):
@@ -139,7 +139,7 @@ class GroupLives:
         """Forget all: records are missing."""
         self._lives.clear()
 
-    def take(self, kind: str, key: Fields, value: Fields | None, at: At) -> Iterator[Told]:
+    def take(self, kind: str, key: Fields, value: Fields | None, at: At) -> Iterator[LifeEvent]:
         """Take up a record; yield what it tells."""
         group = str(key.get("group", key.get("groupId", "")))
         if value is None and (kind == _CLASSIC or kind in _GROUP):
@@ -170,7 +170,7 @@ class GroupLives:
             found = self._lives[group] = _Life(family)
         return found
 
-    def _ended(self, group: str, at: At) -> Iterator[Told]:
+    def _ended(self, group: str, at: At) -> Iterator[LifeEvent]:
         life = self._lives.pop(group, None)
         if life is not None:
             yield from _left(life, list(life.members), at)
@@ -192,7 +192,7 @@ def _left(life: _Life, names: list[str], at: At) -> Iterator[Left]:
             yield Left(who, life.epoch, len(life.members))
 
 
-def _generation(life: _Life, value: Fields, at: At) -> Iterator[Told]:
+def _generation(life: _Life, value: Fields, at: At) -> Iterator[LifeEvent]:
     is_consumer = value["protocolType"] == PROTOCOL_TYPE
     fields = {str(one["memberId"]): one for one in value["members"]}
     is_new = life.epoch != value["generation"]
@@ -243,7 +243,7 @@ def _hand_over(life: _Life, has: Mapping[str, Collection[Place]], at: At) -> Ite
         life.owners[place] = _Owner(name, since_ms, life.epoch, who, False)
 
 
-def _member(life: _Life, name: str, value: Fields | None, at: At) -> Iterator[Told]:
+def _member(life: _Life, name: str, value: Fields | None, at: At) -> Iterator[LifeEvent]:
     if value is None:
         yield from _left(life, [name] if name in life.members else [], at)
         return

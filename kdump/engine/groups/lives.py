@@ -15,9 +15,9 @@ from kdump.replay.group_lives import (
     GroupLives,
     Joined,
     Left,
+    LifeEvent,
     Owned,
     Rebalanced,
-    Told,
 )
 from kdump.replay.groups import CLASSIC, CONSUMER, TOPIC, GroupRecord, group_of
 from kdump.rows import groups as rows
@@ -41,8 +41,8 @@ class Lives:
         self._options = options
         self._marks = marks
         self._lives = GroupLives()
-        self._told_names: dict[str, str] = {}
-        self._names = TopicNames(self._told_names, marks)
+        self._recorded_names: dict[str, str] = {}
+        self._names = TopicNames(self._recorded_names, marks)
         self._last: dict[bytes, int] = {}  # offset of a group's last record
         self._is_lost = False
 
@@ -66,17 +66,17 @@ class Lives:
             return
         data = None if value is None else value.data
         if key.type == "consumer_group_partition_metadata" and data:
-            self._told_names |= {one["topicId"]: one["topicName"] for one in data["topics"]}
+            self._recorded_names |= {one["topicId"]: one["topicName"] for one in data["topics"]}
         if key.type not in TYPES:
             return
         before = self._last.get(group, -1)
         self._last[group] = record.source_offset
-        # Between two records of a group the cleaner took none where there is no hole.
+        # Where there is no hole, the cleaner removed nothing between two records of a group.
         is_known = before >= 0 or not self._is_lost
         is_certain = is_known and (is_whole or not hole_end or hole_end <= before)
         at = At(record.at_ms, record.source_offset, is_certain)
-        for told in self._lives.take(key.type, key.data, data, at):
-            if (row := self._row(text_of(group), told, at)) is not None:
+        for event in self._lives.take(key.type, key.data, data, at):
+            if (row := self._row(text_of(group), event, at)) is not None:
                 yield row
 
     def open_rows(self) -> Iterator[Row]:
@@ -85,33 +85,33 @@ class Lives:
             if (row := self._owner_row(group, owned)) is not None:
                 yield row
 
-    def _row(self, group: str, told: Told, at: At) -> Row | None:
-        if isinstance(told, Owned):
-            return self._owner_row(group, told)
-        if not self._options.is_of_time(at.ms) or not self._is_of_topics(told):
+    def _row(self, group: str, event: LifeEvent, at: At) -> Row | None:
+        if isinstance(event, Owned):
+            return self._owner_row(group, event)
+        if not self._options.is_of_time(at.ms) or not self._is_of_topics(event):
             return None
         where = self._partition, at.offset
-        if isinstance(told, Rebalanced):
-            return self._rebalance_row(group, told, at)
-        who = told.who
+        if isinstance(event, Rebalanced):
+            return self._rebalance_row(group, event, at)
+        who = event.who
         names = group, who.member_id, who.instance_id, who.client_id, who.client_host
-        if isinstance(told, Left):
-            return rows.MemberLeave(at.ms, *names, who.joined_ms, told.epoch, told.total, *where)
+        if isinstance(event, Left):
+            return rows.MemberLeave(at.ms, *names, who.joined_ms, event.epoch, event.total, *where)
         topics = None if who.topics is None else list(who.topics)
-        return rows.MemberJoin(at.ms, *names, topics, who.regex, told.epoch, told.total, *where)
+        return rows.MemberJoin(at.ms, *names, topics, who.regex, event.epoch, event.total, *where)
 
-    def _is_of_topics(self, told: Joined | Left | Rebalanced) -> bool:
+    def _is_of_topics(self, event: Joined | Left | Rebalanced) -> bool:
         """Whether it is about a topic that is asked for, or may be."""
         selection = self._options.selection
         if not selection.is_narrowed:
             return True
-        if isinstance(told, Rebalanced):
-            places = self._places(told)
+        if isinstance(event, Rebalanced):
+            places = self._places(event)
             found = {place for each in places.values() for place in each}
             return any(selection.admits(*place) for place in found) or not found
         number = selection.partition or 0
-        topics = told.who.topics
-        return topics is None or bool(told.who.regex) or any(
+        topics = event.who.topics
+        return topics is None or bool(event.who.regex) or any(
             selection.admits(topic, number) for topic in topics
         )  # fmt: skip
 
@@ -137,46 +137,46 @@ class Lives:
             self._partition,
         )
 
-    def _rebalance_row(self, group: str, told: Rebalanced, at: At) -> Row:
-        places = self._places(told)
+    def _rebalance_row(self, group: str, event: Rebalanced, at: At) -> Row:
+        places = self._places(event)
         explained = {}
-        is_known = told.type in (CLASSIC, CONSUMER) and told.protocol != _STREAMS
-        if self._options.explain and is_known and told.members:
-            explained = self._explained(told)
+        is_known = event.type in (CLASSIC, CONSUMER) and event.protocol != _STREAMS
+        if self._options.explain and is_known and event.members:
+            explained = self._explained(event)
         return rows.Rebalance(
             at.ms,
             group,
-            told.type,
-            told.epoch,
-            told.protocol,
-            told.leader,
-            len(told.members) if told.type != CLASSIC else len(told.assigned),
-            told.before,
+            event.type,
+            event.epoch,
+            event.protocol,
+            event.leader,
+            len(event.members) if event.type != CLASSIC else len(event.assigned),
+            event.before,
             {name: _by_topic(some) for name, some in sorted(places.items())},
             self._partition,
             at.offset,
             **explained,
         )
 
-    def _places(self, told: Rebalanced) -> Mapping[str, list[Place]]:
+    def _places(self, event: Rebalanced) -> Mapping[str, list[Place]]:
         """Return what each member is to have, with the names of topics."""
-        named = self._names.of if told.type != CLASSIC else str
+        named = self._names.of if event.type != CLASSIC else str
         return {
             name: [(named(topic), number) for topic, number in places]
-            for name, places in told.assigned.items()
+            for name, places in event.assigned.items()
         }
 
     # Explained.
 
-    def _explained(self, told: Rebalanced) -> dict[str, Any]:
+    def _explained(self, event: Rebalanced) -> dict[str, Any]:
         from kdump.replay.assignors.fitting import CLASSIC as OF_CLIENTS
         from kdump.replay.assignors.fitting import NEWER, fitting
 
-        members = told.members
+        members = event.members
         seen: dict[str, int] = {}  # how many partitions a topic has at least
-        for place in (*_all(told.assigned.values()), *_all(one.owned for one in members)):
+        for place in (*_all(event.assigned.values()), *_all(one.owned for one in members)):
             seen[place[0]] = max(seen.get(place[0], 0), place[1] + 1)
-        is_classic = told.type == CLASSIC
+        is_classic = event.type == CLASSIC
         ids = {} if is_classic else {self._names.of(topic): topic for topic in seen}
         wanted = dict.fromkeys(topic for one in members for topic in one.topics)
         known: dict[str, list[frozenset[str]]] = {}
@@ -196,11 +196,11 @@ class Lives:
                 for one in members
             )
         found = fitting(
-            told.assigned,
+            event.assigned,
             members,
             _sizes(seen, known, {topic for one in members for topic in one.topics}),
             OF_CLIENTS if is_classic else NEWER,
-            told.protocol,
+            event.protocol,
         )
         named = str if is_classic else self._names.of
         return {
@@ -218,13 +218,13 @@ def _sizes(
 ) -> Iterator[Topics]:
     """Yield how large topics may have been: as the cluster says now, and as they were assigned."""
     nowhere: list[frozenset[str]] = [frozenset()]
-    told = {
+    assigned = {
         topic: nowhere * count
         for topic, count in seen.items()
         if topic in wanted and count <= _MOST_PARTITIONS
     }
-    now = told | {topic: racks for topic, racks in known.items() if topic in wanted}
-    then = {topic: (now[topic] + some)[: len(some)] for topic, some in told.items()}
+    now = assigned | {topic: racks for topic, racks in known.items() if topic in wanted}
+    then = {topic: (now[topic] + some)[: len(some)] for topic, some in assigned.items()}
     yield now
     if {topic: len(some) for topic, some in then.items()} != {
         topic: len(some) for topic, some in now.items()

@@ -252,9 +252,9 @@ class _Groups(_Log):
 
     def _group(self, kind: str, key: Fields, value: Fields | None) -> tuple[str, str]:
         at = At(self._at.at_ms, self._at.offset)
-        told = list(self._lives.take(kind, key, value, at))
-        came = [one.who for one in told if isinstance(one, Joined)]
-        went = [one.who.member_id for one in told if isinstance(one, Left)]
+        events = list(self._lives.take(kind, key, value, at))
+        came = [one.who for one in events if isinstance(one, Joined)]
+        went = [one.who.member_id for one in events if isinstance(one, Left)]
         if "member" in kind:
             member = key["memberId"]
             if value is None:
@@ -268,7 +268,7 @@ class _Groups(_Log):
         if members is None:
             return "rebalance", f"group epoch {value.get('epoch')}"
         count = len(members)
-        before = next((one.before for one in told if isinstance(one, Rebalanced)), count)
+        before = next((one.before for one in events if isinstance(one, Rebalanced)), count)
         text = f"generation {value.get('generation')}, {count} member{'s' * (count != 1)}"
         if not members:
             return "group-empty", f"{text}: none left" if before else text
