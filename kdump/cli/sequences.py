@@ -32,6 +32,9 @@ def sequences(paths: tuple[str, ...], **asked: Any) -> int:
     producer in a log that is complete from offset 0. Other first numbers, and numbers around
     damage, cannot be judged.
 
+    A capture of packets shows what producers sent: a repeat is a retry there, and offsets count
+    the records that the capture has for a partition.
+
     Retries by another producer, or a replayed topic, have their own sequence numbers: use kdump
     duplicates. Gaps and repeats are notes: the exit status is 3 for them only with --fail-on
     note, and for damage.

@@ -152,7 +152,8 @@ MONITORING = together(
     "--append",
     metavar="FILE|-",
     type=FILE_PATH,
-    help="Only show what a broker answers to these batches, as a produce request carries them.",
+    help="Only show what a broker answers to these batches, as a produce request carries them, "
+    "or to each produce request in a capture of packets.",
 )
 @_APPEND("--follower", help="With --append: answer as a follower, which keeps offsets.")
 @_APPEND("--now", "now_ms", type=TIME, help="With --append: the broker's time. Default: now.")
@@ -258,11 +259,15 @@ def _append(paths: tuple[str, ...], asked: dict[str, Any]) -> int:
     return results.take(command.run(paths, command.options(**given)))
 
 
-def _read_set(file: str) -> bytes:
-    """Read the batches to be sent, no more than a request may hold."""
-    from kdump.storage.source import whole
+def _read_set(file: str) -> bytes | str:
+    """Read the batches to be sent, no more than a request may hold; give a capture's path."""
+    from kdump.storage.pcap import is_capture
+    from kdump.storage.source import Source, whole
 
     if file != "-":
+        with Source(file) as source:
+            if is_capture(source.read(0, 12)):
+                return file
         return whole(file, _REQUEST_BYTES)
     import sys
 

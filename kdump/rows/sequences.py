@@ -21,7 +21,7 @@ class _Sequence(Row):
     last_sequence: Annotated[Int32, "its last sequence number"]
     sequences_count: Annotated[int | None, "how many are missing, or come again"]
     previous_offset: Annotated[int | None, "last offset of the producer's batch before"]
-    offset: Annotated[int, "first offset of the batch"]
+    offset: Annotated[int, "first offset of the batch; in a capture, records before it"]
     last_offset: Annotated[int, "its last offset"]
     position: Annotated[int, "where it starts in the file"]
     size_bytes: Annotated[Bytes, "its size"]

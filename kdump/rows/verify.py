@@ -218,6 +218,7 @@ class Append(Row, kind="append", omits=("oldest", "steps")):
     batches: Annotated[list[StoredEntries] | None, "what is stored; the first 1,000"] = None
     follower: Annotated[bool, "whether a follower answers"] = False
     broker_version: Annotated[Word | None, "the release that answers"] = None
+    frame: Annotated[int | None, "number of the request in the capture, from 0"] = None
     oldest: Annotated[
         Oldest | None, "what the oldest release answers that it can be, where that differs"
     ] = None

@@ -44,20 +44,28 @@ def frame_items(
         what = "--entries, --tail, and --visible do not apply to captures of requests"
         yield PathError(path, what)
         return
+    names = TopicNames()
+    for number, item in frames_in(path, kind, options.decompress_limit):
+        if isinstance(item, Frame):
+            yield from _frame(item, number, path, names, options)
+        else:
+            yield item
+
+
+def frames_in(
+    path: str, kind: Kind, limit: int
+) -> Iterator[tuple[int, Frame | Finding | PathError]]:
+    """Yield the frames of a capture with their numbers, and what is wrong between them."""
     with Source(path) as source:
-        reader = _reader(source, kind, options.decompress_limit)
+        reader = _reader(source, kind, limit)
         if reader is None:
-            yield PathError(source.path, "is not a capture in pcap or pcapng format")
+            yield 0, PathError(path, "is not a capture in pcap or pcapng format")
             return
         source.advise_sequential()
-        names = TopicNames()
         number = 0
         for item in reader.items():
-            if isinstance(item, Finding):
-                yield item
-                continue
-            yield from _frame(item, number, source, names, options)
-            number += 1
+            yield number, item
+            number += isinstance(item, Frame)
 
 
 def _reader(source: Source, kind: Kind, limit: int) -> CaptureReader | FramesReader | None:
@@ -67,21 +75,12 @@ def _reader(source: Source, kind: Kind, limit: int) -> CaptureReader | FramesRea
 
 
 def _frame(
-    frame: Frame, number: int, source: Source, names: TopicNames, options: DumpOptions
+    frame: Frame, number: int, path: str, names: TopicNames, options: DumpOptions
 ) -> Iterator[Item | Finding]:
     said = frame.said
-    common = FrameRow(
-        number,
-        frame.position,
-        frame.at_ms,
-        frame.source,
-        frame.destination,
-        *(None,) * 6,
-        size_bytes=frame.size,
-    )
     selection = options.selection
     names.learn(said)
-    for shown in rows_of(said, common, names):
+    for shown in rows_of(said, common_row(frame, number), names):
         row = shown.row
         if selection.is_narrowed and not selection.admits(row.topic, row.partition):
             continue
@@ -90,16 +89,30 @@ def _frame(
         else:
             yield _with_batches(shown, frame)
         if shown.records is not None and shown.records.stop > shown.records.start:
-            yield from _record_set(shown, frame, source, options)
-    if said.problem is not None:
-        code, words = said.problem
-        yield finding(
-            code,
-            path=source.path,
-            position=frame.position,
-            size_bytes=frame.size,
-            message=words,
-        )
+            yield from _record_set(shown, frame, path, options)
+    if (found := problem_in(frame, path)) is not None:
+        yield found
+
+
+def common_row(frame: Frame, number: int) -> FrameRow:
+    """Give what all rows of a frame have in common."""
+    return FrameRow(
+        number,
+        frame.position,
+        frame.at_ms,
+        frame.source,
+        frame.destination,
+        *(None,) * 6,
+        size_bytes=frame.size,
+    )
+
+
+def problem_in(frame: Frame, path: str) -> Finding | None:
+    """Say what is wrong with a frame."""
+    if frame.said.problem is None:
+        return None
+    code, words = frame.said.problem
+    return finding(code, path=path, position=frame.position, size_bytes=frame.size, message=words)
 
 
 def _with_batches(shown: Shown, frame: Frame) -> FrameRow:
@@ -116,7 +129,7 @@ def _with_batches(shown: Shown, frame: Frame) -> FrameRow:
 
 
 def _record_set(
-    shown: Shown, frame: Frame, source: Source, options: DumpOptions
+    shown: Shown, frame: Frame, path: str, options: DumpOptions
 ) -> Iterator[Item | Finding]:
     """Yield the records in a record set, with their positions in the file."""
     assert shown.records is not None
@@ -124,9 +137,9 @@ def _record_set(
     data = frame.data[shown.records]
     begins = frame.position_of(start)
     is_old = frame.said.parts is not None
-    place = Place(row.topic, row.partition, None, source.path)
+    place = Place(row.topic, row.partition, None, path)
     base = 0 if is_old else begins
-    with BytesSource(source.path, data, base) as records:
+    with BytesSource(path, data, base) as records:
         items = (
             _old_items(records, place._replace(segment=row.offset or 0), options)
             if is_old

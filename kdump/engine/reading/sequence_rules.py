@@ -67,6 +67,18 @@ def first_words(event: Unjoined) -> str:
     )
 
 
+def sent_words(event: Unjoined, batches: RecordBatches, kind: str) -> str:
+    """Explain what does not join in what a producer sent, as a capture has it."""
+    if kind == DUPLICATE:
+        return (
+            f"{repeated(event, batches):,} numbers sent again: a retry, which the broker stores "
+            "once if it has stored the first."
+        )
+    if kind == RESTARTED:
+        return "began at 0 again in the same epoch."
+    return f"{ahead(event):,} numbers before it are not in the capture, or were never sent."
+
+
 def ahead(event: Unjoined) -> int:
     """How many numbers lie between the expected one and the batch's first; they wrap to 0."""
     return (event.base_sequence - event.expected) & MAX_SEQUENCE

@@ -33,6 +33,7 @@ from kdump.kernels.members import sequence_at
 from kdump.rows.sequences import SequenceDuplicate, SequenceGap, SequenceSummary
 from kdump.storage import names, places
 from kdump.storage.local_log import LocalLog
+from kdump.storage.names import Kind
 from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
@@ -106,21 +107,27 @@ def follow(
     )
     check = SequenceCheck(partition, explained=explained)
     findings = fold(scan(partition, [Framing(partition), check]))
-    return Followed(tuple(check.rows), (*findings, *partition.errors), check.sums())
+    replay = check.replay
+    return Followed(tuple(replay.rows), (*findings, *partition.errors), replay.sums())
 
 
-class SequenceCheck(Check):
-    """Replays producers' sequence numbers; what does not join becomes a row."""
+class SequenceReplay:
+    """Replays the sequence numbers that a partition is sent; what does not join becomes a row.
 
-    def __init__(self, partition: PartitionScan, *, explained: bool) -> None:
-        super().__init__(partition)
+    `sent`: as requests have them, instead of as a log does.
+    """
+
+    def __init__(
+        self, topic: str | None, expiration_ms: int, *, explained: bool, sent: bool
+    ) -> None:
         self.rows: list[Row] = []
         self._explained = explained
-        self._expiration_ms = partition.settings.producer_id_expiration_ms
+        self._sent = sent
+        self._expiration_ms = expiration_ms
         self._states = ProducerStates(
             is_repeat=partial(rules.is_repeat, expiration_ms=self._expiration_ms)
         )
-        self._followed = partition.target.topic not in rules.COORDINATED
+        self._followed = topic not in rules.COORDINATED
         self._counts: Counter[str] = Counter(partitions=1)  # by the members of the sums
         self._epochs: set[tuple[int, int]] = set()
 
@@ -136,34 +143,18 @@ class SequenceCheck(Check):
             partitions_not_followed=int(lost_sight),
         )
 
-    def run(self, segment: SegmentScan, run: Run | Oversize) -> None:
-        """Follow the producers of a run; batches out of order have some other place in truth."""
-        self._counts["batches"] += run.batches.count
-        if not self._followed:
-            return
-        self._count_producers(run.batches)
-        for part, ordered in in_parts(segment, run):
-            if ordered:
-                self._replay(segment, part)
-            else:
-                self._forget()
+    def counts(self, batches: RecordBatches) -> bool:
+        """Count batches, and say whether they are to be followed."""
+        self._counts["batches"] += batches.count
+        if self._followed:
+            self._count_producers(batches)
+        return self._followed
 
-    def oversize(self, segment: SegmentScan, one: Oversize) -> None:
-        """Follow a batch that is too large to be held."""
-        self.run(segment, one)
-
-    def gap(self, segment: SegmentScan, gap: Gap) -> None:
-        """Forget: batches were in it. What ends the log has nothing behind it."""
-        if not (gap.to_end and segment.active):
-            self._forget()
-
-    def skip(self, segment: SegmentScan) -> None:
-        """Forget: this segment is not read."""
+    def forget(self, *, damaged: bool = True) -> None:
+        """Forget: batches were in between."""
         self._states.forget()
-
-    def _forget(self) -> None:
-        self._states.forget()
-        self._counts["partitions_damaged"] = 1
+        if damaged:
+            self._counts["partitions_damaged"] = 1
 
     def _count_producers(self, batches: RecordBatches) -> None:
         if no_producers(batches, 0, batches.count):
@@ -176,12 +167,13 @@ class SequenceCheck(Check):
             pairs = zip(ids, epochs, numbers, strict=True)
             self._epochs |= {(one, epoch) for one, epoch, number in pairs if number >= 0}
 
-    def _replay(self, segment: SegmentScan, item: Run | Oversize) -> None:
+    def take(self, place: Place, item: Run | Oversize) -> None:
+        """Take up batches in the order of their offsets."""
         for event in self._states.replay(item):
             if isinstance(event, Unjoined):
-                self._unjoined(segment, item.batches, event)
+                self._unjoined(place, item.batches, event)
 
-    def _unjoined(self, segment: SegmentScan, batches: RecordBatches, event: Unjoined) -> None:
+    def _unjoined(self, place: Place, batches: RecordBatches, event: Unjoined) -> None:
         kind = rules.judge(event, batches, self._expiration_ms)
         self._counts[_MEMBERS[kind]] += 1
         if kind == GAP:
@@ -194,11 +186,45 @@ class SequenceCheck(Check):
         if len(self.rows) >= _ROWS_KEPT:
             self._counts["rows_not_listed"] += 1
             return
-        self.rows.append(_row(segment, batches, event, kind))
+        words = (rules.sent_words if self._sent else _explanation)(event, batches, kind)
+        self.rows.append(_row(place, batches, event, kind, words))
 
 
-def _row(segment: SegmentScan, batches: RecordBatches, event: Unjoined, kind: str) -> Row:
-    row, place = event.row, segment.place
+class SequenceCheck(Check):
+    """Follows the producers of a log."""
+
+    def __init__(self, partition: PartitionScan, *, explained: bool) -> None:
+        super().__init__(partition)
+        expiration_ms = partition.settings.producer_id_expiration_ms
+        topic = partition.target.topic
+        self.replay = SequenceReplay(topic, expiration_ms, explained=explained, sent=False)
+
+    def run(self, segment: SegmentScan, run: Run | Oversize) -> None:
+        """Follow the producers of a run; batches out of order have some other place in truth."""
+        if not self.replay.counts(run.batches):
+            return
+        for part, ordered in in_parts(segment, run):
+            if ordered:
+                self.replay.take(segment.place, part)
+            else:
+                self.replay.forget()
+
+    def oversize(self, segment: SegmentScan, one: Oversize) -> None:
+        """Follow a batch that is too large to be held."""
+        self.run(segment, one)
+
+    def gap(self, segment: SegmentScan, gap: Gap) -> None:
+        """Forget: batches were in it. What ends the log has nothing behind it."""
+        if not (gap.to_end and segment.active):
+            self.replay.forget()
+
+    def skip(self, segment: SegmentScan) -> None:
+        """Forget: this segment is not read."""
+        self.replay.forget(damaged=False)
+
+
+def _row(place: Place, batches: RecordBatches, event: Unjoined, kind: str, explanation: str) -> Row:
+    row = event.row
     base, last = batches.base_offset(row), batches.last_offset(row)
     made = SequenceDuplicate if kind == DUPLICATE else SequenceGap
     count: int | None = None
@@ -225,7 +251,7 @@ def _row(segment: SegmentScan, batches: RecordBatches, event: Unjoined, kind: st
         size_bytes=batches.size_bytes(row),
         previous_timestamp_ms=_known(event.previous.last_timestamp_ms),
         timestamp_ms=batches.max_timestamp(row),
-        explanation=_explanation(event, batches, kind),
+        explanation=explanation,
         path=place.path,
     )
 
@@ -269,13 +295,17 @@ class SequenceOptions(NamedTuple):
 
 
 class Item(NamedTuple):
-    """One partition, or the one segment of it that was named; the size is that of its logs."""
+    """One partition, or the one segment of it that was named; the size is that of its logs.
+
+    Or a capture of requests, with many.
+    """
 
     path: str
     topic: str | None
     partition: int | None
     segment: int | None
     size_bytes: int
+    capture: Kind | None = None  # what kind of capture it is instead
 
 
 def sequences(
@@ -317,6 +347,11 @@ def plan(paths: Iterable[str], options: SequenceOptions) -> Iterator[Item | Kdum
         if isinstance(target, KdumpError):
             yield target
             continue
+        kind = target.files[0].name.kind if target.files else None
+        if kind in (Kind.CAPTURE, Kind.FRAMES):
+            size = places.planned_size(target.path)
+            yield Item(target.path, None, None, None, size, capture=kind)
+            continue
         log = target.log
         name = None if target.whole else target.files[0].name
         if log is None or (name and (name.kind not in names.SEGMENT_KINDS or name.retired)):
@@ -331,7 +366,11 @@ def plan(paths: Iterable[str], options: SequenceOptions) -> Iterator[Item | Kdum
 def follow_item(
     item: Item, pace: Pace, *, options: SequenceOptions, settings: Settings
 ) -> Followed:
-    """Follow the producers of one partition, which is listed again."""
+    """Follow the producers of one partition, which is listed again, or of one capture."""
+    if item.capture is not None:
+        from kdump.engine.sequences.captured import follow_capture
+
+        return follow_capture(item.path, item.capture, options, settings)
     try:
         log = LocalLog.open(item.path)
     except PathError as error:

@@ -15,7 +15,7 @@ from kdump.broker.settings import Settings
 from kdump.broker.versions import Version, has, text_of
 from kdump.engine.reading.sequence_rules import COORDINATED
 from kdump.engine.verify.options import VerifyOptions
-from kdump.errors import KdumpError, PathError, guarded
+from kdump.errors import KdumpError, NothingToDo, PathError, guarded
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.kernels.members import codec_name
@@ -26,6 +26,7 @@ from kdump.storage import places
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 from kdump.storage.targets import Target, resolve
+from kdump.tuples import NamedTuple
 
 #: Members in which the answers of two releases are compared.
 _COMPARED = ("accepted", "error", "duplicate", "first_offset", "last_offset", "entries")
@@ -41,33 +42,77 @@ def appends(paths: Iterable[str], options: VerifyOptions) -> Iterator[Row | Find
         from_disk=options.topic_configs,
         broker_version=options.broker_version,
     )
+    found: dict[tuple[str | None, int | None], list[Target]] = {}
     seen = set()
     for target in resolve(named, options.selection, options.server_properties):
         if isinstance(target, KdumpError):
             yield target
-            continue
-        if target.log is None or not (target.whole or target.log.logs):
+        elif target.log is None or not (target.whole or target.log.logs):
             yield PathError(target.path, "is neither a partition nor a segment")
         elif (place := places.real(target.path)) not in seen:
             seen.add(place)
-            rows = _answers(target, settings, options)
-            yield from guarded(target.path, rows, topic=target.topic, partition=target.partition)
+            if isinstance(options.append, bytes):
+                sent = Sent(None, options.append)
+                yield from _guarded(target, sent, settings, options)
+            else:
+                found.setdefault((target.topic, target.partition), []).append(target)
+    if isinstance(options.append, str) and found:
+        yield from _captured(options.append, found, settings, options)
 
 
-def _answers(target: Target, settings: TopicSettings, options: VerifyOptions) -> Iterator[Row]:
+class Sent(NamedTuple):
+    """A set of batches, and the number of the request of a capture that sends it."""
+
+    frame: int | None
+    data: bytes
+
+
+def _captured(
+    capture: str,
+    partitions: dict[tuple[str | None, int | None], list[Target]],
+    settings: TopicSettings,
+    options: VerifyOptions,
+) -> Iterator[Row | Finding | KdumpError]:
+    """Answer each set in a capture by itself, as if it came next."""
+    from kdump.engine.frames.produced import SentSet, sent_sets
+
+    answered = False
+    sets = sent_sets(capture, Kind.CAPTURE, options.selection, options.decompress_limit)
+    for one in sets:
+        if not isinstance(one, SentSet):
+            yield one
+            continue
+        for target in partitions.get((one.topic, one.partition), ()):
+            answered = True
+            yield from _guarded(target, Sent(one.number, one.data), settings, options)
+    if not answered:
+        yield NothingToDo(f"{capture}: no produce request for a partition under the paths")
+
+
+def _guarded(
+    target: Target, sent: Sent, settings: TopicSettings, options: VerifyOptions
+) -> Iterator[Row | KdumpError]:
+    rows = _answers(target, sent, settings, options)
+    return guarded(target.path, rows, topic=target.topic, partition=target.partition)
+
+
+def _answers(
+    target: Target, sent: Sent, settings: TopicSettings, options: VerifyOptions
+) -> Iterator[Row]:
     """Answer by the newest release that can have written the partition, and by the oldest."""
     topic = settings.of(target.path, target.topic)
     directory = places.parent(target.path)
-    answer = partial(_answer, target, topic, options)
+    answer = partial(_answer, target, sent, topic, options)
     yield settings.releases.answer(directory, answer, _COMPARED)
 
 
-def _answer(target: Target, settings: Settings, options: VerifyOptions, broker: Version) -> Append:
-    assert options.append is not None
-    row = Append(target.topic, target.partition, len(options.append), follower=options.follower)
-    row = row.replaced(broker_version=text_of(broker))
+def _answer(
+    target: Target, given: Sent, settings: Settings, options: VerifyOptions, broker: Version
+) -> Append:
+    row = Append(target.topic, target.partition, len(given.data), follower=options.follower)
+    row = row.replaced(broker_version=text_of(broker), frame=given.frame)
     topic = Topic.of(broker, settings, options.now_ms or 0, options.decompress_limit)
-    sent = ProducedSet(options.append, broker)
+    sent = ProducedSet(given.data, broker)
     view = PartitionView(target, broker=broker, limit=options.decompress_limit, settings=settings)
     with closing(view):
         answer = Answer(0)

@@ -38,7 +38,8 @@ class VerifyOptions(NamedTuple):
     summary_by: tuple[str, ...] = ()  # broker, topic, or both
     tier: str | None = None  # where the objects of tiered topics are
     tier_key: str | None = None  # a file; decrypts those of Aiven's plugin
-    append: bytes | None = None  # a set of batches: only say what a broker answers to it
+    # A set of batches, or the path of a capture with some: only say what a broker answers.
+    append: bytes | str | None = None
     follower: bool = False  # the broker that is sent it is a follower
     explain: bool = False
     now_ms: int | None = None  # the broker's time, of an append

@@ -21,7 +21,9 @@ def _each(name: str, row: Append) -> str:
 
 
 def _note(row: Append) -> str:
-    notes = [row.reason] if row.reason else []
+    notes = [] if row.frame is None else [f"frame {number_text(row.frame)}"]
+    if row.reason:
+        notes.append(row.reason)
     if row.rewritten:
         notes.append("written anew")
     if row.valid_bytes is not None and row.valid_bytes < row.sent_bytes:

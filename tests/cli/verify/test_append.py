@@ -1,16 +1,19 @@
 """`verify --append`: what a broker answers to batches, on sample data and on small partitions."""
 
+import gzip
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import builders as b
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from commands import DATA
 
 from kdump.cli import cli
 
+CLIENTS = Path(__file__).parents[2] / "captures/clients.pcap.gz"
 NOW_MS = 1_700_000_000_000
 OLD = DATA / "clean" / "2.8.2" / "oneseg-0"  # ends at 360
 
@@ -204,3 +207,33 @@ def test_tables_and_wrong_usage(tmp_path: Path) -> None:
         done = CliRunner().invoke(cli, ["verify", *more, str(OLD)])
         assert done.exit_code in (1, 2)
         assert said in done.output
+
+
+def test_each_request_of_a_capture_is_answered(tmp_path: Path) -> None:
+    """Each by itself, for the partitions under the paths; the row says by which frame it came."""
+    partition = tmp_path / "orders-0"
+    shutil.copytree(OLD, partition)
+    capture = tmp_path / "capture"
+    capture.write_bytes(gzip.decompress(CLIENTS.read_bytes()))
+    done = verify("--broker-version", "4.4", "--append", capture, tmp_path)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(rows) == 16
+    accepted = [row for row in rows if row["accepted"]]
+    assert {row["first_offset"] for row in accepted} == {360}
+    frames = verify_frames(capture)
+    assert [row["frame"] for row in rows] == [
+        frame["number"] for frame in frames if frame["topic"] == "orders"
+    ]
+    missing = verify("--append", capture, DATA / "clean" / "4.1.1" / "d2")
+    assert missing.exit_code == 1
+    assert "no produce request for a partition under the paths" in missing.stderr
+
+
+def verify(*words: object) -> Result:
+    return CliRunner().invoke(cli, ["verify", "--format", "jsonl", *map(str, words)])
+
+
+def verify_frames(capture: Path) -> list[dict[str, Any]]:
+    words = ["dump", "--rows", "frame", "--format", "jsonl", str(capture)]
+    rows = [json.loads(line) for line in CliRunner().invoke(cli, words).stdout.splitlines()]
+    return [row for row in rows if (row["api"], row["direction"]) == ("Produce", "request")]

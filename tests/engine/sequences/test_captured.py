@@ -1,0 +1,87 @@
+"""Sequence numbers in the produce requests of a capture."""
+
+import struct
+from pathlib import Path
+
+import builders
+import pytest
+
+from kdump.engine.sequences.run import SequenceOptions, sequences
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Row
+from kdump.storage.names import FRAMES
+
+TIME = 1_700_000_000_000
+
+
+def sent(
+    sequence: int, *, count: int = 2, producer: int = 7, epoch: int = 0, topic: bytes = b"orders"
+) -> bytes:
+    """Write a produce request, with its length in front."""
+    batch = builders.batch(
+        [builders.record(at, at) for at in range(count)],
+        base_timestamp=TIME,
+        producer_id=producer,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+    )
+    header = struct.pack(">hhih", 0, 3, sequence, 1) + b"c"
+    body = struct.pack(">hhii", -1, -1, 1000, 1) + struct.pack(">h", len(topic)) + topic
+    body += struct.pack(">iii", 1, 0, len(batch)) + batch
+    return struct.pack(">i", len(header) + len(body)) + header + body
+
+
+def followed(
+    path: Path, data: bytes, **options: bool
+) -> tuple[list[tuple[object, ...]], Row, list[str]]:
+    file = path / FRAMES
+    file.write_bytes(data)
+    items = list(sequences([str(file)], SequenceOptions(**options)))
+    rows = [item for item in items if isinstance(item, Row)]
+    found = [item.code for item in items if isinstance(item, Finding)]
+    told = [
+        (row.fields["kind"], row.fields["base_sequence"], row.fields["sequences_count"])
+        for row in rows[:-1]
+    ]
+    return told, rows[-1], found
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ((40, 42, 44), []),
+        ((40, 42, 50), [("gap", 50, 6)]),
+        ((40, 42, 42, 44), [("duplicate", 42, 2)]),
+        ((40, 0, 2), []),
+    ],
+)
+def test_what_does_not_join(
+    tmp_path: Path, numbers: tuple[int, ...], expected: list[tuple[object, ...]]
+) -> None:
+    """What was sent before the capture began is not missed; other producers do not disturb."""
+    data = b"".join(sent(one) + sent(one, producer=8, topic=b"other") for one in numbers)
+    rows, summary, found = followed(tmp_path, data)
+    assert rows == [one for one in expected for _ in range(2)]
+    assert found == []
+    assert (summary["partitions"], summary["batches"]) == (2, 2 * len(numbers))
+
+
+def test_where_bytes_are_missing_nothing_is_said_of_numbers(tmp_path: Path) -> None:
+    rows, summary, found = followed(tmp_path, sent(4) + bytes([127]) * 8 + sent(40))
+    assert (rows, found) == ([], ["frame-length"])
+    damaged = bytearray(sent(6))
+    damaged[-1] ^= 1
+    rows, summary, found = followed(tmp_path, sent(4) + damaged + sent(40) + sent(45))
+    assert (rows, found) == ([("gap", 45, 3)], [])
+    assert summary["partitions_damaged"] == 1
+
+
+def test_a_row_says_where_in_the_capture(tmp_path: Path) -> None:
+    first = sent(4)
+    file = tmp_path / FRAMES
+    file.write_bytes(first + sent(4))
+    row, _ = sequences([str(file)], SequenceOptions())
+    assert isinstance(row, Row)
+    assert row["position"] == len(first) + first.index(b"orders") + 6 + 12
+    assert (row["offset"], row["previous_offset"], row["path"]) == (2, 1, str(file))
+    assert "a retry" in row["explanation"]
