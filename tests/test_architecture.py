@@ -72,7 +72,7 @@ ROOMS: dict[str, str] = {
     "kafka_text": "reading",
     "reindex": "checks reading",
     "salvage": "compare find groups reading reindex work",
-    "sequences": "checks reading work",
+    "sequences": "checks frames reading work",
     "report": "checks cluster dump groups info reading timeline verify why work",
     "timeline": "cluster coordinators dump reading work",
     "transactions": "coordinators reading work",

@@ -168,8 +168,9 @@ def aborted(view: PartitionView, fetched: Fetched, offset: int) -> list[AbortedT
 
 def _upper_bound(view: PartitionView, number: int, end: int) -> int:
     segment = view.segments[number]
-    for _, entry in segment.offset_index().slots():
-        if segment.start + entry.position >= end:
+    for slot, entry in segment.offset_index().slots():
+        # The search never compares for equality with its first slot.
+        if segment.start + entry.position >= end + (slot == 0):
             return entry.offset
     if number + 1 < len(view.segments):
         return view.segments[number + 1].base_offset

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.engine.frames.produced import SentSet, sent_sets
-from kdump.engine.sequences.run import Followed, SequenceOptions, SequenceReplay, SequenceSums
+from kdump.engine.sequences.replay import SequenceReplay, SequenceSums
 from kdump.errors import KdumpError, PathError
 from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import Place, Row
@@ -19,8 +19,8 @@ from kdump.record.frames import Oversize
 from kdump.storage.file_records import DEFAULT_LIMIT
 
 if TYPE_CHECKING:
-    from kdump.broker.settings import Settings
     from kdump.storage.names import Kind
+    from kdump.storage.targets import Selection
 
 _MOST_PARTITIONS = 1 << 16  # that are followed
 _BATCHES_AT_ONCE = 4096
@@ -53,17 +53,21 @@ class _Partition:
             self.replay.forget()
 
 
-def follow_capture(path: str, kind: Kind, options: SequenceOptions, settings: Settings) -> Followed:
-    """Read a capture. Where bytes of it are missing, all is begun anew."""
+def follow_capture(
+    path: str, kind: Kind, selection: Selection, expiration_ms: int, *, explained: bool
+) -> tuple[tuple[Row, ...], tuple[Finding | KdumpError, ...], SequenceSums]:
+    """Read a capture: rows, what is reported, sums. Where bytes are missing, all begins anew."""
     partitions: dict[tuple[str | None, int | None], _Partition] = {}
     reported: list[Finding | KdumpError] = []
     left_out = set()
-    for item in sent_sets(path, kind, options.selection, DEFAULT_LIMIT):
+    for item in sent_sets(path, kind, selection, DEFAULT_LIMIT):
         if isinstance(item, SentSet):
             key = item.topic, item.partition
             partition = partitions.get(key)
             if partition is None and len(partitions) < _MOST_PARTITIONS:
-                partition = partitions[key] = _new(item.topic, options, settings)
+                replay = SequenceReplay(item.topic, expiration_ms, explained=explained, sent=True)
+                replay.forget(damaged=False)  # what was sent before is not known
+                partition = partitions[key] = _Partition(replay)
             if partition is None:
                 left_out.add(hash(key))
             else:
@@ -78,12 +82,4 @@ def follow_capture(path: str, kind: Kind, options: SequenceOptions, settings: Se
     for partition in partitions.values():
         rows.extend(partition.replay.rows)
         sums = sums.plus(partition.replay.sums())
-    return Followed(tuple(rows), tuple(reported), sums)
-
-
-def _new(topic: str | None, options: SequenceOptions, settings: Settings) -> _Partition:
-    replay = SequenceReplay(
-        topic, settings.producer_id_expiration_ms, explained=options.explained, sent=True
-    )
-    replay.forget(damaged=False)  # what was sent before is not known
-    return _Partition(replay)
+    return tuple(rows), tuple(reported), sums

@@ -1,10 +1,12 @@
 """The rows of fetches: what is whole, what is cut, who is stuck."""
 
+import struct
 from pathlib import Path
 
 import builders
 import pytest
 from lookup_rows import SIZE, at_offset
+from producing import ABORT, aborted, data, index_of, marker, write_log
 
 
 def test_fetch_is_cut_and_counts_what_is_whole(partition: Path) -> None:
@@ -52,3 +54,19 @@ def test_fetch_of_0_7_starts_at_any_byte(tmp_path: Path) -> None:
     assert (row["entries"], row["stuck"], row["needs_bytes"]) == (0, True, size)
     assert at_offset(directory, 3 * size, max_bytes=9)["size_bytes"] == 0
     assert "OFFSET_OUT_OF_RANGE" in at_offset(directory, 3 * size + 1, max_bytes=9)["error"]
+
+
+@pytest.mark.parametrize(("offset", "second", "expected"), [(0, 3, [2]), (1, 2, [])])
+def test_search_does_not_compare_with_its_first_slot(
+    tmp_path: Path, offset: int, second: int, expected: list[int]
+) -> None:
+    """An aborted transaction is named that begins behind the bytes, up to the next index entry."""
+    sent = [data(0), data(1), data(2, 7, 0, transactional=True), marker(3, 7, ABORT), data(4)]
+    path = write_log(tmp_path, {0: sent, 5: [data(5)]})
+    index_of(path, 0).write_bytes(aborted((7, 2, 3, 2)))
+    ends = [sum(map(len, sent[: number + 1])) for number in range(3)]
+    entries = struct.pack(">iiii", 1, ends[0], second, ends[second - 1])
+    (path / f"{0:020}.index").write_bytes(entries)
+    options = {"isolation": "read_committed", "as_is": True, "broker_version": (4, 1)}
+    row = at_offset(path, offset, max_bytes=1, **options)
+    assert [one["first_offset"] for one in row["aborted"]] == expected
