@@ -52,6 +52,13 @@ class Releases:
             self._found[place] = writers(directory, self._others)
         return self._found[place]
 
+    def only(self, directory: str) -> Releases:
+        """Return what holds for one data directory, as it was found: no more is read."""
+        found = Releases(self._given)
+        if self._given is None:
+            found._found[places.real(directory)] = self.range_of(directory)
+        return found
+
     def answer(
         self, directory: str, ask: Callable[[Version], Answer], members: Iterable[str]
     ) -> Answer:

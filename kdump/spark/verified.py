@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from kdump.engine.work.pace import Pace
 from kdump.engine.work.pipeline import done
@@ -13,7 +13,8 @@ from kdump.findings.finding import Finding, internal_error
 from kdump.rows.row import Row
 from kdump.rows.words import Bytes, Int32
 from kdump.spark.request import Request, partition_cost
-from kdump.storage.data_directories import spread
+from kdump.storage import places
+from kdump.storage.data_directories import spread_all
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from kdump.engine.reading.options import DumpOptions
     from kdump.engine.verify.options import Item, VerifyOptions
     from kdump.engine.verify.results import Result
+    from kdump.replay.releases import Releases
 
 VIEWS = ("findings", "summary")
 #: What is planned last of all in the view of findings, and read in a task of its own.
@@ -42,24 +44,32 @@ class PartitionSums(Row, kind="summary"):
     path: Annotated[str, "its directory"]
 
 
-def planned(request: Request) -> Iterator[tuple[tuple[Item, Settings], int]]:
-    """Plan what verifies partitions, each with the settings of its topic.
+class Planned(NamedTuple):
+    """A partition to verify, with the settings of its topic and the release that wrote it.
 
-    These are found here, so that no task replays the metadata log.
+    Both were found by the plan, so that no task replays the metadata log.
     """
+
+    item: Item
+    settings: Settings
+    releases: Releases
+
+
+def planned(request: Request) -> Iterator[tuple[Planned, int]]:
+    """Plan what verifies partitions."""
     from kdump.engine.verify.plan import plan as plan_of_verify
     from kdump.engine.verify.run import settings_for
 
-    asked, named = _verify_options(request.options), _spread(request.paths)
+    asked = _verify_options(request.options)
+    named, unsearched = spread_all(request.paths)
+    if unsearched:  # whoever reads the rows must not take a part for the whole
+        raise unsearched[0]
     settings = settings_for(asked, named)
     for item in request.sound(plan_of_verify(named, asked, None)):
         size_bytes = item.size_bytes + partition_cost(item.path)
-        yield (item, settings.of(item.path, item.topic)), size_bytes
-
-
-def _spread(paths: list[str]) -> list[str]:
-    """Name the data directories below some paths."""
-    return [each for path in paths for each in spread(path)]
+        partition = item.path if item.whole else places.parent(item.path)
+        releases = settings.releases.only(places.parent(partition))
+        yield Planned(item, settings.of(partition, item.topic), releases), size_bytes
 
 
 def findings(paths: list[str], pieces: Iterable[Any], options: DumpOptions) -> Iterator[Finding]:
@@ -67,7 +77,7 @@ def findings(paths: list[str], pieces: Iterable[Any], options: DumpOptions) -> I
     from kdump.engine.coordinators.asked import Coordinators
     from kdump.engine.verify.run import directory_findings
 
-    named, asked = _spread(paths), _verify_options(options)
+    named, asked = spread_all(paths)[0], _verify_options(options)
     coordinators = Coordinators(named, options.server_properties)
     for piece in pieces:
         if piece == DIRECTORIES:
@@ -76,8 +86,7 @@ def findings(paths: list[str], pieces: Iterable[Any], options: DumpOptions) -> I
                     raise found
                 yield found
         else:
-            item, of_topic = piece
-            yield from _result_of(item, of_topic, asked, coordinators).findings
+            yield from _result_of(piece, asked, coordinators).findings
 
 
 def sums(paths: list[str], pieces: Iterable[Any], options: DumpOptions) -> Iterator[PartitionSums]:
@@ -85,9 +94,10 @@ def sums(paths: list[str], pieces: Iterable[Any], options: DumpOptions) -> Itera
     from kdump.engine.coordinators.asked import Coordinators
     from kdump.engine.verify.results import FindingCounts
 
-    coordinators = Coordinators(_spread(paths), options.server_properties)
-    for item, of_topic in pieces:
-        result = _result_of(item, of_topic, _verify_options(options), coordinators)
+    coordinators = Coordinators(spread_all(paths)[0], options.server_properties)
+    for piece in pieces:
+        item: Item = piece.item
+        result = _result_of(piece, _verify_options(options), coordinators)
         counted = FindingCounts()
         for found in result.findings:
             counted.add(found)
@@ -106,20 +116,19 @@ def sums(paths: list[str], pieces: Iterable[Any], options: DumpOptions) -> Itera
         )
 
 
-def _result_of(
-    item: Item, of_topic: Settings, asked: VerifyOptions, coordinators: Coordinators
-) -> Result:
-    """Verify a partition, by the settings of its topic."""
+def _result_of(piece: Planned, asked: VerifyOptions, coordinators: Coordinators) -> Result:
+    """Verify a partition."""
     from kdump.engine.verify.results import Result
     from kdump.engine.verify.run import verify_item
     from kdump.replay.topic_settings import TopicSettings
 
-    settings = TopicSettings(of_topic, from_disk=False)
+    settings = TopicSettings(piece.settings, from_disk=False)
+    settings.releases = piece.releases
     pace = Pace([0], 0, None, lambda: None)
     step = partial(
         verify_item, options=asked, settings=settings, deadline=None, coordinators=coordinators
     )
-    result = done(step, item, pace)
+    result = done(step, piece.item, pace)
     if isinstance(result, KdumpError):
         result = Result(errors=(result,))
     unforeseen = []

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from s3_server import s3_environment, why_no_server
 
 NEEDED = ("pyspark", "pyarrow", "pandas", "grpc")
 OLDEST_JAVA = 17
@@ -53,6 +54,8 @@ def spark() -> Iterator[Any]:
     from kdump.spark.session import spark_session
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if not why_no_server():  # workers have the environment in which the session started
+        os.environ.update(s3_environment())
     with spark_session(f"local[2,{os.environ.get(TASK_FAILURES, 1)}]", None) as session:
         session.conf.set("spark.sql.shuffle.partitions", "2")
         yield session

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from directories import CLUSTER
 from fleet import LOG_END, PARTITIONS, make_fleet
+from s3_server import s3_environment, upload, why_no_server
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 ROOT = Path(__file__).parents[2]
@@ -27,15 +28,25 @@ def test_page_shows_what_its_examples_print(spark: Any, monkeypatch: pytest.Monk
     assert not said, "".join(said)
 
 
-def test_statements_about_a_fleet(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["disks", "store"])
+def test_statements_about_a_fleet(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
     """Ten brokers, of which three are damaged, and what the statements of the page say of them."""
     make_fleet(tmp_path)
+    root = str(tmp_path)
+    if place == "store":
+        if reason := why_no_server():
+            pytest.skip(reason)
+        for name, value in s3_environment().items():
+            monkeypatch.setenv(name, value)
+        root = upload(tmp_path, "fleet")
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     page = (ROOT / "docs/fleet-on-spark.md").read_text("utf-8")
     assert "regexp" not in page
     blocks = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
     answers = []
-    for statement in ";".join(blocks).replace("/mnt/brokers", str(tmp_path)).split(";"):
+    for statement in ";".join(blocks).replace("/mnt/brokers", root).split(";"):
         if statement.strip():
             rows = spark.sql(statement).collect()
             if not statement.strip().startswith("CREATE"):

@@ -1,42 +1,50 @@
 """The view `findings` says what `kdump verify` says; planned and read here as a task does it."""
 
-import json
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from corpus import corpus
+from damaged_catalogue import Damaged
+from every_code import at_once, made_in
+from findings_rows import rows_of, told
 from fleet import make_fleet
 from view_rows import view_rows
 
-from kdump.cli import cli
+from kdump.engine.reading.options import DumpOptions
 
 SAMPLES = Path(__file__).parents[2] / "sample-data"
-PLACES = ("code", "severity", "topic", "partition", "segment", "position", "offset", "path")
 
 
-def of_the_view(paths: Sequence[Path], pack_bytes: int = 1 << 20) -> list[dict[str, Any]]:
-    return view_rows("findings", paths, pack_bytes=pack_bytes)
-
-
-def of_the_command(paths: Sequence[Path]) -> list[dict[str, Any]]:
-    words = ["verify", "--retired", "--notes", "--format", "jsonl", *map(str, paths)]
-    rows = map(json.loads, CliRunner().invoke(cli, words).stdout.splitlines())
-    return [row for row in rows if row["row"] == "finding"]
-
-
-def counted(rows: Iterable[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
-    return Counter(tuple(row.get(name) for name in PLACES) for row in rows)
+def of_the_view(damaged: Damaged, pack_bytes: int = 1 << 20) -> list[dict[str, Any]]:
+    options = DumpOptions(
+        deep=damaged.deep,
+        server_properties=damaged.server_properties,
+        decompress_limit=damaged.decompress_limit,
+    )
+    return view_rows("findings", damaged.paths, options, pack_bytes=pack_bytes)
 
 
 def compare(*paths: Path) -> Counter[str]:
-    view, command = of_the_view(paths), of_the_command(paths)
-    assert counted(view) == counted(command)
-    return Counter(row["code"] for row in view)
+    """Compare whole rows; give the codes that there are."""
+    return compared(Damaged(paths))
+
+
+def compared(damaged: Damaged) -> Counter[str]:
+    command, view = rows_of(told(damaged)), rows_of(of_the_view(damaged))
+    assert view - command == command - view == Counter()
+    return Counter(dict(row)["code"] for row in command.elements())
+
+
+def test_each_code_of_the_catalogue(tmp_path: Path) -> None:
+    """One by one, and then all at once that need no settings."""
+    made = made_in(tmp_path)
+    for code, one in made.items():
+        assert code in compared(one)
+    for deep in (False, True):
+        assert len(compared(at_once(made, deep=deep))) > 75
 
 
 def test_damage_of_sample_data() -> None:

@@ -7,6 +7,7 @@ import pytest
 import segments
 from corpus import corpus, files, names
 from drivers import after
+from every_code import differing
 from long_runs import LONG
 from oracle import PROFILES, oracle
 from verifying import verified
@@ -99,3 +100,10 @@ def test_what_pieces_leave_fits_the_memory_of_the_session(memory: str, expected_
                 return {"spark.driver.memory": memory, "spark.executor.memory": "9g"}[name]
 
     assert packed_bytes(Session()) == expected_bytes  # type: ignore[arg-type]
+
+
+def test_view_of_each_code_of_the_catalogue(spark: Any, tmp_path: Path) -> None:
+    """All at once by a session's own plan and tasks; those that need settings one by one."""
+    codes, odd = differing(spark, tmp_path)
+    assert not odd
+    assert codes > 100

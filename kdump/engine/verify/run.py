@@ -261,18 +261,40 @@ def _directories(
 
 
 def directory_findings(named: list[str], options: VerifyOptions) -> Iterator[Finding | KdumpError]:
-    """Look at the data directories alone; of their logs no more is read than `--quick` reads."""
+    """Look at the data directories alone.
+
+    Of a log no more is read than `--quick` reads, unless what is said of it depends on the rest.
+    """
     quick = options._replace(quick=True, deep=False)
     settings = settings_for(quick, named)
     items = [one for one in plan(named, quick, None) if not isinstance(one, KdumpError)]
     settings.prepare({places.parent(item.path): None for item in items if item.whole})
-    step = partial(verify_item, options=quick, settings=settings, deadline=None)
-    facts = [
-        result.facts
-        for _, result in ONE_BY_ONE(items, step, Progress())
-        if not isinstance(result, KdumpError) and result.facts is not None
-    ]
-    yield from _directories(named, quick, facts, whole=len(facts) == sum(it.whole for it in items))
+    coordinators = Coordinators(named, options.server_properties)
+    known: dict[str, PartitionFacts | None] = dict.fromkeys(item.path for item in items)
+
+    def read(items: list[Item], asked: VerifyOptions) -> None:
+        step = partial(
+            verify_item, options=asked, settings=settings, deadline=None, coordinators=coordinators
+        )
+        for item, result in ONE_BY_ONE(items, step, Progress()):
+            known[item.path] = None if isinstance(result, KdumpError) else result.facts
+
+    read(items, quick)
+    # Damage further in, too, may leave the end of a log open.
+    ends = {path for path, one in known.items() if one is not None and one.next_offset is not None}
+    doubted = [item for item in items if item.path not in ends]
+    whole = sum(item.whole for item in items)
+    while True:
+        read(doubted, options)
+        done = {item.path for item in doubted}
+        items = [item for item in items if item.path not in done]
+        facts = [one for one in known.values() if one is not None]
+        found = [*_directories(named, quick, facts, whole=len(facts) == whole)]
+        told = {(one.topic, one.partition) for one in found if isinstance(one, Finding)}
+        doubted = [item for item in items if (item.topic, item.partition) in told]
+        if not doubted:
+            yield from found
+            return
 
 
 def verify_item(
