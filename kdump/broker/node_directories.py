@@ -203,15 +203,8 @@ _SUFFIXES_SINCE = {Retirement.FUTURE: v.FUTURE_REPLICAS, Retirement.STRAY: v.STR
 
 def _names(directory: str, broker: Version) -> Iterator[Fact]:
     """Directories that are no partition's (R12)."""
-    for name, path in _folders(directory):
-        found = names.parse_directory(name)
-        since = _SUFFIXES_SINCE.get(found.retirement) if found and found.retirement else None
-        if found is not None and (since is None or has(broker, since)):
-            continue
-        if _is_deleted(name, broker) and not _listed(path):
-            continue
-        if name == names.REMOTE_LOG_INDEX_CACHE and has(broker, v.REMOTE_INDEX_CACHE):
-            continue
+    for path in foreign_folders(directory, broker):
+        name = os.path.basename(path)
         message = (
             f"Found directory {path}, '{name}' is not in the form of topic-partition or "
             "topic-partition.uniqueId-delete (if marked for deletion)."
@@ -223,6 +216,19 @@ def _names(directory: str, broker: Version) -> Iterator[Fact]:
             else "Move it out of the data directory; no broker reads what is in it."
         )
         yield Fact(REFUSES, "name", message, path, remedy)
+
+
+def foreign_folders(directory: str, broker: Version) -> Iterator[str]:
+    """Yield the directories in a data directory that a start takes for a wrong name (R12)."""
+    for name, path in _folders(directory):
+        found = names.parse_directory(name)
+        since = _SUFFIXES_SINCE.get(found.retirement) if found and found.retirement else None
+        if found is not None and (since is None or has(broker, since)):
+            continue
+        if _is_deleted(name, broker) and not _listed(path):
+            continue
+        if name != names.REMOTE_LOG_INDEX_CACHE or not has(broker, v.REMOTE_INDEX_CACHE):
+            yield path
 
 
 def _is_deleted(name: str, broker: Version) -> bool:

@@ -11,6 +11,8 @@ def counted(count: int, word: str) -> str:
     """Write a number and a word, in the plural where it is one."""
     plural = "" if count == 1 or word in ("damage", "rebuild") else "s"
     plural = "es" if plural and word == "batch" else plural
+    if plural and word == "directory":
+        word, plural = word[:-1], "ies"
     return f"{count:,} {word}{plural}"
 
 

@@ -29,7 +29,8 @@ _SECONDS = 120.0
 _NAMED = 1000
 #: What has folders without end, and no files of a disk.
 _PSEUDO = frozenset({"/proc", "/sys"})
-_MARKS = frozenset((
+#: Files that a broker has in each of its data directories.
+MARKS = frozenset((
     names.META_PROPERTIES,
     names.LOG_START_CHECKPOINT,
     names.RECOVERY_POINT_CHECKPOINT,
@@ -55,10 +56,10 @@ def look_below(path: str) -> Below:
             return Below([], [])
         entries = places.listdir(path)
         if looks_like_partition(entries) or any(
-            not places.isdir(os.path.join(path, mark)) for mark in _MARKS.intersection(entries)
+            not places.isdir(os.path.join(path, mark)) for mark in MARKS.intersection(entries)
         ):
             return Below([], [])
-        if _is_data_directory(LogDir.open(path)):
+        if is_data_directory(LogDir.open(path)):
             return Below([], [])
     except (OSError, PathError):
         return Below([], [])
@@ -187,12 +188,13 @@ class _Search:
 def _holds_logs(directory: LogDir) -> bool:
     """Whether a folder is a data directory, or a partition by whatever name."""
     return looks_like_partition(list(map(os.path.basename, directory.files))) or (
-        _is_data_directory(directory)
+        is_data_directory(directory)
     )
 
 
-def _is_data_directory(directory: LogDir) -> bool:
-    if any(os.path.basename(file) in _MARKS for file in directory.files):
+def is_data_directory(directory: LogDir) -> bool:
+    """Whether a folder is a data directory: it has a broker's own files, or a partition."""
+    if any(os.path.basename(file) in MARKS for file in directory.files):
         return True
     return any(map(_is_partition, (at for _, at in directory.partitions)))
 

@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import os
-import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kdump.broker import versions as v
 from kdump.broker.dating import Dating
+from kdump.broker.node_directories import foreign_folders
 from kdump.broker.versions import has
+from kdump.engine.info.elsewhere import ELSEWHERE, TIER_OF, Advice
 from kdump.engine.info.listing import Listing
-from kdump.errors import StoreError
 from kdump.findings.moments import time_text
 from kdump.findings.shell import LOG_DIR, format_command
 from kdump.replay.written_by import DatedDirectories
 from kdump.rows.info import Directory, Hint
 from kdump.storage import names, places
-from kdump.storage.about import meta_of
-from kdump.storage.names import Kind, Retirement
+from kdump.storage.data_directories import MARKS
+from kdump.storage.names import Retirement
+from kdump.stores.view_store import file_of
 
-_REDPANDA = re.compile(r"[0-9]+_[0-9]+")
-_LOOKED_AT = 100
-_ELSEWHERE = "info"  # of the directory that is meant
 _FULL = 0.95  # of a file system
+_KILLED = (
+    "The broker is not running and did not stop cleanly: a start recovers its logs, and cuts "
+    "off a torn tail."
+)
+_NO_LOG = "indexes without their logs"
+_SHORT = "the log ends before its high watermark, so that records are gone"
 _AHEAD_MS = 24 * 3600 * 1000  # a time so far ahead of the clock is not a skewed clock
 _RETIRED = {
-    Retirement.DELETE: "being deleted; a running broker removes them within a minute",
+    Retirement.DELETE: "being deleted: a running broker does it in a minute, a start at once",
     Retirement.STRAY: "set aside by a start: the cluster has no such replicas here",
     Retirement.FUTURE: "being moved here from another data directory",
 }
@@ -41,68 +46,36 @@ class Read(NamedTuple):
     used: float | None
 
 
-class Advice(NamedTuple):
-    """What is not ordinary about a path, and the command that says more of it."""
-
-    path: str
-    text: str
-    command: str
-
-
 def rows_of(every: Iterable[Advice]) -> Iterator[Hint]:
     """Make rows: what holds for several directories is one, whose command names all of them."""
     joined: dict[tuple[str, str], list[str]] = {}
     for one in every:
         joined.setdefault((one.text, one.command), []).append(one.path)
     for (text, command), paths in joined.items():
-        named = [LOG_DIR] if command == _ELSEWHERE else [*map(places.given, paths)]
-        line = format_command(("kdump", command, *named))
+        named = [LOG_DIR] if command == ELSEWHERE else [*map(places.given, paths)]
+        line = format_command(("kdump", *command.split(), *named))
         yield Hint(path=paths[0], text=text, command=line)
-
-
-def path_hint(path: str) -> Advice | None:
-    """Name the command for a path that is no data directory; None where there is none to name."""
-    if places.isdir(path):
-        name = names.parse_directory(os.path.basename(places.absolute(path)))
-        if name is None or meta_of(path):
-            return _of_others(path)
-        return Advice(path, f"This is one partition, {name.topic}-{name.partition}.", "verify")
-    if not places.lexists(path):
-        return None
-    kind = names.parse(places.file_name(path)).kind
-    if kind is Kind.UNKNOWN:
-        return None
-    command = "verify" if kind in names.SEGMENT_KINDS else "dump"
-    return Advice(path, f"This is one file, of the kind {kind.value}.", command)
-
-
-def _of_others(path: str) -> Advice | None:
-    """Recognize the directories of a ZooKeeper server and of Redpanda, which are not a broker's."""
-    try:
-        found = places.listdir(path)
-        below = places.listdir(os.path.join(path, "version-2")) if "version-2" in found else []
-        if any(name.startswith(("log.", "snapshot.")) for name in below):
-            text = "A ZooKeeper server wrote this, not a broker; name the broker's log.dirs."
-            return Advice(path, text, _ELSEWHERE)
-        inside = "data/kafka" if "data" in found else "kafka"
-        for topic in places.listdir(os.path.join(path, inside))[:_LOOKED_AT]:
-            for name in places.listdir(os.path.join(path, inside, topic))[:_LOOKED_AT]:
-                if _REDPANDA.fullmatch(name):
-                    text = "Redpanda wrote this; its segments are not those of Kafka."
-                    return Advice(path, text, _ELSEWHERE)
-    except (OSError, StoreError):
-        pass
-    return None
 
 
 def directory_hints(one: Read, now_ms: int) -> Iterator[Advice]:
     """Yield the hints about one data directory, the most urgent one first."""
     path, row = one.row.path, one.row
     odd = one.listing.odd
+    folder = file_of(path) if places.is_view(path) else ""
+    if os.path.isdir(folder):  # what is unpacked in memory is an archive, or remote storage
+        text = "This is remote storage of tiered topics, without the disk of a broker."
+        yield Advice(folder, text, TIER_OF)
+        return
     if one.used is not None and one.used >= _FULL:
         yield Advice(path, f"The file system is {one.used:.0%} full.", "why")
     meta = places.lexists(os.path.join(path, names.META_PROPERTIES))
-    if not meta and has(one.dating.first, v.META_PROPERTIES):
+    is_copy = not any(places.lexists(os.path.join(path, mark)) for mark in MARKS)
+    if is_copy:
+        text = (
+            "Partitions without a broker's own files, such as checkpoints: copies, or files lost."
+        )
+        yield Advice(path, text, "verify")
+    elif not meta and has(one.dating.first, v.META_PROPERTIES):
         yield Advice(path, "meta.properties is missing: brokers need it to start.", "predict")
     elif meta and row.broker_id is None:
         yield Advice(path, "meta.properties names no broker.", "predict")
@@ -111,9 +84,18 @@ def directory_hints(one: Read, now_ms: int) -> Iterator[Advice]:
         yield Advice(
             path, "A broker is running on it: its files change while they are read.", "why"
         )
-    elif row.partitions and not stopped and has(one.dating.first, v.RECOVERY_POINTS):
-        text = "The broker is not running and did not stop cleanly: a start recovers its logs."
-        yield Advice(path, text, "predict")
+    elif row.partitions and {*one.listing.topics} <= {names.CLUSTER_METADATA_TOPIC}:
+        yield Advice(path, "It holds the metadata log and no topic: a controller's.", "cluster")
+    elif row.partitions and not is_copy and has(one.dating.first, v.RECOVERY_POINTS):
+        if not stopped:
+            yield Advice(path, _KILLED, "predict")
+        elif (left := one.listing.open_transaction) is not None:
+            since = time_text(left.since_ms)
+            text = f"{left.partition} has a transaction open at {left.offset:,} since {since}."
+            yield Advice(path, text, "transactions")
+    elif meta and not row.partitions:
+        yield Advice(path, "It was formatted, and no partition has been placed on it.", "predict")
+    yield from _folders_between(one)
     newest, index = one.listing.newest_ms
     if newest > now_ms + _AHEAD_MS:
         when = time_text(newest)
@@ -123,14 +105,38 @@ def directory_hints(one: Read, now_ms: int) -> Iterator[Advice]:
     for retirement, meaning in _RETIRED.items():
         if count := odd[retirement.value]:
             command = "salvage" if retirement is Retirement.DELETE else "verify"
-            text = f"{count:,} -{retirement.value} directories: {meaning}."
-            yield Advice(path, text, command)
+            named = f"{count:,} -{retirement.value} {_noun(count, 'directory', 'directories')}"
+            yield Advice(path, f"{named}: {meaning}.", command)
     for suffix in (names.SWAP, names.CLEANED, names.DELETED):
         if odd[suffix]:
-            yield Advice(path, f"{odd[suffix]:,} {suffix} files left over.", "verify")
-    if one.listing.unread:
-        text = f"{one.listing.unread:,} partitions cannot be listed: run kdump as the broker's user"
-        yield Advice(path, text, "verify")
+            text = f"{odd[suffix]:,} {suffix} {_noun(odd[suffix], 'file', 'files')} left over."
+            yield Advice(path, text, "verify")
+    for what, meaning in (("no-log", _NO_LOG), ("short", _SHORT)):
+        if odd[what] and not row.locked:
+            named = _and_more(one.listing.examples[what], odd[what])
+            yield Advice(path, f"{named}: {meaning}.", "verify")
+    if count := one.listing.unread:
+        named = f"{count:,} {_noun(count, 'partition', 'partitions')}"
+        yield Advice(path, f"{named} cannot be listed: use the broker's user.", "verify")
+
+
+def _folders_between(one: Read) -> Iterator[Advice]:
+    """Yield the folders for which a start fails, as they are not those of partitions."""
+    if places.is_uri(one.row.path) or not has(one.dating.first, v.RECOVERY_POINTS):
+        return
+    found = [os.path.basename(path) for path in foreign_folders(one.row.path, one.dating.last)]
+    if found:
+        named = _and_more(found[0], len(found))
+        text = f"{named} among the partitions: a start fails on such a directory."
+        yield Advice(one.row.path, text, "predict")
+
+
+def _and_more(first: str, count: int) -> str:
+    return first if count == 1 else f"{first} and {count - 1:,} more"
+
+
+def _noun(count: int, one: str, many: str) -> str:
+    return one if count == 1 else many
 
 
 def set_hints(read: Sequence[Read], dates: DatedDirectories) -> Iterator[Advice]:
@@ -139,6 +145,13 @@ def set_hints(read: Sequence[Read], dates: DatedDirectories) -> Iterator[Advice]
     if len(clusters) > 1:
         text = f"The directories belong to {len(clusters)} clusters: {', '.join(sorted(clusters))}."
         yield from (Advice(one.row.path, text, "cluster") for one in read)
+    same = Counter(one.row.directory_id for one in read if one.row.directory_id is not None)
+    for directory_id, count in same.items():
+        if count > 1:
+            text = f"{count} directories have the directory.id {directory_id}: copies of one."
+            for one in read:
+                if one.row.directory_id == directory_id:
+                    yield Advice(one.row.path, text, "compare")
     here = {one.row.broker_id for one in read}
     if None in here:
         return  # it may be any of them

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from kdump.broker.dating import Dating
 from kdump.broker.versions import text_of
-from kdump.engine.info.hints import Read, directory_hints, path_hint, rows_of, set_hints
+from kdump.engine.info.elsewhere import path_hint, unreadable
+from kdump.engine.info.hints import Read, directory_hints, rows_of, set_hints
 from kdump.engine.info.listing import Item, Listing, PartitionFiles, TopicFiles, listed
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
@@ -27,7 +28,7 @@ from kdump.rows.info import DatingEvidence, Directory, PartitionSummary, TopicSu
 from kdump.storage import names, places
 from kdump.storage.about import facts_of, meta_of
 from kdump.storage.checkpoints import java_int
-from kdump.storage.data_directories import spread_all
+from kdump.storage.data_directories import is_data_directory, spread_all
 from kdump.storage.log_dir import LogDir
 from kdump.storage.mounts import file_system_of
 from kdump.storage.running import settings_of_running_broker
@@ -76,10 +77,9 @@ def info(
             )
         given = data_directories(settings)
     named, errors = spread_all(given)
-    hints = [hint for path in named if (hint := path_hint(path)) is not None]
-    elsewhere = {hint.path for hint in hints}
+    hints = {path: hint for path in named if (hint := path_hint(path)) is not None}
     items: list[Item] = []
-    here = [path for path in named if path not in elsewhere]
+    here = [path for path in named if path not in hints]
     errors += take_up(_plan(here, options), items, progress)
     listings: list[Listing] = []
     for _, result in driver(items, listed, progress):
@@ -105,7 +105,7 @@ def info(
     yield from _topics(listings, dates, options)
     yield from _partitions(listings, options)
     found = (directory_hints(one, options.now_ms) for one in read)
-    yield from rows_of(chain(*found, set_hints(read, dates), hints))
+    yield from rows_of(chain(*found, set_hints(read, dates), hints.values()))
 
 
 def _plan(paths: Iterable[str], options: InfoOptions) -> Iterator[Item | KdumpError]:
@@ -115,7 +115,9 @@ def _plan(paths: Iterable[str], options: InfoOptions) -> Iterator[Item | KdumpEr
             continue
         seen.add(real)
         try:
-            if LogDir.open(path).partitions or meta_of(path):
+            if (error := unreadable(path)) is not None:
+                yield error
+            elif is_data_directory(LogDir.open(path)):
                 yield Item(path, keeps_partitions=options.partitions)
         except KdumpError as error:
             yield error

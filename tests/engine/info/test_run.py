@@ -127,7 +127,7 @@ def test_two_clusters(copy: Path) -> None:
 def test_what_is_no_data_directory(tmp_path: Path) -> None:
     (tmp_path / "zk/version-2").mkdir(parents=True)
     (tmp_path / "zk/version-2/log.1").touch()
-    (tmp_path / "panda/kafka/orders/0_17").mkdir(parents=True)
+    (tmp_path / "panda/redpanda/controller").mkdir(parents=True)
     log = SAMPLES / "clean/4.1.1/d1/orders.zstd-0/00000000000000000293.log"
     assert hints(tmp_path / "zk").popitem()[1] == "kdump info LOG_DIR"
     assert "Redpanda" in hints(tmp_path / "panda").popitem()[0]
