@@ -15,7 +15,12 @@ _POM = """<project><modelVersion>4.0.0</modelVersion>
 <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_{scala}</artifactId>
 <version>{version}</version></dependency>
 <dependency><groupId>org.slf4j</groupId><artifactId>{logger}</artifactId><version>1.7.30</version></dependency>
-</dependencies></project>
+{more}</dependencies></project>
+"""
+#: The ZooKeeper client of these releases resolves no address on a new Java.
+_UNRESOLVED = ("2.0.", "2.1.")
+_NEWER_ZOOKEEPER = """<dependency><groupId>org.apache.zookeeper</groupId>
+<artifactId>zookeeper</artifactId><version>3.4.14</version></dependency>
 """
 _MIRROR_MAKER = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>kdump.broker</groupId><artifactId>mirror-{version}</artifactId><version>1</version>
@@ -28,18 +33,21 @@ _MIRROR_MAKER = """<project><modelVersion>4.0.0</modelVersion>
 _BY_ZOOKEEPER = ("0.", "1.", "2.")
 
 
-def class_path(version: str) -> str:
-    """Give the class path of a release, on which a class Boot starts it."""
+def class_path(version: str, *, zookeeper: bool = False) -> str:
+    """Give the class path of a release, on which a class Boot starts it, also with ZooKeeper."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     directory = cache / "kdump-maven-brokers" / version
-    jars, classes = directory / "classpath.txt", directory / "classes"
     old = version.startswith(_BY_ZOOKEEPER)
+    by_zookeeper = old or zookeeper
+    jars = directory / "classpath.txt"
+    classes = directory / ("classes" if by_zookeeper is old else "classes-zookeeper")
     if not jars.exists():
         directory.mkdir(parents=True, exist_ok=True)
         pom = _POM.format(
             version=version,
             scala="2.12" if old else "2.13",
             logger="slf4j-log4j12" if old else "slf4j-simple",
+            more=_NEWER_ZOOKEEPER if version.startswith(_UNRESOLVED) else "",
         )
         (directory / "pom.xml").write_text(pom)
         subprocess.run(
@@ -48,7 +56,7 @@ def class_path(version: str) -> str:
         )  # fmt: skip
     if not (classes / "Boot.class").exists():
         java = program().parent / "java"
-        if old:
+        if by_zookeeper:
             boot = java / "zk/Boot.java"
         else:
             boot = directory / "Boot.java"
