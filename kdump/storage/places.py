@@ -51,6 +51,15 @@ def given(path: str) -> str:
     return given_path(path)
 
 
+def container(path: str) -> str:
+    """Return the archive, or the remote storage, that a view shows; any other path as it is."""
+    if not is_view(path):
+        return path
+    from kdump.stores.view_store import file_of
+
+    return file_of(path)
+
+
 def stat(path: str) -> os.stat_result | Status:
     """Ask what lies at a path, through symbolic links; OSError where nothing does."""
     if not is_uri(path):

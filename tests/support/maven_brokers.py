@@ -19,8 +19,8 @@ _POM = """<project><modelVersion>4.0.0</modelVersion>
 """
 #: The ZooKeeper client of these releases resolves no address on a new Java.
 _UNRESOLVED = ("2.0.", "2.1.")
-_NEWER_ZOOKEEPER = """<dependency><groupId>org.apache.zookeeper</groupId>
-<artifactId>zookeeper</artifactId><version>3.4.14</version></dependency>
+_OLDER_ZOOKEEPER = """<dependency><groupId>org.apache.zookeeper</groupId>
+<artifactId>zookeeper</artifactId><version>3.4.10</version></dependency>
 """
 _MIRROR_MAKER = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>kdump.broker</groupId><artifactId>mirror-{version}</artifactId><version>1</version>
@@ -47,7 +47,7 @@ def class_path(version: str, *, zookeeper: bool = False) -> str:
             version=version,
             scala="2.12" if old else "2.13",
             logger="slf4j-log4j12" if old else "slf4j-simple",
-            more=_NEWER_ZOOKEEPER if version.startswith(_UNRESOLVED) else "",
+            more=_OLDER_ZOOKEEPER if version.startswith(_UNRESOLVED) else "",
         )
         (directory / "pom.xml").write_text(pom)
         subprocess.run(

@@ -99,10 +99,7 @@ def _of_file(path: str) -> Advice | None:
             return Advice(path, _written_by("SQLite"), ELSEWHERE)
         text = "This is not a file of Kafka's. If it is the image of a disk, batches may be in it."
         return Advice(path, text, "carve")
-    if places.is_view(given):
-        from kdump.stores.view_store import file_of
-
-        given = file_of(given) or given  # an archive of one file
+    given = places.container(given)  # an archive of one file
     command = "verify" if kind in names.SEGMENT_KINDS else "dump"
     return Advice(given, f"This is one file: {kind.value.replace('-', ' ')}.", command)
 

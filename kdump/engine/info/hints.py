@@ -20,7 +20,6 @@ from kdump.rows.info import Directory, Hint
 from kdump.storage import names, places
 from kdump.storage.data_directories import MARKS
 from kdump.storage.names import Retirement
-from kdump.stores.view_store import file_of
 
 _FULL = 0.95  # of a file system
 _KILLED = (
@@ -61,15 +60,17 @@ def directory_hints(one: Read, now_ms: int) -> Iterator[Advice]:
     """Yield the hints about one data directory, the most urgent one first."""
     path, row = one.row.path, one.row
     odd = one.listing.odd
-    folder = file_of(path) if places.is_view(path) else ""
-    if os.path.isdir(folder):  # what is unpacked in memory is an archive, or remote storage
+    folder = places.container(path)
+    if folder != path and os.path.isdir(folder):
         text = "This is remote storage of tiered topics, without the disk of a broker."
         yield Advice(folder, text, TIER_OF)
         return
     if one.used is not None and one.used >= _FULL:
         yield Advice(path, f"The file system is {one.used:.0%} full.", "why")
     meta = places.lexists(os.path.join(path, names.META_PROPERTIES))
-    is_copy = not any(places.lexists(os.path.join(path, mark)) for mark in MARKS)
+    is_copy = has(one.dating.first, v.COUNTED_OFFSETS) and not any(
+        places.lexists(os.path.join(path, mark)) for mark in MARKS
+    )
     if is_copy:
         text = (
             "Partitions without a broker's own files, such as checkpoints: copies, or files lost."

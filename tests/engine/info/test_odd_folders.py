@@ -214,6 +214,7 @@ TABLE = [
                                 content=LOG.read_bytes()), "remote storage of tiered topics",
         "kdump salvage --tier {0}/kafka-tiered-storage"),
     Odd("sound", node(nothing), ""),
+    Odd("of 0.7", lambda path: shutil.copytree(SAMPLES / "clean/0.7.2", path) and None, ""),
     Odd("killed", node(without(names.CLEAN_SHUTDOWN)), "did not stop cleanly", PREDICT),
     Odd("formatted", node(without("*-[0-9]", "*-checkpoint", "x")), "It was formatted", PREDICT),
     Odd("controller", node(without("[!_]*-[0-9]", "__[!c]*", "__co*")),
