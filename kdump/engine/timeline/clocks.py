@@ -16,8 +16,12 @@ from kdump.rows.timeline import ClockSkew
 
 #: The kernel takes the time of a file from its tick, which lies behind the clock programs read.
 FILE_TICK_MS = 10
-_KEPT = 32  # of the closest ties of a pair
+_KEPT = 32  # of the closest ties of a pair by times of files
+#: By how much a clock may seem to go back because appends overtake each other.
+_SET_BACK_MS = 5_000
+_MOST_TIES = 4096  # of a pair by records
 _Pair = tuple[int, int]
+_Most = dict[_Pair, tuple[int, tuple[str, ...]]]
 
 
 class Bounds(NamedTuple):
@@ -31,49 +35,67 @@ class Clocks:
     """The bounds that all ties give, in memory that does not grow with them."""
 
     def __init__(self) -> None:
-        self._ties: dict[tuple[bool, _Pair], list[tuple[int, str]]] = {}
+        self._records: dict[_Pair, list[Tie]] = {}
+        self._files: dict[_Pair, list[tuple[int, str]]] = {}
+        self._set_back: set[int] = set()
         self._counts: dict[_Pair, int] = {}
         self._fixed: dict[int, int] = {}
-        self._most: dict[_Pair, tuple[int, tuple[str, ...]]] = {}
+        self._most: _Most = {}
         self.common: int | None = None
         self.brokers: set[int] = set()
 
     def add(self, tie: Tie) -> None:
-        """Take up a tie."""
+        """Take up a tie; one of a clock with itself tells that it was set back."""
         if tie.first == tie.second:
+            if _gap(tie) < -_SET_BACK_MS:
+                self._set_back.add(tie.first)
             return
         pair = tie.first, tie.second
         self._counts[pair] = self._counts.get(pair, 0) + 1
-        kept = self._ties.setdefault((tie.by_file, pair), [])
-        gap = tie.second_ms - tie.first_ms + (FILE_TICK_MS if tie.by_file else 0)
-        if len(kept) < _KEPT or gap < kept[-1][0]:
-            insort(kept, (gap, tie.why))
+        if tie.by_file:
+            kept = self._files.setdefault(pair, [])
+            insort(kept, (_gap(tie) + FILE_TICK_MS, tie.why))
             del kept[_KEPT:]
+            return
+        ties = self._records.setdefault(pair, [])
+        ties.append(tie)
+        if len(ties) > _MOST_TIES:
+            ties.sort(key=lambda one: one.first_ms)
+            ties[:] = [min(ties[at : at + 2], key=_gap) for at in range(0, len(ties), 2)]
 
     def named(self) -> set[int]:
         """Return the brokers that any tie names."""
-        return {one for _, pair in self._ties for one in pair}
+        return {one for pair in self._counts for one in pair}
 
     def settle(self, brokers: Iterable[int], common: int | None, skew: Mapping[int, int]) -> None:
         """Draw the conclusions. `skew`: by how much clocks are ahead, as somebody knows."""
         self.brokers = self.named() | set(brokers)
         self.common = common
         self._fixed = dict(skew)
-        by_records = {
-            pair: ((kept[0][0], (kept[0][1],)))
-            for (by_file, pair), kept in self._ties.items()
-            if not by_file
-        }
-        self._most = _closed(by_records, self.brokers)
+        direct: _Most = {}
+        set_meanwhile = {pair for pair in self._files for one in pair if one in self._set_back}
+        for first, second in sorted({(min(pair), max(pair)) for pair in self._records}):
+            there = self._records.get((first, second), [])
+            back = self._records.get((second, first), [])
+            steady = _steady(there, back)
+            if len(steady) == 1 and self._set_back & {first, second}:
+                continue  # the ties are of the time before that, or after
+            for pair, number in (((first, second), 0), ((second, first), 1)):
+                found = [one[number] for one in steady]
+                known = [one for one in found if one is not None]
+                if len(known) == len(found):
+                    tie = max(known, key=_gap)
+                    direct[pair] = _gap(tie), (tie.why,)
+                if len(steady) > 1:
+                    set_meanwhile.add(pair)
+        self._most = _closed(direct, self.brokers)
         closer = dict(self._most)
-        for (by_file, (first, second)), kept in self._ties.items():
-            if not by_file:
-                continue
-            back = self._most.get((second, first))
-            for gap, why in kept:
-                if back is None or gap + back[0] >= 0:  # else that file was touched by something
-                    known = closer.get((first, second))
-                    if known is None or gap < known[0]:
+        for (first, second), kept in self._files.items():
+            back_most = self._most.get((second, first))
+            for gap, why in () if (first, second) in set_meanwhile else kept:
+                if back_most is None or gap + back_most[0] >= 0:  # else something touched that file
+                    known_most = closer.get((first, second))
+                    if known_most is None or gap < known_most[0]:
                         closer[first, second] = gap, (why,)
                     break
         closer = _closed(closer, self.brokers)
@@ -88,13 +110,12 @@ class Clocks:
             return Bounds(self._fixed[broker], self._fixed[broker])
         if broker == self.common:
             return Bounds(0, 0)
-        above = self._most.get((self.common or 0, broker)) if self.common is not None else None
-        below = self._most.get((broker, self.common or 0)) if self.common is not None else None
+        if self.common is None or not _agree(self._most, self.common, broker):
+            return Bounds(None, None)  # some clock was set, and nothing says which
+        above = self._most.get((self.common, broker))
+        below = self._most.get((broker, self.common))
         least = None if below is None else -below[0]
-        most = None if above is None else above[0]
-        if least is not None and most is not None and least > most:
-            return Bounds(most, least)  # the clock was set meanwhile: it was anywhere in between
-        return Bounds(least, most)
+        return Bounds(least, None if above is None else above[0])
 
     def rows(self) -> list[ClockSkew]:
         """Make a row for each broker whose clock is bounded against the common one."""
@@ -111,14 +132,39 @@ class Clocks:
         return found
 
 
+def _gap(tie: Tie) -> int:
+    return tie.second_ms - tie.first_ms
+
+
+def _steady(there: list[Tie], back: list[Tie]) -> list[list[Tie | None]]:
+    """Give the closest ties of both directions for each span in which the clocks stood alike.
+
+    There is one span unless a clock was set: then ties contradict each other. They are gone
+    through as one of the two clocks has them; by that which was set they are mixed up.
+    """
+    both = [(0, tie) for tie in there] + [(1, tie) for tie in back]
+    found: list[list[list[Tie | None]]] = []
+    for other in (0, 1):
+        spans: list[list[Tie | None]] = [[None, None]]
+        for way, tie in sorted(
+            both, key=lambda one: one[1].second_ms if one[0] != other else one[1].first_ms
+        ):
+            opposite, same = spans[-1][1 - way], spans[-1][way]
+            if opposite is not None and _gap(opposite) + _gap(tie) < 0:
+                spans.append([None, None])
+                same = None
+            if same is None or _gap(tie) < _gap(same):
+                spans[-1][way] = tie
+        found.append(spans)
+    return min(found, key=len)
+
+
 def _agree(most: Mapping[_Pair, tuple[int, object]], first: int, second: int) -> bool:
-    back = most.get((second, first))
-    return back is None or most[first, second][0] + back[0] >= 0
+    there, back = most.get((first, second)), most.get((second, first))
+    return there is None or back is None or there[0] + back[0] >= 0
 
 
-def _closed(
-    most: Mapping[_Pair, tuple[int, tuple[str, ...]]], brokers: Iterable[int]
-) -> dict[_Pair, tuple[int, tuple[str, ...]]]:
+def _closed(most: _Most, brokers: Iterable[int]) -> _Most:
     """Add what follows by way of other brokers (Floyd and Warshall)."""
     found = dict(most)
     known = sorted(set(brokers) & {one for pair in most for one in pair})

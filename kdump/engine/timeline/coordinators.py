@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kdump.broker.remote_log import COPY_FINISHED, DELETE_FINISHED
 from kdump.engine.coordinators.partitions import Item, Records, Reported
-from kdump.engine.timeline.happening import COORDINATOR, LEADER, Happening, Tie
+from kdump.engine.timeline.happening import COORDINATOR, LEADER, Happening, Open, Tie
 from kdump.engine.timeline.metadata import Leaders
 from kdump.findings.rows import RecordChunk
 from kdump.kernels import columns as c
@@ -49,6 +49,7 @@ class CoordinatorRead(NamedTuple):
 
     steps: tuple[Step, ...]
     ties: tuple[Tie, ...]
+    open_: tuple[Open, ...]
     reported: tuple[Reported, ...]
 
 
@@ -93,8 +94,7 @@ def coordinator_events(
 
     records = Records(item, pace, limit, log.lost)
     reported = records.into(chunk)
-    log.end()
-    return CoordinatorRead(tuple(log.steps), tuple(ties.found), tuple(reported))
+    return CoordinatorRead(tuple(log.steps), tuple(ties.found), log.open(), tuple(reported))
 
 
 class EpochTies:
@@ -129,6 +129,8 @@ class EpochTies:
                 why = "the last batch of one leader, then the first of the next"
                 self.found.append(Tie(self._leader, self._last_ms, leader, at_ms, why))
             self._epoch, self._leader = epoch, leader
+        elif self._leader is not None and at_ms < self._last_ms:
+            self.found.append(Tie(self._leader, self._last_ms, self._leader, at_ms, "set back"))
         self._last_ms = at_ms
         return self._leader
 
@@ -161,8 +163,9 @@ class _Log:
     def control(self, key: bytes | None) -> None:
         """Take up a marker."""
 
-    def end(self) -> None:
-        """Take note that nothing more comes."""
+    def open(self) -> tuple[Open, ...]:
+        """Return the transactions that nothing ends."""
+        return ()
 
     def record(self, key: bytes | None, value: bytes | None) -> None:
         """Take up a record."""
@@ -296,11 +299,12 @@ class _Transactions(_Log):
         super().__init__(item, take)
         self._last: dict[str, tuple[str, Happening]] = {}
 
-    def end(self) -> None:
-        for state, event in self._last.values():
-            if state == "Ongoing":
-                text = f"{event.text}; nothing ends it"
-                self._take(event._replace(what="transaction-hangs", text=text))
+    def open(self) -> tuple[Open, ...]:
+        events = [event for state, event in self._last.values() if state == "Ongoing"]
+        text = "; nothing ends it"
+        return tuple(
+            Open(-1, one._replace(what="transaction-hangs", text=one.text + text)) for one in events
+        )
 
     def _said(self, kind: str, key: Fields, value: Fields | None) -> None:
         name = str(key.get("transactionalId", ""))

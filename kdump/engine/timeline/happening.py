@@ -74,3 +74,10 @@ class Tie(NamedTuple):
     second_ms: int
     why: str
     by_file: bool = False
+
+
+class Open(NamedTuple):
+    """A transaction that nothing ends; whose it is, coordinators know by the producer."""
+
+    producer_id: int
+    event: Happening

@@ -21,6 +21,7 @@ from kdump.engine.timeline.happening import (
     LEADER,
     NO_CLOCK,
     Happening,
+    Open,
     Tie,
 )
 from kdump.engine.timeline.metadata import Leaders
@@ -45,7 +46,8 @@ _MOST_DAMAGE = 1_000
 _LOOKED_AT = 256 << 10  # bytes behind the last entry of an index
 #: A CreateTime that goes back further than this had gone too far ahead.
 _JUMP_MS = 600_000
-_INTERNAL = frozenset((names.CLUSTER_METADATA_TOPIC, GROUPS, TRANSACTIONS))
+#: Topics that a broker dates, and whose headers are all read.
+INTERNAL = frozenset((names.CLUSTER_METADATA_TOPIC, GROUPS, TRANSACTIONS))
 #: A time of a file that lies further than this from what was last written to it is of a copy.
 _LATE_MS = 60_000
 
@@ -60,18 +62,12 @@ class Marker(NamedTuple):
     partition: str
 
 
-class Open(NamedTuple):
-    """A transaction that no marker ends; whose it is, coordinators know."""
-
-    producer_id: int
-    event: Happening
-
-
 class LogRead(NamedTuple):
     """What a partition's directory gives besides its events.
 
     `file_times` counts the files whose time could be held against their last batch, and those that
-    fail; `span` are the first and the last time of its log files.
+    fail; `span` are the first and the last time of its log files. `reached`, where all headers were
+    read, is the epoch of the last batch and the offset behind it.
     """
 
     ties: tuple[Tie, ...] = ()
@@ -80,6 +76,8 @@ class LogRead(NamedTuple):
     file_times: tuple[int, int] = (0, 0)
     span: tuple[int, int] | None = None
     node: int | None = None
+    place: tuple[str, int] | None = None
+    reached: tuple[int, int] = (-1, -1)
 
 
 def log_events(
@@ -129,11 +127,12 @@ class _Read:
         self._event = Happening(
             "", f"{topic}-{partition}", "", topic, partition, broker_id=node, node=node, about=topic
         )
-        self._is_internal = topic in _INTERNAL
+        self._is_internal = topic in INTERNAL
         self._markers: deque[Marker] = deque(maxlen=_MOST_MARKERS)
         self._open: dict[int, Open] = {}
         self._holes_to = 0
         self._next: int | None = None
+        self._epoch = -1  # of the last batch
         self._last_ms: tuple[int, int] | None = None
         self._modified_before: int | None = None
         self._path_before = ""
@@ -268,7 +267,7 @@ class _Read:
             self._holes_to = base
         if batches.records_count(row) not in (last - base + 1, -1):
             self._holes_to = last
-        self._next = last + 1
+        self._next, self._epoch = last + 1, batches.leader_epoch(row)
         flags, at_ms = batches.flags_of(row), batches.max_timestamp(row)
         if self._by_broker(batches, row):
             clock = self._ties.batch(batches.leader_epoch(row), at_ms)
@@ -387,6 +386,8 @@ class _Read:
             (self._times[0], self._times[1]),
             self._span,
             self._node,
+            (str(self._event.topic), self._event.partition or 0),
+            (self._epoch, -1 if self._next is None else self._next),
         )
 
 

@@ -16,6 +16,8 @@ from kdump.replay.cluster import read_replay
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
 
 _MOST_EPOCHS = 1_000_000
+#: The metadata log is known by it, or by none: it is a topic in no metadata.
+_METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 class Term(NamedTuple):
@@ -32,7 +34,7 @@ class Leaders:
 
     def __init__(self) -> None:
         self._terms: dict[tuple[str, int], list[Term]] = {}
-        self._ids: dict[str, str] = {}
+        self._ids: dict[str, str] = {CLUSTER_METADATA_TOPIC: _METADATA_ID}
         self._count = 0
 
     def name(self, topic: str, topic_id: str) -> None:
@@ -79,6 +81,7 @@ class _Told:
         at, after = change.at, change.after
         if isinstance(after, c.Leader):
             self._controllers[at.epoch] = after.leader_id
+            self._leaders.add(_METADATA_ID, 0, Term(at.epoch, after.leader_id, None, None))
         controller = self._controllers.get(at.epoch)
         if isinstance(after, c.Topic):
             self._leaders.name(after.topic, after.topic_id)

@@ -28,10 +28,11 @@ from kdump.engine.timeline.happening import (
     NO_CLOCK,
     RECORDED,
     Happening,
+    Open,
     Tie,
     unpacked,
 )
-from kdump.engine.timeline.logs import LogRead, Marker, Open, log_events
+from kdump.engine.timeline.logs import INTERNAL, LogRead, Marker, log_events
 from kdump.engine.timeline.metadata import Leaders, metadata_events
 from kdump.engine.timeline.options import NONE, TimelineOptions
 from kdump.engine.work.pace import Pace, Progress
@@ -113,7 +114,7 @@ class _Timeline:
         self._runs: list[SortedRun] = []
         self._steps: list[Step] = []
         self._markers: set[Marker] = set()
-        self._open: list[Open] = []
+        self._open: dict[tuple[str, int] | None, tuple[tuple[int, int], tuple[Open, ...]]] = {}
         self._file_times: dict[int, list[tuple[int, int]]] = {}
         self._spans: dict[int, list[tuple[int, int]]] = {}
         self._file_ties: list[Tie] = []
@@ -230,7 +231,8 @@ class _Timeline:
         self._steps += read.steps
         log = read.log
         self._markers.update(log.markers)
-        self._open += log.open_
+        if log.reached >= self._open.get(log.place, ((-1, -1), ()))[0]:
+            self._open[log.place] = log.reached, log.open_
         for tie in (*read.ties, *log.ties):
             if tie.by_file:
                 self._file_ties.append(tie)
@@ -243,13 +245,14 @@ class _Timeline:
                 self._spans.setdefault(node, []).append(log.span)
 
     def _hangs(self) -> None:
-        """Name whose the transactions are that no marker ends in a log."""
+        """Tell of the transactions that are open in the replica that goes on for longest."""
         names_of = {step.producer_id: step.transactional_id for step in self._steps}
         spool = Spool(self._scratch)
-        for producer, event in self._open:
-            subject = names_of.get(producer, f"producer {producer}")
-            text = f"{event.subject}: {event.text}; producer {producer}"
-            event = event._replace(subject=subject, text=text)
+        for producer, event in (one for _, open_ in self._open.values() for one in open_):
+            if producer >= 0:
+                subject = names_of.get(producer, f"producer {producer}")
+                text = f"{event.subject}: {event.text}; producer {producer}"
+                event = event._replace(subject=subject, text=text)
             if self._options.admits(event):
                 spool.add(event.packed())
         spool.flush()
@@ -412,11 +415,12 @@ def read_item(
     topic_id = read_topic_id(item.path)
     ties: tuple[Tie, ...] = ()
     steps: tuple[Step, ...] = ()
+    open_: tuple[Open, ...] = ()
     reported: tuple[Reported, ...] = ()
     limit = options.decompress_limit
     if item.topic in TOPICS:
         one = coordinated.Item(item.path, item.topic, item.partition, False, item.size_bytes)
-        steps, ties, reported = coordinator_events(one, topic_id, leaders, take, pace, limit)
+        steps, ties, open_, reported = coordinator_events(one, topic_id, leaders, take, pace, limit)
     else:
         pace(item.size_bytes)
     read = log_events(
@@ -427,7 +431,7 @@ def read_item(
         topic_id,
         leaders,
         take,
-        whole=item.whole or item.topic in TOPICS,
+        whole=item.whole or item.topic in TOPICS | INTERNAL,
         limit=limit,
     )
     if options.key is not None or options.grep is not None:
@@ -436,4 +440,5 @@ def read_item(
         place = Place(item.topic, item.partition, None, item.path)
         reported = (*reported, *record_events(place, topic_id, leaders, take, options))
     spool.flush()
+    read = read._replace(open_=(*read.open_, *open_))
     return ItemRead(tuple(spool.runs), ties, steps, read, reported)

@@ -23,9 +23,10 @@ from tiered import moment
 import kdump
 from kdump.cli import cli
 from kdump.engine.timeline.clocks import Clocks
-from kdump.engine.timeline.coordinators import Step
+from kdump.engine.timeline.coordinators import EpochTies, Step
 from kdump.engine.timeline.happening import Happening, Tie, unpacked
 from kdump.engine.timeline.logs import Marker
+from kdump.engine.timeline.metadata import Leaders, Term, metadata_events
 from kdump.engine.timeline.run import _transaction_ties
 from kdump.rows.timeline import ClockSkew, Event
 from kdump.storage.source import Source
@@ -329,3 +330,77 @@ def test_single_records_are_added_once() -> None:
     assert places == {(one.topic, one.partition, one.offset) for one in kept}
     assert all("k355 = " in one.text for one in only)
     assert only
+
+
+def test_a_replica_that_stopped_early_does_not_make_a_transaction_hang(tmp_path: Path) -> None:
+    """The broker that goes on for longest has the marker, and the end in the coordinator's log."""
+    whole = TRANSACTIONS / "d2"
+    short = tmp_path / "d3"
+    shutil.copytree(whole, short)
+    meta = short / "meta.properties"
+    meta.write_text(re.sub(r"node.id=\d+", "node.id=33", meta.read_text()))
+    for name in ("customers-0", "__transaction_state-0"):
+        (log,) = (short / name).glob("*.log")
+        data = log.read_bytes()
+        position = end = 0
+        while position < len(data):
+            is_control = bool(data[position + 22] & 0x20)
+            if is_control or (name[0] == "_" and b"\4" in data[position + 80 : position + 110]):
+                break
+            end = position
+            position += 12 + int.from_bytes(data[position + 8 : position + 12], "big")
+        log.write_bytes(data[: position if name[0] != "_" else end])
+    hangs = [
+        {(one.subject, one.topic) for one in events(*paths, what=("transaction-hangs",))}
+        for paths in ((whole,), (short,), (whole, short), (short, whole))
+    ]
+    assert hangs[1] - hangs[0]
+    assert hangs[2] == hangs[3] == hangs[0]
+
+
+def test_a_clock_that_was_set_is_bounded_by_what_it_showed_before_and_after() -> None:
+    """Made clocks of which one jumps, and ties of them: the bounds hold both of its times."""
+    bounded = 0
+    for seed in range(200):
+        draw = random.Random(seed)
+        ahead = {broker: draw.randrange(-100_000, 100_000) for broker in range(3)}
+        jump = draw.choice((-1, 1)) * draw.randrange(20_000, 5_000_000)
+        set_at = draw.randrange(100_000, 300_000)
+        truth = {broker: {ahead[broker] - ahead[0]} for broker in (1, 2)}
+        clocks = Clocks()
+        at_ms = 0
+        last = {}
+        while at_ms < 400_000:
+            first, second = draw.sample(range(3), k=2)
+            at_ms += draw.randrange(100, 5000)
+            if set_at is not None and at_ms > set_at:
+                ahead[1] += jump
+                truth[1].add(ahead[1] - ahead[0])
+                set_at = None
+            then = at_ms + draw.randrange(0, 300)
+            one = at_ms + ahead[first]
+            if last.get(first, one) > one:
+                clocks.add(Tie(first, last[first], first, one, "set back"))
+            last[first] = one
+            clocks.add(Tie(first, one, second, then + ahead[second], "made"))
+        clocks.settle(range(3), 0, {})
+        for row in clocks.rows():
+            bounded += row.at_least_ms is not None and row.at_most_ms is not None
+            for each in truth[row.broker_id]:
+                assert row.at_least_ms is None or row.at_least_ms <= each, seed
+                assert row.at_most_ms is None or each <= row.at_most_ms, seed
+    assert bounded > 300
+
+
+def test_controllers_that_follow_each_other_tie_their_clocks() -> None:
+    leaders, found = Leaders(), list[Happening]()
+    path = str(THREE / "n1/__cluster_metadata-0")
+    assert metadata_events(path, leaders, found.append, 1 << 20)
+    led = [one for one in found if one.subject == "__cluster_metadata-0"]
+    assert led
+    for topic_id in (None, "AAAAAAAAAAAAAAAAAAAAAQ"):
+        ties = EpochTies("__cluster_metadata", 0, topic_id, leaders)
+        assert [ties.batch(one.epoch, 100) for one in led] == [one.broker_id for one in led]
+    leaders.add("AAAAAAAAAAAAAAAAAAAAAQ", 0, Term(led[-1].epoch + 1, 99, None, None))
+    ties.batch(led[-1].epoch + 1, 150)
+    assert ties.found[-1][:4] == (led[-1].broker_id, 100, 99, 150)
