@@ -241,7 +241,7 @@ class Entries:
         if size < SMALLEST_MESSAGE:
             raise CorruptRecordError(
                 f"CorruptRecordException: record size {size} at position {position - self.start} "
-                f"is below the least, {SMALLEST_MESSAGE}"
+                f"is below the minimum, {SMALLEST_MESSAGE}"
             )
         self._refuse_int_overflow(position, size)
 

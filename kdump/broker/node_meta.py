@@ -28,13 +28,13 @@ RESTORE = (
 )
 OTHERS = (
     "Find the owner of this directory; if it was mounted here by mistake, mount the right one. "
-    "Only if its records are this cluster's, write that cluster.id into the file: topics that the "
-    "cluster does not know are set aside as strays."
+    "Only if its records are this cluster's, write that cluster.id into the file: the start "
+    "renames replicas of topics that the cluster does not know to -stray."
 )
 OWN_ID = (
     "Give the node the id that its directories have (node.id, or broker.id), which loses nothing. "
-    "Do not change the file instead: records would be served under another node's name, and the "
-    "cluster sets aside what it does not place there."
+    "Do not change the file instead, unless somebody edited it: a broker with another id renames "
+    "the replicas that the cluster does not assign to it to -stray."
 )
 NEW_ID = (
     "Remove the line directory.id from one of the files: the start generates a new one, "

@@ -699,6 +699,7 @@ CATALOGUE: dict[str, Code] = {
         "Recover the segment from a replica or a backup.",
         "Consumers skip the missing offsets silently, and brokers do not notice.",
         show=Show.NOTHING,
+        passed_over=True,
     ),
     "partition-empty": _note(
         "A partition's directory contains no segment.",

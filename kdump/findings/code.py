@@ -74,6 +74,7 @@ class Code(NamedTuple):
     misplaced: Misplaced = Misplaced.NO
     offsets_lie: bool = False  # the batch is to be found by its position only
     stops_consumers: bool = False  # who opens the batch fails, though the next one follows it
+    passed_over: bool = False  # consumers get past it by themselves
     ends_log: bool = False  # a log may end so that a broker is writing, or was when it stopped
     live: bool = False  # seen only while a broker is at work
     empty: bool = False  # no reader misses a record for these bytes

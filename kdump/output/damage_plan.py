@@ -48,9 +48,9 @@ def plan_words(ways: Sequence[WayPast]) -> str:
     later = {(row.topic, row.partition) for row in ways if not row.first}
     many = sum((row.topic, row.partition) in later for row in planned)
     words = (
-        "One reset file moves a group, while it has no member, past the first damage of "
-        f"{counted(len(planned), 'partition')}. Remove the partitions where the group does not "
-        "stop at that damage: there, records would be skipped or read again."
+        "This file moves a group without active members past the first damage of "
+        f"{counted(len(planned), 'partition')}. Remove the partitions where the group has not "
+        "stopped at that damage: there, records would be skipped or read twice."
     )
     if many:
         words += (
@@ -106,9 +106,7 @@ class DamagePlan(Sink):
         if self._ways:
             tell(f"kdump: {plan_words(self._ways)}")
         else:
-            tell(
-                "kdump: the plan is empty: no damage was found after which a broker serves records"
-            )
+            tell("kdump: nothing to reset: no damage found that a group can be moved past")
 
 
 def _at(offset: int | None) -> str:

@@ -175,10 +175,10 @@ class WhyTable(TextReport):
         sizes = row.bytes_by_verdict
         said = {
             "deletable": "deleted by the next retention pass",
-            "pinned": "held by a record, see below",
-            "kept": f"next: {second_cell(row.next_deletable_ms)}"
+            "pinned": "kept by a record, see below",
+            "kept": f"the next is deleted after {second_cell(row.next_deletable_ms)}"
             if row.next_deletable_ms is not None
-            else "no time is known at which they go",
+            else "until more is written",
             "not-deleted-by-policy": "never deleted by retention",
             "active": "the segments that are written to",
         }
@@ -188,7 +188,7 @@ class WhyTable(TextReport):
                 label = verdict.replace("not-deleted-by-policy", "not deleted")
                 yield _line(label, sizes[verdict], f"{many}: {words}")
         for label, size, words in (
-            ("retired", row.retired_bytes, "on the way out, or set aside"),
+            ("retired", row.retired_bytes, "waiting for deletion, or stray"),
             (
                 "reserved",
                 row.reserved_index_bytes,
@@ -230,17 +230,17 @@ class WhyTable(TextReport):
             missing = plan["asked_bytes"] - plan["planned_bytes"]
             if missing > 0:
                 yield from wrap(
-                    f"{size_text(missing)} short: what is left there is active, compacted or of "
-                    "the cluster itself.",
+                    f"{size_text(missing)} too little: the rest is active segments, compacted "
+                    "topics, and internal topics.",
                     self._width,
                 )
-        yield "Files are removed file.delete.delay.ms, a minute unless set, after their pass."
+        yield "Deleted files leave the disk after file.delete.delay.ms (default: 1 minute)."
 
     def _steps_of(self, steps: Sequence[PlanStep]) -> Iterator[str]:
         for step in steps:
             size = size_text(step.frees_bytes)
             until = step.loses_to_ms
-            last = "" if until is None else f"; the last is of {second_cell(until)}"
+            last = "" if until is None else f"; the last one is from {second_cell(until)}"
             where = "" if step.directory is None else f"{step.directory}: "
             text = visible(where + step.text + last)
             for number, line in enumerate(wrap(text, self._width - 17)):
@@ -264,7 +264,7 @@ def _of(name: str, verdict: str, rank: int = 0) -> tuple[Column[_Share], str]:
 
 
 def _topic_name(row: TopicSpace) -> str:
-    name = "(around)" if row.topic is None else row.topic
+    name = "(other files)" if row.topic is None else row.topic
     return f"{name} (-{row.retired})" if row.retired else name
 
 

@@ -154,7 +154,7 @@ def test_only_a_part_of_a_file_is_read(tmp_path: Path) -> None:
 
 SILENT = None
 MEMORY = "OutOfMemoryError: {} bytes asked for one entry"
-LEAST = "CorruptRecordException: record size {} at position 0 is below the least, 14"
+LEAST = "CorruptRecordException: record size {} at position 0 is below the minimum, 14"
 _WRAPS = MAX_INT32 - len(ONE) - 11
 
 

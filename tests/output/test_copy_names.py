@@ -22,5 +22,5 @@ def test_sentences_name_copies_by_their_letters() -> None:
     names = CopyNames()
     paths = ["/a/t-1", "/a/t-1.x-delete"]
     assert [*names.introduce(paths)] == ["A = /a"]
-    text = "The odd one out is /a/t-1.x-delete, not /a/t-1."
-    assert names.within(text, paths, "t-1") == "The odd one out is A/t-1.x-delete, not A."
+    text = "Only /a/t-1.x-delete differs, not /a/t-1."
+    assert names.within(text, paths, "t-1") == "Only A/t-1.x-delete differs, not A."

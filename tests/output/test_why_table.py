@@ -102,7 +102,7 @@ def test_topics_the_largest_first() -> None:
     # Columns in which no topic has anything are left out.
     assert lines[0].split() == ["topic", "size", "share", "pinned", "active"]
     assert lines[2].split()[:4] == ["clicks", "7.0", "GiB", "77.9%"]
-    assert [line.split("  ")[0] for line in lines[3:5]] == ["(around)", "clicks (-delete)"]
+    assert [line.split("  ")[0] for line in lines[3:5]] == ["(other files)", "clicks (-delete)"]
 
 
 def test_segments_that_one_record_keeps_are_one_sentence() -> None:
@@ -125,7 +125,7 @@ def test_plan() -> None:
     assert "     → kafka-delete-records.sh x" in lines
     assert text.count("→") == 1
     assert "     and back: kafka-configs.sh y" in lines
-    assert "5.0 GiB short" in text
+    assert "5.0 GiB too little" in text
 
 
 @pytest.mark.parametrize("width", [80, 100])

@@ -54,7 +54,8 @@ class Advisor:
 
     def advised(self, finding: Finding) -> Finding:
         """Return a finding with the way past it; one that stops no consumer as it is."""
-        if finding.next_offset is None and not finding.entry.stops_consumers:
+        entry = finding.entry
+        if entry.passed_over or (finding.next_offset is None and not entry.stops_consumers):
             return finding
         if finding.severity is not Severity.DAMAGE or finding.position is None:
             return finding

@@ -22,13 +22,15 @@ from kdump.storage import names
 class Registered(NamedTuple):
     """What the metadata log says of a partition, or of the quorum: then `assigned` are its voters.
 
-    `directory_ids` are those of voters that are known by their directory, too.
+    `directory_ids` are those of voters that are known by their directory, too; `brokers` are the
+    ids of all brokers.
     """
 
     assigned: tuple[int, ...]
     isr: tuple[int, ...] = ()
     elr: tuple[int, ...] = ()
     directory_ids: tuple[tuple[int, str], ...] = ()
+    brokers: tuple[int, ...] = ()
     cluster_id: str | None = None
 
 
@@ -91,9 +93,25 @@ def _of_quorum(row: ReplicaElection, best: Choice, known: Registered) -> tuple[s
         if all(each["node_id"] != number or not each["voter"] for each in choices)
     ]
     lacking = (voters or 0) // 2 + 1 - here
-    for number in missing[: max(lacking, 0)]:
+    formatted = missing[: max(lacking, 0)]
+    for number in formatted:
         commands += _formatted(best["path"], number, known)
-    return sure + "With all nodes stopped, give its log to the others, then start them.", commands
+    advice = sure + "With all nodes stopped, give its log to the others, then start them."
+    if empty := [f"node {number}" for number in formatted if number in known.brokers]:
+        advice += _empty_brokers(empty)
+        tool = ("kafka-leader-election.sh", "--bootstrap-server", BOOTSTRAP, "--election-type")
+        commands.append(format_command((*tool, "UNCLEAN", "--all-topic-partitions")))
+    return advice, commands
+
+
+def _empty_brokers(nodes: list[str]) -> str:
+    """Keep brokers whose disks are gone from leading: all others truncate to their empty logs."""
+    return (
+        f" {_list(nodes).capitalize()}, with an empty disk, must not lead a partition: the other "
+        "replicas would delete their records to match. Start such nodes with "
+        "process.roles=controller and no broker listener, then the others; elect leaders with the "
+        "last command, and only then restore process.roles."
+    )
 
 
 def quorum_start(row: ReplicaElection, best: Choice) -> tuple[list[Choice], list[Choice]]:

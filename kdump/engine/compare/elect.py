@@ -159,6 +159,7 @@ def _registered(items: Iterable[Item]) -> dict[tuple[str, int], Registered]:
                 (one.controller_id, one.directory_id) for one in voters if one.directory_id
             ),
             cluster_id=owner_of(os.path.dirname(log))[1],
+            brokers=tuple(newest.brokers),
         )
     return found
 

@@ -47,8 +47,13 @@ def _sentences(row: ReplicaComparison, records: Counter[str]) -> Iterator[str]:
     if kinds.REWRITTEN in counts and kinds.COMPACTED not in counts:
         yield "The same records are in different batches."
     if kinds.BEHIND in counts:
-        last = min(replicas, key=lambda each: each["log_end"])
-        yield f"{last['path']} is behind by {many[kinds.BEHIND]}."
+        most = max(replicas, key=lambda each: each["log_end"])
+        short = [each for each in replicas if each["log_end"] < most["log_end"]]
+        if len(short) == 1:
+            yield f"{short[0]['path']} is behind by {many[kinds.BEHIND]}."
+        for each in short[len(short) == 1 :]:
+            offsets = most["log_end"] - each["log_end"]
+            yield f"{each['path']} ends {offsets:,} offsets before {most['path']}."
     if kinds.STARTS in counts:
         yield f"Logs start at different offsets: {many[kinds.STARTS]} only where it starts earlier."
     if kinds.NOT_COMPARED in counts:
@@ -56,7 +61,7 @@ def _sentences(row: ReplicaComparison, records: Counter[str]) -> Iterator[str]:
     if not counts or set(counts) == {kinds.TORN_TAIL}:
         yield "Same records, same leader epochs."
     if row.odd is not None:
-        yield f"The odd one out is {row.odd}."
+        yield f"Only {row.odd} differs from the others."
 
 
 def _parting(row: ReplicaComparison) -> Iterator[str]:
@@ -73,8 +78,8 @@ def _parting(row: ReplicaComparison) -> Iterator[str]:
         return
     if kinds.EPOCH in row.differences and first < end:
         yield (
-            f"At offset {first} the epochs of both sides fit what lies before and behind: those of "
-            "some batches were changed later, which no checksum covers."
+            f"At offset {first} the epochs of both sides fit the batches around it: some epochs "
+            "were changed later, and no checksum covers them."
         )
         return
     if epoch is None or first < end:

@@ -97,7 +97,10 @@ def _doubt(transaction: Transaction | None, one: Opened, known: Known) -> str:
             f"It ended ({transaction.state}), and the log of {one.name} does not go as far: its "
             "marker may be on other replicas."
         )
-    return "A broker runs here, and it may be about to end: look again." if one.live else ""
+    if not one.live:
+        return ""
+    allowed = span_text(known.allowed_ms)
+    return f"The broker runs, and a marker may be on its way: look again once it is {allowed} old."
 
 
 def _is_behind(transaction: Transaction, said: OpenTransaction) -> bool:

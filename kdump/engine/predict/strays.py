@@ -66,8 +66,8 @@ def set_aside(
         return row
     return row.replaced(
         outcome="unknown",
-        reason="no checkpoint names this partition, and the metadata log that would tell "
-        "whether the cluster knows its topic is not here, or not whole",
+        reason="no checkpoint names this partition, and the metadata log that "
+        "would show whether its topic exists is not here, or incomplete",
     )
 
 
@@ -83,12 +83,12 @@ def _unknown(
     if topic_id not in cluster.topics:
         if topic_id in cluster.removed:
             return cluster.topic_id_text(topic_id).rstrip(".")
-        return f"the cluster has no topic of the id {topic_id}"
+        return f"no topic of the cluster has the id {topic_id}"
     placed = cluster.partitions.get(topic_id, {}).get(partition)
     if placed is None:
-        return f"the cluster knows no partition {partition} of the topic"
+        return f"the topic has no partition {partition} in the cluster"
     if node_id is not None and node_id not in placed.replicas:
-        return f"node {node_id} holds no replica of the partition any more"
+        return f"node {node_id} is no longer a replica of the partition"
     return None
 
 

@@ -77,7 +77,7 @@ def _names(directory: LogDir, broker: Version) -> Iterator[tuple[str, str]]:
             continue
         if name == names.REMOTE_LOG_INDEX_CACHE and has(broker, REMOTE_INDEX_CACHE):
             continue
-        yield REFUSALS[0], f"the directory {name} is no partition's"
+        yield REFUSALS[0], f"the directory {name} is not a partition"
         return
 
 
@@ -93,7 +93,7 @@ def _doubles(directory: LogDir, others: Sequence[LogDir]) -> Iterator[tuple[str,
     for name, _ in directory.partitions:
         place = elsewhere.get((name.topic, name.partition))
         if name.retirement is None and place is not None:
-            yield REFUSALS[0], f"{name.topic}-{name.partition} lies in {place} too"
+            yield REFUSALS[0], f"{name.topic}-{name.partition} is in {place} too"
             return
 
 

@@ -96,7 +96,7 @@ class Plan:
                 if files[0].held:
                     text = (
                         "nothing to do: deleted files (.deleted), which the broker removes "
-                        "file.delete.delay.ms after their deletion, a minute unless set"
+                        "after file.delete.delay.ms (default: 1 minute)"
                     )
                 size = sum(one.size_bytes for one in files)
                 lost = Lost(size, None, None, None)
@@ -110,7 +110,7 @@ class Plan:
                     for log in gone
                     for number in range(log.deleted)
                 )
-                text = f"nothing to do where a broker runs: {_next_pass(gone)}"
+                text = f"nothing to do while the broker runs: {_next_pass(gone)}"
                 lost = Lost(size, None, None, latest)
                 sizes = {directory: size}
                 yield self._row(None, None, None, lost, records, text, sizes, logs=gone)
@@ -130,9 +130,9 @@ class Plan:
 
     def _of_retired(self, one: Retired) -> PlanStep:
         command: str | None = format_command(("rm", "-r", "--", path_word(one.path)))
-        text = "a broker that starts removes it, too"
+        text = "the next start removes it, too"
         if one.why == "stray":
-            text = "the cluster does not have this partition here; look whether others do"
+            text = "not assigned to this broker by the cluster; check that other brokers have it"
         elif one.held:
             command, text = None, f"the broker removes it by itself: {one.path}"
         lost = Lost(one.size_bytes, None, None, None)

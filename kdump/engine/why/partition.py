@@ -71,6 +71,12 @@ class Space(NamedTuple):
         """All of it, as `du --apparent-size` counts."""
         return self.log_bytes + self.index_bytes + self.other_bytes + self.retired_bytes
 
+    @property
+    def freed_bytes(self) -> int:
+        """What its deletion frees: the index space that a broker reserves is not on the disk."""
+        used = self.allocated_bytes
+        return self.apparent_bytes if used is None else min(self.apparent_bytes, used)
+
     def plus(self, part: str, one: FileStatus | os.stat_result) -> Space:
         """Add a file to one of the four."""
         assert not isinstance(one, OSError)
@@ -251,7 +257,7 @@ def judge(item: Item, pace: Pace, *, options: WhyOptions, topics: TopicSettings)
         if item.kind == "retired" and options.free:
             directory = item.directory
             why = str(row.retired)
-            retired = Retired(directory, item.path, why, space.apparent_bytes, _is_held(directory))
+            retired = Retired(directory, item.path, why, space.freed_bytes, _is_held(directory))
         judged = Judged((row,), retired=retired)
     pace(item.size_bytes)
     return judged

@@ -22,7 +22,7 @@ _SEQUENCES: tuple[Column[SequenceGap | SequenceDuplicate], ...] = (
     number("after", "previous_offset", rank=3),
     number("offset"),
     Column("time", _time_of_batch, rank=4),
-    folded("why", lambda row: str(row.explanation), 24, rank=5),
+    folded("why", lambda row: str(row.explanation), 24, rank=1),
 )
 
 
@@ -46,21 +46,21 @@ def _sequence_summary(row: SequenceSummary) -> list[str]:
         )
     if row.removed or row.expired or row.restarted:
         lines.append(
-            f"with an innocent explanation: {row.removed:,} removed, {row.expired:,} expired, "
+            f"harmless gaps: {row.removed:,} removed, {row.expired:,} expired, "
             f"{row.restarted:,} restarted; --explained lists them"
         )
     for many, word, words in (
-        (row.rows_not_listed, "row", "{} not listed: ten thousand rows a partition"),
-        (row.partitions_damaged, "partition", "around damage, in {}, nothing was judged"),
+        (row.rows_not_listed, "row", "{} not listed: at most 10,000 per partition"),
+        (row.partitions_damaged, "partition", "not judged around damage: {}"),
         (
             row.partitions_of_coordinators,
             "partition",
-            "not followed: {} of coordinators, which all write 0",
+            "not judged: {} of internal topics, whose batches all have sequence number 0",
         ),
         (
             row.partitions_not_followed,
             "partition",
-            "too many producers at once to follow them all, in {}",
+            "not judged completely, for too many producers at once: {}",
         ),
     ):
         if many:

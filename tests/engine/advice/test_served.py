@@ -9,6 +9,7 @@ import pytest
 from directories import BATCH_BYTES, batches, identifier
 
 from kdump.engine.advice import landings, served
+from kdump.engine.advice.advisor import Advisor
 from kdump.engine.dump.run import dump
 from kdump.engine.find.options import FindOptions
 from kdump.engine.find.run import find_offset
@@ -16,8 +17,10 @@ from kdump.engine.reading.options import DumpOptions
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.engine.verify.state import VerifyState
-from kdump.findings.finding import Finding
+from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Row
+from kdump.replay.releases import Releases
+from kdump.storage.targets import Selection, Target, resolve
 
 # Twenty batches of two records in each segment; an index entry at every fifth, which names the last
 # offset of that batch, as brokers write it.
@@ -232,6 +235,18 @@ def test_what_a_start_cuts_off_stops_no_consumer(partition: Path) -> None:
     (partition.parent / "recovery-point-offset-checkpoint").write_text("0\n1\norders 0 0\n")
     row = recovery(partition)
     assert (row["log_end_after"], row["unserved"]) == (14, [])
+
+
+def test_missing_segment_does_not_stop_consumers(partition: Path) -> None:
+    (target,) = resolve([str(partition)], Selection())
+    assert isinstance(target, Target)
+    advisor = Advisor(target, Releases(), 1 << 20)
+    log = str(partition / f"{40:020}.log")
+    for code, is_advised in (("crc-mismatch", True), ("segment-missing", False)):
+        one = finding(code, path=log, topic="orders", partition=0, segment=40, position=0)
+        told = advisor.advised(one._replace(next_offset=42, size_bytes=BATCH_BYTES))
+        assert (told.served_by is not None) is is_advised
+    advisor.close()
 
 
 def test_nobody_is_sent_to_an_offset_that_cannot_be_right(partition: Path) -> None:

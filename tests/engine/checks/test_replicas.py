@@ -105,7 +105,7 @@ def test_another_topic_of_the_same_name(cluster: Cluster) -> None:
     assert (told.lost_at_least, told.lost_at_most) == (20, 20)
     assert told.message == (
         f"A start sets 20 records aside: the cluster knows this topic as {identifier(88)}. "
-        f"The metadata log at hand has no topic of the id {identifier(8)}."
+        f"No topic in the metadata log has the id {identifier(8)}."
     )
 
 

@@ -68,7 +68,9 @@ def test_one_voter_is_too_few() -> None:
     fields, _ = rows(all_nodes()[2], topic="__cluster_metadata")
     assert choices(fields, "node_id", "electable") == [(3, False)]
     assert fields["advice"].startswith("Of 3 voters 1 is here, too few")
-    form, remove, copy = fields["commands"]
+    assert "Node 1, with an empty disk, must not lead" in fields["advice"]
+    form, remove, copy, elect = fields["commands"]
+    assert elect.endswith("--election-type UNCLEAN --all-topic-partitions")
     assert form == (
         "kafka-storage.sh format --cluster-id threeNodesAAAAAAAAAAAA --config "
         "controller-1.properties"

@@ -37,7 +37,7 @@ def test_odd_one_of_three(tmp_path: Path) -> None:
     assert told["left"]["also"] == [str(tmp_path / "c" / "orders-0")]
     assert told["right"]["path"] == str(tmp_path / "a" / "orders-0")
     assert found.one["odd"] == str(tmp_path / "a" / "orders-0")
-    assert "odd one out" in found.one["explanation"]
+    assert "differs from the others" in found.one["explanation"]
 
 
 def test_three_that_all_differ(tmp_path: Path) -> None:
@@ -50,6 +50,13 @@ def test_three_that_all_differ(tmp_path: Path) -> None:
     assert found.spans == [("damaged", 40, 44, 5), ("behind", 60, 99, 40)]
     assert found.differences[0]["left"]["also"] == [str(tmp_path / "c" / "orders-0")]
     assert found.one["verdict"] == "damaged"
+
+
+def test_each_copy_that_ends_early_is_named(tmp_path: Path) -> None:
+    roots = [replica(tmp_path, n, LOG[:end]) for n, end in (("a", None), ("b", 12), ("c", 6))]
+    words = compared(*roots).one["explanation"]
+    assert f"{tmp_path}/b/orders-0 ends 40 offsets before {tmp_path}/a/orders-0." in words
+    assert f"{tmp_path}/c/orders-0 ends 70 offsets before {tmp_path}/a/orders-0." in words
 
 
 def test_partition_found_once_is_told(tmp_path: Path) -> None:

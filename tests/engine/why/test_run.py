@@ -322,8 +322,16 @@ def test_nothing_is_removed_under_a_running_broker(data: Path) -> None:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
     assert [step["command"] for step in steps] == [None, None]
-    assert "the broker removes file.delete.delay.ms" in steps[0]["text"]
+    assert "the broker removes after file.delete.delay.ms" in steps[0]["text"]
     assert "removes it by itself" in steps[1]["text"]
+
+
+def test_removing_a_sparse_file_frees_only_its_blocks(data: Path) -> None:
+    with (data / f"gone-0.{'0' * 32}-stray" / f"{0:020}.index").open("wb") as index:
+        index.truncate(10 << 20)
+    steps = of("plan-step", rows(data, now_ms=START_MS + DAY_MS, free=(FreeRequest(1 << 40),)))
+    (stray,) = [step for step in steps if str(step["command"]).endswith("-stray")]
+    assert 0 < stray["frees_bytes"] < 1 << 20
 
 
 def test_a_path_that_is_no_segment(data: Path) -> None:
