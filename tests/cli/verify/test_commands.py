@@ -60,7 +60,7 @@ def test_a_plan_has_one_line_for_a_partition(data: Path) -> None:
 def test_a_plan_without_damage_is_empty(data: Path) -> None:
     result = run("--format", "reset-csv", data)
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr.startswith("kdump: the plan is empty")
+    assert result.stderr.startswith("kdump: nothing to reset")
 
 
 def test_the_command_for_a_plan_writes_it(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
