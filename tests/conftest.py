@@ -4,6 +4,7 @@ import importlib
 import os
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -59,12 +60,31 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         return  # another release of pytest; what is no Python is reported when it is collected
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what brokers and their code are asked, for the same reason."""
-    if "KDUMP_PURE" in os.environ:
-        for item in items:
-            if item.get_closest_marker("broker") or item.get_closest_marker("oracle"):
-                item.add_marker(pytest.mark.skip(reason="brokers are not asked of both kernels"))
+#: Where kernels are tested; elsewhere the pure one is asked this many cases of a test.
+_OF_KERNELS = ("kernels", "record", "fuzz", "regressions")
+_PURE_CASES = 3
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what brokers and their code are asked, for the same reason, and most cases.
+
+    That the kernels do the same is what their own tests are for.
+    """
+    if "KDUMP_PURE" not in os.environ:
+        return
+    seen = Counter[tuple[Path, str]]()
+    kept, left_out = [], []
+    for item in items:
+        if item.get_closest_marker("broker") or item.get_closest_marker("oracle"):
+            item.add_marker(pytest.mark.skip(reason="brokers are not asked of both kernels"))
+        name = item.path, getattr(item, "originalname", item.name)
+        seen[name] += 1
+        room = item.path.relative_to(Path(__file__).parent).parts[0]
+        is_kept = room in _OF_KERNELS or seen[name] <= _PURE_CASES
+        (kept if is_kept else left_out).append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
 
 
 @pytest.fixture
