@@ -8,6 +8,7 @@ and of the question are fixed; what a disk or a machine says of itself is left o
 import os
 import random
 import re
+import shlex
 import shutil
 import time
 from collections.abc import Iterator
@@ -117,6 +118,12 @@ TOGETHER = (
     "elect clean/4.1.1/d1 damaged/4.1.1-stopped/d1",
     "cluster --history damaged/4.4.0-three-nodes/n2",
     "schema --format table",
+    (
+        "sql --format table 'select topic, count(*), max(timestamp) from records group by 1"
+        " order by 1' clean/4.1.1"
+    ),
+    "sql 'select code, count(*) from findings group by 1 order by 1' damaged/one-bit",
+    "sql --explain 'select * from records where \"offset\"=7 order by all limit 3' clean/4.1.1/d1",
     "dump --hex --limit 3 clean/4.1.1/d2/clock.append-0",
     "dump --hex --limit 3 clean/4.1.1/d1/headers_all-0",
     "dump --hex --limit 3 clean/4.4.0-transactions/d2/customers-0",
@@ -330,10 +337,10 @@ def printed(samples: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(samples)
     monkeypatch.setenv("COLUMNS", str(WIDTHS[crc32(run.words.encode()) % len(WIDTHS)]))
     monkeypatch.setattr("kdump.engine.info.run._room", lambda path: None)
-    monkeypatch.setattr("sys.argv", ["kdump", *run.words.split()])
+    monkeypatch.setattr("sys.argv", ["kdump", *shlex.split(run.words)])
     monkeypatch.setattr(time, "time", lambda: float(NOW_S))
     monkeypatch.setattr(time, "time_ns", lambda: NOW_S * 10**9)
-    result = CliRunner().invoke(cli, run.words.split())
+    result = CliRunner().invoke(cli, shlex.split(run.words))
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
     text = f"{result.exit_code}\n{result.stdout}\n{result.stderr}".replace(str(samples), "ROOT")
     return _LINES.sub("", _OF_THE_MOMENT.sub("", text))

@@ -80,9 +80,20 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "cluster": ("", "--history", "--view zookeeper"),
     "compare": ("OTHER", "--mirror --groups OTHER"),
     "elect": ("OTHER",),
+    "sql": tuple(f"QUERY{number}" for number in range(5)),
 }
+_QUERIES = (
+    "select topic, partition, count(*), max(offset) from records group by all",
+    "select count(*) from records where offset between 3 and 40 and timestamp is not null",
+    "select * from batches where codec <> 'none' limit 7",
+    "select code, count(*) from findings group by 1",
+    "select max(timestamp) from records full join index_entries using (topic, partition)",
+)
 #: What is asked of a capture of requests, or of a file of them.
-_OF_CAPTURES = ("dump", "dump --rows frame", "dump --batches", "dump --hex", "verify --deep")
+_OF_CAPTURES = (
+    *("dump", "dump --rows frame", "dump --batches", "dump --hex"),
+    *("verify --deep", "sequences", "sequences --explained"),
+)
 _CAPTURE = Path(__file__).parents[2] / "tests/captures/clients.pcap.gz"
 _HAVE_FORMS = frozenset(COMMANDS) - {"dump"}
 _NAMES = ("orders-0", "lost+found", "x\udcff-1", "a\x1b[2J-3", "-delete", f"{5:020}.log")
@@ -124,7 +135,12 @@ def make(seeds: Seeds, seed: int, number: int, root: Path) -> list[str]:
     asked = [command, *words_in_front, *behind]
     if command in _HAVE_FORMS and "--nagios" not in asked:
         asked[1:1] = ["--format", rng.choice(_FORMS)]
-    made = {"OUT": str(root / "out"), "OTHER": str(place), "LOG": str(place / rng.choice(names))}
+    queries = {f"QUERY{number}": query for number, query in enumerate(_QUERIES)}
+    made = queries | {
+        "OUT": str(root / "out"),
+        "OTHER": str(place),
+        "LOG": str(place / rng.choice(names)),
+    }
     return [made.get(word, word) for word in asked]
 
 
