@@ -32,6 +32,8 @@ room is inlined as any other.
     spelling   bytes and text as JSON, CSV, base64 or hex spell them
     text       format_records, format_batches, in any form
     search     resync, select_records
+    sorting    lay_out_records, span_keys, lay_out_keys, sort_entries, merge_entries
+    placing    count_placed
     totals     sum_batches, sum_keys, bounds_of, keep_largest
     gathering  gather, room_for
     messages   message_reader, message_writer, folded_changes
@@ -60,6 +62,8 @@ include "_compiled/records.pxi"
 include "_compiled/spelling.pxi"
 include "_compiled/text.pxi"
 include "_compiled/search.pxi"
+include "_compiled/sorting.pxi"
+include "_compiled/placing.pxi"
 include "_compiled/totals.pxi"
 include "_compiled/gathering.pxi"
 include "_compiled/messages.pxi"

@@ -100,6 +100,16 @@ T_SEGMENTS = 8
 T_SEEN = 9  # the number of the segment counted last
 TOTALS_WIDTH = 10
 
+# Numbers of one producer and partitioner that `count_placed` adds up.
+P_RECORDS = 0
+P_MISPLACED = 1
+P_FACTOR = 2  # what all hashes of the misplaced less their partition are multiples of, 0: none
+P_FIRST_OFFSET = 3  # of the misplaced, like the next three
+P_FIRST_TIME = 4
+P_LAST_OFFSET = 5
+P_LAST_TIME = 6
+PLACED_WIDTH = 7
+
 # Why an index entry does not hold, as prove_entries says it.
 NO_BATCH = 1
 PASSES_OVER = 2

@@ -15,6 +15,7 @@ from kdump.kernels import columns as c
 from kdump.kernels import gathered as g
 from kdump.kernels.columns import Columns, DecodedRecords, RecordBatches
 from kdump.kernels.gathered import Copy, Gathered
+from kdump.kernels.partitioners import PARTITIONERS
 from kdump.kernels.text_form import TABLE, Cell, TextForm
 from kdump.output.text_forms import csv_form, json_form, kafka_form
 
@@ -164,3 +165,46 @@ def compare_records(
     offsets, times = tuple(bounds[:2]), tuple(bounds[2:])
     both("select_records", data, records, admitted, offsets, times, key, part)
     both("room_for", data, records, rng.randrange(-1, max(1, records.count)))
+    compare_keyed(rng, data, batches, records, rows)
+
+
+def compare_keyed(
+    rng: random.Random,
+    data: bytes,
+    batches: RecordBatches,
+    records: DecodedRecords,
+    rows: array[int] | None,
+) -> None:
+    """Lay records and keys out, sort what came of it, and count where keys belong."""
+    first, lies = rng.choice((0, 0, 1, -1)), rng.randrange(9)
+    by, header = rng.randrange(4), rng.choice((None, b"", b"h", *TEXTS[:2]))
+    by_offset, timed = rng.random() < 0.5, rng.random() < 0.5
+    topic, partition = rng.choice((0, 7, 0xFFFFFFFF)), rng.choice((0, 9, 0xFFFFFFFF))
+    laid_out = both(
+        "lay_out_records", data, batches, records, rows, topic, partition, by, header, by_offset,
+        timed,
+    )  # fmt: skip
+    starts = array("q", sorted(rng.getrandbits(32) for _ in range(rng.randrange(4))))
+    block = bytes(laid_out[0] if laid_out else b"") + data[: rng.randrange(9)]
+    both("sort_entries", block, starts)
+    which = bytes(rng.sample(range(len(PARTITIONERS)), rng.randrange(len(PARTITIONERS) + 1)))
+    count, room = rng.randrange(1, 9), rng.choice((0, 1, 2, 9)) * c.PLACED_WIDTH * len(which)
+    most_keys, most_bytes = rng.choice((0, 1, 9)), rng.choice((-1, 3, 999))
+    known = {rng.choice((-1, 5)): 0} if room else {}
+    told = []
+    for kernel in (_pure, _fast):
+        producers, sums = dict(known), array("q", bytes(8 * room))
+        slots: dict[bytes, int] = {}
+        spans = array("q", bytes(32 * most_keys))
+        told.append(
+            [
+                outcome(
+                    kernel.count_placed, data, batches, records, rows, first, which, lies, count,
+                    producers, sums, -2, 3,
+                ),
+                outcome(kernel.span_keys, data, records, rows, first, slots, spans, 0, most_bytes),
+                outcome(kernel.lay_out_keys, slots, spans, topic, partition),
+                list(producers.items()), sums, list(slots.items()), spans,
+            ]
+        )  # fmt: skip
+    assert told[0] == told[1]

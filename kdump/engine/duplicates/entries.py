@@ -1,30 +1,16 @@
-"""What of a record is compared, and how its copies are laid out to be sorted (see `work/spool.py`).
+"""What is asked of `duplicates`, and what is counted; a kernel lays out the entries of records.
 
-An entry begins with a checksum of what is compared, which only spreads the work: equal are records
-of one topic whose compared bytes are equal. Behind these stands where the record lies, so that
-copies come in the order in which neighbours are looked at.
+Their checksum only spreads the work: equal are records of one topic whose compared bytes are equal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from struct import Struct
 from typing import NamedTuple
-from zlib import crc32
 
 from kdump.engine.reading.options import DumpOptions
 from kdump.findings.rows import RecordChunk
-from kdump.kernels import columns as c
-from kdump.kernels.members import sequence_at
-from kdump.record.default import headers_of
-
-_START = Struct(">III")  # checksum, topic, size of what is compared
-_PART = Struct(">i")  # of each part: its size, -1 for null
-_BY_TIME = Struct(">QIQqhii")
-_BY_OFFSET = Struct(">IQQqhii")
-_SIGN = 1 << 63  # numbers may be negative, and are compared as bytes
-_WHERE_BYTES = _BY_TIME.size
-_NONE = -1
+from kdump.kernels import lay_out_records
+from kdump.kernels.entries import BY_KEY, BY_VALUE, lay_out, where_of
 
 
 class DuplicateOptions(DumpOptions):
@@ -82,83 +68,17 @@ class Layout(NamedTuple):
 
     def entry(self, topic: int, parts: list[bytes | None], copy: Copy) -> bytes:
         """Lay out one copy."""
-        said = b"".join(
-            [_PART.pack(_NONE) if part is None else _PART.pack(len(part)) + part for part in parts]
-        )
-        time, place = copy.timestamp + _SIGN, copy.offset + _SIGN
-        where = (
-            _BY_OFFSET.pack(copy.partition, place, time, *copy[3:])
-            if self.by_offset
-            else _BY_TIME.pack(time, copy.partition, place, *copy[3:])
-        )
-        return _START.pack(crc32(said, topic), topic, len(said)) + said + where
+        return lay_out(topic, parts, copy, self.by_offset)
 
     def copy(self, entry: bytes) -> Copy:
         """Read where a copy lies."""
-        at = len(entry) - _WHERE_BYTES
-        if self.by_offset:
-            partition, place, time, *whose = _BY_OFFSET.unpack_from(entry, at)
-        else:
-            time, partition, place, *whose = _BY_TIME.unpack_from(entry, at)
-        return Copy(partition, place - _SIGN, time - _SIGN, *whose)
+        return Copy(*where_of(entry, self.by_offset))
 
-    def entries(self, chunk: RecordChunk, topic: int) -> Iterator[bytes | None]:
-        """Yield the entry of each record, None where what is compared is null or not there."""
-        records, batches, data = chunk.records, chunk.batches, memoryview(chunk.data)
-        partition = chunk.place.partition or 0
-        keyed, valued = "key" in self.by, "value" in self.by
-        seen, producer_id, epoch, base, sequence = _NONE, _NONE, _NONE, _NONE, _NONE
-        for row in chunk.numbers:
-            if records.flags_of(row) & c.MARKER:
-                continue
-            if records.batch(row) != seen:
-                seen = records.batch(row)
-                base, sequence = batches.base_offset(seen), batches.base_sequence(seen)
-                producer_id, epoch = batches.producer_id(seen), batches.producer_epoch(seen)
-            parts: list[bytes | None] = []
-            if keyed:
-                parts.append(records.key(data, row))
-            if valued:
-                parts.append(records.payload(data, row))
-            if self.header is not None:
-                parts.append(_header(records.row(row), data, self.header))
-            if all(part is None for part in parts):
-                yield None
-                continue
-            offset = records.offset(row)
-            number = _NONE if sequence < 0 else sequence_at(sequence, offset - base)
-            yield self.entry(
-                topic,
-                parts,
-                Copy(
-                    partition, offset, records.timestamp(row), producer_id, epoch, number,
-                    records.value_size(row),
-                ),
-            )  # fmt: skip
-
-
-def compared(entry: bytes) -> bytes:
-    """Give the topic and all that is compared."""
-    return entry[4 : len(entry) - _WHERE_BYTES]
-
-
-def topic_and_parts(said: bytes) -> tuple[int, list[bytes | None]]:
-    """Take apart what `compared` gives."""
-    parts: list[bytes | None] = []
-    at = 8
-    while at < len(said):
-        size = _PART.unpack_from(said, at)[0]
-        at += _PART.size
-        parts.append(None if size < 0 else said[at : at + size])
-        at += max(size, 0)
-    return int.from_bytes(said[:4], "big"), parts
-
-
-def _header(record: tuple[int, ...], data: memoryview, name: bytes) -> bytes | None:
-    """Give the value of the last header of a name, as a client's `lastHeader` does."""
-    _, start, size, *_, headers, count, _ = record
-    found = None
-    for key, value in headers_of(data, headers, count, start + size):
-        if key == name:
-            found = value
-    return found
+    def entries(self, chunk: RecordChunk, topic: int) -> tuple[bytes, Counts]:
+        """Lay out the records of a chunk, and count them."""
+        by = BY_KEY * ("key" in self.by) | BY_VALUE * ("value" in self.by)
+        block, seen, without, untimed = lay_out_records(
+            chunk.data, chunk.batches, chunk.records, chunk.rows, topic,
+            chunk.place.partition or 0, by, self.header, self.by_offset, self.timed,
+        )  # fmt: skip
+        return block, Counts(seen, len(chunk) - seen, without, untimed)

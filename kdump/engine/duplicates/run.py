@@ -14,8 +14,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from kdump.engine.dump.split_reader import SplitReader
-from kdump.engine.duplicates.entries import Copy, Counts, DuplicateOptions, Layout, compared
-from kdump.engine.duplicates.entries import topic_and_parts as taken_apart
+from kdump.engine.duplicates.entries import Copy, Counts, DuplicateOptions, Layout
 from kdump.engine.reading.split_edges import SplitEdges
 from kdump.engine.work.pace import Going, Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
@@ -26,12 +25,15 @@ from kdump.engine.work.spool import (
     Spool,
     buckets_for,
     merged,
+    repeated,
     scratch_directory,
     take_up_buckets,
 )
 from kdump.errors import KdumpError
 from kdump.findings.finding import CATALOGUE, Finding
 from kdump.findings.rows import Place, RecordChunk, RecordRow, Row
+from kdump.kernels.entries import WHERE_BYTES, compared
+from kdump.kernels.entries import topic_and_parts as taken_apart
 from kdump.rows.duplicates import Duplicate, DuplicatesSummary
 from kdump.values.secrets import redactor
 
@@ -87,7 +89,8 @@ def group_bucket(bucket: Bucket, pace: Pace, *, options: DuplicateOptions) -> Gr
     layout = Layout.of(options)
     spool = Spool(bucket.path)
     counts, chains = GroupCounts(), 0
-    for said, entries in groupby(merged(bucket.runs, bucket.number), compared):
+    alike = repeated(bucket.runs, bucket.number, WHERE_BYTES)
+    for said, entries in groupby(alike, compared):
         chain: _Chain | None = None
         for entry in entries:
             copy = layout.copy(entry)
@@ -265,38 +268,26 @@ def spool_split(
     going = Going(split.size_bytes, pace, split.start)
     topic = topics[split.target.topic or ""]
     told: list[Finding | KdumpError] = []
-    records = controls = without = untimed = 0
+    counts = Counts()
     for item in reader.items():
         if isinstance(item, RecordChunk):
             going.reached(item)
             if item.controls is not None:
-                controls += len(item)
+                counts = counts.plus(Counts(control_records=len(item)))
                 continue
-            seen = 0
-            for entry in layout.entries(item, topic):
-                seen += 1
-                if entry is None:
-                    without += 1
-                elif layout.timed and layout.copy(entry).timestamp < 0:
-                    untimed += 1
-                else:
-                    spool.add(entry)
-            records += seen
-            controls += len(item) - seen
+            block, of_chunk = layout.entries(item, topic)
+            spool.add_block(block)
+            counts = counts.plus(of_chunk)
         elif isinstance(item, RecordRow):
-            records += 1
             entry = _of_message(layout, topic, item)
-            if entry is None:
-                without += 1
-            elif layout.timed:
-                untimed += 1
-            else:
+            untimed = entry is not None and layout.timed
+            counts = counts.plus(Counts(1, 0, int(entry is None), int(untimed)))
+            if entry is not None and not untimed:
                 spool.add(entry)
         elif isinstance(item, (Finding, KdumpError)):
             told.append(item)
     going.end()
     spool.flush()
-    counts = Counts(records, controls, without, untimed)
     return Spooled(tuple(spool.runs), tuple(told), reader.seam, counts)
 
 

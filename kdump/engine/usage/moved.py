@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from heapq import nsmallest
 from itertools import groupby
-from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
-from zlib import crc32
 
-from kdump.engine.work.spool import Bucket, Spool, merged
+from kdump.engine.work.spool import Bucket, Spool, repeated
+from kdump.kernels import lay_out_keys, span_keys
+from kdump.kernels.entries import SPAN_BYTES, span_of, topic_and_key
 
 if TYPE_CHECKING:
     from kdump.engine.work.pace import Pace
+    from kdump.findings.rows import RecordChunk
 
-#: Checksum, topic, size of the key; the key; where it lies.
-_START = Struct(">III")
-_SPAN = Struct(">Iqqqq")
-_KEYS_HELD = 100_000
+#: Keys that are held, and their bytes; at first there is room for some.
+_KEYS_HELD, _KEYS_BYTES = 100_000, 1 << 25
+_FIRST_ROOM = _KEYS_HELD >> 5
 #: Of a key, so much is shown.
 SHOWN_BYTES = 256
 
@@ -28,27 +29,29 @@ class KeySpans:
     def __init__(self, spool: Spool, topic: int, partition: int) -> None:
         self._spool = spool
         self._topic, self._partition = topic, partition
-        self._held: dict[bytes, list[int]] = {}
+        self._slots: dict[bytes, int] = {}
+        self._spans = array("q", bytes(8 * 4 * _FIRST_ROOM))
         self._size = 0
 
-    def add(self, key: bytes, offset: int, timestamp: int) -> None:
-        """Take a record."""
-        span = self._held.get(key)
-        if span is not None:
-            span[2:] = offset, timestamp
-            return
-        self._size += len(key)
-        if len(self._held) >= _KEYS_HELD or self._size >> 25:
-            self.flush()
-            self._size = len(key)
-        self._held[key] = [offset, timestamp, offset, timestamp]
+    def add(self, chunk: RecordChunk) -> None:
+        """Take the records of a chunk."""
+        at, count = 0, len(chunk)
+        while at < count:
+            at, self._size = span_keys(
+                chunk.data, chunk.records, chunk.rows, at, self._slots, self._spans, self._size,
+                _KEYS_BYTES - 1,
+            )  # fmt: skip
+            if at < count:
+                if 4 * len(self._slots) == len(self._spans) < 4 * _KEYS_HELD:
+                    self._spans.extend(self._spans)
+                else:
+                    self.flush()
 
     def flush(self) -> None:
         """Hand over what is held."""
-        held, self._held = self._held, {}
-        for key, span in held.items():
-            start = _START.pack(crc32(key, self._topic), self._topic, len(key))
-            self._spool.add(start + key + _SPAN.pack(self._partition, *span))
+        block = lay_out_keys(self._slots, self._spans, self._topic, self._partition)
+        self._spool.add_block(block)
+        self._slots, self._size = {}, 0
 
 
 class Move(NamedTuple):
@@ -66,24 +69,25 @@ class Move(NamedTuple):
 Moves = dict[int, tuple[int, int, list[Move]]]
 
 
-def moves_of(bucket: Bucket, pace: Pace, *, most: int) -> Moves:
-    """Find the keys of a bucket that moved; of each topic the first moves are kept."""
-    found: Moves = {}
-    for said, entries in groupby(merged(bucket.runs, bucket.number), _key):
+def moves_of(bucket: Bucket, pace: Pace, *, topics: int, most: int) -> Moves:
+    """Find the keys of a bucket that moved; of each of the topics the first moves are kept."""
+    keys = array("q", bytes(8 * topics))
+    found: dict[int, tuple[int, list[Move]]] = {}
+    entries = repeated(bucket.runs, bucket.number, SPAN_BYTES, folds=True, keys=keys)
+    for said, places in groupby(entries, topic_and_key):
         topic, key = int.from_bytes(said[:4], "big"), said[8:]
-        keys, moved, moves = found.get(topic, (0, 0, []))
-        spans: dict[int, list[tuple[int, int, int]]] = {}
-        for entry in entries:
-            partition, offset, first, _, last = _SPAN.unpack_from(entry, len(entry) - _SPAN.size)
-            spans.setdefault(partition, []).append((first, offset, last))
-        if len(spans) > 1:
-            moved += 1
-            moves.append(_move(key, spans))
-            if len(moves) > 2 * most + 100:
-                moves = nsmallest(most, moves)
-        found[topic] = keys + 1, moved, moves
+        moved, moves = found.get(topic, (0, []))
+        moves.append(_move(key, [span_of(entry) for entry in places]))
+        if len(moves) > 2 * most + 100:
+            moves = nsmallest(most, moves)
+        found[topic] = moved + 1, moves
     pace(bucket.size_bytes)
-    return {topic: (*rest, nsmallest(most, moves)) for topic, (*rest, moves) in found.items()}  # type: ignore[misc]
+    nothing: tuple[int, list[Move]] = 0, []
+    return {
+        topic: (count, found.get(topic, nothing)[0], nsmallest(most, found.get(topic, nothing)[1]))
+        for topic, count in enumerate(keys)
+        if count
+    }
 
 
 def joined(results: Iterator[Moves], most: int) -> Moves:
@@ -97,13 +101,10 @@ def joined(results: Iterator[Moves], most: int) -> Moves:
     return sums
 
 
-def _move(key: bytes, spans: dict[int, list[tuple[int, int, int]]]) -> Move:
-    firsts = {partition: min(each)[:2] for partition, each in spans.items()}
-    order = sorted(firsts, key=lambda partition: (firsts[partition][0], partition))
-    time, offset = firsts[order[1]]
-    ended = max(last for _, _, last in spans[order[0]])
-    return Move(time, key[:SHOWN_BYTES], len(key), tuple(order), offset, ended > time)
-
-
-def _key(entry: bytes) -> bytes:
-    return entry[4 : len(entry) - _SPAN.size]
+def _move(key: bytes, spans: list[tuple[int, ...]]) -> Move:
+    order = sorted((time, partition) for partition, _, time, *_ in spans)
+    of = {span[0]: span for span in spans}
+    former, second = of[order[0][1]], of[order[1][1]]
+    _, offset, time, *_ = second
+    partitions = tuple(partition for _, partition in order)
+    return Move(time, key[:SHOWN_BYTES], len(key), partitions, offset, former[4] > time)

@@ -154,7 +154,9 @@ def placement(
             runs += result.runs
         items = take_up_buckets(runs, buckets, directory, progress)
         found: list[Moves] = []
-        for _, moves in driver(items, partial(moves_of, most=options.top), progress):
+        for _, moves in driver(
+            items, partial(moves_of, topics=len(names), most=options.top), progress
+        ):
             if isinstance(moves, KdumpError):
                 yield moves
             else:

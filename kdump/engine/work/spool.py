@@ -9,11 +9,10 @@ Spark started twice, is in nobody's way: its name is its own.
 from __future__ import annotations
 
 import os
-from bisect import bisect_left
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from heapq import merge
-from itertools import islice, pairwise
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 from uuid import uuid4
@@ -21,16 +20,14 @@ from uuid import uuid4
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import Driver
 from kdump.errors import PathError, path_errors
+from kdump.kernels import merge_entries, sort_entries
+from kdump.kernels.entries import FRAME_BYTES, entry_at, framed
 
-#: Of entries that are held to be sorted, with what Python adds to each.
-_HELD_BYTES = 48 << 20
-_ENTRY_BYTES = 48
-_WRITTEN = 1 << 13
+#: Of entries that are held to be sorted.
+_HELD_BYTES = 24 << 20
 #: What all runs of a merge may read ahead together, and one of them.
 _AHEAD_BYTES = 32 << 20
 _LEAST_AHEAD, _MOST_AHEAD = 4 << 10, 1 << 20
-_SIZE_BYTES = 4
-
 
 #: Bytes of logs that are one bucket.
 _BUCKET_BYTES, _MOST_BUCKETS = 256 << 20, 256
@@ -50,36 +47,32 @@ class Spool:
         self.runs: list[SortedRun] = []
         self._directory = directory
         starts = (-(-(number << 32) // buckets) for number in range(1, buckets))
-        self._starts = [start.to_bytes(4, "big") for start in starts]
-        self._held: list[bytes] = []
-        self._size, self._most = 0, held_bytes
+        self._starts = array("q", starts)
+        self._held, self._most = bytearray(), held_bytes
 
     def add(self, entry: bytes) -> None:
         """Take an entry."""
-        self._held.append(entry)
-        self._size += len(entry) + _ENTRY_BYTES
-        if self._size >= self._most:
+        self.add_block(framed(entry))
+
+    def add_block(self, block: bytes) -> None:
+        """Take a block of entries, as kernels lay them out."""
+        self._held += block
+        if len(self._held) >= self._most:
             self.flush()
 
     def flush(self) -> None:
         """Write what is held as a run."""
-        held, self._held, self._size = self._held, [], 0
+        held, self._held = self._held, bytearray()
         if not held:
             return
-        held.sort()
-        firsts = [0, *(bisect_left(held, start) for start in self._starts), len(held)]
+        block, firsts = sort_entries(held, self._starts)
         path = os.path.join(self._directory, uuid4().hex)
-        bounds = [0]
         try:
             with open(path, "xb") as file:
-                for first, end in pairwise(firsts):
-                    entries = islice(held, first, end)
-                    while some := list(islice(entries, _WRITTEN)):
-                        file.write(b"".join([_framed(entry) for entry in some]))
-                    bounds.append(file.tell())
+                file.write(block)
         except OSError as error:
             raise PathError(path, f"cannot be written ({error.strerror}); see --scratch") from None
-        self.runs.append(SortedRun(path, tuple(bounds)))
+        self.runs.append(SortedRun(path, (0, *firsts, len(block))))
 
 
 def buckets_for(size_bytes: int) -> int:
@@ -118,36 +111,79 @@ def scratch_directory(parent: str | None, driver: Driver) -> Iterator[str]:
 
 def merged(runs: Sequence[SortedRun], bucket: int = 0) -> Iterator[bytes]:
     """Yield the entries of a bucket of all runs, in order."""
-    ahead = min(max(_AHEAD_BYTES // max(len(runs), 1), _LEAST_AHEAD), _MOST_AHEAD)
-    return merge(*(_entries(run, bucket, ahead) for run in runs))
+    return merge(*(_entries(_Window(run, bucket, _ahead(runs))) for run in runs))
 
 
-def _framed(entry: bytes) -> bytes:
-    return len(entry).to_bytes(_SIZE_BYTES, "big") + entry
+def repeated(
+    runs: Sequence[SortedRun],
+    bucket: int,
+    tail: int,
+    *,
+    folds: bool = False,
+    keys: array[int] | None = None,
+) -> Iterator[bytes]:
+    """Yield the entries of a bucket, in order, that are equal but for their last bytes.
 
-
-def _entries(run: SortedRun, bucket: int, ahead: int) -> Iterator[bytes]:
-    """Yield the entries of one run; it is opened for each read, as there may be very many."""
-    position, end = run.bounds[bucket : bucket + 2]
-    size_of, data, at = int.from_bytes, b"", 0
+    `folds` and `keys` are those of `merge_entries`, which passes over all others.
+    """
+    windows = [_Window(run, bucket, _ahead(runs)) for run in runs]
+    at, more = array("q", [0] * len(runs)), array("q", (window.more for window in windows))
+    counts = array("q") if keys is None else keys
+    held, short = None, -1
     while True:
-        following = at + _SIZE_BYTES
-        size = size_of(data[at:following], "big") if following <= len(data) else 0
-        if following <= len(data) and following + size <= len(data):
-            at = following + size
-            yield data[following:at]
-            continue
-        left = data[at:]
-        if position >= end and not left:
+        data = [window.data for window in windows]
+        block, short, held = merge_entries(data, at, more, tail, folds, held, counts)
+        place = 0
+        while (entry := entry_at(block, place)) is not None:
+            yield entry
+            place += FRAME_BYTES + len(entry)
+        if short < 0:
             return
-        wanted = min(max(ahead, _SIZE_BYTES + size - len(left)), end - position)
+        windows[short].read_on(at[short])
+        at[short], more[short] = 0, windows[short].more
+
+
+def _ahead(runs: Sequence[SortedRun]) -> int:
+    return min(max(_AHEAD_BYTES // max(len(runs), 1), _LEAST_AHEAD), _MOST_AHEAD)
+
+
+class _Window:
+    """Some of the entries of one run; it is opened for each read, as there may be very many."""
+
+    def __init__(self, run: SortedRun, bucket: int, ahead: int) -> None:
+        self.data = b""
+        self._path, self._ahead = run.path, ahead
+        self._position, self._end = run.bounds[bucket : bucket + 2]
+
+    @property
+    def more(self) -> bool:
+        """Whether there is more to read."""
+        return self._position < self._end
+
+    def read_on(self, at: int) -> None:
+        """Forget what lies before a place, and read the next entry behind it, and more."""
+        left = self.data[at:]
+        size = int.from_bytes(left[:FRAME_BYTES], "big") if len(left) >= FRAME_BYTES else 0
+        wanted = max(self._ahead, FRAME_BYTES + size - len(left))
         try:
-            with open(run.path, "rb", buffering=0) as file:
-                file.seek(position)
-                read = file.read(wanted)
+            with open(self._path, "rb", buffering=0) as file:
+                file.seek(self._position)
+                read = file.read(min(wanted, self._end - self._position))
         except OSError as error:
-            raise PathError(run.path, f"cannot be read ({error.strerror})") from None
+            raise PathError(self._path, f"cannot be read ({error.strerror})") from None
         if not read:
-            raise PathError(run.path, "is shorter than it was written")
-        data, at = left + read, 0
-        position += len(read)
+            raise PathError(self._path, "is shorter than it was written")
+        self.data = left + read
+        self._position += len(read)
+
+
+def _entries(window: _Window) -> Iterator[bytes]:
+    at = 0
+    while True:
+        while (entry := entry_at(window.data, at)) is not None:
+            yield entry
+            at += FRAME_BYTES + len(entry)
+        if not window.more:
+            return
+        window.read_on(at)
+        at = 0

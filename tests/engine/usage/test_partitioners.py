@@ -14,9 +14,10 @@ from pathlib import Path
 import builders
 import pytest
 
-from kdump.engine.usage.placement import PARTITIONERS, PlacementOptions, fnv1a, murmur2, string_hash
+from kdump.engine.usage.placement import PlacementOptions
 from kdump.engine.usage.placing import placement
 from kdump.findings.rows import Row
+from kdump.kernels.partitioners import PARTITIONERS, fnv1a, murmur2, string_hash
 
 # Of the Java client's own tests, as numbers of 32 bits with a sign.
 MURMUR2 = {
