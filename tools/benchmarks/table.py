@@ -283,6 +283,20 @@ def keys(bench: Bench) -> Iterator[Pair]:
         yield Pair(work, ours, "dump to Arrow, group_by", peer, most, of)
 
 
+def alike(bench: Bench) -> Iterator[Pair]:
+    """Ten million keys in 1 GiB, of which one in a thousand comes twice."""
+    path = bench.directory("alike")
+    segments = [str(segment) for segment in sorted(Path(path).rglob("*.log"))]
+    peer = bench.peer("values", *segments)
+    floor = "loop of Python over the records"
+    by_key, by_both = (("duplicates", "--by", by, path) for by in ("key", "key,value"))
+    any_one, named = ("placement", path), ("placement", "--partitioner", "murmur2", path)
+    for words, most in ((by_key, 1.5), (by_both, 2.5), (any_one, 2), (named, 1.5)):
+        work = f"{' '.join(words[:-1])}, 10 million keys"
+        yield Pair(work, bench.run(*words), floor, peer, most)
+        yield Pair(f"{work}, memory", bench.run(*words), floor, peer, 256, "memory")
+
+
 def internal(bench: Bench) -> Iterator[Pair]:
     """Internal topics, decoded."""
     metadata, offsets = (
@@ -349,7 +363,7 @@ def noise(bench: Bench) -> Iterator[Pair]:
 
 ROWS: tuple[Callable[[Bench], Iterator[Pair]], ...] = (
     *(kafka_text, rows_of_text, arrow, searched, narrow, gzip, codecs, markers, pre08, small),
-    *(jobs, keys, internal, compared, entries, start, pure, noise),
+    *(jobs, keys, alike, internal, compared, entries, start, pure, noise),
 )  # fmt: skip
 
 

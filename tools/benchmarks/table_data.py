@@ -19,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/support"))
 import builders
+import many_keys
 import metadata_log
 from generate import (
     BATCH_SIZE,
@@ -127,6 +128,11 @@ def keys(directory: Path) -> None:
             offset += len(records)
 
     _write(directory / "keys-0", entries())
+
+
+def alike(directory: Path) -> None:
+    """Ten million keys on two partitions."""
+    many_keys.generate(directory, 10_000_000)
 
 
 def equal(directory: Path) -> None:
@@ -284,7 +290,7 @@ def internal(directory: Path) -> None:
 WRITERS: dict[str, Callable[[Path], None]] = {
     writer.__name__: writer
     for writer in (
-        *(small, large, keys, equal, different, noise, noise_beside, medium),
+        *(small, large, keys, alike, equal, different, noise, noise_beside, medium),
         *(wrappers, markers, pre08, internal),
     )
 }
@@ -306,18 +312,19 @@ for directory in os.scandir(sys.argv[1]):
         (),
         """
 import struct, sys
-data, at = open(sys.argv[1], "rb").read(), 0
-while at < len(data):
-    end, first = at + 12 + struct.unpack_from(">i", data, at + 8)[0], at + 61
-    for _ in range(struct.unpack_from(">i", data, at + 57)[0]):
-        size = data[first] >> 1
-        if data[first] < 0x80:
-            first += 1
-        else:
-            size, first = data[first] >> 1 & 0x3F | data[first + 1] << 6, first + 2
-        record = data[first : first + size]
-        first += size
-    at = end
+for path in sys.argv[1:]:
+    data, at = open(path, "rb").read(), 0
+    while at < len(data):
+        end, first = at + 12 + struct.unpack_from(">i", data, at + 8)[0], at + 61
+        for _ in range(struct.unpack_from(">i", data, at + 57)[0]):
+            size = data[first] >> 1
+            if data[first] < 0x80:
+                first += 1
+            else:
+                size, first = data[first] >> 1 & 0x3F | data[first + 1] << 6, first + 2
+            record = data[first : first + size]
+            first += size
+        at = end
 """,
     ),
     "import": (("pyarrow",), "import pyarrow.parquet"),
