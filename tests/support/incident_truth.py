@@ -102,7 +102,7 @@ class Truth:
         self._nodes = nodes
         self.story = json.loads((directory / "story.json").read_text())
         self.events: list[dict[str, Any]] = []
-        began = self.story["steps"][0]["from_ms"] - 60_000
+        began = self.story["steps"][0]["from_ms"] - 600_000
         self._since = {
             int(node): [(max(begin, began), ahead) for begin, ahead in since]
             for node, since in self.story["clocks"].items()
@@ -530,6 +530,7 @@ class Truth:
                     if set(words.split("|")) & set(self.events[one - 1]["words"])
                     and subject == self.events[one - 1]["subject"]
                 ]
+                able.sort(key=lambda one: not self.events[one - 1]["required"])
                 found += able[:1]
                 if not able:
                     found = []

@@ -18,7 +18,9 @@ from kdump.rows.timeline import ClockSkew
 FILE_TICK_MS = 10
 _KEPT = 32  # of the closest ties of a pair by times of files
 #: By how much a clock may seem to go back because appends overtake each other.
-_SET_BACK_MS = 5_000
+SET_BACK_MS = 5_000
+#: Two clocks that nobody sets may yet differ by so much more or less after a while.
+_DRIFT_MS = 1_000
 _MOST_TIES = 4096  # of a pair by records
 _Pair = tuple[int, int]
 _Most = dict[_Pair, tuple[int, tuple[str, ...]]]
@@ -47,7 +49,7 @@ class Clocks:
     def add(self, tie: Tie) -> None:
         """Take up a tie; one of a clock with itself tells that it was set back."""
         if tie.first == tie.second:
-            if _gap(tie) < -_SET_BACK_MS:
+            if _gap(tie) < -SET_BACK_MS:
                 self._set_back.add(tie.first)
             return
         pair = tie.first, tie.second
@@ -80,12 +82,11 @@ class Clocks:
             steady = _steady(there, back)
             if len(steady) == 1 and self._set_back & {first, second}:
                 continue  # the ties are of the time before that, or after
-            for pair, number in (((first, second), 0), ((second, first), 1)):
-                found = [one[number] for one in steady]
+            for pair, way in (((first, second), 0), ((second, first), 1)):
+                found = [_at_most(steady, at, way) for at in range(len(steady))]
                 known = [one for one in found if one is not None]
                 if len(known) == len(found):
-                    tie = max(known, key=_gap)
-                    direct[pair] = _gap(tie), (tie.why,)
+                    direct[pair] = max(known)
                 if len(steady) > 1:
                     set_meanwhile.add(pair)
         self._most = _closed(direct, self.brokers)
@@ -157,6 +158,19 @@ def _steady(there: list[Tie], back: list[Tie]) -> list[list[Tie | None]]:
                 spans[-1][way] = tie
         found.append(spans)
     return min(found, key=len)
+
+
+def _at_most(
+    spans: list[list[Tie | None]], at: int, way: int
+) -> tuple[int, tuple[str, ...]] | None:
+    """Bound a span on one side; if no tie does and clocks only drifted, as the span beside it."""
+    tie, opposite = spans[at][way], spans[at][1 - way]
+    if tie is not None:
+        return _gap(tie), (tie.why,)
+    beside = spans[at - 1 if at else 1][way] if len(spans) > 1 else None
+    if beside is None or opposite is None or _gap(beside) + _gap(opposite) < -_DRIFT_MS:
+        return None
+    return max(_gap(beside), -_gap(opposite)), (beside.why,)
 
 
 def _agree(most: Mapping[_Pair, tuple[int, object]], first: int, second: int) -> bool:

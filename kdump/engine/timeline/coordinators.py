@@ -111,6 +111,7 @@ class EpochTies:
         self._epoch: int | None = None
         self._leader: int | None = None
         self._last_ms = -1
+        self.back_ms = 0
 
     def leader(self, epoch: int) -> int | None:
         """Return who led in an epoch."""
@@ -118,7 +119,8 @@ class EpochTies:
         return None if term is None else term.leader
 
     def batch(self, epoch: int, at_ms: int) -> int | None:
-        """Take note of a batch; return whose clock dated it."""
+        """Take note of a batch; return whose clock dated it. `back_ms`: how far that went back."""
+        self.back_ms = 0
         if epoch != self._epoch:
             term = self._leaders.term(*self._place, epoch)
             leader = None if term is None else term.leader
@@ -130,6 +132,7 @@ class EpochTies:
                 self.found.append(Tie(self._leader, self._last_ms, leader, at_ms, why))
             self._epoch, self._leader = epoch, leader
         elif self._leader is not None and at_ms < self._last_ms:
+            self.back_ms = self._last_ms - at_ms
             self.found.append(Tie(self._leader, self._last_ms, self._leader, at_ms, "set back"))
         self._last_ms = at_ms
         return self._leader

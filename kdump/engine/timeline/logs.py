@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kdump.broker.control_batch import read_control
+from kdump.engine.timeline.clocks import SET_BACK_MS
 from kdump.engine.timeline.coordinators import EpochTies
 from kdump.engine.timeline.happening import (
     CLIENT,
@@ -271,6 +272,9 @@ class _Read:
         flags, at_ms = batches.flags_of(row), batches.max_timestamp(row)
         if self._by_broker(batches, row):
             clock = self._ties.batch(batches.leader_epoch(row), at_ms)
+            if self._ties.back_ms > SET_BACK_MS:
+                text = f"the clock of broker {clock} was set back by {_seconds(self._ties.back_ms)}"
+                self._jumped(batches, row, path, segment, text, clock)
         else:
             clock = None
             self._jump(batches, row, path, segment)
@@ -305,22 +309,33 @@ class _Read:
 
     def _jump(self, batches: RecordBatches, row: int, path: str, segment: LogSegment) -> None:
         """See whether CreateTime goes far back: what came before was too far ahead."""
-        at_ms, offset = batches.base_timestamp(row), batches.base_offset(row)
-        before = self._last_ms
-        self._last_ms = batches.max_timestamp(row), offset
+        at_ms, before = batches.base_timestamp(row), self._last_ms
+        self._last_ms = batches.max_timestamp(row), batches.base_offset(row)
         if before is None or at_ms < 0 or before[0] - at_ms < _JUMP_MS:
             return
-        seconds = (before[0] - at_ms) // 1000
+        text = f"CreateTime goes back by {_seconds(before[0] - at_ms)} behind offset {before[1]:,}"
+        self._jumped(batches, row, path, segment, text, None)
+
+    def _jumped(
+        self,
+        batches: RecordBatches,
+        row: int,
+        path: str,
+        segment: LogSegment,
+        text: str,
+        broker: int | None,
+    ) -> None:
         self._take(
             self._event._replace(
                 what="time-jump",
-                text=f"CreateTime goes back by {seconds:,} s behind offset {before[1]:,}",
-                offset=offset,
+                text=text,
+                offset=batches.base_offset(row),
                 epoch=batches.leader_epoch(row),
                 node=None,
-                broker_id=None,
-                clock=CLIENT,
-                at_ms=at_ms,
+                broker_id=broker,
+                clock=CLIENT if broker is None else LEADER,
+                clock_of=broker,
+                at_ms=batches.base_timestamp(row),
                 path=path,
                 segment=segment.base_offset,
                 position=batches.position(row),
@@ -389,6 +404,10 @@ class _Read:
             (str(self._event.topic), self._event.partition or 0),
             (self._epoch, -1 if self._next is None else self._next),
         )
+
+
+def _seconds(ms: int) -> str:
+    return f"{ms // 1000:,} s"
 
 
 def _last_header(

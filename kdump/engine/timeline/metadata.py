@@ -192,7 +192,11 @@ def _broker(
         if not clean:
             text += ": it had not said that it would stop"
         yield "start-clean" if clean else "start-unclean", str(number), text, None, number
-    elif after.in_controlled_shutdown and not before.in_controlled_shutdown:
+        return
+    if after.fenced != before.fenced:
+        what, text = ("fenced", "leads nothing") if after.fenced else ("unfenced", "may lead again")
+        yield what, str(number), f"{what}: it {text}", None, number
+    if after.in_controlled_shutdown and not before.in_controlled_shutdown:
         yield "stop", str(number), "asked to stop in order", None, number
     elif after.fenced and not before.fenced and not after.in_controlled_shutdown:
         text = "fenced: no heartbeat came for broker.session.timeout.ms"

@@ -13,16 +13,18 @@ from kdump.storage.targets import EVERYTHING, Selection
 
 #: Words of `--what`.
 WHAT = tuple(
-    "format start-clean start-unclean stop leader isr epoch reassign topic-create topic-delete"
-    " config acl quota user token feature member rebalance group-empty commit commit-back"
-    " transaction-begin transaction-commit transaction-abort transaction-hangs roll retention"
-    " delete clean damage time-jump gap tier-copy tier-delete file-created file-changed"
+    "format start-clean start-unclean stop fenced unfenced leader isr epoch reassign topic-create"
+    " topic-delete config acl quota user token feature member rebalance group-empty commit"
+    " commit-back transaction-begin transaction-commit transaction-abort transaction-hangs roll"
+    " retention delete clean damage time-jump gap tier-copy tier-delete file-created file-changed"
     " record".split()
 )
 #: A single record, which `--key` and `--grep` ask for.
 RECORD = "record"
 #: What says how a node fared: part of the story of every topic.
-_OF_NODES = frozenset(("start-clean", "start-unclean", "stop"))
+_OF_NODES = frozenset(("start-clean", "start-unclean", "stop", "fenced", "unfenced"))
+#: Told only to those who name them: a start and a stop say as much.
+_IF_NAMED = frozenset(("fenced", "unfenced"))
 #: How clocks are held against each other.
 AUTO, NONE = "auto", "none"
 Skew = str | Mapping[int, int]
@@ -53,7 +55,7 @@ class TimelineOptions(NamedTuple):
 
     def admits(self, event: Happening) -> bool:
         """Whether an event is asked for, whenever it was."""
-        if self.what and event.what not in self.what and event.what != RECORD:
+        if (self.what or event.what in _IF_NAMED) and event.what not in (*self.what, RECORD):
             return False
         if self.group is not None and event.what != RECORD:
             if event.group is None or not matches(self.group, event.group):

@@ -9,12 +9,14 @@ import shutil
 import struct
 import subprocess
 import sys
+from collections import Counter
 from datetime import datetime
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import resealed
 from click.testing import CliRunner
 from corpus import corpus, expected, shared
 from long_runs import LONG
@@ -392,6 +394,21 @@ def test_a_clock_that_was_set_is_bounded_by_what_it_showed_before_and_after() ->
     assert bounded > 300
 
 
+def test_clocks_that_drift_stay_bounded() -> None:
+    clocks, draw = Clocks(), random.Random(1)
+    for at_ms in range(0, 1_000_000, 5_000):
+        ahead = (0, at_ms // 4_000)
+        for first in draw.choice(((0,), (1,), (0, 1))):
+            then = at_ms + ahead[1 - first] + draw.randrange(5)
+            clocks.add(Tie(first, at_ms + ahead[first], 1 - first, then, "made"))
+    clocks.settle(range(2), 0, {})
+    (row,) = clocks.rows()
+    assert row.at_least_ms is not None
+    assert row.at_most_ms is not None
+    assert -5 <= row.at_least_ms <= 5
+    assert 240 <= row.at_most_ms <= 260
+
+
 def test_controllers_that_follow_each_other_tie_their_clocks() -> None:
     leaders, found = Leaders(), list[Happening]()
     path = str(THREE / "n1/__cluster_metadata-0")
@@ -404,3 +421,76 @@ def test_controllers_that_follow_each_other_tie_their_clocks() -> None:
     leaders.add("AAAAAAAAAAAAAAAAAAAAAQ", 0, Term(led[-1].epoch + 1, 99, None, None))
     ties.batch(led[-1].epoch + 1, 150)
     assert ties.found[-1][:4] == (led[-1].broker_id, 100, 99, 150)
+
+
+def test_brokers_that_are_fenced_are_told_to_those_who_ask() -> None:
+    asked = events(THREE, what=("fenced", "unfenced", "start-clean"))
+    assert {one.what for one in asked} == {"fenced", "unfenced", "start-clean"}
+    for number in {one.subject for one in asked}:
+        states = [one.what for one in asked if one.subject == number and "fenced" in one.what]
+        assert states[0] == "unfenced"
+        assert all(a != b for a, b in pairwise(states) if "start" not in a)
+    assert not {"fenced", "unfenced"} & {one.what for one in events(THREE)}
+
+
+def test_a_clock_of_a_broker_that_was_set_back_is_told(tmp_path: Path) -> None:
+    node = tmp_path / "n1"
+    shutil.copytree(THREE / "n1", node)
+    assert not events(node, what=("time-jump",))
+    log = max((node / "__cluster_metadata-0").glob("*.log"))
+    data, starts = bytearray(log.read_bytes()), [0]
+    while starts[-1] < len(data):
+        starts.append(starts[-1] + 12 + int.from_bytes(data[starts[-1] + 8 :][:4], "big"))
+    for first, end in list(pairwise(starts))[-20:]:
+        for at in (first + 27, first + 35):  # the first and the largest time of a batch
+            data[at : at + 8] = (int.from_bytes(data[at : at + 8], "big") - 3_600_000).to_bytes(
+                8, "big"
+            )
+        data[first:end] = resealed(bytes(data[first:end]))
+    log.write_bytes(data)
+    (jump,) = events(node, what=("time-jump",))
+    assert jump.subject == "__cluster_metadata-0"
+    assert re.fullmatch(rf"the clock of broker {jump.clock_of} was set back by 3,59\d s", jump.text)
+
+
+def test_other_tools_read_what_is_written_for_them(tmp_path: Path) -> None:
+    """Timesketch's own reader, of its source in KDUMP_TIMESKETCH, and mactime of the Sleuth Kit."""
+    node = tmp_path / "node-1"
+    shutil.copytree(corpus("incident/data/node-1") / "node-1", node)
+    os.utime(min((node / "clicks-0").glob("*.log")), (1_800_000_100, 1_800_000_100))
+    sketch, body = tmp_path / "case.jsonl", tmp_path / "case.body"
+    for form, path in (("timesketch", sketch), ("bodyfile", body)):
+        words = ["timeline", "--format", form, str(node), moment("last")[0]]
+        path.write_text(CliRunner().invoke(cli, words).stdout)
+    told = sketch.read_text().splitlines()
+    what = Counter(json.loads(line)["message"].split()[0] for line in told)
+    assert what["tier-copy"] + what["tier-delete"] == 287
+    assert what["file-changed"] == 1
+    assert what["file-created"] > 20
+    source, mactime = os.environ.get("KDUMP_TIMESKETCH"), shutil.which("mactime")
+    if source is None and mactime is None:
+        pytest.skip("neither KDUMP_TIMESKETCH nor mactime")
+    if source is not None:
+        done = subprocess.run(
+            [sys.executable, "-c", _TIMESKETCH, source, sketch], capture_output=True, check=False
+        )
+        assert done.stdout.split() == [b"%d" % len(told)], done.stderr.decode()[-500:]
+    if mactime is not None:
+        done = subprocess.run(
+            ["perl", mactime, "-b", body, "-d", "-y", "-z", "UTC"], capture_output=True, check=True
+        )
+        assert not done.stderr
+        assert len(done.stdout.splitlines()) == len(told) + 1
+
+
+#: Its reader of JSON Lines asks neither Flask nor pandas, which its module imports.
+_TIMESKETCH = """
+import sys, types
+for name, has in (("flask", "current_app jsonify"), ("pandas", "Timestamp DataFrame"),
+                  ("yaml", ""), ("dateutil", "parser")):
+    sys.modules[name] = types.ModuleType(name)
+    vars(sys.modules[name]).update(dict.fromkeys(has.split(), object))
+sys.path.insert(0, sys.argv[1])
+from timesketch.lib.utils import read_and_validate_jsonl
+print(len(list(read_and_validate_jsonl(open(sys.argv[2])))))
+"""
