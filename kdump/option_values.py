@@ -211,5 +211,6 @@ def read_words(text: str, known: Sequence[str]) -> tuple[str, ...]:
     """Read WORD[,WORD...], in whatever order."""
     given = [word.strip() for word in text.split(",")]
     if unknown := [word for word in given if word not in known]:
-        raise ValueError(f"has {unknown[0]!r}, which is none of {', '.join(known)}")
+        has = f"has {unknown[0]!r}, which " if len(given) > 1 else ""
+        raise ValueError(f"{has}is not one of {', '.join(known)}")
     return tuple(word for word in known if word in given)

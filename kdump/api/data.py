@@ -21,14 +21,14 @@ from kdump.findings.finding import Finding, internal_error
 from kdump.findings.rows import BatchChunk, BatchRow, DecodedRow, JsonText, RecordChunk, RecordRow
 from kdump.option_values import read_time
 from kdump.rows.row import Row
-from kdump.storage.inputs import Named, opened
+from kdump.storage.inputs import FileOverrides, opened
 from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Literal, Self, TypedDict, TypeVar, Unpack
 
-    from kdump.api.scanning import Under
+    from kdump.api.scanning import ScanTarget
     from kdump.engine.verify.state import VerifyState
     from kdump.rows.find import OffsetLookup, TimeLookup
     from kdump.rows.groups import CommittedOffset, Group, Member, OffsetCommit
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     OneRow = TypeVar("OneRow", OffsetLookup, TimeLookup)
 
-    class Asked(TypedDict, total=False):
+    class RecordSelection(TypedDict, total=False):
         """Which records are asked for."""
 
         from_offset: int | None
@@ -86,7 +86,7 @@ def open(
     fails.
     """
     selection = Selection(topic, partition, retired)
-    named = Named(as_kind, base_offset, topic_name, partition_number, unpack_limit)
+    named = FileOverrides(as_kind, base_offset, topic_name, partition_number, unpack_limit)
     properties = None if server_properties is None else os.fspath(server_properties)
     return Data(opened([os.fspath(path) for path in paths], named), selection, properties, jobs)
 
@@ -198,12 +198,12 @@ class Data:
 
     @overload
     def records(
-        self, *, decode: Literal[False] = False, **asked: Unpack[Asked]
+        self, *, decode: Literal[False] = False, **asked: Unpack[RecordSelection]
     ) -> Iterator[RecordRow | Finding]: ...
 
     @overload
     def records(
-        self, *, decode: Literal[True], **asked: Unpack[Asked]
+        self, *, decode: Literal[True], **asked: Unpack[RecordSelection]
     ) -> Iterator[DecodedRow | Finding]: ...
 
     def records(
@@ -361,17 +361,17 @@ class Data:
         So do Polars and whatever else asks a dataset for columns and a filter. Findings are left
         out; errors are raised at the end of a scan.
         """
-        from kdump.api.pushed import Pushed
+        from kdump.api.pushed import PushdownDataset
         from kdump.api.scanning import Table
 
-        return Pushed(Table(self.under, kind, options))
+        return PushdownDataset(Table(self.under, kind, options))
 
     @property
-    def under(self) -> Under:
+    def under(self) -> ScanTarget:
         """What datasets are made of."""
-        from kdump.api.scanning import Under
+        from kdump.api.scanning import ScanTarget
 
-        return Under(self.paths, self._selection, self._server_properties, self._items)
+        return ScanTarget(self.paths, self._selection, self._server_properties, self._items)
 
     def table(self, kind: str, *, columns: Iterable[str] | None = None, **options: Any) -> Any:
         """Return a pyarrow.Table of the rows of a kind."""
@@ -390,12 +390,12 @@ class Partition:
 
     @overload
     def records(
-        self, *, decode: Literal[False] = False, **asked: Unpack[Asked]
+        self, *, decode: Literal[False] = False, **asked: Unpack[RecordSelection]
     ) -> Iterator[RecordRow | Finding]: ...
 
     @overload
     def records(
-        self, *, decode: Literal[True], **asked: Unpack[Asked]
+        self, *, decode: Literal[True], **asked: Unpack[RecordSelection]
     ) -> Iterator[DecodedRow | Finding]: ...
 
     def records(self, **asked: Any) -> Iterator[RecordRow | Finding]:

@@ -16,7 +16,7 @@ from pyarrow import dataset
 from kdump.api.scanning import Table
 
 
-class Pushed(dataset.InMemoryDataset):
+class PushdownDataset(dataset.InMemoryDataset):
     """The rows of a kind under some paths; what is inherited reads by way of `scanner`."""
 
     def __init__(self, table: Table, condition: Any = None) -> None:
@@ -28,14 +28,14 @@ class Pushed(dataset.InMemoryDataset):
         condition = self._condition if filter is None else self.filter(filter)._condition
         return Pull(self._table, None if columns is None else list(columns), condition)
 
-    def filter(self, expression: Any) -> Pushed:
+    def filter(self, expression: Any) -> PushdownDataset:
         """Return the dataset of the rows for which a filter holds, too."""
         both = expression if self._condition is None else self._condition & expression
-        return Pushed(self._table, both)
+        return PushdownDataset(self._table, both)
 
-    def get_fragments(self, filter: Any = None) -> Iterator[Whole]:
+    def get_fragments(self, filter: Any = None) -> Iterator[WholeFragment]:
         """Yield all of it as one fragment."""
-        yield Whole(self if filter is None else self.filter(filter))
+        yield WholeFragment(self if filter is None else self.filter(filter))
 
     def _of_arrow(self, *_: object, **__: object) -> NoReturn:
         raise NotImplementedError("PyArrow would do this by itself: use what to_table() returns")
@@ -43,10 +43,10 @@ class Pushed(dataset.InMemoryDataset):
     join = join_asof = replace_schema = sort_by = take = __reduce__ = _of_arrow
 
 
-class Whole:
+class WholeFragment:
     """A dataset as its only fragment, which DataFusion asks for."""
 
-    def __init__(self, of: Pushed) -> None:
+    def __init__(self, of: PushdownDataset) -> None:
         self._of = of
 
     def scanner(self, schema: Any = None, **asked: Any) -> Pull:

@@ -48,7 +48,7 @@ _NARROWED = ("from_offset", "to_offset", "from_time_ms", "to_time_ms")
 _HARMLESS = frozenset(("mode", "decode", "show_secrets", "decompress_limit"))
 
 
-class Under(NamedTuple):
+class ScanTarget(NamedTuple):
     """What is read, and how the rows of any command are had of it."""
 
     paths: tuple[str, ...]
@@ -65,7 +65,7 @@ class Table:
     """
 
     def __init__(
-        self, under: Under, name: str, options: dict[str, Any], tell: Tell | None = None
+        self, under: ScanTarget, name: str, options: dict[str, Any], tell: Tell | None = None
     ) -> None:
         need_arrow("arrow")
         self.kind = kind_named(name)

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from kdump.api.columns import table_name
-from kdump.api.pushed import Pushed
+from kdump.api.pushed import PushdownDataset
 from kdump.api.scanning import Table
 from kdump.engine.reading.sql_types import SqlType, sql_types
 from kdump.engine.registry import COMMANDS
@@ -21,7 +21,7 @@ from kdump.storage.evidence import refuse_among_evidence
 from kdump.storage.targets import Target, resolve
 
 if TYPE_CHECKING:
-    from kdump.api.scanning import Under
+    from kdump.api.scanning import ScanTarget
     from kdump.findings.finding import Finding
 
 #: What a statement may be; DESCRIBE, SHOW and SUMMARIZE are selections too.
@@ -52,7 +52,7 @@ class SqlMissing(KdumpError):
 class Session:
     """Tables of all kinds of rows under some paths, and views of topics as they are asked for."""
 
-    def __init__(self, connection: Any, under: Under, *, explain: bool) -> None:
+    def __init__(self, connection: Any, under: ScanTarget, *, explain: bool) -> None:
         self._connection, self._under = connection, under
         self._tables: dict[str, Table] = {}
         self._met: list[Finding | KdumpError] = []
@@ -63,7 +63,7 @@ class Session:
                 table = Table(under, kind, options, self._met.append)
                 table.skipped = [] if explain else None
                 if self._tables.setdefault(table_name(kind), table) is table:
-                    connection.register(table_name(kind), Pushed(table))
+                    connection.register(table_name(kind), PushdownDataset(table))
 
     def met_since(self) -> Iterator[Finding | KdumpError]:
         """Yield the findings and errors of what was read since it was asked before."""
@@ -159,7 +159,7 @@ def _said() -> Iterator[None]:
 
 @contextmanager
 def session(
-    under: Under,
+    under: ScanTarget,
     *,
     memory_bytes: int,
     scratch: str | None = None,

@@ -39,7 +39,7 @@ class Batch(NamedTuple):
     last_offset: int
 
 
-class Known:
+class KnownProducer:
     """What a broker knows of a producer."""
 
     def __init__(self) -> None:
@@ -79,12 +79,14 @@ def producers_of(sent: ProducedSet) -> set[int]:
     return {one for one in ids if one >= 0}
 
 
-def known_producers(view: PartitionView, ids: Iterable[int], now_ms: int) -> dict[int, Known]:
+def known_producers(
+    view: PartitionView, ids: Iterable[int], now_ms: int
+) -> dict[int, KnownProducer]:
     """Find what a broker that starts knows of some producers; those that it forgets are not in it.
 
     Raises BrokerError where the start fails.
     """
-    found: dict[int, Known] = {one: Known() for one in ids}
+    found: dict[int, KnownProducer] = {one: KnownProducer() for one in ids}
     if not found:
         return {}
     seen = set()
@@ -124,7 +126,7 @@ def known_producers(view: PartitionView, ids: Iterable[int], now_ms: int) -> dic
     }
 
 
-def _load(known: Known, state: ProducerState) -> None:
+def _load(known: KnownProducer, state: ProducerState) -> None:
 
     known.epoch = state.producer_epoch
     known.txn_offset = state.current_txn_first_offset
@@ -137,7 +139,12 @@ def _load(known: Known, state: ProducerState) -> None:
 
 
 def check_producers(
-    sent: ProducedSet, answer: Answer, known: dict[int, Known], broker: Version, *, follower: bool
+    sent: ProducedSet,
+    answer: Answer,
+    known: dict[int, KnownProducer],
+    broker: Version,
+    *,
+    follower: bool,
 ) -> None:
     """Check the batches of a set, in place of `answer` what a duplicate is answered with.
 
@@ -150,7 +157,7 @@ def check_producers(
         offset = first + rows.last_offset(row) - rows.base_offset(row) + 1
         if producer_id < 0:
             continue
-        one = known.setdefault(producer_id, Known())
+        one = known.setdefault(producer_id, KnownProducer())
         if rows.flags_of(row) & c.CONTROL:
             one.take(rows, row, first)
             continue
@@ -177,7 +184,7 @@ def _note_transaction(answer: Answer, producer_id: int, broker: Version) -> None
     answer.note("transaction", f"producer {producer_id} begins a transaction here{asked}")
 
 
-def _words(one: Known) -> str:
+def _words(one: KnownProducer) -> str:
     last = one.batches[-1]
     return f"sequence numbers {last.first_sequence} to {last.last_sequence} follow"
 
@@ -187,7 +194,7 @@ def _last_sequence(rows: RecordBatches, row: int) -> int:
     return (rows.base_sequence(row) + span) & MAX_SEQUENCE
 
 
-def _duplicate(one: Known, rows: RecordBatches, row: int, broker: Version) -> Batch | None:
+def _duplicate(one: KnownProducer, rows: RecordBatches, row: int, broker: Version) -> Batch | None:
     """Return the batch that this one repeats."""
     if rows.producer_epoch(row) != one.epoch:
         return None
@@ -196,14 +203,14 @@ def _duplicate(one: Known, rows: RecordBatches, row: int, broker: Version) -> Ba
     return next((each for each in recent if each[:2] == sequences), None)
 
 
-def _check_epoch(one: Known, rows: RecordBatches, row: int) -> None:
+def _check_epoch(one: KnownProducer, rows: RecordBatches, row: int) -> None:
     epoch = rows.producer_epoch(row)
     if epoch < one.epoch:
         words = f"epoch {epoch} of producer {rows.producer_id(row)} is below {one.epoch}"
         raise RefusedError("INVALID_PRODUCER_EPOCH", words)
 
 
-def _check_sequence(one: Known, rows: RecordBatches, row: int, broker: Version) -> None:
+def _check_sequence(one: KnownProducer, rows: RecordBatches, row: int, broker: Version) -> None:
     sequence, producer = rows.base_sequence(row), rows.producer_id(row)
     if rows.producer_epoch(row) != one.epoch:
         if not sequence:

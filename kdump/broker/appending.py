@@ -56,7 +56,7 @@ _WRONG_INSIDE = c.INNER_MAGIC_OTHER | c.INNER_CRC_BAD
 _UNREAD = (reasons.KEY_LENGTH, reasons.VALUE_LENGTH)
 
 
-class Stored(NamedTuple):
+class StoredRun(NamedTuple):
     """Entries that follow one another in the log and are alike: plain messages, or one batch."""
 
     first_offset: int
@@ -76,11 +76,11 @@ class Stored(NamedTuple):
             return None
         return "LogAppendTime" if self.stamped else "CreateTime"
 
-    def joins(self, other: Stored) -> bool:
+    def joins(self, other: StoredRun) -> bool:
         """Whether entries that follow are messages like these."""
         return self.last_offset + 1 == other.first_offset and self[3:6] == other[3:6]
 
-    def joined(self, other: Stored) -> Stored:
+    def joined(self, other: StoredRun) -> StoredRun:
         """Return both as one."""
         return other._replace(
             first_offset=self.first_offset,
@@ -96,7 +96,7 @@ class Answer:
 
     def __init__(self, next_offset: int) -> None:
         self.first_offset = self.next_offset = next_offset
-        self.stored: list[Stored] = []
+        self.stored: list[StoredRun] = []
         self.steps: list[tuple[str, str]] = []
         self.rewritten = False
         self.valid_bytes = self.size_bytes = self.entries = self.largest_bytes = 0
@@ -108,7 +108,7 @@ class Answer:
         """Keep a step."""
         self.steps.append((step, text))
 
-    def store(self, one: Stored) -> None:
+    def store(self, one: StoredRun) -> None:
         """Add entries that are stored, plain messages to those before."""
         self.entries += one.entries
         self.size_bytes += one.size_bytes
@@ -122,7 +122,7 @@ class Answer:
             self.is_listed = False
 
 
-class Shallow(NamedTuple):
+class FirstPass(NamedTuple):
     """What the first look at a set finds (`analyzeAndValidateRecords`)."""
 
     entries: int
@@ -132,7 +132,7 @@ class Shallow(NamedTuple):
     magics: frozenset[int]
 
 
-def look(sent: ProducedSet, topic: Topic, *, follower: bool) -> Shallow:
+def look(sent: ProducedSet, topic: Topic, *, follower: bool) -> FirstPass:
     """Check each entry unopened: framing, offsets, size, checksum, codec (V1, V3, V4, V5)."""
     broker = topic.broker
     count, codec, first, last, rising = 0, NONE, -1, -1, True
@@ -152,10 +152,10 @@ def look(sent: ProducedSet, topic: Topic, *, follower: bool) -> Shallow:
         codec = codec_of(rows, row, broker) or codec
         magics.add(rows.magic(row))
         count += 1
-    return Shallow(count, codec, first, rising, frozenset(magics))
+    return FirstPass(count, codec, first, rising, frozenset(magics))
 
 
-def note_look(answer: Answer, sent: ProducedSet, shallow: Shallow) -> None:
+def note_look(answer: Answer, sent: ProducedSet, shallow: FirstPass) -> None:
     """Keep what the first look found: what follows the last whole entry is dropped."""
     answer.valid_bytes = sent.end
     rest = len(sent.data) - sent.end
@@ -219,7 +219,7 @@ def append_as_follower(sent: ProducedSet, topic: Topic, answer: Answer) -> None:
         first = last if rows.base_offset(row) < 0 else rows.base_offset(row)
         codec = codec_of(rows, row, topic.broker)
         time = rows.max_timestamp(row)
-        answer.store(Stored(first, last, 1, rows.magic(row), codec, stamped, time, size, size))
+        answer.store(StoredRun(first, last, 1, rows.magic(row), codec, stamped, time, size, size))
         answer.next_offset = last + 1
     answer.first_offset = shallow.first_offset
     fit(answer, topic)
@@ -260,7 +260,7 @@ def _closed(topic: Topic, reason: str, *, always: bool = False) -> RefusedError:
     return RefusedError("InvalidRecordException", reason + CLOSES)
 
 
-def _check_one_batch(sent: ProducedSet, shallow: Shallow, topic: Topic) -> None:
+def _check_one_batch(sent: ProducedSet, shallow: FirstPass, topic: Topic) -> None:
     """Refuse several batches, of a format or codec that allows one (V9)."""
     first = next(rows.format(row) for rows, row in sent.entries())
     if shallow.entries > 1 and (not first.is_legacy or shallow.codec):
@@ -531,7 +531,7 @@ def _in_place(sent: ProducedSet, topic: Topic, answer: Answer) -> None:
         span = rows.last_offset(row) - rows.base_offset(row)
         time = topic.now_ms if topic.stamps else records.newest
         magic = rows.magic(row)
-        answer.store(Stored(last - span, last, 1, magic, NONE, topic.stamps, time, size, size))
+        answer.store(StoredRun(last - span, last, 1, magic, NONE, topic.stamps, time, size, size))
         answer.next_offset = last + 1
     answer.note("offsets", "plain, and of the topic's format: only offsets and times are set")
 
@@ -584,14 +584,16 @@ def _opened(sent: ProducedSet, topic: Topic, source: int, codec: int, answer: An
     if kept:
         size, count = others, entries
         answer.note("offsets", "compressed as the topic has it: only offsets and times are set")
-        answer.store(Stored(begin, last, count, read.magic, codec, topic.stamps, time, size, size))
+        answer.store(
+            StoredRun(begin, last, count, read.magic, codec, topic.stamps, time, size, size)
+        )
         return
     written = rewriter.written()
     answer.rewritten = True
     answer.note("rewrite", f"{rewriter.count:,} records rewritten, {others:,} bytes before")
     if written.entries:
         made = (written.entries, read.magic, codec, topic.stamps, time, *written[1:])
-        answer.store(Stored(begin, last, *made))
+        answer.store(StoredRun(begin, last, *made))
 
 
 def _knows_zstd(topic: Topic) -> bool:

@@ -7,7 +7,7 @@ from zlib import crc32
 
 from kdump.broker import versions as v
 from kdump.broker.append_set import CLOSES, CORRUPT, UNKNOWN, ProducedSet, RefusedError, Topic
-from kdump.broker.appending import Answer, Stored, fit, look, note_look
+from kdump.broker.appending import Answer, StoredRun, fit, look, note_look
 from kdump.broker.versions import has
 from kdump.kernels import reasons
 from kdump.record.appended import NO_TIMESTAMP, TooManyBytesError
@@ -57,7 +57,7 @@ def _stored(
     first = answer.next_offset
     answer.next_offset += count
     last = answer.next_offset - 1
-    answer.store(Stored(first, last, entries, magic, codec, False, NO_TIMESTAMP, *sizes))
+    answer.store(StoredRun(first, last, entries, magic, codec, False, NO_TIMESTAMP, *sizes))
 
 
 def _keep(sent: ProducedSet, topic: Topic, answer: Answer) -> None:
@@ -137,7 +137,7 @@ def _append_07(data: bytes, topic: Topic, answer: Answer) -> None:
         answer.next_offset += size
         codec = view[start + 1] & PRE08_CODEC_MASK if view[start] else NONE
         last = answer.next_offset - 1
-        answer.store(Stored(first, last, 1, view[start], codec, False, NO_TIMESTAMP, size, size))
+        answer.store(StoredRun(first, last, 1, view[start], codec, False, NO_TIMESTAMP, size, size))
 
 
 def _frames_07(view: memoryview) -> Iterator[tuple[int, int]]:

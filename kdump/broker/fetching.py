@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kdump.broker.index_search import find_offset
 from kdump.broker.lookup_records import BrokerError
-from kdump.broker.partition import Found, PartitionView
+from kdump.broker.partition import FetchStart, PartitionView
 from kdump.broker.segment import Segment
 from kdump.broker.versions import FETCH_ENDS_AT_POSITION, FIRST_ENTRY_WHOLE, has
 from kdump.errors import PathError
@@ -26,13 +26,13 @@ _OFFSET_AND_SIZE = 12
 _PIECE_BYTES = 1 << 20
 
 
-class Fetched(NamedTuple):
+class FetchResult(NamedTuple):
     """The bytes [start, end) of a segment's log that one fetch returns, and the first entry.
 
     `bound` is the offset from which on nothing is returned, None where it was not looked up.
     """
 
-    found: Found | None
+    found: FetchStart | None
     start: int = 0
     end: int = 0
     bound: int | None = None
@@ -64,7 +64,7 @@ def fetch(
     max_offset: int | None = None,
     *,
     whole_first: bool | None = None,
-) -> Fetched:
+) -> FetchResult:
     """Find what a fetch of `max_bytes` at `offset` returns.
 
     `max_offset` lowers the bound. `whole_first`: the first entry is returned whole, however large;
@@ -72,20 +72,20 @@ def fetch(
     """
     found = view.fetch(offset)
     if found is None:
-        return Fetched(None)
+        return FetchResult(None)
     bound = view.bound if max_offset is None else min(view.bound, max_offset)
     segment = view.segment_at(found.segment)
     start = found.position
     if offset >= bound:
         view.note("bound", segment.path, f"nothing from {bound:,} on is returned", offset=bound)
-        return Fetched(found, start, start, bound)
+        return FetchResult(found, start, start, bound)
     limit = _limit(view, segment, found, bound)
     if whole_first is None:
         whole_first = has(view.broker, FIRST_ENTRY_WHOLE)
     size = max(max_bytes, found.size_bytes) if whole_first else max_bytes
     end = max(start, min(start + size, limit))
     view.note("slice", segment.path, _words(start, end, limit, max_bytes), start=start, end=end)
-    return Fetched(found, start, end, bound)
+    return FetchResult(found, start, end, bound)
 
 
 def _words(start: int, end: int, limit: int, max_bytes: int) -> str:
@@ -98,7 +98,7 @@ def _words(start: int, end: int, limit: int, max_bytes: int) -> str:
     return f"the bytes from {start:,} to {end:,} are returned, which end {why}"
 
 
-def _limit(view: PartitionView, segment: Segment, found: Found, bound: int) -> int:
+def _limit(view: PartitionView, segment: Segment, found: FetchStart, bound: int) -> int:
     """Where the bytes below an offset end in a segment: the entry that holds it is left out."""
     if has(view.broker, FETCH_ENDS_AT_POSITION):
         following = view.segments.index(segment) + 1
@@ -109,7 +109,7 @@ def _limit(view: PartitionView, segment: Segment, found: Found, bound: int) -> i
     return segment.end if limit is None else limit.position
 
 
-def contents(view: PartitionView, fetched: Fetched) -> Contents:
+def contents(view: PartitionView, fetched: FetchResult) -> Contents:
     """List what is in the bytes as a consumer takes them apart."""
     if fetched.found is None or not fetched.size_bytes:
         return Contents(end=fetched.start)
@@ -131,7 +131,7 @@ def contents(view: PartitionView, fetched: Fetched) -> Contents:
     return Contents(entries, first, last, at, cut_offset, cut_size)
 
 
-def records_before(view: PartitionView, fetched: Fetched, offset: int) -> int:
+def records_before(view: PartitionView, fetched: FetchResult, offset: int) -> int:
     """Count the records below the target in the first entry, which a consumer drops (L5)."""
     found = fetched.found
     if found is None or fetched.size_bytes < found.size_bytes:
@@ -150,7 +150,7 @@ def records_before(view: PartitionView, fetched: Fetched, offset: int) -> int:
     )
 
 
-def aborted(view: PartitionView, fetched: Fetched, offset: int) -> list[AbortedTransaction]:
+def aborted(view: PartitionView, fetched: FetchResult, offset: int) -> list[AbortedTransaction]:
     """List the aborted transactions that the answer to a read_committed consumer names (L8)."""
     if not view.committed or fetched.found is None:
         return []
@@ -184,7 +184,7 @@ def _entries(segment: Segment) -> Iterator[AbortedTransaction]:
             yield from TransactionIndex(source, segment.base_offset).readable()
 
 
-def pieces(view: PartitionView, fetched: Fetched) -> Iterator[bytes]:
+def pieces(view: PartitionView, fetched: FetchResult) -> Iterator[bytes]:
     """Yield the bytes, a bounded piece at a time."""
     if fetched.found is None:
         return

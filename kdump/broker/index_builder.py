@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump import kernels
 from kdump.broker import versions as v
 from kdump.broker.log_reader import RefusalError
-from kdump.broker.producer_events import Ended, Mixed, Unreadable
+from kdump.broker.producer_events import MixedBatch, TransactionEnd, Unreadable
 from kdump.broker.versions import Version, has
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
@@ -304,7 +304,7 @@ class IndexBuilder:
             return usable  # no transaction begins or ends here, and that is all that is asked
         stop = OFFSET_MAX if usable == batches.count else batches.base_offset(usable)
         for event in self.states.replay(item, 0, stop):
-            if isinstance(event, Ended):
+            if isinstance(event, TransactionEnd):
                 if not event.committed and len(self.abort_markers) <= _ABORTED_MOST:
                     self.abort_markers.append(event.offset)
                 if len(self.abort_markers) <= _ABORTED_MOST and (entry := event.aborted()):
@@ -315,7 +315,7 @@ class IndexBuilder:
                 offset = batches.last_offset(event.row) + 1
                 self.stop = Stop(batches.end_position(event.row), offset, what, "cut")
                 return event.row + 1
-            elif isinstance(event, (Unreadable, Mixed)):
+            elif isinstance(event, (Unreadable, MixedBatch)):
                 what = f"producer {event.producer_id} writes what no transaction may hold"
                 self._stop_before(batches, event.row, what, "fail")
                 return event.row

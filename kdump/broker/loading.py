@@ -397,7 +397,7 @@ def _transaction_index(base: int, path: str, broker: Version) -> str | None:
     return None
 
 
-class Partway(Loading):
+class LazyLoading(Loading):
     """The segments of a partition, each as a start leaves it once it was asked for.
 
     `segments` has those that are there as far as is known: a cut or a split changes it. What a

@@ -63,7 +63,7 @@ class UnknowableError(Exception):
     """What the broker would meet cannot be found out with what is installed here."""
 
 
-class Met(NamedTuple):
+class SearchEnd(NamedTuple):
     """The entry that a search ends at; its base offset None where that takes opening a wrapper.
 
     `scanned` counts the entries from where the search began up to it.
@@ -267,7 +267,7 @@ class Entries:
             last = rows.last_offset(rows.count - 1)
         return last + 1
 
-    def search(self, position: int, offset: int) -> Met | None:
+    def search(self, position: int, offset: int) -> SearchEnd | None:
         """Find the first entry from `position` on whose last offset reaches `offset` (L2)."""
         if not has(self.broker, v.IMPOSSIBLE_SIZE_RAISES):
             return self._search_old(position, offset)
@@ -281,14 +281,14 @@ class Entries:
             passed += rows.count
         return None
 
-    def _search_bases(self, position: int, offset: int) -> Met | None:
+    def _search_bases(self, position: int, offset: int) -> SearchEnd | None:
         """Find it by base offsets, looking at a last offset only where it decides (KAFKA-18989).
 
         The header behind the entry is read before that is taken, unless its base offset is the
         one looked for. Where offsets fall, this finds other entries, or none; of an entry written
         twice it finds the second. Each wrapper is opened for it.
         """
-        before: Met | None = None
+        before: SearchEnd | None = None
         passed = 0
         for rows in self.as_is(position):
             wrapped = rows.flags & c.WRAPPER
@@ -326,7 +326,7 @@ class Entries:
             raise RefusalError("KafkaException: a compressed entry that cannot be opened")
         return offset
 
-    def _search_old(self, position: int, offset: int) -> Met | None:
+    def _search_old(self, position: int, offset: int) -> SearchEnd | None:
         """Find it by twelve bytes of each entry; an offset is looked at before the size (L2)."""
         block, start, scanned = b"", 0, 0
         while position + LOG_OVERHEAD < self.end:
@@ -338,7 +338,7 @@ class Entries:
             self.bytes_read += LOG_OVERHEAD
             scanned += 1
             if last >= offset:
-                return Met(position, LOG_OVERHEAD + size, None, last, scanned)
+                return SearchEnd(position, LOG_OVERHEAD + size, None, last, scanned)
             if size < SMALLEST_MESSAGE:
                 raise RefusalError(f"IllegalStateException: invalid message size {size}")
             position += LOG_OVERHEAD + size
@@ -352,9 +352,9 @@ def _first_from(values: memoryview, offset: int) -> int:
     return next(row for row, value in enumerate(values) if value >= offset)
 
 
-def _met(rows: RecordBatches, row: int, passed: int) -> Met:
+def _met(rows: RecordBatches, row: int, passed: int) -> SearchEnd:
     wrapper = rows.flags_of(row) & c.WRAPPER
-    return Met(
+    return SearchEnd(
         rows.position(row),
         rows.size_bytes(row),
         None if wrapper else rows.base_offset(row),

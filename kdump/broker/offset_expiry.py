@@ -9,7 +9,7 @@ from kdump.broker.versions import OFFSETS_EXPIRE_WITH_GROUP, OFFSETS_KEPT_A_WEEK
 _DAY_MS = 86_400_000
 
 
-class Kept(NamedTuple):
+class KeepReason(NamedTuple):
     """What keeps a committed offset: `stated_ms`, of the record, is an end that only it had.
 
     `empty_since_ms`: since when a classic group with a protocol has had no member; None where that
@@ -31,7 +31,7 @@ def retention_ms(stated: int | None, broker: Version) -> int:
     return 7 * _DAY_MS if has(broker, OFFSETS_KEPT_A_WEEK) else _DAY_MS
 
 
-def expiry_ms(kept: Kept, keep_ms: int, broker: Version) -> int | None:
+def expiry_ms(kept: KeepReason, keep_ms: int, broker: Version) -> int | None:
     """Return the time from which on an offset may be removed, None while the group keeps it."""
     if not has(broker, OFFSETS_EXPIRE_WITH_GROUP):
         return kept.commit_ms + keep_ms if kept.stated_ms is None else kept.stated_ms

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump.broker import versions as v
 from kdump.broker.index_search import find_offset, floor_slot
-from kdump.broker.loading import Partway
+from kdump.broker.loading import LazyLoading
 from kdump.broker.lookup_records import BrokerError, failing_in, raise_undecodable
 from kdump.broker.partition_files import made_empty
 from kdump.broker.remote_files import RemoteFiles, RemoteOnlyError, remote_files
@@ -51,7 +51,7 @@ class Step(NamedTuple):
         return {"step": self.step, "file": self.file, "text": self.text, **self.details}
 
 
-class Found(NamedTuple):
+class FetchStart(NamedTuple):
     """The first entry of a fetch: its place and its header's offsets."""
 
     segment: int
@@ -95,7 +95,7 @@ class PartitionView:
         self.tier = tier_of(target)
         self._opened: dict[str, RemoteFiles] = {}
         self.settings: Any = Settings() if settings is None else settings
-        self._start: Partway | None = None
+        self._start: LazyLoading | None = None
         self._segments: list[Segment] | None = None
         self._log_end: int | None = None
 
@@ -145,7 +145,7 @@ class PartitionView:
             ]
         with failing_in(self.target.path):
             stop = stop_for_lookup(log, self.view.directory, self.broker)
-            self._start = Partway(log, self.broker, self.settings, stop, limit=self.limit)
+            self._start = LazyLoading(log, self.broker, self.settings, stop, limit=self.limit)
         return self._as_started()
 
     def _as_started(self) -> list[Segment]:
@@ -339,14 +339,14 @@ class PartitionView:
 
     def translate(
         self, segment: Segment, offset: int, position: int, entry: OffsetPosition | None = None
-    ) -> Found | None:
+    ) -> FetchStart | None:
         """Search from a position for the first entry that reaches `offset` (L2, F12)."""
         segment.log()  # stays open
         with failing_in(segment.path), segment.entries() as entries:
             found = entries.search(max(segment.start, position), offset)
         if found is None:
             return None
-        return Found(segment.base_offset, *found[:4], entry, found.scanned)
+        return FetchStart(segment.base_offset, *found[:4], entry, found.scanned)
 
     def floor(self, offset: int) -> int:
         """The number of the last segment whose base offset is at or below `offset`, or -1 (L1)."""
@@ -362,7 +362,7 @@ class PartitionView:
     def _floor_of(self, offset: int) -> int:
         return bisect_right(self.segments, offset, key=attrgetter("base_offset")) - 1
 
-    def fetch(self, offset: int) -> Found | None:
+    def fetch(self, offset: int) -> FetchStart | None:
         """Find the first entry a fetch at `offset` returns, segment by segment from the floor (L4).
 
         None where all from the offset on is gone or not there yet. Out of range: BrokerError.
@@ -438,7 +438,7 @@ class PartitionView:
             f"OFFSET_OUT_OF_RANGE: the log holds {self.log_start:,} to {self.log_end:,}"
         )
 
-    def _old_slice(self, segment: Segment, found: Found) -> bool:
+    def _old_slice(self, segment: Segment, found: FetchStart) -> bool:
         """Whether a fetch before 0.10.2 hands out any bytes: it looked its end up, too (L3)."""
         end = self.bound
         lowest = find_offset(segment.offset_index(), end, self.broker).position
@@ -446,7 +446,7 @@ class PartitionView:
         limit = self.translate(segment, end, position)
         return limit is None or limit.position > found.position
 
-    def record_at(self, found: Found, offset: int) -> tuple[int, int] | None:
+    def record_at(self, found: FetchStart, offset: int) -> tuple[int, int] | None:
         """The first record at or after `offset` a consumer is handed: (offset, timestamp_ms).
 
         From the entry found on, to the visible end; control records and, read_committed, the data

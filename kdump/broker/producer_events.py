@@ -7,7 +7,7 @@ from kdump.storage.transaction_index import VERSION, AbortedTransaction
 from kdump.tuples import NamedTuple
 
 
-class Opened(NamedTuple):
+class TransactionStart(NamedTuple):
     """A producer's first transactional batch since its last marker."""
 
     row: int
@@ -15,7 +15,7 @@ class Opened(NamedTuple):
     first_offset: int
 
 
-class Ended(NamedTuple):
+class TransactionEnd(NamedTuple):
     """A transaction marker. `first_offset` is -1 where no transaction was known to be open.
 
     `records_count` and `last_data_offset` are of the transaction's batches; `joined_from` and
@@ -48,7 +48,7 @@ class Ended(NamedTuple):
         )
 
 
-class Unjoined(NamedTuple):
+class SequenceBreak(NamedTuple):
     """A batch whose sequence number does not follow its producer's last one.
 
     `previous` is the state before; `joined`: no offset is missing between the two batches;
@@ -68,7 +68,7 @@ class Unjoined(NamedTuple):
     is_first: bool = False
 
 
-class Mixed(NamedTuple):
+class MixedBatch(NamedTuple):
     """A non-transactional batch inside its producer's transaction: a broker raises (R7)."""
 
     row: int
@@ -91,4 +91,4 @@ class Unreadable(NamedTuple):
     kind: int | None
 
 
-Event = Opened | Ended | Unjoined | Mixed | Unreadable
+Event = TransactionStart | TransactionEnd | SequenceBreak | MixedBatch | Unreadable

@@ -24,7 +24,14 @@ from itertools import islice
 
 from kdump import kernels
 from kdump.broker.control_batch import Control, read_control
-from kdump.broker.producer_events import Ended, Event, Mixed, Opened, Unjoined, Unreadable
+from kdump.broker.producer_events import (
+    Event,
+    MixedBatch,
+    SequenceBreak,
+    TransactionEnd,
+    TransactionStart,
+    Unreadable,
+)
 from kdump.kernels import columns as c
 from kdump.kernels.columns import Columns, RecordBatches
 from kdump.kernels.members import MAX_SEQUENCE
@@ -101,7 +108,7 @@ class ProducerStates:
         self,
         limit: int = PRODUCERS_KEPT,
         *,
-        is_repeat: Callable[[Unjoined, Columns], bool] | None = None,
+        is_repeat: Callable[[SequenceBreak, Columns], bool] | None = None,
     ) -> None:
         self.producers: dict[int, Producer] = {}
         self.open: dict[int, int] = {}
@@ -306,7 +313,7 @@ class ProducerStates:
                 and producer.last_sequence >= 0
             ):
                 events.append(
-                    Unjoined(
+                    SequenceBreak(
                         row, producer_id, epoch, (producer.last_sequence + 1) & MAX_SEQUENCE,
                         sequence, producer.state(producer_id), joined_from <= producer.last_offset,
                         not sequence and producer.first_crc == batches.crc(row),
@@ -329,11 +336,11 @@ class ProducerStates:
                     producer.joined_from = joined_from
                     producer.stamped_ms = -1
                     self._unstamped.append(producer)
-                    events.append(Opened(row, producer_id, base))
+                    events.append(TransactionStart(row, producer_id, base))
                 producer.records_count += batches.records_count(row)
             elif producer.first_offset >= 0:
                 joined = joined_from == producer.joined_from
-                events.append(Mixed(row, producer_id, producer.first_offset, joined))
+                events.append(MixedBatch(row, producer_id, producer.first_offset, joined))
         self.next_offset, self.joined_from = expected_offset, joined_from
         return events
 
@@ -362,7 +369,7 @@ class ProducerStates:
         first = producer.first_offset
         others = self._others(producer_id)
         events.append(
-            Ended(
+            TransactionEnd(
                 batches.position(row), producer_id, epoch, offset,
                 marker.kind == control.COMMIT, first,
                 others[0] if others else int64(offset + 1), others, producer.records_count,
@@ -416,9 +423,11 @@ def _is_late(producer: Producer, sequence: int, joined_from: int) -> bool:
     return sequence > 0 and is_first and joined_from <= producer.last_seen
 
 
-def _first(row: int, producer_id: int, epoch: int, sequence: int, producer: Producer) -> Unjoined:
+def _first(
+    row: int, producer_id: int, epoch: int, sequence: int, producer: Producer
+) -> SequenceBreak:
     previous = producer.state(producer_id)
-    return Unjoined(row, producer_id, epoch, 0, sequence, previous, joined=True, is_first=True)
+    return SequenceBreak(row, producer_id, epoch, 0, sequence, previous, joined=True, is_first=True)
 
 
 def no_producers(batches: RecordBatches, low: int, high: int) -> bool:
@@ -428,9 +437,12 @@ def no_producers(batches: RecordBatches, low: int, high: int) -> bool:
 
 
 def _repeats(
-    event: Event, row: int, batches: RecordBatches, is_repeat: Callable[[Unjoined, Columns], bool]
+    event: Event,
+    row: int,
+    batches: RecordBatches,
+    is_repeat: Callable[[SequenceBreak, Columns], bool],
 ) -> bool:
-    return isinstance(event, Unjoined) and event.row == row and is_repeat(event, batches)
+    return isinstance(event, SequenceBreak) and event.row == row and is_repeat(event, batches)
 
 
 def _joined_from(bases: memoryview, lasts: memoryview) -> int:

@@ -13,7 +13,13 @@ from collections.abc import Iterable
 
 from kdump.broker.control_batch import Control, read_control
 from kdump.broker.log_reader import CorruptRecordError, Entries, RefusalError, UnknowableError
-from kdump.broker.producer_events import Ended, Event, Mixed, Opened, Unreadable
+from kdump.broker.producer_events import (
+    Event,
+    MixedBatch,
+    TransactionEnd,
+    TransactionStart,
+    Unreadable,
+)
 from kdump.broker.producer_state import ProducerStates
 from kdump.errors import PathError
 from kdump.kernels import columns as c
@@ -133,9 +139,9 @@ class Producers:
                 self.states.load(mark)
                 self._events(entries, rows, 0, row)
                 raise
-            if isinstance(event, Opened):
+            if isinstance(event, TransactionStart):
                 self.ongoing.add(event.first_offset)
-            elif isinstance(event, Ended) and event.first_offset >= 0:
+            elif isinstance(event, TransactionEnd) and event.first_offset >= 0:
                 if not event.committed:
                     self._index(event.offset)
                 self._complete(event)
@@ -143,13 +149,13 @@ class Producers:
 
     def replay(self, entries: Entries, blocks: Iterable[RecordBatches]) -> None:
         """Replay entries when the log is loaded: what they start is put in before what they end."""
-        ended: list[Ended] = []
+        ended: list[TransactionEnd] = []
         for rows in blocks:
             for event in self._events(entries, rows, 0, rows.count)[1]:
                 _raise_refusal(entries, rows, event)
-                if isinstance(event, Opened):
+                if isinstance(event, TransactionStart):
                     self.ongoing.add(event.first_offset)
-                elif isinstance(event, Ended) and event.first_offset >= 0:
+                elif isinstance(event, TransactionEnd) and event.first_offset >= 0:
                     ended.append(event)
         for event in ended:
             self._complete(event)
@@ -184,7 +190,7 @@ class Producers:
         """The first offset of a transaction that is open, or ended in what was replayed."""
         return min((*self.ongoing, *self.completed), default=None)
 
-    def _complete(self, ended: Ended) -> None:
+    def _complete(self, ended: TransactionEnd) -> None:
         first = ended.first_offset
         self.completed.add(first)
         if first not in self.ongoing:
@@ -206,7 +212,7 @@ def _control(entries: Entries, rows: RecordBatches, row: int) -> Control:
 
 def _raise_refusal(entries: Entries, rows: RecordBatches, event: Event) -> None:
     """Raise what a broker raises at an event; CorruptRecordError ends a recovery (R7)."""
-    if isinstance(event, Mixed):
+    if isinstance(event, MixedBatch):
         offset = rows.base_offset(event.row)
         raise RefusalError(
             f"InvalidTxnStateException: producer {event.producer_id} writes at offset {offset} "

@@ -100,7 +100,7 @@ class Policy(NamedTuple):
         return ""
 
 
-class Deleted(NamedTuple):
+class DeletedSegment(NamedTuple):
     """A segment that a pass deletes, and the rule."""
 
     base_offset: int
@@ -110,7 +110,7 @@ class Deleted(NamedTuple):
 class RetentionPass(NamedTuple):
     """What one pass does: `rolled` says that all segments go, so that an empty one is made."""
 
-    deleted: tuple[Deleted, ...]
+    deleted: tuple[DeletedSegment, ...]
     rolled: bool
     log_start: int
 
@@ -176,7 +176,7 @@ class _Left:
     """Takes segments from the oldest on, rule by rule; the first that stays ends a rule."""
 
     def __init__(self, log: LogFacts, *, tiered: bool) -> None:
-        self.deleted: list[Deleted] = []
+        self.deleted: list[DeletedSegment] = []
         self._log = log
         self._tiered = tiered
 
@@ -192,7 +192,7 @@ class _Left:
                 return
             if self._tiered and self._log.waits_for_copy(number):
                 return
-            self.deleted.append(Deleted(segment.base_offset, rule))
+            self.deleted.append(DeletedSegment(segment.base_offset, rule))
 
     def take_below_start(self, policy: Policy, now_ms: int) -> None:
         """Take what ends at the log start or below, whatever the policy and the time."""
@@ -221,7 +221,7 @@ class _Left:
             self.take(BY_TIME, lambda at: is_past(self._log.segments[at], policy, now_ms))
 
 
-class Holding(NamedTuple):
+class RetentionHold(NamedTuple):
     """What keeps a segment that a pass leaves, as far as time goes.
 
     `pin` is the number of the segment with the latest time from the first that stays up to this
@@ -233,9 +233,9 @@ class Holding(NamedTuple):
     due_ms: int | None
 
 
-def holdings(log: LogFacts, policy: Policy, first: int, now_ms: int) -> list[Holding]:
+def holdings(log: LogFacts, policy: Policy, first: int, now_ms: int) -> list[RetentionHold]:
     """Say of each segment from number `first` on, which a pass leaves, what keeps it."""
-    found: list[Holding] = []
+    found: list[RetentionHold] = []
     latest, pin = -1, first
     limited = policy.runs and policy.deletes and policy.retention_ms >= 0
     segments: Sequence[SegmentFacts] = log.segments
@@ -243,5 +243,5 @@ def holdings(log: LogFacts, policy: Policy, first: int, now_ms: int) -> list[Hol
         time_ms = policy.time_of(segments[number], now_ms)
         if number == first or time_ms > latest:
             latest, pin = time_ms, number
-        found.append(Holding(pin, latest + policy.retention_ms + 1 if limited else None))
+        found.append(RetentionHold(pin, latest + policy.retention_ms + 1 if limited else None))
     return found

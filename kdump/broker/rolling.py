@@ -23,7 +23,7 @@ UNEXPLAINED = "unexplained"
 FETCH_BYTES = 1 << 20  # replica.fetch.max.bytes: what one fetch gives of a partition
 
 
-class Sealed(NamedTuple):
+class SealedSegment(NamedTuple):
     """What a segment held when it was rolled. Times in ms, -1 for none; index sizes in entries."""
 
     base_offset: int
@@ -33,7 +33,7 @@ class Sealed(NamedTuple):
     time_entries: int
 
 
-class Incoming(NamedTuple):
+class NextBatch(NamedTuple):
     """The first batch behind it, and how much its segment holds: an append is that or more."""
 
     size_bytes: int
@@ -42,7 +42,7 @@ class Incoming(NamedTuple):
     last_offset: int
 
 
-class Rolled(NamedTuple):
+class RollRule(NamedTuple):
     """The rule that ended a segment, with both sides of it."""
 
     base_offset: int
@@ -51,30 +51,30 @@ class Rolled(NamedTuple):
     actual: int | None = None
 
 
-def explain(sealed: Sealed, incoming: Incoming, settings: Settings) -> Rolled:
+def explain(sealed: SealedSegment, incoming: NextBatch, settings: Settings) -> RollRule:
     """Say which rule ended a segment; the broker's order (O1)."""
     base, most_bytes = sealed.base_offset, settings.segment_bytes
     if sealed.size_bytes + incoming.size_bytes > most_bytes:
-        return Rolled(base, SIZE, most_bytes, sealed.size_bytes + incoming.size_bytes)
+        return RollRule(base, SIZE, most_bytes, sealed.size_bytes + incoming.size_bytes)
     first = sealed.first_max_timestamp_ms
     if first >= 0 and sealed.size_bytes:
         waited_ms = incoming.max_timestamp_ms - first
         if waited_ms > longest_wait_ms(settings):
-            return Rolled(base, TIME, settings.segment_ms, waited_ms)
+            return RollRule(base, TIME, settings.segment_ms, waited_ms)
     for entries, entry_bytes, kept_free in (
         (sealed.offset_entries, OFFSET_INDEX_ENTRY.size, 0),
         (sealed.time_entries, TIME_INDEX_ENTRY.size, 1),  # for the entry made by the roll (I5)
     ):
         most = settings.index_size_max_bytes // entry_bytes - kept_free
         if entries >= most:
-            return Rolled(base, INDEX_FULL, most, entries)
+            return RollRule(base, INDEX_FULL, most, entries)
     relative = incoming.last_offset - base
     if relative > RELATIVE_MAX:
-        return Rolled(base, OFFSET_RANGE, RELATIVE_MAX, relative)
+        return RollRule(base, OFFSET_RANGE, RELATIVE_MAX, relative)
     append_bytes = min(incoming.segment_bytes, FETCH_BYTES)
     if sealed.size_bytes + append_bytes > most_bytes:
-        return Rolled(base, APPEND_SIZE, most_bytes, sealed.size_bytes + append_bytes)
-    return Rolled(base, UNEXPLAINED)
+        return RollRule(base, APPEND_SIZE, most_bytes, sealed.size_bytes + append_bytes)
+    return RollRule(base, UNEXPLAINED)
 
 
 def longest_wait_ms(settings: Settings) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kdump.broker.index_builder import IndexEntries, InvalidOffsetError, full_index
 from kdump.broker.index_search import find_offset
-from kdump.broker.log_reader import CorruptRecordError, Entries, Met, RefusalError
+from kdump.broker.log_reader import CorruptRecordError, Entries, RefusalError, SearchEnd
 from kdump.broker.sound_start import written_slots
 from kdump.broker.versions import Version
 from kdump.errors import path_errors
@@ -242,7 +242,7 @@ class Segment:
             offset = index.last_offset
             return self.start + max(find_offset(index, offset, self.broker).position, 0), offset
 
-    def translate_offset(self, offset: int) -> Met | None:
+    def translate_offset(self, offset: int) -> SearchEnd | None:
         """Find the first entry that reaches `offset`, None where none does (L2)."""
         if self.size_bytes == 0:
             return None

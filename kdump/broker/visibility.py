@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump.broker.control_batch import read_control
-from kdump.broker.producer_events import Ended
+from kdump.broker.producer_events import TransactionEnd
 from kdump.broker.producer_state import ProducerStates
 from kdump.broker.remote_log import tier_of
 from kdump.errors import PathError
@@ -229,7 +229,7 @@ def _ended(
     limit: int,
     until_ms: int | None,
     unread: set[str] | None,
-) -> Iterator[Ended]:
+) -> Iterator[TransactionEnd]:
     """Replay a segment from offset `start` on, and yield the transactions that end in it."""
     try:
         for item in walk(path, limit=limit, next_base=next_base):
@@ -241,7 +241,7 @@ def _ended(
                 continue
             for low, high in _written_by(until_ms, item.batches):
                 for event in states.replay(item, max(start, low), high):
-                    if isinstance(event, Ended) and event.first_offset >= 0:
+                    if isinstance(event, TransactionEnd) and event.first_offset >= 0:
                         yield event
     except PathError as error:
         if unread is not None:
@@ -316,7 +316,7 @@ class OpenTransaction(NamedTuple):
     marker_offset: int | None = None
 
 
-class OpenHere(NamedTuple):
+class OpenTransactions(NamedTuple):
     """The open transactions of a partition, by first offset, and the last stable offset.
 
     `newest_marker_ms` is the time of the last marker that was read, a broker's clock; `newest_ms`
@@ -332,7 +332,7 @@ class OpenHere(NamedTuple):
     overflowed: bool
 
 
-def open_transactions(target: Target, limit: int, until_ms: int | None = None) -> OpenHere:
+def open_transactions(target: Target, limit: int, until_ms: int | None = None) -> OpenTransactions:
     """Replay a whole partition's producers, from its newest snapshot on, or up to a time."""
     assert target.log is not None
     view = View(target, committed=False, limit=limit)
@@ -352,7 +352,7 @@ def open_transactions(target: Target, limit: int, until_ms: int | None = None) -
             (entry.producer_id, entry.first_offset): entry.last_offset
             for entry in aborted_transactions(target.log.segments)
         }
-    return OpenHere(
+    return OpenTransactions(
         tuple(
             open_transaction_of(states, one)._replace(marker_offset=aborted.get((one, first)))
             for one, first in states.open.items()

@@ -62,7 +62,7 @@ _UNLISTED = ("help", "version")
 HELP = {name: line for lines in _COMMANDS.values() for name, line in lines.items()}
 
 
-class SpelledOut(click.UsageError):
+class MultilineUsageError(click.UsageError):
     """Wrong usage whose message has lines of its own, and of the arguments only `repr`."""
 
 
@@ -78,7 +78,7 @@ class LazyGroup(click.Group):
         if args and self.get_command(ctx, args[0]) is None and args[0][:1] not in ("", "-"):
             from kdump.cli.suggestions import no_such_command
 
-            raise SpelledOut(no_such_command(args[0], HELP), ctx)
+            raise MultilineUsageError(no_such_command(args[0], HELP), ctx)
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -148,7 +148,7 @@ def _internal_error(error: Exception) -> str:
 
 def spelled_out(error: click.ClickException) -> click.ClickException:
     """Spell out what a message repeats of the arguments, which may be names of any kind."""
-    if isinstance(error, (SpelledOut, click.exceptions.NoArgsIsHelpError)):
+    if isinstance(error, (MultilineUsageError, click.exceptions.NoArgsIsHelpError)):
         return error
     from kdump.output.escape import visible
 

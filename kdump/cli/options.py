@@ -87,7 +87,7 @@ def tell_newer(ctx: Context, param: Parameter, version: Version | None) -> Versi
     """Say whose rules stand in for those of a version that is newer than any known here."""
     if version is not None and versions.is_newer_than_known(version) and not ctx.resilient_parsing:
         given, known = versions.text_of(version), versions.text_of(NEWEST)
-        click.echo(f"kdump: {given} is newer than any version known: taken as {known}", err=True)
+        click.echo(f"kdump: {given} is newer than any known version; using {known}", err=True)
     return version
 
 
@@ -461,7 +461,7 @@ def shared_options(
                 tell_unmatched,
                 wrong_usage,
             )
-            from kdump.storage.inputs import Named, opened
+            from kdump.storage.inputs import FileOverrides, opened
             from kdump.storage.targets import Selection
 
             asked["selection"] = Selection.taken(asked)
@@ -470,7 +470,7 @@ def shared_options(
                 paths = tuple(_without_password(path, engine) for path in paths)
                 if writing.output is not None:
                     writing = writing._replace(output=_without_password(writing.output, engine))
-            named = Named.taken(asked)
+            named = FileOverrides.taken(asked)
             if last is not None:
                 paths, asked["target"] = _split(paths, *last)
             with wrong_usage():

@@ -352,9 +352,9 @@ class GroupsReport(Report):
         """Say what to type next, or that there was nothing."""
         if self._is_silent and not (self.quiet or self.messages.statuses):
             what = "change" if self._options.history else "group"
-            self.messages.line(f"kdump: no {what} matches the selection")
+            self.messages.line(f"kdump: no {what} found")
         elif self._is_plan and not self._has_lines:
-            self.messages.line("kdump: the plan is empty: no offset was committed until then")
+            self.messages.line("kdump: nothing to reset: no offset was committed by then")
         if self._pending:
             offsets = counted(self._pending, "offset")
             self.messages.line(f"kdump: left out: {offsets} of transactions that have not ended")
@@ -397,7 +397,7 @@ class TransactionsReport(Report):
     def status(self, reached: int) -> int:
         """Say what to type next, or that there was nothing."""
         if self._is_silent and not (self.quiet or self.messages.statuses):
-            self.messages.line("kdump: no transaction matches the selection")
+            self.messages.line("kdump: no transaction found")
         if is_terminal(sys.stderr) and not self.quiet:
             for command in self._commands:
                 self.messages.line(f"To end it, on a running cluster: {command}")

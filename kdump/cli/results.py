@@ -20,7 +20,7 @@ from kdump.output.messages import Messages
 from kdump.output.process_tuning import KERNEL, prepare_for_bulk
 from kdump.output.progress import Bar, PlannedTally, Tally, answering_progress_signal
 from kdump.output.report import Page, Report, pour
-from kdump.output.sink import Counted, Sink, Without
+from kdump.output.sink import RowCounter, Sink, Without
 from kdump.output.stream import ByteStream, standard_output
 from kdump.output.values import BYTES_MODES
 
@@ -149,7 +149,7 @@ class Results:
         self._writing = writing
         self._file: OutputFile | KindDirectory | None = None
         settled = FORMS_OF_DUMP.get(form, FORMS["table"])
-        self._counted: Counted | None = None
+        self._counted: RowCounter | None = None
         self._stream: ByteStream | KindDirectory
         if output is None or quiet:
             self._stream = standard_output(sys.stdout.buffer)
@@ -201,7 +201,7 @@ class Results:
             raise
         if self._file is not None and self._report.has_rows and form != "reset-csv":
             # A line of the latter may be of many rows.
-            self._sink = self._counted = Counted(self._sink)
+            self._sink = self._counted = RowCounter(self._sink)
 
     def _make_sink(self, form: str) -> Sink:
         """Make the sink of a form; of a directory one that makes one for each kind of row."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kdump.cli import SpelledOut
+from kdump.cli import MultilineUsageError
 from kdump.cli.headings import Command, under
 from kdump.cli.options import POSITIVE_SIZE, scratch_option, shared_options
 from kdump.errors import UsageError
@@ -113,7 +113,7 @@ def _answering(paths: tuple[str, ...], writing: Writing) -> Callable[[Session, s
         try:
             answer = opened.ask(query)
         except UsageError as error:  # DuckDB's message has lines, and points at a place below one
-            raise SpelledOut("\n".join(map(visible, str(error).splitlines()))) from None
+            raise MultilineUsageError("\n".join(map(visible, str(error).splitlines()))) from None
         return results.take(items(opened, answer))
 
     return answered

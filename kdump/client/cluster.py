@@ -56,7 +56,7 @@ class ClusterError(KdumpError):
     """The cluster did not answer, or not with what was asked for."""
 
 
-class Lost(ClusterError):
+class UncertainSendError(ClusterError):
     """What was sent last may have arrived or not; the rest has not been sent."""
 
 
@@ -218,8 +218,8 @@ class Sender:
     """An idempotent producer that never sends a record again by itself.
 
     Brokers forget a producer whose newest record is older than a day, by the time of the record:
-    for old records they would take a repeat for new. So retries are put off for good; where nothing
-    arrives any more it is `Lost`, and whoever sends reads back what there is and begins anew.
+    for old records they would take a repeat for new. So retries are put off for good; when nothing
+    arrives anymore, it raises `UncertainSendError`, and the sender reads back what arrived.
     """
 
     SETTINGS: ClassVar[dict[str, Any]] = {
@@ -302,13 +302,13 @@ class Sender:
             self._failed = words(error)
         self._tick()
         if self._failed is not None:
-            raise Lost(f"a record did not arrive: {self._failed}")
+            raise UncertainSendError(f"a record did not arrive: {self._failed}")
         left, now = len(self._producer), time.monotonic()
         if self._sent - left != self._arrived:
             self._arrived, self._moved, self._is_dropped = self._sent - left, now, False
         patience = _DROPPED_SECONDS if self._is_dropped else _SILENT_SECONDS
         if left and now - self._moved > patience:
-            raise Lost(f"nothing has arrived for {patience:.0f} s")
+            raise UncertainSendError(f"nothing has arrived for {patience:.0f} s")
 
 
 def _as_sent(message: Message) -> SentRecord:

@@ -19,8 +19,7 @@ def _unframed(gap: str, sentence: str, show: Show) -> Code:
     """Make the entry of bytes behind which nothing can be framed."""
     return _damage(
         sentence,
-        "Move consumers to the offset from which the finding says they are served again; recover "
-        "the range from a replica.",
+        "Move consumers to the offset that the finding names; recover the range from a replica.",
         "No consumer gets past this position by itself, and log recovery truncates the log here.",
         show=show,
         hides=Hides.BATCHES,
@@ -54,8 +53,7 @@ def _dropped(sentence: str) -> Code:
 CATALOGUE: dict[str, Code] = {
     "crc-mismatch": _damage(
         "The checksum of a batch does not match its bytes.",
-        "Look at the batch with dump --hex; move consumers to the offset from which the "
-        "finding says they are served again.",
+        "Look at the batch with dump --hex; move consumers to the offset that the finding names.",
         "Consumers that verify checksums stop here. Brokers serve the batch unchanged, and "
         "log recovery truncates the log here.",
         hides=Hides.BATCHES,
@@ -230,8 +228,8 @@ CATALOGUE: dict[str, Code] = {
     ),
     "inner-crc-mismatch": _damage(
         "The checksum of a message inside a compressed wrapper is wrong.",
-        "kdump dump shows the messages and marks this one; move consumers to the offset from "
-        "which the finding says they are served again.",
+        "kdump dump shows the messages and marks this one; move consumers to the offset "
+        "that the finding names.",
         "Consumers that verify checksums stop at this message, and do not receive the "
         "messages after it in the wrapper.",
     ),
@@ -257,9 +255,9 @@ CATALOGUE: dict[str, Code] = {
         undecoded="codec-missing",
     ),
     "decoder-ended": _note(
-        "The program of --decoder ended or did not answer in time; it was not asked again.",
-        "Run it by hand on the value it was asked last; --decoder-timeout gives it more time.",
-        "Nothing: the keys and values behind it are shown as they are.",
+        "The --decoder program ended or did not answer in time, and was not used again.",
+        "Run it by hand on its last input; --decoder-timeout gives it more time.",
+        "No effect on consumers: keys and values from there on are shown undecoded.",
     ),
     "control-record": _damage(
         "The key or value of a control record does not match its type.",
@@ -901,7 +899,7 @@ CATALOGUE: dict[str, Code] = {
     "file-times-lost": _note(
         "The times of the files were lost when the directory was copied.",
         "Nothing; make a copy that keeps times (cp -a, rsync -a, tar) to learn more.",
-        "What only a file's time says has no time in a timeline; records alone bound the clocks.",
+        "Events known only from file times have no time; only records bound the clocks.",
         show=Show.NOTHING,
     ),
     "replay-unexplained": _note(
@@ -971,7 +969,7 @@ CATALOGUE: dict[str, Code] = {
         show=Show.NOTHING,
     ),
     "remote-manifest-invalid": _damage(
-        "The manifest of a remote segment cannot be believed.",
+        "The manifest of a remote segment is invalid.",
         "Restore the manifest from a backup or an older version of the bucket.",
         "Brokers cannot find the chunks of the segment: consumers stop at its first offset.",
         show=Show.NOTHING,
@@ -1013,7 +1011,7 @@ CATALOGUE: dict[str, Code] = {
         show=Show.NOTHING,
     ),
     "capture-cut-short": _damage(
-        "A capture ends in the middle of a packet, or a length in it cannot be.",
+        "A capture ends in the middle of a packet, or has an impossible length.",
         "Nothing; what comes before it was read.",
         "Unknown: what was not captured may have been received.",
         show=Show.NOTHING,

@@ -111,12 +111,12 @@ class ElectTable(TextReport):
         self._line(f"{self._word('Start order', None)}{of}:")
         for at, step in enumerate(order["steps"], 1):
             self._wrapped(visible(", ".join(step)), _INDENT, f"{at}. ")
-        wait = "The nodes of a step start together; start the next step when no partition of the "
-        self._wrapped(f"{wait}last one is without a leader.", _INDENT)
+        wait = "Start the nodes of a step together, and those of the next one when every partition "
+        self._wrapped(f"{wait}of the step has a leader.", _INDENT)
         self._line(f"{_INDENT}→ {_UNAVAILABLE}")
         if order["by_hand_count"]:
             many = counted(order["by_hand_count"], "partition")
-            text = f"{many}: no replica here is in sync, so that no order elects one."
+            text = f"{many}: no replica here is in sync, so no order elects one."
             self._wrapped(text, _INDENT)
         if order["losing_count"]:
             lost = counted(order["records_lost"], "record")

@@ -40,7 +40,7 @@ class Sink:
         """Let go of a file that will be thrown away, before it is closed."""
 
 
-class PassingOn(Sink):
+class ForwardingSink(Sink):
     """Holds the sink behind it."""
 
     def __init__(self, sink: Sink) -> None:
@@ -57,7 +57,7 @@ class PassingOn(Sink):
         self._sink.stop()
 
 
-class Counted(PassingOn):
+class RowCounter(ForwardingSink):
     """Counts the rows that it passes on."""
 
     def __init__(self, sink: Sink) -> None:
@@ -76,7 +76,7 @@ class Counted(PassingOn):
         self._sink.finding(finding)
 
 
-class Without(PassingOn):
+class Without(ForwardingSink):
     """Passes on what is not left out, for forms that hold rows of one kind."""
 
     def __init__(self, sink: Sink, is_left_out: Callable[[Item], bool]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from kdump.output.amounts import counted
 from kdump.output.column_widths import pad, width_of
 from kdump.tuples import NamedTuple
 
@@ -68,8 +67,8 @@ def strip_lines(
         elif at + 2 + len(text) <= width - names:
             text = " " * at + f"▲ {text}"
         yield " " * names + text
-    meanings = {HAS: "there", SOME: "differs or in part", NONE: "missing"}
+    meanings = {HAS: "there", SOME: "partial or different", NONE: "missing"}
     said = [f"{sign} {meaning}" for sign, meaning in meanings.items() if sign in drawn]
     said = said if drawn & {SOME, NONE} else []
-    span = f"offsets {low} to {high - 1}, {counted(-(-(high - low) // cells), 'offset')} a sign"
+    span = f"offsets {low} to {high - 1}, {-(-(high - low) // cells):,} per character"
     yield " " * names + ", ".join([span, *said])

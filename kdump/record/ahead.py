@@ -20,7 +20,7 @@ _RECORDS = 8192  # decoded at a time
 _BYTES = 1 << 18  # of batches read at a time
 
 
-class Ahead:
+class RecordsAhead:
     """Records of some batches, decoded from one on that was asked for.
 
     A batch that stands alone among others is not worth it: that is for who asks.

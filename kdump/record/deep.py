@@ -22,7 +22,7 @@ _TIMESTAMP_AT = _INNER.size
 _SOUND = (reasons.END, reasons.INNER_CUT_SHORT)
 
 
-class Opened(NamedTuple):
+class UnpackedWrapper(NamedTuple):
     """A wrapper's uncompressed bytes, and what its messages' offset fields count from.
 
     With a `reason` other than END a broker fails before it has a message.
@@ -52,7 +52,7 @@ class Opened(NamedTuple):
 
 def opened(
     data: bytes | bytearray | memoryview, base: int, batches: RecordBatches, index: int, limit: int
-) -> Opened:
+) -> UnpackedWrapper:
     """Open the wrapper in row `index`, whose bytes lie in `data` from `base` on."""
     start = batches.position(index) - base
     end = start + batches.size_bytes(index)
@@ -61,17 +61,19 @@ def opened(
     attributes = batches.attributes(index)
     codec = attributes & CODEC_MASK
     if reason or codec == ZSTD:
-        return Opened(b"", 0, None, reason or reasons.ZSTD_IN_LEGACY)
+        return UnpackedWrapper(b"", 0, None, reason or reasons.ZSTD_IN_LEGACY)
     from kdump.record.compression import decompress
 
     packed = memoryview(data)[first:last]
     plain = decompress(codec, packed, limit, broken_lz4_header=read.lz4_header_wrong)
     if plain.data is None or plain.reason:
-        return Opened(b"", 0, None, plain.reason, plain.detail)
+        return UnpackedWrapper(b"", 0, None, plain.reason, plain.detail)
     inner = plain.data
     wrapper_offset = batches.last_offset(index)
     from_last, _, _, reason = kernels.inner_base(inner, 0, len(inner), wrapper_offset, read.magic)
     append_time = None
     if attributes & read.meant_bits & TIMESTAMP_TYPE_BIT:
         append_time = batches.max_timestamp(index)
-    return Opened(inner, from_last, append_time, reasons.END if reason in _SOUND else reason)
+    return UnpackedWrapper(
+        inner, from_last, append_time, reasons.END if reason in _SOUND else reason
+    )

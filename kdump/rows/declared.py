@@ -9,7 +9,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from kdump.rows.row import Row
-from kdump.rows.words import Stored
+from kdump.rows.words import ColumnStorage
 from kdump.tuples import NamedTuple
 
 
@@ -102,7 +102,7 @@ def _field(name: str, hint: Any, kind: type[Row]) -> Field:
     if get_origin(hint) is Annotated:
         hint, *notes = get_args(hint)
         doc = next((note for note in notes if isinstance(note, str)), "")
-        stored = [note for note in notes if isinstance(note, Stored)]
+        stored = [note for note in notes if isinstance(note, ColumnStorage)]
         hint = Annotated[hint, stored[0]] if stored else hint
     null = hint is Any
     if get_origin(hint) in (Union, UnionType):
@@ -121,9 +121,9 @@ def _field(name: str, hint: Any, kind: type[Row]) -> Field:
     )
 
 
-def _stored(hint: Any) -> Stored:
+def _stored(hint: Any) -> ColumnStorage:
     if get_origin(hint) is Annotated:
-        return next(note for note in get_args(hint) if isinstance(note, Stored))
+        return next(note for note in get_args(hint) if isinstance(note, ColumnStorage))
     if get_origin(hint) in (dict, Mapping):
-        return Stored("json")
-    return Stored(_PLAIN.get(hint, "json"))
+        return ColumnStorage("json")
+    return ColumnStorage(_PLAIN.get(hint, "json"))

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from kdump.tuples import NamedTuple
 
 
-class Stored(NamedTuple):
+class ColumnStorage(NamedTuple):
     """How a member is stored in columns: a word of Arrow's or `dictionary`; its unit and its role.
 
     Roles: `time` (milliseconds since 1970 in UTC), `severity`.
@@ -23,20 +23,20 @@ class Stored(NamedTuple):
 
 
 #: A text out of few.
-Word = Annotated[str, Stored("dictionary")]
-Int8 = Annotated[int, Stored("int8")]
-Int16 = Annotated[int, Stored("int16")]
-Int32 = Annotated[int, Stored("int32")]
+Word = Annotated[str, ColumnStorage("dictionary")]
+Int8 = Annotated[int, ColumnStorage("int8")]
+Int16 = Annotated[int, ColumnStorage("int16")]
+Int32 = Annotated[int, ColumnStorage("int32")]
 #: A time, in milliseconds since 1970 in UTC.
-Time = Annotated[int, Stored("int64", "ms", "time")]
+Time = Annotated[int, ColumnStorage("int64", "ms", "time")]
 #: A length of time.
-Duration = Annotated[int, Stored("int64", "ms")]
-DurationInt = Annotated[int, Stored("int32", "ms")]
-Bytes = Annotated[int, Stored("int64", "bytes")]
+Duration = Annotated[int, ColumnStorage("int64", "ms")]
+DurationInt = Annotated[int, ColumnStorage("int32", "ms")]
+Bytes = Annotated[int, ColumnStorage("int64", "bytes")]
 #: How severe: note, rebuild, damage.
-Severe = Annotated[str, Stored("dictionary", "", "severity")]
+Severe = Annotated[str, ColumnStorage("dictionary", "", "severity")]
 Texts = list[str]
-Numbers = Annotated[list[int], Stored("list<int32>")]
+Numbers = Annotated[list[int], ColumnStorage("list<int32>")]
 #: What JSON can hold.
 Json = Any
 #: What the oldest release answers that can have written a directory: `broker_version`, and those

@@ -20,7 +20,7 @@ from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Gap
 from kdump.record.layout import LAST_OFFSET_DELTA, LOG_OVERHEAD, SMALLEST_MESSAGE, format_of
-from kdump.storage.believed import Believed, Bounds
+from kdump.storage.believed import BelievedOffsets, Bounds
 from kdump.storage.names import OFFSET_MAX
 from kdump.tuples import NamedTuple
 
@@ -71,7 +71,7 @@ class AfterDamage:
     largest = 1 << 31
     summed = _SUMMED
 
-    def __init__(self, source: Source, sums: Sums, believed: Believed) -> None:
+    def __init__(self, source: Source, sums: Sums, believed: BelievedOffsets) -> None:
         self._source = source
         self._sums = sums
         self.believed = believed

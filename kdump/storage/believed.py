@@ -53,7 +53,7 @@ class Bounds(NamedTuple):
         return min([self.low, *(low for low, _ in self.holes)])
 
 
-class Believed:
+class BelievedOffsets:
     """What is believed behind the entries of a walk met so far.
 
     `base_offset` is that of the file's name, None where it says none, `next_base` the next

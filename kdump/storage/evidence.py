@@ -52,9 +52,7 @@ def refuse_among_evidence(path: str, option: str) -> None:
     directory = target if is_directory else os.path.dirname(target)
     while True:
         if what := _what_it_is(directory):
-            raise Refused(
-                named, f"is inside {what}, {directory}; write the file to another directory"
-            )
+            raise Refused(named, f"is inside {what}, {directory}; choose a path outside it")
         above = os.path.dirname(directory)
         if above == directory:
             break

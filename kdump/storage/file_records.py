@@ -20,7 +20,7 @@ from kdump.record.frames import Gap, Oversize, Run
 from kdump.record.layout import LOG_OVERHEAD
 from kdump.storage import names, places
 from kdump.storage.after_damage import BROKEN, AfterDamage, Window, header_at
-from kdump.storage.believed import Believed
+from kdump.storage.believed import BelievedOffsets
 from kdump.storage.names import OFFSET_MAX
 from kdump.storage.running_sums import Sums
 from kdump.storage.source import Source
@@ -141,7 +141,7 @@ class FileRecords:
                 buffer = bytearray(BLOCK_BYTES)
 
     def _after_damage(self, last_offset: int, *, whole: bool) -> AfterDamage:
-        believed = Believed(self._base_offset(), self.next_base, last_offset, whole=whole)
+        believed = BelievedOffsets(self._base_offset(), self.next_base, last_offset, whole=whole)
         return AfterDamage(self.source, self._sums, believed)
 
     def _base_offset(self) -> int | None:
@@ -220,7 +220,7 @@ class FileRecords:
 
     def valid_at(self, position: int, limit: int, last_offset: int) -> RecordBatches | None:
         """Return the header of a valid, believable entry at `position`, or None."""
-        believed = Believed(None, self.next_base, last_offset, whole=False)
+        believed = BelievedOffsets(None, self.next_base, last_offset, whole=False)
         nothing = Window(bytearray(), 0, 0)
         row = AfterDamage(self.source, self._sums, believed).row(position, limit, nothing)
         if row is None or row.flags & (BROKEN | c.MAGIC_UNKNOWN):

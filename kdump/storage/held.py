@@ -20,7 +20,7 @@ _SPARE = 256  # descriptors for everything else: connections, results, files tha
 _FULL = (errno.EMFILE, errno.ENFILE)
 
 
-class NotHeld(NamedTuple):
+class UnheldFile(NamedTuple):
     """A file that is not kept open, and why; `is_gone`: it was listed and is not there."""
 
     path: str
@@ -41,7 +41,7 @@ class HeldFiles:
         while self._paths:
             os.close(HELD.pop(self._paths.pop()))
 
-    def hold(self, paths: Iterable[str]) -> list[NotHeld]:
+    def hold(self, paths: Iterable[str]) -> list[UnheldFile]:
         """Open files and keep them; give those that could not be opened, or not be kept.
 
         The first count most where not all can be kept. Of a store nothing is held: nothing there
@@ -52,17 +52,17 @@ class HeldFiles:
         failed = []
         for number, path in enumerate(wanted):
             if number >= room:
-                failed.append(NotHeld(path, "the limit of open files is too low", False))
+                failed.append(UnheldFile(path, "the limit of open files is too low", False))
                 continue
             try:
                 HELD[path] = open_for_reading(path)
             except OSError as error:
                 reason = error.strerror or str(error)
-                failed.append(NotHeld(path, reason, isinstance(error, FileNotFoundError)))
+                failed.append(UnheldFile(path, reason, isinstance(error, FileNotFoundError)))
                 if error.errno in _FULL:
                     room = number
             except ValueError as error:  # a null character
-                failed.append(NotHeld(path, str(error), False))
+                failed.append(UnheldFile(path, str(error), False))
             else:
                 self._paths.append(path)
         return failed

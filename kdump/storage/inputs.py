@@ -19,7 +19,7 @@ from kdump.stores.uris import is_uri, is_view
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from kdump.stores.unpacking import Unpacked, Unpacker
+    from kdump.stores.unpacking import UnpackedArchive, Unpacker
     from kdump.stores.view_store import Member
 
 _NO_TOPIC = "input"
@@ -27,7 +27,7 @@ _HEAD_BYTES = 512
 _ID_SIZE, _OFFSET_SIZE = 22, 20  # characters of a topic id, digits of a base offset
 
 
-class Named(NamedTuple):
+class FileOverrides(NamedTuple):
     """What the user says of a file that does not say it itself."""
 
     word: str | None = None
@@ -37,7 +37,7 @@ class Named(NamedTuple):
     unpack_limit: int | None = None
 
     @classmethod
-    def taken(cls, asked: dict[str, Any]) -> Named:
+    def taken(cls, asked: dict[str, Any]) -> FileOverrides:
         """Take it out of all that is asked for."""
         return cls(
             asked.pop("as_kind"),
@@ -55,7 +55,7 @@ class Named(NamedTuple):
 
 def opened(
     paths: Iterable[str],
-    named: Named,
+    named: FileOverrides,
     *,
     on_spark: bool = False,
     tell: Callable[[str], object] = lambda text: None,
@@ -94,7 +94,7 @@ class _Inputs:
 
     def __init__(
         self,
-        named: Named,
+        named: FileOverrides,
         tell: Callable[[str], object],
         progress: Callable[[int], None],
         finished: Callable[[], frozenset[str]],
@@ -137,7 +137,7 @@ class _Inputs:
             member = stat_of(file)._replace(file=os.path.abspath(path))
         return self._aliased(path, member)
 
-    def _unpacked(self, path: str, unpacked: Unpacked) -> str:
+    def _unpacked(self, path: str, unpacked: UnpackedArchive) -> str:
         for note in unpacked.notes:
             self._tell(f"{path}: {note}")
         if not unpacked.members:

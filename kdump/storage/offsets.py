@@ -55,7 +55,7 @@ MESSAGES_A_BYTE = 40
 _HELD = 16  # gaps that wait at one time
 
 
-class Released(NamedTuple):
+class ResolvedGap(NamedTuple):
     """A gap, now that it is known where offsets go on.
 
     `last_offset` is the last believed before it, `next_offset` the first believed behind it, None
@@ -97,10 +97,10 @@ class _Held:
         self.following: _Row | None = None
         self.rows = 0
 
-    def released(self, next_offset: int | None) -> Released:
+    def released(self, next_offset: int | None) -> ResolvedGap:
         if self.following is not None:
             next_offset = self.following.first
-        return Released(self.gap, self.last_offset, next_offset, self.spared, self.end)
+        return ResolvedGap(self.gap, self.last_offset, next_offset, self.spared, self.end)
 
 
 class Offsets:
@@ -123,7 +123,7 @@ class Offsets:
         """Whether a gap waits."""
         return bool(self._held)
 
-    def hold(self, gap: Gap) -> Iterator[Released]:
+    def hold(self, gap: Gap) -> Iterator[ResolvedGap]:
         """Take up a gap; where too many wait the first is let go."""
         self._look_back()
         self._spare()
@@ -133,7 +133,7 @@ class Offsets:
 
     def take(
         self, batches: RecordBatches, first_of: Callable[[int], int] | None = None
-    ) -> Iterator[Released]:
+    ) -> Iterator[ResolvedGap]:
         """Follow some batches, and yield the gaps of which is known now where they end.
 
         `first_of` gives the first offset of a row exactly, where a header does not say it.
@@ -156,7 +156,7 @@ class Offsets:
         for _ in self.take(batches):
             pass
 
-    def release(self, next_offset: int | None) -> Iterator[Released]:
+    def release(self, next_offset: int | None) -> Iterator[ResolvedGap]:
         """Yield the gaps that still wait; what follows the log begins at `next_offset`."""
         self._spare()
         while self._held:

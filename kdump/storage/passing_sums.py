@@ -16,7 +16,7 @@ _ZEROS = bytes(_BLOCK_BYTES)
 _LONGEST_HOLE = 1 << 30
 
 
-class Hashed(NamedTuple):
+class FileHash(NamedTuple):
     """A file as it was when it was hashed; `text`: why it was not."""
 
     path: str
@@ -43,44 +43,44 @@ class PassingSum:
                 self._sum.update(view[self._position - position : count])
                 self._position = position + count
 
-    def finish(self) -> Hashed:
+    def finish(self) -> FileHash:
         """Read what nobody read yet, and return the sum; the file may have changed meanwhile."""
         try:
             with Source(self.path) as source:
                 return self._finish(source)
         except PathError as error:
-            return Hashed(self.path, self._size, self._modified // 1_000_000, None, error.reason)
+            return FileHash(self.path, self._size, self._modified // 1_000_000, None, error.reason)
 
-    def _finish(self, source: Source) -> Hashed:
+    def _finish(self, source: Source) -> FileHash:
         status = source.status()
         size, modified = source.size, status.st_mtime_ns // 1_000_000
         if (size, status.st_mtime_ns) != (self._size, self._modified):
             self._restart()
         data_end = source.data_end()
         if size - max(data_end, self._position) > _LONGEST_HOLE:
-            return Hashed(self.path, size, modified, None, "has more than 1 GiB of holes")
+            return FileHash(self.path, size, modified, None, "has more than 1 GiB of holes")
         while self._position < data_end:
             block = source.read(self._position, min(_BLOCK_BYTES, data_end - self._position))
             if not block:
-                return Hashed(self.path, size, modified, None, "became shorter while it was read")
+                return FileHash(self.path, size, modified, None, "became shorter while it was read")
             if source.unreadable:
-                return Hashed(self.path, size, modified, None, "cannot be read completely")
+                return FileHash(self.path, size, modified, None, "cannot be read completely")
             with memoryview(block) as view:
                 self.take(view, self._position, len(block))
         for start in range(self._position, size, _BLOCK_BYTES):
             self._sum.update(_ZEROS[: size - start])
-        return Hashed(self.path, size, modified, self._sum.hexdigest(), None)
+        return FileHash(self.path, size, modified, self._sum.hexdigest(), None)
 
 
-def watch(paths: list[str]) -> list[PassingSum | Hashed]:
+def watch(paths: list[str]) -> list[PassingSum | FileHash]:
     """Hash these files from now on as they are read; what cannot be asked about says why."""
-    sums: list[PassingSum | Hashed] = []
+    sums: list[PassingSum | FileHash] = []
     for path in paths:
         try:
             status = places.stat(path)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            sums.append(Hashed(path, None, None, None, reason))
+            sums.append(FileHash(path, None, None, None, reason))
             continue
         made = PassingSum(path, status.st_size, status.st_mtime_ns)
         WATCHED[path] = made.take
@@ -88,19 +88,19 @@ def watch(paths: list[str]) -> list[PassingSum | Hashed]:
     return sums
 
 
-def finished(sums: list[PassingSum | Hashed]) -> list[Hashed]:
+def finished(sums: list[PassingSum | FileHash]) -> list[FileHash]:
     """Return what came of all of them, and hash no longer."""
     for one in sums:
         WATCHED.pop(one.path, None)
     return [one.finish() if isinstance(one, PassingSum) else one for one in sums]
 
 
-def listed(paths: list[str]) -> list[Hashed]:
+def listed(paths: list[str]) -> list[FileHash]:
     """Return what is said of files without hashing them."""
     found = []
     for one in watch(paths):
         WATCHED.pop(one.path, None)
         if isinstance(one, PassingSum):
-            one = Hashed(one.path, one._size, one._modified // 1_000_000, None, None)
+            one = FileHash(one.path, one._size, one._modified // 1_000_000, None, None)
         found.append(one)
     return found

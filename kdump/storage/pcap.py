@@ -67,7 +67,7 @@ class Skipped(NamedTuple):
     reason: str
 
 
-class Broken(NamedTuple):
+class CaptureBreak(NamedTuple):
     """Where a capture stops making sense, and why."""
 
     position: int
@@ -82,13 +82,13 @@ def is_capture(head: bytes) -> bool:
 Packet = tuple[int | None, int, int, int, int]  # time, link type, position, bytes kept, bytes sent
 
 
-def segments(source: Source) -> Iterator[Segment | Skipped | Broken]:
+def segments(source: Source) -> Iterator[Segment | Skipped | CaptureBreak]:
     """Yield the TCP segments of a capture in order, and what is not read of it."""
     head = source.read(0, 24)
     window = _Window(source)
     packets = _pcap(head, window) if head[:4] in _PCAP else _pcapng(window)
     for packet in packets:
-        if isinstance(packet, Broken):
+        if isinstance(packet, CaptureBreak):
             yield packet
             continue
         found = _segment(packet, window)
@@ -114,10 +114,10 @@ class _Window:
         return self._data[at : at + size]
 
 
-def _pcap(head: bytes, window: _Window) -> Iterator[Packet | Broken]:
+def _pcap(head: bytes, window: _Window) -> Iterator[Packet | CaptureBreak]:
     order, per_ms = _PCAP[head[:4]]
     if len(head) < 24:
-        yield Broken(0, "the file header is cut short")
+        yield CaptureBreak(0, "the file header is cut short")
         return
     link = struct.unpack(order + "I", head[20:24])[0] & 0xFFFF
     record = struct.Struct(order + "IIII")
@@ -125,45 +125,45 @@ def _pcap(head: bytes, window: _Window) -> Iterator[Packet | Broken]:
     while position < window.size:
         header = window.read(position, 16)
         if len(header) < 16:
-            yield Broken(position, "the capture ends within the header of a packet")
+            yield CaptureBreak(position, "the capture ends within the header of a packet")
             return
         seconds, fraction, kept, sent = record.unpack(header)
         if kept > _MOST_PACKET:
-            yield Broken(position, f"a packet of {kept:,} bytes cannot be")
+            yield CaptureBreak(position, f"a packet of {kept:,} bytes cannot be")
             return
         if position + 16 + kept > window.size:
-            yield Broken(position, "the capture ends within a packet")
+            yield CaptureBreak(position, "the capture ends within a packet")
             kept = window.size - position - 16
         yield seconds * 1000 + fraction // per_ms, link, position + 16, kept, sent
         position += 16 + kept
 
 
-def _pcapng(window: _Window) -> Iterator[Packet | Broken]:
+def _pcapng(window: _Window) -> Iterator[Packet | CaptureBreak]:
     order = "<"
     interfaces: list[tuple[int, int]] = []  # link type, ticks a second
     position = 0
     while position < window.size:
         head = window.read(position, 12)
         if len(head) < 12:
-            yield Broken(position, "the capture ends within the header of a block")
+            yield CaptureBreak(position, "the capture ends within the header of a block")
             return
         if head[:4] == _PCAPNG:
             if head[8:12] not in _ORDERS:
-                yield Broken(position, "a section has no byte order")
+                yield CaptureBreak(position, "a section has no byte order")
                 return
             order, interfaces = _ORDERS[head[8:12]], []
         kind, size = struct.unpack(order + "II", head[:8])
         if size < 12 or size % 4 or size > _MOST_PACKET:
-            yield Broken(position, f"a block of {size:,} bytes cannot be")
+            yield CaptureBreak(position, f"a block of {size:,} bytes cannot be")
             return
         end = position + size
         if end > window.size:
-            yield Broken(position, "the capture ends within a block")
+            yield CaptureBreak(position, "the capture ends within a block")
         if kind == _INTERFACE and len(interfaces) < _MOST_INTERFACES:
             interfaces.append(_interface(window.read(position, min(size, 4096)), order))
         elif kind in (_ENHANCED, _OLD_PACKET, _SIMPLE):
             packet = _ng_packet(kind, window, position, order, interfaces)
-            if end <= window.size or not isinstance(packet, Broken):
+            if end <= window.size or not isinstance(packet, CaptureBreak):
                 yield packet
         position = end
 
@@ -187,13 +187,13 @@ def _interface(block: bytes, order: str) -> tuple[int, int]:
 
 def _ng_packet(
     kind: int, window: _Window, position: int, order: str, interfaces: list[tuple[int, int]]
-) -> Packet | Broken:
+) -> Packet | CaptureBreak:
     start = 12 if kind == _SIMPLE else 28
     block = window.read(position, start)
     size = struct.unpack(order + "I", block[4:8])[0]
     room = min(position + size - 4, window.size) - position - start
     if room < 0:
-        return Broken(position, "a packet's block is too short for its header")
+        return CaptureBreak(position, "a packet's block is too short for its header")
     number, at_ms = 0, None
     if kind == _SIMPLE:
         sent = struct.unpack(order + "I", block[8:12])[0]

@@ -36,7 +36,7 @@ _RUN = 1 << 14  # messages
 _HIGHEST_CODEC = 2
 
 
-class Found(NamedTuple):
+class Pre08Entry(NamedTuple):
     """One entry with a right checksum. It is at `data[entry.position:]`, valid until the next item.
 
     `data` is None where the entry is too large to be held in memory.
@@ -59,7 +59,7 @@ class Pre08Run(NamedTuple):
 class Pre08Gap(NamedTuple):
     """Bytes that hold no usable entry, and why; the reasons are those of `record.frames`.
 
-    `entry` is what was read there if its length led somewhere: then `data` is as in `Found`.
+    `entry` is what was read there if its length led somewhere: then `data` is as in `Pre08Entry`.
     `to_end`: no valid entry follows in this file.
     """
 
@@ -82,13 +82,15 @@ class Pre08Records:
         self._window = memoryview(b"")
         self._wasted = self._wasted_in_doubt = 0
 
-    def walk(self, position: int = 0) -> Iterator[Found | Pre08Gap]:
+    def walk(self, position: int = 0) -> Iterator[Pre08Entry | Pre08Gap]:
         """Yield what lies from `position` on, in order; together it is all of the file."""
         for item in self.runs(None, position):
             assert not isinstance(item, Pre08Run)
             yield item
 
-    def runs(self, segment: int | None, position: int = 0) -> Iterator[Pre08Run | Found | Pre08Gap]:
+    def runs(
+        self, segment: int | None, position: int = 0
+    ) -> Iterator[Pre08Run | Pre08Entry | Pre08Gap]:
         """Yield the same, plain messages many at a time if the offset of the file is given."""
         self._wasted = self._wasted_in_doubt = 0
         self._end = self.source.size
@@ -109,7 +111,7 @@ class Pre08Records:
                 position = gap.position + gap.size_bytes
                 yield gap
                 continue
-            yield Found(position, entry.size_bytes, entry, data)
+            yield Pre08Entry(position, entry.size_bytes, entry, data)
             position += entry.size_bytes
 
     def _read(self, position: int) -> tuple[Entry | None, memoryview | None, int]:

@@ -11,7 +11,7 @@ from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Gap, Oversize
 from kdump.storage.after_damage import AfterDamage, Window, header_at
-from kdump.storage.believed import Believed, Bounds
+from kdump.storage.believed import BelievedOffsets, Bounds
 from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
 from kdump.storage.names import OFFSET_MAX
 from kdump.storage.running_sums import Sums
@@ -44,7 +44,7 @@ class RawImage(FileRecords):
         return super()._large(position, size, limit, behind, window)
 
 
-class _AllBelieved(Believed):
+class _AllBelieved(BelievedOffsets):
     """Any offset, wherever it is met."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from kdump.record.layout import MAX_INT32, MAX_INT64
 from kdump.storage import checkpoints, names, properties
 from kdump.storage.names import Kind
 from kdump.storage.pcap import is_capture
-from kdump.storage.pre08_records import Found, Pre08Records
+from kdump.storage.pre08_records import Pre08Entry, Pre08Records
 from kdump.storage.producer_snapshot import ProducerSnapshot
 from kdump.storage.source import Source
 
@@ -68,7 +68,7 @@ def _log(head: bytes) -> Recognized | None:
 
 def _pre08_log(source: Source) -> Recognized | None:
     first = next(Pre08Records(source, limit=_LOOKED_AT).walk(), None) if source.size else None
-    return Recognized("kafka", 0) if isinstance(first, Found) else None
+    return Recognized("kafka", 0) if isinstance(first, Pre08Entry) else None
 
 
 def _small(data: bytes) -> Recognized | None:

@@ -187,7 +187,7 @@ def data_directories(server_properties: str) -> list[str]:
     directories.append(settings.get("metadata.log.dir", "").strip())
     unique = list(dict.fromkeys(filter(None, directories)))
     if not unique:
-        raise PathError(server_properties, "names no data directory (log.dirs or log.dir)")
+        raise PathError(server_properties, "does not set log.dirs or log.dir")
     for path in unique:
         if "\0" in path:
             raise PathError(server_properties, f"names a directory with a null character: {path!r}")

@@ -53,7 +53,7 @@ _TAR = (257, b"ustar")
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 
 
-class Unpacked(NamedTuple):
+class UnpackedArchive(NamedTuple):
     """The files of an archive by their paths in it.
 
     `notes` say what was left out, `problems` what could not be read, so that there is more.
@@ -95,7 +95,7 @@ class Unpacker:
         self._nameless = os.sysconf("SC_OPEN_MAX") // 2 if os.path.isdir(_LENT) else 0
         self._total = 0
 
-    def view_of(self, path: str) -> Unpacked | None:
+    def view_of(self, path: str) -> UnpackedArchive | None:
         """Say what lies in an archive or a compressed file; None where it is neither."""
         try:
             with open(path, "rb", opener=open_quietly) as file:
@@ -130,23 +130,23 @@ class Unpacker:
                 self._limit = self._total
             return Member(blob, 0, out.tell())
 
-    def _view(self, path: str, file: IO[bytes], kind: str, found: Member) -> Unpacked:
+    def _view(self, path: str, file: IO[bytes], kind: str, found: Member) -> UnpackedArchive:
         notes: list[str] = []
         problems: list[str] = []
         if kind == "zip":
-            return Unpacked(self._of_zip(path, file, notes, problems), notes, problems)
+            return UnpackedArchive(self._of_zip(path, file, notes, problems), notes, problems)
         if kind == "tar":
-            return Unpacked(self._of_tar(path, file, notes, problems), notes, problems)
+            return UnpackedArchive(self._of_tar(path, file, notes, problems), notes, problems)
         member = self._decompressed(path, kind, problems)._replace(mtime_ns=found.mtime_ns)
         with open(member.file, "rb") as inner:
             if kind_of(inner.read(_HEAD)) == "tar":
                 members = self._of_tar(member.file, inner, notes, problems)
-                return Unpacked(members, notes, problems)
+                return UnpackedArchive(members, notes, problems)
         above = os.path.basename(os.path.dirname(os.path.abspath(path)))
         name = os.path.basename(path)
         for ending in _ENDINGS:
             name = name.removesuffix(ending)
-        return Unpacked({f"{above}/{name}".lstrip("/"): member}, notes, problems)
+        return UnpackedArchive({f"{above}/{name}".lstrip("/"): member}, notes, problems)
 
     def _decompressed(self, path: str, kind: str, problems: list[str]) -> Member:
         """Unpack a compressed file; where it ends early or is damaged, what comes before that."""
@@ -160,13 +160,13 @@ class Unpacker:
                         self._copy(file, out, path)
                     break
                 except TooMuch as error:
-                    problems.append(f"{error}: what precedes it is read")
+                    problems.append(f"{error}; reading what comes before it")
                     break
                 except Exception as error:
                     if not _is_of_a_library(error):
                         raise
                     if reader is readers[-1]:
-                        words = f"ends early or is damaged ({error}): what precedes it is read"
+                        words = f"ends early or is damaged ({error}); reading what comes before"
                         problems.append(words)
                     else:
                         self._total = before
@@ -196,7 +196,7 @@ class Unpacker:
                 else:
                     members[name] = self._of_tar_member(path, file, entry, size, problems)
         except (TarDamage, TooMuch) as error:
-            problems.append(f"{error}: what precedes it is read")
+            problems.append(f"{error}; reading what comes before it")
         return _noted(members, left_out, notes)
 
     def _of_tar_member(

@@ -15,9 +15,9 @@ from produce_requests import Produced, Producer
 
 from kdump import kernels
 from kdump.broker import versions as v
-from kdump.broker.append_producers import Known, check_producers
+from kdump.broker.append_producers import KnownProducer, check_producers
 from kdump.broker.append_set import CLOSES, ProducedSet, RefusedError, Topic
-from kdump.broker.appending import Answer, Stored, append
+from kdump.broker.appending import Answer, StoredRun, append
 from kdump.broker.settings import Settings
 from kdump.broker.versions import Version, has
 
@@ -62,8 +62,8 @@ class Expected:
     def __init__(self, config: dict[str, str], version: Version) -> None:
         self.config, self.version = config, version
         self.end = 0
-        self.known: dict[int, Known] = {}
-        self.stored: list[tuple[Stored, bool]] = []
+        self.known: dict[int, KnownProducer] = {}
+        self.stored: list[tuple[StoredRun, bool]] = []
 
     def differs(self, data: bytes, told: Produced) -> Any:
         """Take a set as the broker should have; return what differs from its answer."""

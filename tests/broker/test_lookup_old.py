@@ -20,7 +20,7 @@ from lookups import answered, copy_of, partitions
 from kdump.broker.fetching import fetch, pieces
 from kdump.broker.list_offsets import list_offsets_v0
 from kdump.broker.lookup_records import BrokerError
-from kdump.broker.partition import Found, PartitionView
+from kdump.broker.partition import FetchStart, PartitionView
 from kdump.broker.versions import Version
 from kdump.engine.find.fetch import fetch_items
 from kdump.engine.find.options import FindOptions
@@ -130,7 +130,7 @@ def test_first_entry_of_a_fetch(name: str) -> None:
     assert asked["nothing"] > 10
 
 
-def same_entry(view: PartitionView, found: Found, one: Json) -> bool:
+def same_entry(view: PartitionView, found: FetchStart, one: Json) -> bool:
     """Whether the bytes handed out start there, and hold that first entry and record."""
     if one["error"]:
         return False

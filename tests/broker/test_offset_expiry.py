@@ -2,10 +2,10 @@
 
 import pytest
 
-from kdump.broker.offset_expiry import Kept, expiry_ms, retention_ms
+from kdump.broker.offset_expiry import KeepReason, expiry_ms, retention_ms
 from kdump.broker.versions import NEWEST, Version
 
-KEPT = Kept(
+KEPT = KeepReason(
     commit_ms=100,
     stated_ms=None,
     has_members=False,

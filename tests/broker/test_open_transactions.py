@@ -22,22 +22,24 @@ from producing import (
 )
 from segments import target_of
 
-from kdump.broker.visibility import OpenHere, OpenTransaction, open_transactions
+from kdump.broker.visibility import OpenTransaction, OpenTransactions, open_transactions
 from kdump.storage.file_records import DEFAULT_LIMIT
 
 
-def here(path: Path, until_ms: int | None = None) -> OpenHere:
+def here(path: Path, until_ms: int | None = None) -> OpenTransactions:
     return open_transactions(target_of(path), DEFAULT_LIMIT, until_ms)
 
 
-def firsts(found: OpenHere) -> dict[int, tuple[int, int | None]]:
+def firsts(found: OpenTransactions) -> dict[int, tuple[int, int | None]]:
     """First offset and number of records by producer."""
     return {one.producer_id: (one.first_offset, one.records_count) for one in found.transactions}
 
 
 def test_nothing_is_open_in_a_log_that_ended_all(tmp_path: Path) -> None:
     found = here(write_sound(tmp_path))
-    assert found == OpenHere((), None, found.newest_marker_ms, -1, unread=False, overflowed=False)
+    assert found == OpenTransactions(
+        (), None, found.newest_marker_ms, -1, unread=False, overflowed=False
+    )
     assert found.newest_marker_ms == TIME + 8000
 
 

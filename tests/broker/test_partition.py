@@ -8,7 +8,7 @@ from builders import TRANSACTIONAL, batch, marker, message, record
 from segments import offset_index, time_index
 
 from kdump.broker.lookup_records import BrokerError
-from kdump.broker.partition import Found, PartitionView
+from kdump.broker.partition import FetchStart, PartitionView
 from kdump.broker.settings import Settings
 from kdump.broker.versions import NEWEST, Version
 from kdump.storage.file_records import DEFAULT_LIMIT
@@ -68,18 +68,18 @@ SECOND = OffsetPosition(3, SIZE)
 @pytest.mark.parametrize(
     ("offset", "found", "record_there"),
     [
-        (0, Found(0, 0, SIZE, 0, 1, None, 1), 0),
-        (2, Found(0, SIZE, SIZE, 2, 3, None, 2), 2),
-        (3, Found(0, SIZE, SIZE, 2, 3, SECOND, 1), 3),
-        (5, Found(0, 2 * SIZE, SIZE, 4, 5, SECOND, 2), 5),
-        (6, Found(10, 0, SIZE, 10, 11, None, 1), 10),
-        (11, Found(10, 0, SIZE, 10, 11, None, 1), 11),
-        (13, Found(10, SIZE, SIZE, 12, 13, OffsetPosition(13, SIZE), 1), 13),
+        (0, FetchStart(0, 0, SIZE, 0, 1, None, 1), 0),
+        (2, FetchStart(0, SIZE, SIZE, 2, 3, None, 2), 2),
+        (3, FetchStart(0, SIZE, SIZE, 2, 3, SECOND, 1), 3),
+        (5, FetchStart(0, 2 * SIZE, SIZE, 4, 5, SECOND, 2), 5),
+        (6, FetchStart(10, 0, SIZE, 10, 11, None, 1), 10),
+        (11, FetchStart(10, 0, SIZE, 10, 11, None, 1), 11),
+        (13, FetchStart(10, SIZE, SIZE, 12, 13, OffsetPosition(13, SIZE), 1), 13),
     ],
 )
 @pytest.mark.parametrize("as_is", [True, False])
 def test_fetch(
-    partition: Partition, offset: int, found: Found, record_there: int, as_is: bool
+    partition: Partition, offset: int, found: FetchStart, record_there: int, as_is: bool
 ) -> None:
     for broker in ((3, 9), NEWEST):
         view = partition.view(broker, as_is=as_is)
@@ -195,7 +195,7 @@ def test_entries_at_which_no_record_is_found(partition: Partition) -> None:
     partition.segment(10, at(10))
     for broker, there in (((0, 10, 1), (10, T0 + 10)), ((0, 10, 2), None)):
         view = partition.view(broker, as_is=True)
-        found = Found(0, 0, SIZE, 0, 1, None, 1)
+        found = FetchStart(0, 0, SIZE, 0, 1, None, 1)
         if there:
             assert view.record_at(found, 2) == there
         else:
@@ -287,7 +287,7 @@ def test_split_segment_is_looked_up_in_its_parts(partition: Partition) -> None:
     partition.segment(10, at(10) + at(far))
     view = partition.view()
     found = view.fetch(20)
-    assert found == Found(far, SIZE, SIZE, far, far + 1, None, 1)
+    assert found == FetchStart(far, SIZE, SIZE, far, far + 1, None, 1)
     assert [segment.base_offset for segment in view.onward()] == [0, 10, far]
     assert view.record_at(found, 20) == (far, T0 + far)
     assert view.floor(far + 5) == 2

@@ -6,7 +6,7 @@ import pytest
 from builders import batch, record
 from segments import offset_index, time_index
 
-from kdump.broker.loading import Partway
+from kdump.broker.loading import LazyLoading
 from kdump.broker.log_reader import RefusalError
 from kdump.broker.settings import Settings
 from kdump.broker.shutdown_state import Stop
@@ -31,9 +31,9 @@ def write(path: Path, base: int, *log: bytes, index: bytes | None = b"") -> None
         (path / f"{base:020}.timeindex").write_bytes(time_index([]))
 
 
-def opened(path: Path, stop: Stop, broker: Version = NEW) -> Partway:
+def opened(path: Path, stop: Stop, broker: Version = NEW) -> LazyLoading:
     log = LocalLog(str(path), [file.name for file in path.iterdir()])
-    return Partway(log, broker, Settings(index_interval_bytes=0), stop, limit=DEFAULT_LIMIT)
+    return LazyLoading(log, broker, Settings(index_interval_bytes=0), stop, limit=DEFAULT_LIMIT)
 
 
 @pytest.fixture

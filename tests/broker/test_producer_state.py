@@ -11,7 +11,14 @@ from producing import ABORT, COMMIT, NONE, TIME, data, marker
 from kdump import kernels
 from kdump.broker import producer_state
 from kdump.broker.control_batch import Control, read_control
-from kdump.broker.producer_events import Ended, Event, Mixed, Opened, Unjoined, Unreadable
+from kdump.broker.producer_events import (
+    Event,
+    MixedBatch,
+    SequenceBreak,
+    TransactionEnd,
+    TransactionStart,
+    Unreadable,
+)
 from kdump.broker.producer_state import ProducerStates
 from kdump.kernels import columns as c
 from kdump.record.frames import Oversize, Run
@@ -57,8 +64,8 @@ def test_transaction_from_its_first_batch_to_its_marker() -> None:
         marker(4, 7, ABORT),
     ]
     opened, ended = events(*batches)
-    assert opened == Opened(1, 7, 1)
-    assert isinstance(ended, Ended)
+    assert opened == TransactionStart(1, 7, 1)
+    assert isinstance(ended, TransactionEnd)
     assert ended.position == sum(map(len, batches[:3]))
     assert (ended.first_offset, ended.offset, ended.committed) == (1, 4, False)
     assert (ended.records_count, ended.last_data_offset) == (3, 3)
@@ -69,8 +76,8 @@ def test_commit_and_marker_without_data_make_no_entry() -> None:
     _, committed, empty = events(
         data(0, 7, 0, transactional=True), marker(1, 7, COMMIT), marker(2, 7, ABORT)
     )
-    assert isinstance(committed, Ended)
-    assert isinstance(empty, Ended)
+    assert isinstance(committed, TransactionEnd)
+    assert isinstance(empty, TransactionEnd)
     assert committed.aborted() is None
     assert (empty.aborted(), empty.first_offset, empty.previous_marker) == (None, -1, 1)
 
@@ -87,7 +94,7 @@ def test_last_stable_offset_is_the_next_open_transaction_of_another() -> None:
             marker(5, 8, ABORT),
         )
     )
-    entries = [one.aborted() for one in found if isinstance(one, Ended)]
+    entries = [one.aborted() for one in found if isinstance(one, TransactionEnd)]
     assert entries == [(0, 7, 0, 3, 1), (0, 9, 2, 4, 1), (0, 8, 1, 5, 6)]
     assert states.open == {}
     assert states.last_stable_offset(6) == 6
@@ -102,17 +109,17 @@ def test_open_transactions() -> None:
 
 def test_unjoined_sequence() -> None:
     (found,) = events(data(0, 7, 0, count=2), data(2, 7, 4))
-    assert isinstance(found, Unjoined)
+    assert isinstance(found, SequenceBreak)
     assert (found.row, found.expected, found.base_sequence, found.joined) == (1, 2, 4, True)
     assert found.previous.last_offset == 1
     (found,) = events(data(0, 7, 0, count=2), data(3, 7, 4))
-    assert isinstance(found, Unjoined)
+    assert isinstance(found, SequenceBreak)
     assert not found.joined
 
 
 def test_plain_batch_inside_a_transaction() -> None:
     _, found = events(data(0, 7, 0, transactional=True), data(1, 7, 1))
-    assert found == Mixed(1, 7, 0, joined=True)
+    assert found == MixedBatch(1, 7, 0, joined=True)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +170,7 @@ def test_compressed_marker() -> None:
 
 def test_marker_of_a_producer_never_seen() -> None:
     (ended,) = events(marker(3, 7, ABORT))
-    assert isinstance(ended, Ended)
+    assert isinstance(ended, TransactionEnd)
     assert (ended.first_offset, ended.last_data_offset, ended.previous_marker) == (-1, -1, -1)
 
 
@@ -212,7 +219,7 @@ def test_holes_between_batches_without_producers() -> None:
 def test_oversize_batch_is_a_data_batch() -> None:
     states = ProducerStates()
     one = Oversize(run_of(data(0, 7, 0, transactional=True)).batches)
-    assert states.replay(one) == [Opened(0, 7, 0)]
+    assert states.replay(one) == [TransactionStart(0, 7, 0)]
     assert states.open == {7: 0}
 
 
@@ -220,7 +227,7 @@ def test_start_from_a_snapshot() -> None:
     entries = ProducerSnapshot(producing.snapshot(*producing.AT_SIX))
     states = ProducerStates.from_snapshot(entries)
     found = states.replay(run_of(*producing.SECOND), 6)
-    ended = [one.aborted() for one in found if isinstance(one, Ended)]
+    ended = [one.aborted() for one in found if isinstance(one, TransactionEnd)]
     assert ended == [(0, 8, 2, 6, 7), None]
     assert [tuple(one) for one in states.producers_at_end()] == list(producing.AT_TEN)
 
@@ -242,9 +249,9 @@ def test_open_transactions_of_a_snapshot_rise() -> None:
 def test_how_a_transaction_of_a_snapshot_began_is_not_known() -> None:
     states = ProducerStates.from_snapshot([ProducerState(7, 0, 0, 5, 0, TIME, 0, 5)])
     mixed, ended = states.replay(run_of(data(6, 7, 1), marker(7, 7, ABORT)))
-    assert isinstance(mixed, Mixed)
+    assert isinstance(mixed, MixedBatch)
     assert not mixed.joined
-    assert isinstance(ended, Ended)
+    assert isinstance(ended, TransactionEnd)
     assert ended.first_offset == 5 < 7 < ended.joined_from_then
 
 
@@ -295,8 +302,10 @@ def test_every_member_of_an_end() -> None:
     states = ProducerStates()
     *_, first, second = states.replay(run_of(*log))
     size = sum(map(len, log[:3]))
-    assert first == Ended(size, 7, 0, 5, True, 1, 0, (0, 4), 2, 2, 4, 0, -1)
-    assert second == Ended(size + len(log[3]), 7, 1, 6, False, -1, 0, (0, 4), 2, 5, 4, 0, 5)
+    assert first == TransactionEnd(size, 7, 0, 5, True, 1, 0, (0, 4), 2, 2, 4, 0, -1)
+    assert second == TransactionEnd(
+        size + len(log[3]), 7, 1, 6, False, -1, 0, (0, 4), 2, 5, 4, 0, 5
+    )
     assert states.newest_marker_ms == 40
     assert states.producers[7].state(7) == (7, 1, -1, -1, 0, 40, 0, -1)
     assert states.producers[7].last_marker == states.producers[7].last_seen == 6
@@ -358,7 +367,7 @@ def test_sequence_that_does_not_follow(
         return
     previous = ProducerState(7, 0, 1, 1, 1, TIME, -1, -1)
     expected, sequence, joined, known = unjoined
-    assert found == [Unjoined(1, 7, 0, expected, sequence, previous, joined, known)]
+    assert found == [SequenceBreak(1, 7, 0, expected, sequence, previous, joined, known)]
 
 
 @pytest.mark.parametrize(
@@ -375,13 +384,15 @@ def test_sequence_that_does_not_follow(
     ],
 )
 def test_first_sequence_that_is_not_zero(log: list[bytes], rows: list[int]) -> None:
-    found = [event for event in events(*log) if isinstance(event, Unjoined)]
+    found = [event for event in events(*log) if isinstance(event, SequenceBreak)]
     assert [(event.row, event.expected, event.is_first) for event in found] == [
         (row, 0, True) for row in rows
     ]
     in_runs = ProducerStates()
     told = [event for part in log for event in in_runs.replay(run_of(part))]
-    assert [event.producer_id for event in told if isinstance(event, Unjoined)] == [7] * len(rows)
+    assert [event.producer_id for event in told if isinstance(event, SequenceBreak)] == [7] * len(
+        rows
+    )
 
 
 def test_sequences_go_on_at_zero() -> None:
@@ -389,7 +400,7 @@ def test_sequences_go_on_at_zero() -> None:
     states = ProducerStates()
     log = [data(4, 7, most - 1, count=3), data(7, 7, 1), data(8, 7, most), data(9, 7, 0)]
     (found,) = states.replay(run_of(*log))
-    assert isinstance(found, Unjoined)
+    assert isinstance(found, SequenceBreak)
     assert (found.row, found.expected, found.base_sequence) == (2, 2, most)
     assert states.producers[7].last_sequence == 0
 
@@ -399,7 +410,7 @@ def test_a_repeat_leaves_its_producer_as_it_was() -> None:
     for repeats, rows in ((True, [1, 2]), (False, [1, 2, 3])):
         states = ProducerStates(is_repeat=lambda event, _, say=repeats: say)
         found = states.replay(run_of(*log))
-        assert [event.row for event in found if isinstance(event, Unjoined)] == rows
+        assert [event.row for event in found if isinstance(event, SequenceBreak)] == rows
         assert states.producers[7].last_sequence == 2
     states = ProducerStates(is_repeat=lambda *_: True)
     states.replay(run_of(*log[:3]))
@@ -504,10 +515,10 @@ def test_marker_of_one_producer_too_many() -> None:
 def test_first_few_of_many_open_transactions() -> None:
     log = [data(n, n, 0, transactional=True) for n in range(12)]
     *_, ended = events(*log, marker(12, 3, ABORT))
-    assert isinstance(ended, Ended)
+    assert isinstance(ended, TransactionEnd)
     assert ended.others == (0, 1, 2, 4, 5, 6, 7, 8)
     *_, ended = events(log[0], marker(1, 0, ABORT))
-    assert isinstance(ended, Ended)
+    assert isinstance(ended, TransactionEnd)
     assert (ended.others, ended.last_stable_offset) == ((), 2)
 
 
@@ -515,12 +526,12 @@ def test_checksum_of_a_first_batch_is_of_its_epoch() -> None:
     first = data(0, 7, 0)
     again = first[:7] + b"\2" + first[8:]
     (found,) = events(first, data(1, 7, 1), again)
-    assert isinstance(found, Unjoined)
+    assert isinstance(found, SequenceBreak)
     assert found.known_first
     other = data(1, 7, 0, epoch=1)
     assert events(first, other) == []
     (found,) = events(first, other, data(2, 7, 0, epoch=1))
-    assert isinstance(found, Unjoined)
+    assert isinstance(found, SequenceBreak)
     assert not found.known_first
 
 

@@ -13,7 +13,7 @@ import transactional
 from long_runs import LONG, SEED
 from oracle import oracle
 
-from kdump.broker.producer_events import Ended
+from kdump.broker.producer_events import TransactionEnd
 from kdump.broker.producer_state import ProducerStates
 from kdump.storage.file_records import FileRecords
 from kdump.storage.layout import ABORTED_TRANSACTION
@@ -58,7 +58,7 @@ def check(directory: Path) -> tuple[int, int]:
             states.reload()
             continue
         for event in states.replay(item):
-            if isinstance(event, Ended) and (entry := event.aborted()) is not None:
+            if isinstance(event, TransactionEnd) and (entry := event.aborted()) is not None:
                 name = f"{base:020}.txnindex"
                 ours[name] = ours.get(name, b"") + ABORTED_TRANSACTION.pack(*entry)
     at.setdefault(states.next_offset, states.producers_at_end())

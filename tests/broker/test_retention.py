@@ -3,7 +3,7 @@
 import pytest
 
 from kdump.broker.retention import (
-    Deleted,
+    DeletedSegment,
     LogFacts,
     Policy,
     SegmentFacts,
@@ -74,9 +74,9 @@ def test_below_the_log_start_and_never_the_newest() -> None:
 def test_order_of_the_rules_changed() -> None:
     facts, policy = log(0, NOW, NOW, start=10), POLICY._replace(retention_bytes=200)
     first = retention_pass(facts, policy, NOW).deleted
-    assert first == (Deleted(0, "log-start"),)
+    assert first == (DeletedSegment(0, "log-start"),)
     before = retention_pass(facts, policy._replace(log_start_first=False), NOW).deleted
-    assert before == (Deleted(0, "retention.ms"),)
+    assert before == (DeletedSegment(0, "retention.ms"),)
 
 
 def test_untimed_segments_go_by_the_file() -> None:

@@ -39,7 +39,7 @@ def test_a_moment_is_an_offset_or_a_time(moment: str, offset: int) -> None:
         (["--diff", "1", "2", "--history"], "exclude each other"),
         (["--diff", "1", "2", "--at", "3"], "--diff FROM TO already names"),
         (["--history", "--view", "zookeeper"], "exclude each other"),
-        (["--what", "topics,nodes"], "'nodes', which is none of"),
+        (["--what", "topics,nodes"], "'nodes', which is not one of"),
         (["--at", "last week"], "is not a time"),
         (["--diff", "1"], "is not a time"),
     ],

@@ -93,7 +93,7 @@ def test_version_newer_than_any_known_is_said(
             target = [shutil.copytree(partition, tmp_path / partition.name)]
     result = kdump(name, "--broker-version", version, partition, *target)
     assert result.exit_code == 0
-    told = f"kdump: {version} is newer than any version known: taken as 4.4\n"
+    told = f"kdump: {version} is newer than any known version; using 4.4\n"
     assert (told in result.stderr) is is_newer
     if name not in {
         "verify",

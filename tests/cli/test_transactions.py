@@ -83,7 +83,7 @@ def test_only_open_ones_and_ids(tmp_path: Path) -> None:
 def test_nothing_is_said_to_be_nothing(tmp_path: Path) -> None:
     result = run("--id", "none", hanging(tmp_path))
     assert result.exit_code == 0
-    assert result.stderr == "kdump: no transaction matches the selection\n"
+    assert result.stderr == "kdump: no transaction found\n"
     assert run("--id", "none", "-q", tmp_path).stderr == ""
 
 

@@ -14,7 +14,14 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from kdump.client import cluster as module
-from kdump.client.cluster import Cluster, ClusterError, Lost, Sender, SentRecord, TopicFacts
+from kdump.client.cluster import (
+    Cluster,
+    ClusterError,
+    Sender,
+    SentRecord,
+    TopicFacts,
+    UncertainSendError,
+)
 from kdump.client.group_offsets import COMMITTED, HAS_MEMBERS, UNCLEAR, GroupOffsets, Place
 from kdump.errors import UsageError
 
@@ -394,22 +401,22 @@ def test_records_go_out_in_order(clock: Clock) -> None:
 def test_what_does_not_arrive_is_lost(clock: Clock) -> None:
     sender, producer, _ = sending(clock)
     producer.arrives, producer.answer = lambda: True, KafkaError(KafkaError._MSG_TIMED_OUT, "late")
-    with pytest.raises(Lost, match=r"^a record did not arrive: late$"):
+    with pytest.raises(UncertainSendError, match=r"^a record did not arrive: late$"):
         sender.send("orders", 0, [ONE], lambda _: None)
     sender, producer, _ = sending(clock)
     producer.settings["error_cb"](KafkaError(KafkaError._FATAL, "fenced", fatal=True))
-    with pytest.raises(Lost, match=r"^a record did not arrive: fenced$"):
+    with pytest.raises(UncertainSendError, match=r"^a record did not arrive: fenced$"):
         sender.send("orders", 0, [ONE])
     sender, producer, _ = sending(clock)
     producer.fails = failing(KafkaError._FATAL)
-    with pytest.raises(Lost, match=r"^a record did not arrive: it is so$"):
+    with pytest.raises(UncertainSendError, match=r"^a record did not arrive: it is so$"):
         sender.finish()
 
 
 def test_silence_is_borne_for_a_while(clock: Clock) -> None:
     def finishing(sender: Sender) -> float:
         began = clock.now
-        with pytest.raises(Lost, match=told):
+        with pytest.raises(UncertainSendError, match=told):
             sender.finish()
         return float(clock.now - began)
 

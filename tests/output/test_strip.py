@@ -12,7 +12,7 @@ def test_ends_holes_and_marks() -> None:
         "B    ██──█▒█",
         "C  no records",
         "   high watermark 95",
-        "   offsets 0 to 99, 10 offsets a sign, █ there, ▒ differs or in part, ─ missing",
+        "   offsets 0 to 99, 10 per character, █ there, ▒ partial or different, ─ missing",
     ]
     lines = [*strip_lines(extents, 80, high_watermark=95)]
     assert lines[0] == "A  " + HAS * 64

@@ -14,7 +14,7 @@ from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.kernels.columns import RecordBatches
 from kdump.record import compression
-from kdump.record.ahead import Ahead
+from kdump.record.ahead import RecordsAhead
 from kdump.record.batch import read_batch
 from kdump.record.stretches import Stretch, stretches
 
@@ -119,7 +119,7 @@ def test_records_that_are_asked_for_ahead_are_those_of_each_batch_alone(seed: in
     draw = random.Random(seed)
     log = log_of(draw)
     batches, _, _ = kernels.walk(log, 0, len(log), 50, -1, True, 1 << 30)
-    ahead = Ahead(LIMIT)
+    ahead = RecordsAhead(LIMIT)
     some = draw.choices(range(batches.count), k=9) if batches.count else []
     for row in [*range(batches.count), *some]:
         found = ahead.records(batches, row, lambda at, size: log[at - 50 :][:size])
@@ -142,7 +142,7 @@ def test_batches_in_order_are_had_ahead_and_others_are_not() -> None:
         reads.append((at, size))
         return log[at : at + size]
 
-    ahead = Ahead(LIMIT)
+    ahead = RecordsAhead(LIMIT)
     assert ahead.records(batches, 7, given) is None
     assert all(ahead.records(batches, row, given) for row in range(8, 20))
     assert reads == [(batches.position(8), len(log) - batches.position(8))]

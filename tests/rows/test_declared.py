@@ -10,7 +10,7 @@ from every_command import RUNS, SAMPLES, run
 
 from kdump import rows
 from kdump.rows.declared import MODULES, kinds, kinds_of, members
-from kdump.rows.words import Stored
+from kdump.rows.words import ColumnStorage
 
 #: The words of a command, sample data that it has rows of, and words behind it.
 MORE = (
@@ -54,7 +54,7 @@ def test_types_come_from_annotations() -> None:
     assert (fields["lag"].null, fields["topic_id"].omitted) == (True, True)
     member = {field.name: field.type for field in members(kinds()["member"])}
     assert (member["subscription"], member["assignment"]) == ("list<string>", "json")
-    assert Stored("int32") == Stored("int32", "", "")
+    assert ColumnStorage("int32") == ColumnStorage("int32", "", "")
 
 
 @pytest.mark.parametrize(("words", "sample", "behind"), [*RUNS, *MORE])

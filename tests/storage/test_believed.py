@@ -5,7 +5,7 @@ import pytest
 
 from kdump import kernels
 from kdump.kernels.columns import RecordBatches
-from kdump.storage.believed import Believed, Bounds
+from kdump.storage.believed import BelievedOffsets, Bounds
 from kdump.storage.names import OFFSET_MAX
 
 RELATIVE_OFFSETS = 1 << 31
@@ -28,8 +28,8 @@ def in_a_row(first: int, count: int) -> list[Span]:
     return [(first + 10 * n, first + 10 * n + 9) for n in range(count)]
 
 
-def segment(base: int | None = 100, next_base: int = 200, last: int = -1) -> Believed:
-    return Believed(base, next_base, last, whole=True)
+def segment(base: int | None = 100, next_base: int = 200, last: int = -1) -> BelievedOffsets:
+    return BelievedOffsets(base, next_base, last, whole=True)
 
 
 def test_before_any_entry_the_name_and_the_next_segment_bound() -> None:
@@ -39,11 +39,11 @@ def test_before_any_entry_the_name_and_the_next_segment_bound() -> None:
 
 
 def test_a_walk_from_the_middle_goes_on_behind_the_entry_before() -> None:
-    midst = Believed(100, 200, 149, whole=False)
+    midst = BelievedOffsets(100, 200, 149, whole=False)
     assert midst.bounds() == Bounds(149, 200, 149, 200)
-    nameless = Believed(None, OFFSET_MAX, 149, whole=False)
+    nameless = BelievedOffsets(None, OFFSET_MAX, 149, whole=False)
     assert nameless.bounds() == Bounds(149, 150 + RELATIVE_OFFSETS, 149, OFFSET_MAX)
-    assert Believed(100, 200, 50, whole=False).bounds().low == 99
+    assert BelievedOffsets(100, 200, 50, whole=False).bounds().low == 99
 
 
 def test_what_is_admitted_lies_between_the_bounds() -> None:

@@ -8,7 +8,7 @@ import pytest
 from kdump import kernels
 from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Gap
-from kdump.storage.offsets import ASTRAY_IN_A_ROW, Offsets, Released
+from kdump.storage.offsets import ASTRAY_IN_A_ROW, Offsets, ResolvedGap
 
 GAP = Gap(0, 100, "crc-mismatch", None, b"", False)
 END = 1 << 31
@@ -35,7 +35,7 @@ def wrapper(last: int) -> RecordBatches:
 def told(*items: Span | Gap, last: int = -1, end: int = END) -> list[tuple[int, int | None, int]]:
     """Follow batches and gaps one by one; give where each gap ends, and what is spared."""
     offsets = Offsets(last, end)
-    released: list[Released] = []
+    released: list[ResolvedGap] = []
     for item in items:
         released += offsets.hold(item) if isinstance(item, Gap) else offsets.take(batches(item))
     released += offsets.release(None)

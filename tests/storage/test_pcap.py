@@ -10,7 +10,7 @@ import captures
 import pytest
 from long_runs import SEED, how_many
 
-from kdump.storage.pcap import Broken, Segment, Skipped, address_text, is_capture, segments
+from kdump.storage.pcap import CaptureBreak, Segment, Skipped, address_text, is_capture, segments
 from kdump.storage.source import Source
 from kdump.storage.tcp import Stream
 
@@ -18,13 +18,13 @@ _TEXT = b"some bytes of a stream"
 _MADE = captures.packets([(0, 0, _TEXT), (0, 1, b"an answer")], size=8)
 
 
-def read(path: Path, data: bytes) -> list[Segment | Skipped | Broken]:
+def read(path: Path, data: bytes) -> list[Segment | Skipped | CaptureBreak]:
     path.write_bytes(data)
     with Source(path) as source:
         return list(segments(source))
 
 
-def bytes_of(data: bytes, found: list[Segment | Skipped | Broken]) -> list[tuple[str, bytes]]:
+def bytes_of(data: bytes, found: list[Segment | Skipped | CaptureBreak]) -> list[tuple[str, bytes]]:
     return [
         (address_text(one.source), data[one.position : one.position + one.size])
         for one in found
@@ -80,7 +80,7 @@ def test_a_capture_that_is_cut_or_has_a_wrong_length(
     whole = len(read(tmp_path / "one", data))
     for cut in range(24, len(data), 7):
         found = read(tmp_path / "one", data[:cut])
-        broken = [one for one in found if isinstance(one, Broken)]
+        broken = [one for one in found if isinstance(one, CaptureBreak)]
         assert len(broken) <= 1
         assert len(found) - len(broken) <= whole
     at = data.index(captures.frame_of(_MADE[2]))
@@ -89,7 +89,7 @@ def test_a_capture_that_is_cut_or_has_a_wrong_length(
     if make is captures.pcapng:
         wrong = data[: at + 4] + b"\xff\xff\xff\x7f" + data[at + 8 :]
     found = read(tmp_path / "one", wrong)
-    assert [one.position for one in found if isinstance(one, Broken)] == [at]
+    assert [one.position for one in found if isinstance(one, CaptureBreak)] == [at]
 
 
 def test_streams_are_put_together_whatever_the_order() -> None:

@@ -10,7 +10,7 @@ from damage import flip_bit, put
 
 from kdump import kernels
 from kdump.storage import pre08_records
-from kdump.storage.pre08_records import Found, Pre08Gap, Pre08Records
+from kdump.storage.pre08_records import Pre08Entry, Pre08Gap, Pre08Records
 from kdump.storage.source import Source
 
 MIB = 1 << 20
@@ -32,7 +32,7 @@ def seen(path: Path, data: bytes, limit: int = MIB) -> Seen:
             assert item.position == end
             assert item.size_bytes > 0
             end += item.size_bytes
-            if isinstance(item, Found):
+            if isinstance(item, Pre08Entry):
                 if item.data is not None:
                     first = item.entry.position
                     held = item.data[first : first + item.size_bytes]
@@ -141,7 +141,7 @@ def test_an_entry_larger_than_the_limit_is_summed_and_not_held(
     path.write_bytes(data)
     with Source(path) as source:
         items = list(Pre08Records(source, limit=2000).walk())
-    assert isinstance(items[1], Found)
+    assert isinstance(items[1], Pre08Entry)
     assert (items[1].position, items[1].size_bytes, items[1].data) == (at, len(large), None)
     assert items[1].entry.crc_valid
     assert not any(isinstance(item, Pre08Gap) for item in items)
@@ -180,7 +180,7 @@ def test_a_file_that_shrinks_to_the_end_of_an_entry(
     positions = []
     with Source(path) as source:
         for item in Pre08Records(source, limit=1).walk():
-            assert isinstance(item, Found)
+            assert isinstance(item, Pre08Entry)
             positions.append(item.position)
             if len(positions) == 3:
                 path.write_bytes(WHOLE[: STARTS[3]])

@@ -323,7 +323,7 @@ def test_server_properties_name_a_directory_twice(tmp_path: Path) -> None:
 
 def test_server_properties_without_a_directory(tmp_path: Path) -> None:
     path = str(settings(tmp_path, "broker.id=1\nlog.dirs=,\n"))
-    with pytest.raises(PathError, match="names no data directory") as caught:
+    with pytest.raises(PathError, match="does not set log") as caught:
         data_directories(path)
     assert caught.value.path == path
 

@@ -17,7 +17,7 @@ import zstandard
 from long_runs import SEED, how_many
 
 from kdump.errors import PathError
-from kdump.stores.unpacking import Unpacked, Unpacker, kind_of
+from kdump.stores.unpacking import UnpackedArchive, Unpacker, kind_of
 from kdump.stores.view_store import Member, MemberFile
 from kdump.stores.xz import XzFile
 
@@ -117,7 +117,7 @@ def test_sparse_members_and_hard_links(tmp_path: Path) -> None:
     assert found.problems == []
 
 
-def opened(tmp_path: Path, data: bytes, limit: int | None = None) -> Unpacked:
+def opened(tmp_path: Path, data: bytes, limit: int | None = None) -> UnpackedArchive:
     path, room = tmp_path / "archive", tmp_path / "room"
     path.write_bytes(data)
     shutil.rmtree(room, ignore_errors=True)
@@ -170,7 +170,7 @@ def test_bad_header_of_a_tar_is_named_and_what_precedes_it_is_read(
         assert list(found.members) == ["d/orders-0/first.log"]
         (problem,) = found.problems
         assert problem.startswith(f"the entry at byte 512 {reason}")
-        assert problem.endswith(": what precedes it is read")
+        assert problem.endswith("; reading what comes before it")
 
 
 def test_pax_headers_are_bounded(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_members_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     infos = [tarfile.TarInfo(f"d/{number}") for number in range(5)]
     found = opened(tmp_path, tar_of(*infos))
     assert list(found.members) == ["d/0", "d/1", "d/2"]
-    assert found.problems == ["has more than 3 entries: what precedes it is read"]
+    assert found.problems == ["has more than 3 entries; reading what comes before it"]
 
 
 def test_characters_of_paths_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,7 +280,7 @@ def test_characters_of_paths_are_bounded(tmp_path: Path, monkeypatch: pytest.Mon
     infos = [tarfile.TarInfo("/".join([f"{number}" + "d" * 90, "e" * 10])) for number in range(20)]
     found = opened(tmp_path, tar_of(*infos))
     assert len(found.members) == 9
-    assert found.problems == ["has too many long paths (at entry 10): what precedes it is read"]
+    assert found.problems == ["has too many long paths (at entry 10); reading what comes before it"]
 
 
 def test_problems_of_an_archive_are_bounded(

@@ -11,7 +11,7 @@ from kdump.engine.verify.run import verify
 from kdump.errors import KdumpError
 from kdump.findings.escape import json_text
 from kdump.findings.finding import Finding
-from kdump.storage.inputs import Named, opened
+from kdump.storage.inputs import FileOverrides, opened
 
 #: Columns that the rows of the command do not have.
 _OWN = {"engine_version", "cluster_id", "node_id", "data_directory", "row"}
@@ -26,7 +26,7 @@ def told(damaged: Damaged) -> list[Mapping[str, Any]]:
         decompress_limit=damaged.decompress_limit,
     )
     rows = []
-    for item in verify(opened(map(str, damaged.paths), Named(damaged.kind)), options):
+    for item in verify(opened(map(str, damaged.paths), FileOverrides(damaged.kind)), options):
         assert not isinstance(item, KdumpError), item
         if isinstance(item, Finding):
             rows.append(item.fields())

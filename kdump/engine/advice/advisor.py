@@ -19,7 +19,7 @@ from kdump.storage.names import Kind, parse
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
-    from kdump.engine.advice.served import Served
+    from kdump.engine.advice.served import ServedPartition
     from kdump.replay.releases import Releases
     from kdump.storage.targets import Target
 
@@ -43,7 +43,7 @@ class Advisor:
         self.target, self.releases, self.limit = target, releases, limit
         self.running, self.settings = running, settings
         #: By the newest release that the broker can be of, and by the oldest where that differs.
-        self._served: tuple[Served, ...] = ()
+        self._served: tuple[ServedPartition, ...] = ()
         self._unread = False
 
     def close(self) -> None:
@@ -100,7 +100,7 @@ class Advisor:
             oldest=oldest,
         )
 
-    def _open(self, path: str) -> tuple[Served, ...]:
+    def _open(self, path: str) -> tuple[ServedPartition, ...]:
         if not self._served:
             log = self.target.log or LocalLog.open(places.parent(path))
             name = log.name
@@ -110,12 +110,14 @@ class Advisor:
             running = self.running
             if running is None:
                 running = lock.is_held(places.parent(log.path)) is True
-            from kdump.engine.advice.served import Served
+            from kdump.engine.advice.served import ServedPartition
 
             target = self.target._replace(log=log)
             oldest, newest = self.releases.range_of(places.parent(log.path))
             self._served = tuple(
-                Served(target, broker, running=running, limit=self.limit, settings=self.settings)
+                ServedPartition(
+                    target, broker, running=running, limit=self.limit, settings=self.settings
+                )
                 for broker in dict.fromkeys((newest, oldest))
             )
         return self._served

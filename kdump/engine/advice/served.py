@@ -35,7 +35,7 @@ _ASKED_A_SEGMENT = 1 << 9
 _SCANNED_IN_ALL = 1 << 18
 
 
-class Served:
+class ServedPartition:
     """One partition, asked from where on its broker serves consumers again.
 
     `running`: the files are served as they lie; else what a start makes of them is.

@@ -31,7 +31,7 @@ ERROR = "an error"
 Answer = int | str
 
 
-class Wrong(NamedTuple):
+class WrongAnswer(NamedTuple):
     """A target for which a broker answers wrongly: an offset, or a time in ms."""
 
     target: int
@@ -82,7 +82,7 @@ class Answers:
             )
         return self._opened
 
-    def wrong_offset(self, target: int, start: int) -> Wrong | None:
+    def wrong_offset(self, target: int, start: int) -> WrongAnswer | None:
         """Compare both answers for an offset; no batch before `start` holds it."""
         if target < self._segment.base_offset:
             return None
@@ -91,9 +91,9 @@ class Answers:
             right = self._offset(target, start)
         except PathError:
             return None
-        return None if right == given else Wrong(target, right, given)
+        return None if right == given else WrongAnswer(target, right, given)
 
-    def wrong_time(self, target_ms: int) -> Wrong | None:
+    def wrong_time(self, target_ms: int) -> WrongAnswer | None:
         """Compare both answers for a time, within this segment (L12)."""
         if target_ms < 0:
             return None
@@ -106,7 +106,7 @@ class Answers:
             right = self._time(target_ms, 0)
         except PathError:
             return None
-        return None if right == given else Wrong(target_ms, right, given)
+        return None if right == given else WrongAnswer(target_ms, right, given)
 
     def _position_of(self, offset: int) -> int:
         self._segment.offset_index()  # opened once for all answers: a store is asked for each
@@ -168,7 +168,7 @@ class EntryReports:
         self.answers = answers
 
     @abstractmethod
-    def try_target(self, target: int) -> Wrong | None:
+    def try_target(self, target: int) -> WrongAnswer | None:
         """Look a target up both ways; None where both agree."""
 
     @abstractmethod
@@ -194,7 +194,7 @@ class EntryReports:
         return at_place(code, self.segment.place, path=self.file.path, **about)
 
     def find_misled(
-        self, code: str, slot: int, message: str, wrong: Wrong | None, slots: int = 1
+        self, code: str, slot: int, message: str, wrong: WrongAnswer | None, slots: int = 1
     ) -> Finding:
         """Make a finding that says for what a lookup goes wrong."""
         words = HARMLESS
@@ -236,7 +236,7 @@ class EntryReports:
     def bad(self, entries: list[BadEntry]) -> Iterator[Reported]:
         """Entries that do not hold; one that leads astray comes first and says for what."""
 
-        def wrong_of(entry: BadEntry) -> Wrong | None:
+        def wrong_of(entry: BadEntry) -> WrongAnswer | None:
             return self.wrong(self.judged(entry).targets)
 
         for entry, wrong, is_first in most_harmful_first(entries, wrong_of):
@@ -254,12 +254,12 @@ class EntryReports:
         return Conditional(found, judged.touches)
 
     def _reported(
-        self, judged: Judged, number: int, wrong: Wrong | None, slots: int = 1
+        self, judged: Judged, number: int, wrong: WrongAnswer | None, slots: int = 1
     ) -> Finding:
         found = self.find_misled(judged.code, self.file.slot(number), judged.message, wrong, slots)
         return found if judged.offset is None else found._replace(offset=judged.offset)
 
-    def wrong(self, targets: Iterable[int]) -> Wrong | None:
+    def wrong(self, targets: Iterable[int]) -> WrongAnswer | None:
         """Try some targets; give the first that is answered wrongly."""
         tried = map(self.try_target, dict.fromkeys(targets))
         return next((wrong for wrong in tried if wrong is not None), None)

@@ -16,7 +16,7 @@ from kdump.engine.reading import damage
 from kdump.engine.reading.check import FINDINGS_A_CODE, Check
 from kdump.findings.ranges import offsets_clause
 from kdump.kernels import columns as c
-from kdump.storage.offsets import Offsets, Released
+from kdump.storage.offsets import Offsets, ResolvedGap
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Framing(Check):
             yield damage.reserved_finding(*self._reserved, segment.place, self._reserved_count)
 
     def _gap_findings(
-        self, segment: SegmentScan, released: Iterable[Released]
+        self, segment: SegmentScan, released: Iterable[ResolvedGap]
     ) -> Iterator[Finding]:
         directory = self.partition.directory
         for one in released:

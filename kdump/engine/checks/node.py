@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from kdump.engine.checks.data_directory import check_data_directory
 from kdump.engine.checks.identity import check_identity, meta_properties
 from kdump.engine.checks.replicas import check_replicas, live_in, other_topic_id
-from kdump.engine.checks.survey import Member, PartitionFacts, Surveyed, is_data_directory
+from kdump.engine.checks.survey import Member, PartitionFacts, SurveyedDirectory, is_data_directory
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
@@ -19,7 +19,7 @@ from kdump.storage.file_records import DEFAULT_LIMIT
 
 
 def check_directories(
-    surveyed: Sequence[Surveyed], *, one_node: bool = False, limit: int = DEFAULT_LIMIT
+    surveyed: Sequence[SurveyedDirectory], *, one_node: bool = False, limit: int = DEFAULT_LIMIT
 ) -> Iterator[Finding | PathError]:
     """Yield what is wrong with data directories, one by one and together.
 

@@ -15,7 +15,7 @@ from kdump.storage import places
 from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
-    from kdump.engine.checks.answers import Answers, Wrong
+    from kdump.engine.checks.answers import Answers, WrongAnswer
     from kdump.engine.checks.proof import BadEntry, Proof
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.finding import Finding
@@ -88,14 +88,14 @@ class _Reports(EntryReports):
     sentence = "A fetch from offset {target:,} has to start at {{right}}; a broker gives {{given}}."
     known_bad: frozenset[int] = frozenset()
 
-    def try_target(self, target: int) -> Wrong | None:
+    def try_target(self, target: int) -> WrongAnswer | None:
         """Fetch from an offset."""
         if target > self.segment.last_offset:
             return None
         return self.answers.wrong_offset(target, self._start(target))
 
     def find_misled(
-        self, code: str, slot: int, message: str, wrong: Wrong | None, slots: int = 1
+        self, code: str, slot: int, message: str, wrong: WrongAnswer | None, slots: int = 1
     ) -> Finding:
         """Make a finding that names the offset for which a fetch goes wrong."""
         found = super().find_misled(code, slot, message, wrong, slots)

@@ -71,14 +71,14 @@ def _place(partition: PartitionScan, segment: LogSegment) -> Place:
 def _read(partition: PartitionScan, segment: LogSegment, counts: Pre08Counts) -> Iterator[Finding]:
     # Few directories have such files.
     from kdump.engine.dump.pre08 import pre08_gap_finding, pre08_rows
-    from kdump.storage.pre08_records import Found, Pre08Records
+    from kdump.storage.pre08_records import Pre08Entry, Pre08Records
 
     place = _place(partition, segment)
     with partition.open(str(segment.log)) as source:
         counts.segments += 1
         counts.bytes += source.size
         for item in Pre08Records(source, limit=partition.limit).walk():
-            if not isinstance(item, Found):
+            if not isinstance(item, Pre08Entry):
                 yield pre08_gap_finding(item, source, place)
                 continue
             counts.batches += 1

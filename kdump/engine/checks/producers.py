@@ -19,7 +19,14 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
-from kdump.broker.producer_events import Ended, Event, Mixed, Opened, Unjoined, Unreadable
+from kdump.broker.producer_events import (
+    Event,
+    MixedBatch,
+    SequenceBreak,
+    TransactionEnd,
+    TransactionStart,
+    Unreadable,
+)
 from kdump.broker.producer_state import ProducerStates
 from kdump.broker.visibility import open_transaction_of, transaction_words
 from kdump.engine.checks.ordering import in_order, in_parts
@@ -115,12 +122,12 @@ class Producers(Check):
     def _event(
         self, segment: SegmentScan, batches: RecordBatches, event: Event
     ) -> Iterator[Reported]:
-        if isinstance(event, Ended):
+        if isinstance(event, TransactionEnd):
             if not event.committed:
                 self._index.aborted(segment, event)
-        elif isinstance(event, Opened):
+        elif isinstance(event, TransactionStart):
             self._index.opened(event.first_offset)
-        elif isinstance(event, Mixed):
+        elif isinstance(event, MixedBatch):
             if event.joined:
                 yield _mixed(segment, batches, event)
         elif isinstance(event, Unreadable):
@@ -162,7 +169,7 @@ class Producers(Check):
             yield from open_transactions(self.partition, newest, self._states)
 
 
-def _mixed(segment: SegmentScan, batches: RecordBatches, event: Mixed) -> Conditional:
+def _mixed(segment: SegmentScan, batches: RecordBatches, event: MixedBatch) -> Conditional:
     message = (
         f"Producer {event.producer_id} has a transaction open since offset "
         f"{event.first_offset:,}, and this batch of it is not transactional."
@@ -173,7 +180,7 @@ def _mixed(segment: SegmentScan, batches: RecordBatches, event: Mixed) -> Condit
 
 
 def _sequence(
-    segment: SegmentScan, batches: RecordBatches, event: Unjoined, expiration_ms: int
+    segment: SegmentScan, batches: RecordBatches, event: SequenceBreak, expiration_ms: int
 ) -> Iterator[Conditional]:
     """Tell of a gap, or of numbers seen before, where neither has an innocent explanation."""
     before, row = event.previous, event.row

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from kdump.broker.rolling import COMPACTED, UNEXPLAINED, Incoming, Rolled, Sealed, explain
+from kdump.broker.rolling import COMPACTED, UNEXPLAINED, NextBatch, RollRule, SealedSegment, explain
 from kdump.engine.reading.check import Check
 from kdump.engine.reading.damage import at_place
 from kdump.kernels import columns as c
@@ -28,7 +28,7 @@ class Rolling(Check):
 
     def __init__(self, partition: PartitionScan) -> None:
         super().__init__(partition)
-        self.rolled: list[Rolled] = []
+        self.rolled: list[RollRule] = []
         self.settings = partition.settings.for_topic(partition.target.topic)
         self._cleaned = partition.cleaned_to()
 
@@ -53,16 +53,16 @@ class Rolling(Check):
             f"known reason ({by_rule}): the topic may have had others.",
         )
 
-    def _explained(self, one: SegmentScan, following: SegmentScan) -> Rolled | None:
+    def _explained(self, one: SegmentScan, following: SegmentScan) -> RollRule | None:
         """Say which rule ended a segment; None where not all of it is known, or what follows."""
         first, behind = one.first, following.first
         if not one.complete or one.gaps or first is None or behind is None:
             return None
         if one.base_offset < self._cleaned:
-            return Rolled(one.base_offset, COMPACTED)
+            return RollRule(one.base_offset, COMPACTED)
         if not behind.flags & c.WRAPPER and behind.base_offset != one.next_offset:
             return None
-        sealed = Sealed(
+        sealed = SealedSegment(
             one.base_offset,
             one.end_position,
             first.max_timestamp,
@@ -70,7 +70,7 @@ class Rolling(Check):
             _entries(one, Kind.TIME_INDEX, TIME_INDEX_ENTRY.size),
         )
         held = following.end_position
-        incoming = Incoming(behind.size_bytes, held, behind.max_timestamp, behind.last_offset)
+        incoming = NextBatch(behind.size_bytes, held, behind.max_timestamp, behind.last_offset)
         return explain(sealed, incoming, self.settings)
 
 

@@ -227,7 +227,7 @@ def problem_finding(problem: Problem, place: Place) -> Finding:
     return and_more(found, problem.places - 1)
 
 
-class Surveyed(NamedTuple):
+class SurveyedDirectory(NamedTuple):
     """A data directory and what was found of its partitions; `whole`: of all of them."""
 
     directory: LogDir
@@ -238,7 +238,7 @@ class Surveyed(NamedTuple):
 class Member(NamedTuple):
     """A data directory among those of its broker, with what its `meta.properties` say."""
 
-    surveyed: Surveyed
+    surveyed: SurveyedDirectory
     meta: dict[str, str]
 
     @property
@@ -260,7 +260,7 @@ def is_data_directory(directory: LogDir) -> bool:
 
 def surveyed_under(
     paths: Iterable[str], facts: Iterable[PartitionFacts], *, whole: bool
-) -> list[Surveyed]:
+) -> list[SurveyedDirectory]:
     """Find the data directories among paths, each once, with the facts of what lies in them."""
     by_parent: dict[str, list[PartitionFacts]] = {}
     for one in facts:
@@ -268,7 +268,7 @@ def surveyed_under(
     by_directory: dict[str, list[PartitionFacts]] = {}
     for parent, in_it in by_parent.items():
         by_directory.setdefault(places.real(parent), []).extend(in_it)
-    found: dict[str, Surveyed] = {}
+    found: dict[str, SurveyedDirectory] = {}
     for path in paths:
         try:
             real = places.real(path)
@@ -280,5 +280,5 @@ def surveyed_under(
         if is_data_directory(directory):
             of_it = by_directory.get(real, [])
             complete = {one.path for one in of_it} >= {at for _, at in directory.partitions}
-            found[real] = Surveyed(directory, of_it, whole and complete)
+            found[real] = SurveyedDirectory(directory, of_it, whole and complete)
     return list(found.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Iterator
 
-from kdump.engine.checks.answers import EntryReports, Judged, Wrong
+from kdump.engine.checks.answers import EntryReports, Judged, WrongAnswer
 from kdump.engine.checks.proof import BadEntry
 from kdump.engine.reading.check import Reported, RestsOn
 from kdump.findings.finding import Finding
@@ -29,7 +29,7 @@ class TimeEntries(EntryReports):
         "For time {target} the answer within this segment is {{right}}; a broker gives {{given}}."
     )
 
-    def try_target(self, target: int) -> Wrong | None:
+    def try_target(self, target: int) -> WrongAnswer | None:
         """Look a time up within the segment."""
         return self.answers.wrong_time(target)
 

@@ -27,7 +27,7 @@ from kdump.storage.transaction_index import AbortedTransaction, TransactionIndex
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from kdump.broker.producer_events import Ended
+    from kdump.broker.producer_events import TransactionEnd
     from kdump.broker.producer_state import ProducerStates
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 
@@ -71,9 +71,9 @@ class TransactionIndexCheck:
         self._waiting: deque[_Slot] = deque()
         self._odd: list[_Slot] = []  # entries that name no marker of the log
         self._named: deque[int] = deque(maxlen=_WINDOW)  # markers that an entry was found for
-        self._missing: list[Ended] = []  # markers that no entry names
+        self._missing: list[TransactionEnd] = []  # markers that no entry names
         self._unmatched = 0  # more of these
-        self._later: list[tuple[_Slot, Ended]] = []  # their stable offset is yet to be met
+        self._later: list[tuple[_Slot, TransactionEnd]] = []  # their stable offset is yet to be met
         self._wrong: list[Conditional] = []
         self._unknown: list[RestsOn] = []
         self._path = segment.segment.files.get(Kind.TRANSACTION_INDEX)
@@ -122,7 +122,7 @@ class TransactionIndexCheck:
                 pair for pair in self._later if pair[0].entry.last_stable_offset != first_offset
             ]
 
-    def aborted(self, segment: SegmentScan, ended: Ended) -> None:
+    def aborted(self, segment: SegmentScan, ended: TransactionEnd) -> None:
         """An ABORT marker: find its entry, and compare."""
         found = self._take(ended.offset)
         if found is not None:
@@ -133,7 +133,7 @@ class TransactionIndexCheck:
             else:
                 self._unmatched += 1
 
-    def _needs_entry(self, ended: Ended) -> bool:
+    def _needs_entry(self, ended: TransactionEnd) -> bool:
         """Whether readers see records of the transaction."""
         return (
             ended.first_offset >= 0
@@ -161,7 +161,7 @@ class TransactionIndexCheck:
         if len(self._odd) < _KEPT and slot.entry.last_offset not in self._named:
             self._odd.append(slot)
 
-    def _compare(self, segment: SegmentScan, slot: _Slot, ended: Ended) -> None:
+    def _compare(self, segment: SegmentScan, slot: _Slot, ended: TransactionEnd) -> None:
         entry = slot.entry
         if entry.producer_id != ended.producer_id:
             message = (
@@ -190,7 +190,7 @@ class TransactionIndexCheck:
             elif len(self._later) < _KEPT:
                 self._later.append((slot, ended))
 
-    def _first_is_wrong(self, first: int, ended: Ended) -> bool:
+    def _first_is_wrong(self, first: int, ended: TransactionEnd) -> bool:
         if not max(ended.previous_marker, -1) < first <= ended.offset:
             return True
         began = ended.first_offset
@@ -202,7 +202,7 @@ class TransactionIndexCheck:
             return began >= self._log_start and ended.joined_from == ended.joined_from_then
         return False
 
-    def _stable_is_wrong(self, stable: int, ended: Ended) -> bool:
+    def _stable_is_wrong(self, stable: int, ended: TransactionEnd) -> bool:
         expected = ended.last_stable_offset
         if stable == expected:
             return False
@@ -215,7 +215,7 @@ class TransactionIndexCheck:
         # A replay from the log start on knows less of what began below it.
         return ended.joined_from <= expected >= self._log_start
 
-    def _add_stable(self, segment: SegmentScan, slot: _Slot, ended: Ended) -> None:
+    def _add_stable(self, segment: SegmentScan, slot: _Slot, ended: TransactionEnd) -> None:
         expected, actual = ended.last_stable_offset, slot.entry.last_stable_offset
         message = (
             f"Entry {slot.slot} says that all below {actual:,} was decided when producer "
@@ -232,7 +232,7 @@ class TransactionIndexCheck:
         code: str,
         segment: SegmentScan,
         slot: _Slot,
-        ended: Ended,
+        ended: TransactionEnd,
         rests_on: int,
         **about: Unpack[About],
     ) -> None:
@@ -358,7 +358,7 @@ class TransactionIndexCheck:
                 touches = touches._replace(position=position, end_position=end)
             yield Conditional(reported, touches)
 
-    def _meant(self, entry: AbortedTransaction) -> Ended | None:
+    def _meant(self, entry: AbortedTransaction) -> TransactionEnd | None:
         """Find, and take, the marker without an entry that a wrong entry was written for."""
         for number, ended in enumerate(self._missing):
             same = (entry.producer_id, entry.first_offset)

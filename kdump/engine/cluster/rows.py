@@ -103,7 +103,7 @@ def _text(fact: c.Fact, what: str, before: c.Fields | None, after: c.Fields | No
         ]
         if steps:
             return "; ".join(steps)
-        return "another credential" if isinstance(fact, c.ScramUser) else "nothing but its epoch"
+        return "another credential" if isinstance(fact, c.ScramUser) else "only its epoch"
     told = before if after is None else after
     assert told is not None
     if isinstance(fact, c.Config):

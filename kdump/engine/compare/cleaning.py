@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kdump.engine.compare.cursor import Entry
-from kdump.engine.compare.records import Record, Unopened, records_of
+from kdump.engine.compare.records import Record, UndecodedRest, records_of
 from kdump.engine.compare.replica import Block, Replica
 from kdump.kernels import columns as c
 
@@ -22,7 +22,7 @@ _KEYS_KEPT = 1 << 17
 _PLACES_KEPT = 10_000
 
 
-class Lost(NamedTuple):
+class LostRange(NamedTuple):
     """Adjoining offsets of records that no cleaner can have removed."""
 
     first: int
@@ -48,7 +48,7 @@ class Cleaning:
         self.unexplained = 0
         self.holders: list[Replica] = []
         self._keys: dict[int, _Missing] = {}
-        self._spans: list[Lost] = []
+        self._spans: list[LostRange] = []
         self._before = -2
 
     def may_lack(self, offset: int) -> bool:
@@ -67,7 +67,7 @@ class Cleaning:
             span = self._spans[-1]
             self._spans[-1] = span._replace(last=offset, records_count=span.records_count + 1)
         else:
-            self._spans.append(Lost(offset, offset, 1, holder))
+            self._spans.append(LostRange(offset, offset, 1, holder))
         self.last = self._before = offset
         self.count += 1
         if holder not in self.holders:
@@ -109,18 +109,18 @@ class Cleaning:
         self.unexplained = len(self._keys)
         return not self._keys
 
-    def lost(self, replicas: Sequence[Replica]) -> list[Lost]:
+    def lost(self, replicas: Sequence[Replica]) -> list[LostRange]:
         """Give what is missing and not explained, once `resolve` said that there is any."""
         if self.unexplained == self.count:
             return self._spans
         by_number = {each.number: each for each in replicas}
-        found: list[Lost] = []
+        found: list[LostRange] = []
         for offset, holder in sorted(self._keys.values()):
             if found and found[-1].last == offset - 1:
                 count = found[-1].records_count + 1
                 found[-1] = found[-1]._replace(last=offset, records_count=count)
             else:
-                found.append(Lost(offset, offset, 1, by_number[holder]))
+                found.append(LostRange(offset, offset, 1, by_number[holder]))
         return found
 
     def _find(self, replica: Replica) -> None:
@@ -163,5 +163,5 @@ def _records(replica: Replica, from_offset: int) -> Iterator[Record]:
             if item.batches.last_offset(row) < from_offset and not wrapper:
                 continue
             for record in records_of(Entry(item.place, item.batches, row, 0), replica):
-                if not isinstance(record, Unopened) and record.offset >= from_offset:
+                if not isinstance(record, UndecodedRest) and record.offset >= from_offset:
                     yield record

@@ -111,7 +111,7 @@ def side(
 
 
 @dataclass
-class Collected:
+class DifferenceCollector:
     """The differences of one partition: some held, all counted.
 
     Of each severity so many are held as are shown. `step` grows with every stretch that was

@@ -62,7 +62,7 @@ class Record(NamedTuple):
 _OF_TRANSACTIONS = c.TRANSACTIONAL | c.CONTROL
 
 
-class Unopened(NamedTuple):
+class UndecodedRest(NamedTuple):
     """What is left of a batch that could not be decoded: its offsets up to `last` are unknown."""
 
     entry: Entry
@@ -83,21 +83,21 @@ def differing_fields(one: Record, other: Record) -> tuple[str, ...]:
     )
 
 
-def records_of(entry: Entry, replica: Replica) -> Iterator[Record | Unopened]:
+def records_of(entry: Entry, replica: Replica) -> Iterator[Record | UndecodedRest]:
     """Decode a batch, record by record; what cannot be decoded ends it."""
     for piece in pieces_of(entry, replica):
-        if isinstance(piece, Unopened):
+        if isinstance(piece, UndecodedRest):
             yield piece
         else:
             yield from map(piece.record, range(piece.first, piece.records.count))
 
 
-def pieces_of(entry: Entry, replica: Replica) -> Iterator[Piece | Unopened]:
+def pieces_of(entry: Entry, replica: Replica) -> Iterator[Piece | UndecodedRest]:
     """Decode a batch, read again from its file; what cannot be decoded ends it."""
     batches, row = entry.batches, entry.row
     position, size = batches.position(row), batches.size_bytes(row)
     if size > max(replica.limit, 1 << 18):
-        yield Unopened(entry, "over-decompress-limit", damaged=False)
+        yield UndecodedRest(entry, "over-decompress-limit", damaged=False)
         return
     read = partial(replica.read, entry.place.path)
     known = replica.ahead.records(batches, row, read)
@@ -106,21 +106,21 @@ def pieces_of(entry: Entry, replica: Replica) -> Iterator[Piece | Unopened]:
         return
     data = read(position, size)
     if len(data) < size:
-        yield Unopened(entry, "file-vanished", damaged=False)
+        yield UndecodedRest(entry, "file-vanished", damaged=False)
         return
     for piece in read_batch(data, position, batches, row, limit=replica.limit):
         offsets = piece.records.offsets.tolist()
         if min(offsets, default=0) < 0:
             sound = next(at for at, offset in enumerate(offsets) if offset < 0)
             yield Piece(entry, piece.data, piece.records.up_to(sound))
-            yield Unopened(entry, "offset-unknown", damaged=True)
+            yield UndecodedRest(entry, "offset-unknown", damaged=True)
             return
         yield Piece(entry, piece.data, piece.records)
         if piece.reason not in (reasons.END, reasons.FULL):
             word = reasons.NAMES.get(piece.reason, str(piece.reason))
             # A wrapper that ends early is read so by every broker (F17).
             if piece.reason != reasons.INNER_CUT_SHORT:
-                yield Unopened(entry, word, damaged=piece.reason not in _NOT_LOOKED_AT)
+                yield UndecodedRest(entry, word, damaged=piece.reason not in _NOT_LOOKED_AT)
             return
 
 
@@ -177,7 +177,7 @@ class Stream:
         self.cursor = cursor
         self.entries = entries
         self.offset: int | None = None
-        self.unopened: list[Unopened] = []
+        self.unopened: list[UndecodedRest] = []
         self.reported: set[int] = set()
         self._pieces = self._all()
         self._piece: Piece | None = next(self._pieces, None)
@@ -225,7 +225,7 @@ class Stream:
     def _all(self) -> Iterator[Piece]:
         for entry in self.entries:
             for piece in pieces_of(entry, self.cursor.replica):
-                if isinstance(piece, Unopened):
+                if isinstance(piece, UndecodedRest):
                     self.unopened.append(piece)
                 else:
                     yield piece

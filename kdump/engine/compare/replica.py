@@ -20,7 +20,7 @@ from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
-from kdump.record.ahead import Ahead
+from kdump.record.ahead import RecordsAhead
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.storage import names, places
 from kdump.storage.about import owner_of
@@ -82,7 +82,7 @@ class Replica:
         self.end = bases[-1] if bases else self.start
         self.gone: list[str] = []
         self._source: Source | None = None
-        self.ahead = Ahead(limit)
+        self.ahead = RecordsAhead(limit)
         self.epochs = Epochs()
         # As a broker takes them up from the checkpoint; none where it cannot.
         self.written_epochs = [(at.epoch, at.start_offset) for at in loaded(log.epoch_starts())]

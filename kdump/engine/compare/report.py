@@ -8,7 +8,7 @@ from typing import Any
 
 from kdump.engine.compare import kinds
 from kdump.engine.compare.cursor import END, HOLE, INSIDE, START, Absence, Cursor, Entry
-from kdump.engine.compare.differences import Collected, Difference, side
+from kdump.engine.compare.differences import Difference, DifferenceCollector, side
 from kdump.engine.compare.replica import Replica, UnusableRange
 
 Side = tuple[Cursor, Entry | None, UnusableRange | None]
@@ -26,7 +26,7 @@ class Report:
 
     def __init__(self, cursors: Sequence[Cursor], limit: int) -> None:
         self.cursors = cursors
-        self.collected = Collected(limit)
+        self.collected = DifferenceCollector(limit)
         self.odd: Counter[int] = Counter()
         self.faulty: set[int] = set()
         self._holes: dict[int, tuple[int, int | None, UnusableRange]] = {}  # those left behind last

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.engine.compare import kinds
-from kdump.engine.compare.cleaning import Lost
+from kdump.engine.compare.cleaning import LostRange
 from kdump.engine.compare.cursor import START, Absence, Cursor, Entry
 from kdump.engine.compare.differences import Difference, side
 from kdump.engine.compare.epochs import beyond, common, lineage, span_fields
@@ -235,7 +235,7 @@ def _clean(listener: Listener, replicas: Sequence[Replica]) -> None:
                 add(None, _lacking(kinds.MISSING, lost, replica, lost.holder.path))
         rest = cleaning.count - cleaning.unexplained
         if rest > 0:
-            gone = Lost(cleaning.first, cleaning.last, rest, cleaning.holders[0])
+            gone = LostRange(cleaning.first, cleaning.last, rest, cleaning.holders[0])
             new = _lacking(kinds.COMPACTED, gone, replica, None)
             new.reason = "in 1 place" if cleaning.places == 1 else f"in {cleaning.places:,} places"
             if cleaning.unchecked:
@@ -243,7 +243,7 @@ def _clean(listener: Listener, replicas: Sequence[Replica]) -> None:
             add(None, new)
 
 
-def _lacking(kind: str, lost: Lost, replica: Replica, copy_from: str | None) -> Difference:
+def _lacking(kind: str, lost: LostRange, replica: Replica, copy_from: str | None) -> Difference:
     left, right = side(lost.holder), side(replica)
     left["present"] = True
     if replica.number < lost.holder.number:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kdump.broker.visibility import OpenTransaction
-    from kdump.engine.coordinators.judgement import Known
+    from kdump.engine.coordinators.judgement import JudgementContext
     from kdump.replay.transactions import Partition, Transaction
 
 
@@ -22,17 +22,17 @@ class Coordinators:
     def __init__(self, paths: Iterable[str] = (), server_properties: str | None = None) -> None:
         self._paths = tuple(paths)
         self._server_properties = server_properties
-        self._said: tuple[dict[int, Transaction], Known] | None = None
+        self._said: tuple[dict[int, Transaction], JudgementContext] | None = None
 
     def __call__(self, place: Partition, opened: OpenTransaction, live: bool) -> tuple[bool, str]:
         """Say whether a transaction hangs whatever its age, and name its transactional id."""
-        from kdump.engine.coordinators.judgement import Opened, judge
+        from kdump.engine.coordinators.judgement import OpenInPartition, judge
 
         if self._said is None:
             self._said = self._read()
         transactions, known = self._said
         transaction = transactions.get(opened.producer_id)
-        verdict = judge(transaction, [Opened(place, None, opened, None, live)], known)
+        verdict = judge(transaction, [OpenInPartition(place, None, opened, None, live)], known)
         hangs = verdict.hanging is True
         if transaction is None:
             return hangs, f" {verdict.cause}" if hangs else ""
@@ -40,8 +40,8 @@ class Coordinators:
         name = transaction.transactional_id
         return hangs, f" Its transactional id is {name}{state}. {verdict.cause}"
 
-    def _read(self) -> tuple[dict[int, Transaction], Known]:
-        from kdump.engine.coordinators.judgement import Known
+    def _read(self) -> tuple[dict[int, Transaction], JudgementContext]:
+        from kdump.engine.coordinators.judgement import JudgementContext
         from kdump.engine.coordinators.partitions import (
             Marks,
             by_producer,
@@ -68,4 +68,4 @@ class Coordinators:
             newest_ms = max(newest_ms, replayed.newest_ms)
             if replayed.lost:
                 missing = missing or unread_of(item)
-        return by_producer(transactions), Known(newest_ms, OFFSET_MAX, missing)
+        return by_producer(transactions), JudgementContext(newest_ms, OFFSET_MAX, missing)

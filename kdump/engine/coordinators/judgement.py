@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kdump.broker.visibility import OpenTransaction
 
 
-class Opened(NamedTuple):
+class OpenInPartition(NamedTuple):
     """A transaction that is open in a partition; `live`: a broker runs on that directory."""
 
     partition: Partition
@@ -34,7 +34,7 @@ class Opened(NamedTuple):
         return f"{topic}-{number}"
 
 
-class Known(NamedTuple):
+class JudgementContext(NamedTuple):
     """What is known around: until when, how old a transaction may become, and how much is here.
 
     `missing` says what is not, of the coordinators' topic; empty where it is all here.
@@ -50,17 +50,19 @@ class Verdict(NamedTuple):
 
     hanging: bool | None
     cause: str | None
-    hung: tuple[Opened, ...] = ()
+    hung: tuple[OpenInPartition, ...] = ()
 
 
-def judge(transaction: Transaction | None, opened: list[Opened], known: Known) -> Verdict:
+def judge(
+    transaction: Transaction | None, opened: list[OpenInPartition], known: JudgementContext
+) -> Verdict:
     """Judge what is open of one transactional id, or of a producer that no record names."""
     if transaction is not None and transaction.problem is not None and not opened:
         return Verdict(None, _unread_words(transaction))
     if not opened:
         unfinished = transaction is not None and transaction.is_unfinished
         return Verdict(False, _awaited_words(transaction, known) if unfinished else None)
-    hung: list[Opened] = []
+    hung: list[OpenInPartition] = []
     doubts: list[str] = []
     for one in opened:
         if transaction is not None and transaction.awaits(one.said.producer_id, one.partition):
@@ -78,7 +80,7 @@ def judge(transaction: Transaction | None, opened: list[Opened], known: Known) -
     return Verdict(False, _awaited_words(transaction, known))
 
 
-def _doubt(transaction: Transaction | None, one: Opened, known: Known) -> str:
+def _doubt(transaction: Transaction | None, one: OpenInPartition, known: JudgementContext) -> str:
     """Say why a transaction that nobody here awaits may still be awaited; empty: it cannot."""
     if transaction is None:
         if known.missing:
@@ -120,7 +122,9 @@ def _unread_words(transaction: Transaction) -> str:
     return f"The coordinator's record cannot be read: {transaction.problem}."
 
 
-def _hanging_words(transaction: Transaction | None, hung: list[Opened], known: Known) -> str:
+def _hanging_words(
+    transaction: Transaction | None, hung: list[OpenInPartition], known: JudgementContext
+) -> str:
     if transaction is not None and transaction.problem is None:
         where = ", ".join(one.name for one in hung)
         return f"Its coordinator does not know it in {where}: no marker will follow."
@@ -129,14 +133,14 @@ def _hanging_words(transaction: Transaction | None, hung: list[Opened], known: K
     return f"It is older than any transaction may become, {span_text(known.allowed_ms)}."
 
 
-def _marker_words(one: Opened) -> str:
+def _marker_words(one: OpenInPartition) -> str:
     at = one.said.marker_offset
     if at is None:
         return ""
     return f" The transaction index of {one.name} has an ABORT marker for it, at offset {at:,}."
 
 
-def _awaited_words(transaction: Transaction | None, known: Known) -> str:
+def _awaited_words(transaction: Transaction | None, known: JudgementContext) -> str:
     """Say what will end a transaction that its coordinator knows of."""
     assert transaction is not None
     if transaction.state not in UNDECIDED:

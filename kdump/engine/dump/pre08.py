@@ -19,7 +19,7 @@ from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.record import bitflip
 from kdump.record.layout import PRE08_SMALLEST
 from kdump.record.pre08 import Entry, Message, attributes_size, codec_name, messages
-from kdump.storage.pre08_records import Found, Pre08Gap, Pre08Records, Pre08Run
+from kdump.storage.pre08_records import Pre08Entry, Pre08Gap, Pre08Records, Pre08Run
 
 if TYPE_CHECKING:
     from kdump.storage.source import Source
@@ -59,7 +59,7 @@ def pre08_items(
         if to_offset is not None and offset >= to_offset:
             return
         # A gap is reported where any of it lies in the range, an entry where it starts there.
-        reaches = offset if isinstance(item, Found) else offset + item.size_bytes - 1
+        reaches = offset if isinstance(item, Pre08Entry) else offset + item.size_bytes - 1
         if from_offset is not None and reaches < from_offset:
             continue
         if isinstance(item, Pre08Gap):
@@ -72,7 +72,7 @@ def pre08_items(
             yield from pre08_rows(item, place, limit)
 
 
-def pre08_rows(found: Found, place: Place, limit: int) -> Iterator[Item]:
+def pre08_rows(found: Pre08Entry, place: Place, limit: int) -> Iterator[Item]:
     """Yield the messages of one sound entry, then why there are no more, if that is so."""
     entry, position = found.entry, found.position
     start = (place.segment or 0) + position
@@ -131,7 +131,7 @@ def _version(magic: int) -> str:
     return "0.7" if attributes_size(magic) else "0.6"
 
 
-def _undecodable(reason: int, detail: str, count: int, place: Place, found: Found) -> Finding:
+def _undecodable(reason: int, detail: str, count: int, place: Place, found: Pre08Entry) -> Finding:
     code, word, message = undecoded(reason, detail, count)
     if reason == reasons.CODEC_UNKNOWN:  # no walk has looked at the codec before
         code, message = "codec-unknown", detail or None
@@ -139,7 +139,7 @@ def _undecodable(reason: int, detail: str, count: int, place: Place, found: Foun
 
 
 def _about(
-    code: str, place: Place, found: Found, *, actual: object = None, message: str | None = None
+    code: str, place: Place, found: Pre08Entry, *, actual: object = None, message: str | None = None
 ) -> Finding:
     return at_place(
         code,
@@ -228,7 +228,7 @@ def _batch_row(entry: Entry, position: int, place: Place) -> BatchRow:
     )
 
 
-def _hex(found: Found, source: Source, limit: int) -> tuple[str, ...]:
+def _hex(found: Pre08Entry, source: Source, limit: int) -> tuple[str, ...]:
     from kdump.engine.hex.dump import pre08_hex_lines
 
     entry = found.entry

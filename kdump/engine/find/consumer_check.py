@@ -12,10 +12,10 @@ from kdump.kernels import columns as c
 from kdump.record.frames import Gap
 from kdump.storage.file_records import FileRecords
 from kdump.storage.local_log import with_next_base
-from kdump.storage.offsets import Offsets, Released, end_of
+from kdump.storage.offsets import Offsets, ResolvedGap, end_of
 
 if TYPE_CHECKING:
-    from kdump.broker.partition import Found, PartitionView
+    from kdump.broker.partition import FetchStart, PartitionView
     from kdump.broker.segment import Segment
     from kdump.findings.finding import Finding
 
@@ -24,7 +24,7 @@ _NO_HINDRANCE = frozenset({"offset-not-rising"})
 
 
 def served_damage(
-    view: PartitionView, found: Found, record: tuple[int, int] | None
+    view: PartitionView, found: FetchStart, record: tuple[int, int] | None
 ) -> Iterator[Finding]:
     """Tell of damage from the first entry of a fetch up to the record that it is asked for.
 
@@ -49,7 +49,7 @@ def served_damage(
         position = 0
 
 
-def _is_flawless(view: PartitionView, segment: Segment, found: Found, last: int) -> bool:
+def _is_flawless(view: PartitionView, segment: Segment, found: FetchStart, last: int) -> bool:
     """Whether one entry has nothing wrong; for most lookups no more need be read."""
     end = found.position + found.size_bytes
     items = list(FileRecords(segment.log(), limit=view.limit).walk(found.position, end, last))
@@ -77,7 +77,7 @@ def _in_segment(
     offsets = Offsets(last, end_of(segment.base_offset, following))
     log = SegmentPass(source, offsets, limit=view.limit, next_base=following)
     gap: Gap | None = None
-    released: list[Released] = []
+    released: list[ResolvedGap] = []
     for item in log.items(position):
         released += log.take(item)
         if released:

@@ -41,7 +41,7 @@ def fetch_items(target: Target, offset: int, options: FindOptions) -> Iterator[R
         yield row.replaced(steps=steps_of(view.steps, options))
 
 
-def _filled(row: Fetch, view: PartitionView, fetched: fetching.Fetched) -> Fetch:
+def _filled(row: Fetch, view: PartitionView, fetched: fetching.FetchResult) -> Fetch:
     found = fetched.found
     if found is None:
         return row.replaced(size_bytes=0, next_offset=row.target)

@@ -10,7 +10,7 @@ from kdump.broker.partition import Step
 from kdump.engine.find.lookup_row import SCANNED, steps_of, time_lookup
 from kdump.rows.find import OffsetLookup
 from kdump.storage.names import Kind
-from kdump.storage.pre08_records import Found, Pre08Records
+from kdump.storage.pre08_records import Pre08Entry, Pre08Records
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
@@ -55,14 +55,14 @@ def _find(target: Target, offset: int, limit: int, steps: list[Step]) -> OffsetL
             return nothing
         scanned = 0
         for item in Pre08Records(source, limit=limit).walk():
-            scanned += isinstance(item, Found)
+            scanned += isinstance(item, Pre08Entry)
             if base + item.position + item.size_bytes <= offset:
                 continue
             row = nothing.replaced(
                 position=item.position, size_bytes=item.size_bytes, batches_scanned=scanned
             )
             start = base + item.position
-            if not isinstance(item, Found):
+            if not isinstance(item, Pre08Entry):
                 if start + item.size_bytes < end:  # a fetch starts at any byte
                     following = start + item.size_bytes
                     row = row.replaced(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 
 from kdump.broker.lookup_records import BrokerError
-from kdump.broker.partition import Found, PartitionView
+from kdump.broker.partition import FetchStart, PartitionView
 from kdump.broker.remote_files import RemoteOnlyError
 from kdump.broker.versions import MESSAGE_TIMESTAMPS, has
 from kdump.engine.find.lookup_row import (
@@ -49,7 +49,7 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
         return
     with closing(options.view(target)) as view:
         yield from first_findings(view)
-        found: Found | None = None
+        found: FetchStart | None = None
         record: tuple[int, int] | None = None
         scan_offset = error = None
         asked: tuple[str, ...] = ()
@@ -134,7 +134,7 @@ def note_error(view: PartitionView, error: BrokerError) -> str:
 
 
 def _explain_record(
-    view: PartitionView, found: Found, offset: int, record: tuple[int, int] | None
+    view: PartitionView, found: FetchStart, offset: int, record: tuple[int, int] | None
 ) -> None:
     """Say which record a consumer is handed, or why none is."""
     path = view.segment_at(found.segment).path
@@ -150,7 +150,9 @@ def _explain_record(
     view.note("record", path, text, offset=record[0] if record else None)
 
 
-def _timestamp(view: PartitionView, found: Found | None, record: tuple[int, int]) -> int | None:
+def _timestamp(
+    view: PartitionView, found: FetchStart | None, record: tuple[int, int]
+) -> int | None:
     """A record's timestamp; null where its format has none, -1 where -1 is stored."""
     if record[1] >= 0 or found is None:
         return record[1]

@@ -18,7 +18,7 @@ from kdump.storage.source import Source
 from kdump.storage.targets import LogFile
 
 if TYPE_CHECKING:
-    from kdump.broker.partition import Found, PartitionView
+    from kdump.broker.partition import FetchStart, PartitionView
     from kdump.engine.advice.landings import Way
     from kdump.engine.find.options import FindOptions
 
@@ -37,7 +37,7 @@ _NONE = WayPast()
 def way_past(
     view: PartitionView,
     offset: int,
-    found: Found | None,
+    found: FetchStart | None,
     record: tuple[int, int] | None,
     error: str | None,
     options: FindOptions,
@@ -54,7 +54,7 @@ def way_past(
         and _has_right_checksum(view, found)
     ):
         return _NONE
-    from kdump.engine.advice.served import Served  # most lookups meet no damage
+    from kdump.engine.advice.served import ServedPartition  # most lookups meet no damage
 
     try:
         place = _sound_place(view, offset)
@@ -68,7 +68,7 @@ def way_past(
     lands = error is None and found is not None and found.position == position
     if lands and _path(view, found) == log.log and _has_right_checksum(view, found):
         return _NONE  # nothing was damaged: records are missing there, or not handed out
-    served = Served(
+    served = ServedPartition(
         view.target,
         view.broker,
         running=options.as_is,
@@ -94,11 +94,11 @@ def _words(first: int, way: Way) -> str:
     return f"{disk}; consumers are served again from {way.served_from:,} on{between}"
 
 
-def _path(view: PartitionView, found: Found | None) -> str | None:
+def _path(view: PartitionView, found: FetchStart | None) -> str | None:
     return None if found is None else view.segment_at(found.segment).path
 
 
-def _has_right_checksum(view: PartitionView, found: Found | None) -> bool:
+def _has_right_checksum(view: PartitionView, found: FetchStart | None) -> bool:
     """Whether the checksum of the batch found is right."""
     if found is None:
         return False

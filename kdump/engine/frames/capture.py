@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.frames.exchange import Exchange, Said
+from kdump.engine.frames.exchange import DecodedFrame, Exchange
 from kdump.engine.frames.frame import HEAD_BYTES, LENGTH_BYTES, Frame, Pieces
 from kdump.findings.finding import Finding, finding
 from kdump.storage.pcap import (
@@ -19,7 +19,7 @@ from kdump.storage.pcap import (
     FIN,
     RST,
     SYN,
-    Broken,
+    CaptureBreak,
     Segment,
     Skipped,
     address_text,
@@ -270,7 +270,13 @@ class Connection:
         yield self._made(way, pieces, pieces.size, data, said, at_ms)
 
     def _made(
-        self, way: int, pieces: Pieces, whole: int, data: bytes, said: Said, at_ms: int | None
+        self,
+        way: int,
+        pieces: Pieces,
+        whole: int,
+        data: bytes,
+        said: DecodedFrame,
+        at_ms: int | None,
     ) -> Frame:
         return Frame(
             pieces.position,
@@ -342,7 +348,7 @@ class CaptureReader:
         for one in segments(self.source):
             if isinstance(one, Skipped):
                 self._skip(one.reason, one.position)
-            elif isinstance(one, Broken):
+            elif isinstance(one, CaptureBreak):
                 words = f"{one.reason[:1].upper()}{one.reason[1:]}."
                 yield self._finding("capture-cut-short", one.position, None, words)
             else:

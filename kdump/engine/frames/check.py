@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MOST_FINDINGS = 1000
 
 
-class Checked(NamedTuple):
+class CaptureCheck(NamedTuple):
     """What a capture came to."""
 
     findings: tuple[Finding, ...]
@@ -32,7 +32,7 @@ class Checked(NamedTuple):
 
 def check_capture(
     path: str, kind: Kind, selection: Selection, limit: int, *, deep: bool
-) -> Checked:
+) -> CaptureCheck:
     """Read all of a capture; `deep`: records are decoded, too. Raise `PathError` if it is none."""
     mode = "records" if deep else "batches"
     options = DumpOptions(mode=mode, selection=selection, decompress_limit=limit)
@@ -61,4 +61,4 @@ def check_capture(
     for code, at in last.items():
         more = max(counts[code] - _MOST_FINDINGS, 0)
         findings[at] = and_more(findings[at], more)._replace(more=more)
-    return Checked(tuple(findings), batches, records, size)
+    return CaptureCheck(tuple(findings), batches, records, size)

@@ -25,7 +25,7 @@ _LEAST_OLD = 12
 _LEGAL = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
-class Said(NamedTuple):
+class DecodedFrame(NamedTuple):
     """A request or a response. `fields` or, of 0.7, `parts` are None where they are not read.
 
     `problem` is a code of a finding, with what is wrong in words.
@@ -49,8 +49,8 @@ class Exchange:
     def __init__(self) -> None:
         self.is_old = False
         self.most_pending = MOST_PENDING
-        self._pending: dict[int, Said] = {}
-        self._old_pending: deque[Said] = deque()
+        self._pending: dict[int, DecodedFrame] = {}
+        self._old_pending: deque[DecodedFrame] = deque()
         self._old_parts = 0  # in those
         self._has_tokens = False
 
@@ -75,7 +75,7 @@ class Exchange:
             return bool(self._old_pending) and size >= 2
         return size >= protocol.LEAST_RESPONSE and _correlation_id(head) in self._pending
 
-    def request(self, data: bytes, *, whole: bool = True) -> Said:
+    def request(self, data: bytes, *, whole: bool = True) -> DecodedFrame:
         """Take a request; of one that is too large only the beginning is given."""
         if not self.is_old:
             said = self._request(data, whole=whole)
@@ -87,9 +87,9 @@ class Exchange:
             if not self.is_old and said is not None:
                 return said
             problem = ("frame-malformed", "The fields of the request do not fit its bytes.")
-            return Said(REQUEST, problem=problem)
+            return DecodedFrame(REQUEST, problem=problem)
         self.is_old = True
-        said = Said(REQUEST, api, old_protocol.NAMES[api], parts=parts)
+        said = DecodedFrame(REQUEST, api, old_protocol.NAMES[api], parts=parts)
         if api not in (old_protocol.PRODUCE, old_protocol.MULTI_PRODUCE):
             self._old_pending.append(said)
             self._old_parts += len(parts)
@@ -97,7 +97,7 @@ class Exchange:
                 self._next_old()
         return said
 
-    def _next_old(self) -> Said:
+    def _next_old(self) -> DecodedFrame:
         """Take the request of 0.7 that is answered next."""
         said = self._old_pending.popleft()
         self._old_parts -= len(said.parts or ())
@@ -107,19 +107,19 @@ class Exchange:
         """Let this connection have its share of the requests that may wait."""
         self.most_pending = max(MOST_PENDING // connections, _LEAST_PENDING)
 
-    def _request(self, data: bytes, *, whole: bool) -> Said | None:
+    def _request(self, data: bytes, *, whole: bool) -> DecodedFrame | None:
         try:
             header = protocol.request_header(data)
         except Malformed:
             if self._has_tokens:
-                return Said(REQUEST, name=_SASL_TOKEN)
-            return Said(
+                return DecodedFrame(REQUEST, name=_SASL_TOKEN)
+            return DecodedFrame(
                 REQUEST, problem=("frame-malformed", "The header of the request is cut short.")
             )
         known = protocol.apis().get(header.api)
         if self._has_tokens and not _begins_new(data, len(data)):
-            return Said(REQUEST, name=_SASL_TOKEN)
-        said = Said(
+            return DecodedFrame(REQUEST, name=_SASL_TOKEN)
+        said = DecodedFrame(
             REQUEST,
             header.api,
             None if known is None else known.name,
@@ -147,7 +147,7 @@ class Exchange:
             self._expect(header.correlation_id, said)
         return said
 
-    def _expect(self, correlation_id: int, said: Said) -> None:
+    def _expect(self, correlation_id: int, said: DecodedFrame) -> None:
         self._pending.pop(correlation_id, None)
         while len(self._pending) >= self.most_pending:
             del self._pending[next(iter(self._pending))]
@@ -162,7 +162,7 @@ class Exchange:
             return bool(self._old_pending)
         return self._has_tokens or _correlation_id(data) in self._pending
 
-    def response(self, data: bytes, *, whole: bool = True) -> Said:
+    def response(self, data: bytes, *, whole: bool = True) -> DecodedFrame:
         """Take a response."""
         if self.is_old:
             return self._old_response(data)
@@ -170,13 +170,13 @@ class Exchange:
         is_whole = len(data) >= protocol.LEAST_RESPONSE
         asked = self._pending.pop(correlation_id, None) if is_whole else None
         if asked is None and self._has_tokens:
-            return Said(RESPONSE, name=_SASL_TOKEN)
+            return DecodedFrame(RESPONSE, name=_SASL_TOKEN)
         if not is_whole:
-            return Said(
+            return DecodedFrame(
                 RESPONSE, problem=("frame-malformed", "The header of the response is cut short.")
             )
         if asked is None:
-            return Said(RESPONSE, correlation_id=correlation_id)
+            return DecodedFrame(RESPONSE, correlation_id=correlation_id)
         said = asked._replace(direction=RESPONSE)
         api, version = asked.api, asked.version
         known = None if api is None else protocol.apis().get(api)
@@ -192,9 +192,9 @@ class Exchange:
             why = f"The fields of the {known.name} response do not fit its bytes."
             return said._replace(problem=("frame-malformed", why))
 
-    def _old_response(self, data: bytes) -> Said:
+    def _old_response(self, data: bytes) -> DecodedFrame:
         if not self._old_pending:
-            return Said(RESPONSE)
+            return DecodedFrame(RESPONSE)
         asked = self._next_old()
         assert asked.api is not None
         said = asked._replace(direction=RESPONSE, parts=None)
@@ -205,7 +205,7 @@ class Exchange:
             return said._replace(problem=("frame-malformed", why))
         return said._replace(error=error, parts=parts)
 
-    def either(self, data: bytes) -> Said:
+    def either(self, data: bytes) -> DecodedFrame:
         """Take a frame of which nothing says whether it is a request or its answer."""
         if self.begins_response(data, len(data)) and not self.is_old:
             kept = dict(self._pending)

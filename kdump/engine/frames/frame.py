@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from kdump.engine.frames.exchange import Said
+    from kdump.engine.frames.exchange import DecodedFrame
     from kdump.storage.source import Source
 
 LENGTH_BYTES = 4
@@ -98,7 +98,7 @@ class Frame(NamedTuple):
     position: int
     size: int
     data: bytes
-    said: Said
+    said: DecodedFrame
     places: tuple[list[int], list[int]] = ([0], [0])
     at_ms: int | None = None
     source: str | None = None

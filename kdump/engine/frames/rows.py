@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kdump.engine.frames.exchange import REQUEST, Said
+from kdump.engine.frames.exchange import REQUEST, DecodedFrame
 from kdump.messages import protocol
 from kdump.messages.errors import error_name
 from kdump.messages.old_protocol import Part
@@ -26,7 +26,7 @@ class TopicNames:
     def __init__(self) -> None:
         self._names = {_METADATA_TOPIC_ID: CLUSTER_METADATA_TOPIC}
 
-    def learn(self, said: Said) -> None:
+    def learn(self, said: DecodedFrame) -> None:
         """Take the names in a metadata response."""
         if said.api != protocol.METADATA or said.direction == REQUEST or said.fields is None:
             return
@@ -41,14 +41,14 @@ class TopicNames:
         return None if topic_id is None else self._names.get(topic_id)
 
 
-class Shown(NamedTuple):
+class ShownFrame(NamedTuple):
     """A row, and where in the frame its record set is, if it has one."""
 
     row: Frame
     records: slice | None
 
 
-def rows_of(said: Said, row: Frame, names: TopicNames) -> Iterator[Shown]:
+def rows_of(said: DecodedFrame, row: Frame, names: TopicNames) -> Iterator[ShownFrame]:
     """Yield the rows of a frame: `row` has what they have in common."""
     row = row.replaced(
         direction=said.direction,
@@ -64,13 +64,13 @@ def rows_of(said: Said, row: Frame, names: TopicNames) -> Iterator[Shown]:
         shown = True
         yield one
     if not shown:
-        yield Shown(_whole(said.fields, row), None)
+        yield ShownFrame(_whole(said.fields, row), None)
 
 
-def _partitions(said: Said, row: Frame, names: TopicNames) -> Iterator[Shown]:
+def _partitions(said: DecodedFrame, row: Frame, names: TopicNames) -> Iterator[ShownFrame]:
     if said.parts is not None:
         for part in said.parts:
-            yield Shown(_old(part, row), part.records)
+            yield ShownFrame(_old(part, row), part.records)
     fields = said.fields
     if fields is None or said.api == protocol.METADATA:
         return
@@ -96,7 +96,7 @@ def _whole(fields: Fields | None, row: Frame) -> Frame:
     )
 
 
-def _partition(part: Fields, row: Frame, said: Said) -> Shown:
+def _partition(part: Fields, row: Frame, said: DecodedFrame) -> ShownFrame:
     records = _first(part, "records", "recordSet")
     offset = _first(part, "fetchOffset", "baseOffset", "offset")
     row = row.replaced(
@@ -112,7 +112,7 @@ def _partition(part: Fields, row: Frame, said: Said) -> Shown:
         log_start_offset=part.get("logStartOffset"),
         records_bytes=None if records is None else records.stop - records.start,
     )
-    return Shown(row, records)
+    return ShownFrame(row, records)
 
 
 def _old(part: Part, row: Frame) -> Frame:

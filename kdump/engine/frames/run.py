@@ -11,7 +11,7 @@ from kdump.engine.frames.capture import CaptureReader
 from kdump.engine.frames.exchange import REQUEST
 from kdump.engine.frames.frame import Frame
 from kdump.engine.frames.frames_file import FramesReader
-from kdump.engine.frames.rows import Shown, TopicNames, rows_of
+from kdump.engine.frames.rows import ShownFrame, TopicNames, rows_of
 from kdump.engine.reading.segment_reader import SegmentReader
 from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
@@ -115,7 +115,7 @@ def problem_in(frame: Frame, path: str) -> Finding | None:
     return finding(code, path=path, position=frame.position, size_bytes=frame.size, message=words)
 
 
-def _with_batches(shown: Shown, frame: Frame) -> FrameRow:
+def _with_batches(shown: ShownFrame, frame: Frame) -> FrameRow:
     """Add how many batches a record set has, and how many bytes of one are cut at its end."""
     assert shown.records is not None
     data = frame.data[shown.records]
@@ -129,7 +129,7 @@ def _with_batches(shown: Shown, frame: Frame) -> FrameRow:
 
 
 def _record_set(
-    shown: Shown, frame: Frame, path: str, options: DumpOptions
+    shown: ShownFrame, frame: Frame, path: str, options: DumpOptions
 ) -> Iterator[Item | Finding]:
     """Yield the records in a record set, with their positions in the file."""
     assert shown.records is not None

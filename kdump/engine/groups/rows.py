@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kdump.broker.offset_expiry import Kept, expiry_ms, retention_ms
+from kdump.broker.offset_expiry import KeepReason, expiry_ms, retention_ms
 from kdump.broker.versions import Version
 from kdump.replay.groups import CLASSIC, CONSUMER, SHARE, Change
 from kdump.rows import groups as rows
@@ -87,9 +87,9 @@ def commit_row(
     )
 
 
-def _kept(commit: Commit, group: Group) -> Kept:
+def _kept(commit: Commit, group: Group) -> KeepReason:
     with_protocol = group.type == CLASSIC and bool(group.protocol_type)
-    return Kept(
+    return KeepReason(
         commit.commit_ms,
         commit.expire_ms,
         bool(group.members),

@@ -40,14 +40,14 @@ from kdump.storage import places
 from kdump.storage.targets import Selection, Target, resolve
 
 
-class Replayed(NamedTuple):
+class OffsetsReplay(NamedTuple):
     """What came of one partition of `__consumer_offsets`."""
 
     read: GroupsRead
     reported: tuple[Reported, ...]
 
 
-class Shared(NamedTuple):
+class ShareReplay(NamedTuple):
     """What came of one partition of `__share_group_state`."""
 
     partitions: dict[tuple[str, str, int], SharePartition]
@@ -190,7 +190,7 @@ def _share_rows(
             yield share_row(group, topic, partition, share, marks.of(topic, partition))
 
 
-def replay(item: Item, pace: Pace, *, options: GroupOptions) -> Replayed:
+def replay(item: Item, pace: Pace, *, options: GroupOptions) -> OffsetsReplay:
     """Replay one partition of `__consumer_offsets`."""
     log = OffsetsLog(options.at_ms, options.only, keeps_ended=options.ended)
     records = Records(item, pace, options.decompress_limit, log.lost)
@@ -200,17 +200,17 @@ def replay(item: Item, pace: Pace, *, options: GroupOptions) -> Replayed:
         reported += compacted_behind(item, log)
     if read.unreadable:
         reported.append(unexplained(item, read.unreadable))
-    return Replayed(read, tuple(reported))
+    return OffsetsReplay(read, tuple(reported))
 
 
-def replay_shared(item: Item, pace: Pace, *, options: GroupOptions) -> Shared:
+def replay_shared(item: Item, pace: Pace, *, options: GroupOptions) -> ShareReplay:
     """Replay one partition of `__share_group_state`."""
     log = ShareLog(options.at_ms)
     records = Records(item, pace, options.decompress_limit, lambda: None)
     reported = records.into(log.take)
     if log.unknown:
         reported.append(unexplained(item, log.unknown))
-    return Shared(
+    return ShareReplay(
         {key: one for key, one in log.partitions.items() if options.wants_group(key[0])},
         tuple(reported),
     )

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from kdump import kernels
 from kdump.engine.hex.lines import Lines
-from kdump.engine.hex.records import MAX_RECORDS, Stopped
+from kdump.engine.hex.records import MAX_RECORDS, DecodeStop
 from kdump.findings.moments import time_text
 from kdump.kernels import reasons
 from kdump.kernels.members import codec_name
@@ -16,7 +16,7 @@ _CRC_SIZE = 4
 _PACKED_BYTES = 64
 
 
-class Opened(NamedTuple):
+class PlainBytes(NamedTuple):
     """Uncompressed bytes, and in words why it ends early, if it does."""
 
     data: memoryview
@@ -37,7 +37,7 @@ def open_packed(
     limit: int,
     *,
     broken_lz4_header: bool = False,
-) -> Opened | None:
+) -> PlainBytes | None:
     """Describe the codec stream in `span` of the view and open it; None where nothing came out."""
     start, end = span
     packed = view[start:end]
@@ -58,7 +58,7 @@ def open_packed(
         lines.stop(start, words)
         return None
     lines.text(f"uncompressed, {len(opened.data):,} bytes (= marks positions in them):")
-    return Opened(memoryview(opened.data), words)
+    return PlainBytes(memoryview(opened.data), words)
 
 
 def message(
@@ -86,7 +86,7 @@ def message(
     try:
         for name, size in fields:
             if at + size > end:
-                raise Stopped(at, reasons.INNER_SIZE)
+                raise DecodeStop(at, reasons.INNER_SIZE)
             raw = view[at : at + size]
             value = int.from_bytes(raw, "big", signed=name not in ("crc", "attributes"))
             shown, remark = f"{value:,}", ""
@@ -108,7 +108,7 @@ def message(
         _, at = _sized(lines, view, at, end, "key", reasons.KEY_LENGTH)
         packed = attributes & layout.CODEC_MASK != 0
         found, at = _sized(lines, view, at, end, "value", reasons.VALUE_LENGTH, hidden=packed)
-    except Stopped as stopped:
+    except DecodeStop as stopped:
         at = stopped.position
         lines.stop(at, reasons.NAMES[stopped.reason], view[at:end])
         return None
@@ -132,14 +132,14 @@ def _sized(
 ) -> tuple[tuple[int, int] | None, int]:
     """Write a length and that many bytes: (where they lie or None for null, position behind)."""
     if at + 4 > end:
-        raise Stopped(at, reason)
+        raise DecodeStop(at, reason)
     size = int.from_bytes(view[at : at + 4], "big", signed=True)
     lines.field(at, view[at : at + 4], f"{name}Length", "null" if size < 0 else f"{size:,}")
     at += 4
     if size < 0:
         return None, at
     if size > end - at:
-        raise Stopped(at, reason)
+        raise DecodeStop(at, reason)
     if size and not hidden:
         lines.data(at, view[at : at + size], name)
     return (at, at + size), at + size

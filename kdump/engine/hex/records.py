@@ -17,7 +17,7 @@ _HEADERS_WALKED = 4096
 _SMALLEST_BODY = 6
 
 
-class Stopped(Exception):
+class DecodeStop(Exception):
     """Decoding cannot go on at `position`; `reason` is one of the kernels'."""
 
     def __init__(self, position: int, reason: int) -> None:
@@ -32,7 +32,7 @@ def records(lines: Lines, view: memoryview, start: int, end: int, values: dict[s
     at = start
     try:
         if count < 0:
-            raise Stopped(at, reasons.COUNT_NEGATIVE)
+            raise DecodeStop(at, reasons.COUNT_NEGATIVE)
         for number in range(count):
             if number == MAX_RECORDS or lines.full:
                 lines.text(
@@ -40,12 +40,12 @@ def records(lines: Lines, view: memoryview, start: int, end: int, values: dict[s
                 )
                 return
             if at == end:
-                raise Stopped(at, reasons.RECORDS_MISSING)
+                raise DecodeStop(at, reasons.RECORDS_MISSING)
             lines.text(f"record {number + 1:,} of {count:,}")
             at = _record(lines, view, at, end, values)
         if count and at < end:
-            raise Stopped(at, reasons.RECORDS_REMAINING)
-    except Stopped as stopped:
+            raise DecodeStop(at, reasons.RECORDS_REMAINING)
+    except DecodeStop as stopped:
         lines.muted = False
         at = stopped.position
         lines.stop(at, reasons.NAMES[stopped.reason], view[at:end])
@@ -60,7 +60,7 @@ def read_varint(view: memoryview, at: int, end: int, most: int = 5) -> tuple[int
     try:
         return varint(view, at, end, most)
     except Bad as bad:
-        raise Stopped(at, bad.reason) from None
+        raise DecodeStop(at, bad.reason) from None
 
 
 def _varint(lines: Lines, view: memoryview, at: int, end: int, name: str) -> tuple[int, int]:
@@ -79,7 +79,7 @@ def _bytes(
     if size < 0 and name != "headerKey":
         return None, at
     if not 0 <= size <= end - at:
-        raise Stopped(at, reason)
+        raise DecodeStop(at, reason)
     if size:
         lines.data(at, view[at : at + size], name)
     return bytes(view[at : at + size]), at + size
@@ -90,14 +90,14 @@ def _record(lines: Lines, view: memoryview, at: int, end: int, values: dict[str,
     start = at
     try:
         size, at = _varint(lines, view, at, end, "length")
-    except Stopped as stopped:
+    except DecodeStop as stopped:
         if stopped.reason == reasons.RECORD_LENGTH_MISMATCH:
-            raise Stopped(start, reasons.RECORD_CUT_SHORT) from None
+            raise DecodeStop(start, reasons.RECORD_CUT_SHORT) from None
         raise
     if size < _SMALLEST_BODY:
-        raise Stopped(at, reasons.RECORD_LENGTH)
+        raise DecodeStop(at, reasons.RECORD_LENGTH)
     if size > end - at:
-        raise Stopped(at, reasons.RECORD_CUT_SHORT)
+        raise DecodeStop(at, reasons.RECORD_CUT_SHORT)
     end = at + size
     unused = "no version reads it" if view[at] else ""
     lines.field(at, view[at : at + 1], "attributes", f"{view[at]:02x}", unused)
@@ -119,14 +119,14 @@ def _record(lines: Lines, view: memoryview, at: int, end: int, values: dict[str,
         lines.text(f"→ control record {plain(parsed)}")
     at = _headers(lines, view, at, end)
     if at != end:
-        raise Stopped(at, reasons.RECORD_LENGTH_MISMATCH)
+        raise DecodeStop(at, reasons.RECORD_LENGTH_MISMATCH)
     return end
 
 
 def _headers(lines: Lines, view: memoryview, at: int, end: int) -> int:
     count, at = _varint(lines, view, at, end, "headerCount")
     if not 0 <= count <= end - at:
-        raise Stopped(at, reasons.HEADER_COUNT)
+        raise DecodeStop(at, reasons.HEADER_COUNT)
     for number in range(count):
         if number == _HEADERS_WALKED:
             at = end  # whoever wrote so many is not answered one by one

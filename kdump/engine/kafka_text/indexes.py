@@ -15,7 +15,7 @@ from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record import layout
-from kdump.record.ahead import Ahead
+from kdump.record.ahead import RecordsAhead
 from kdump.record.batch import read_batch
 from kdump.record.frames import Run
 from kdump.storage.index import OffsetIndex, OffsetPosition
@@ -76,7 +76,7 @@ class _Log:
         self._source = source
         self._limit = limit
         self._held = Run(bytearray(), 0, c.RecordBatches.empty(c.BATCH_WIDTH))
-        self._ahead = Ahead(limit)
+        self._ahead = RecordsAhead(limit)
 
     def first_last_offset(self, position: int) -> int:
         """Return the last offset of the batch at a position; raise what would kill the tool."""

@@ -26,7 +26,7 @@ _CHECKPOINT, _SYNC = "checkpoint", "offset-sync"
 _Take = Callable[[dict[str, Any]], None]
 
 
-class Committed(NamedTuple):
+class SourceOffset(NamedTuple):
     """A committed offset of the source."""
 
     group: str
@@ -49,7 +49,7 @@ class Translations:
         self._options = options
         self._numbers = {(one.topic, one.partition): at for at, one in enumerate(pairs)}
         self._there = {(one.target_topic, one.partition): at for at, one in enumerate(pairs)}
-        self._committed: dict[int, list[Committed]] = {}
+        self._committed: dict[int, list[SourceOffset]] = {}
         self._wanted: dict[int, list[int]] = {}
         self._checkpoints: dict[tuple[str, int], Sync] = {}
         #: Of each offset of `wanted`, the last sync between the one before and this.
@@ -66,7 +66,7 @@ class Translations:
             elif isinstance(one, CommittedOffset) and one.offset is not None and not one.pending:
                 pair = self._numbers.get((one.topic, one.partition))
                 if pair is not None:
-                    commit = Committed(one.group, pair, one.offset)
+                    commit = SourceOffset(one.group, pair, one.offset)
                     self._committed.setdefault(pair, []).append(commit)
         yield from self._read(planned.checkpoints, "a.checkpoints.internal", self._checkpoint)
         yield from self._read(planned.syncs, "mm2-offset-syncs.a.internal", self._sync)

@@ -125,8 +125,8 @@ def _device_error(path: str) -> str | None:
 
 _NAME_IT = "Name it with --broker-version."
 _WHICH = (
-    "The directories are not a KRaft node's, as those of the newest release are: which version is "
-    "to start is not known."
+    "The broker version is unknown: these are not the directories of a KRaft node, as the newest "
+    "release has them."
 )
 
 

@@ -21,7 +21,7 @@ from kdump.storage import names
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import Kind, Retirement
 from kdump.storage.offsets import RELATIVE_MAX, end_of
-from kdump.storage.pre08_records import Found, Pre08Records
+from kdump.storage.pre08_records import Pre08Entry, Pre08Records
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
@@ -71,9 +71,9 @@ def _recover(path: str) -> tuple[int, int]:
     valid, lost, cut = 0, 0, False
     with Source(path) as source:
         for item in Pre08Records(source, limit=DEFAULT_LIMIT).walk():
-            if isinstance(item, Found) and not cut:
+            if isinstance(item, Pre08Entry) and not cut:
                 valid = item.position + item.size_bytes
-            elif isinstance(item, Found) or item.entry is not None:
+            elif isinstance(item, Pre08Entry) or item.entry is not None:
                 cut, lost = True, lost + 1
             else:
                 cut = True

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kdump.findings.rows import Place
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Gap, Run
-    from kdump.storage.offsets import Released
+    from kdump.storage.offsets import ResolvedGap
     from kdump.storage.source import Source
 
 _GONE = os.strerror(errno.ENOENT)
@@ -110,7 +110,7 @@ def wrapped(run: Run, row: int, limit: int) -> tuple[int, int] | None:
 
 
 def gap_finding(
-    released: Released, place: Place, source: Source, *, active: bool, brief: bool = False
+    released: ResolvedGap, place: Place, source: Source, *, active: bool, brief: bool = False
 ) -> Finding:
     """Say what a gap is, which offsets are lost at least and at most, and where to read on.
 
@@ -148,13 +148,13 @@ def gap_finding(
     )
 
 
-def counted_gap(code: str, released: Released, place: Place) -> Finding:
+def counted_gap(code: str, released: ResolvedGap, place: Place) -> Finding:
     """Say where a gap is and no more, for one that is only counted."""
     most = _most_lost(released)
     return _at_gap(code, released, place, lost_at_least=0, lost_at_most=most)
 
 
-def _at_gap(code: str, released: Released, place: Place, **about: Unpack[About]) -> Finding:
+def _at_gap(code: str, released: ResolvedGap, place: Place, **about: Unpack[About]) -> Finding:
     gap = released.gap
     return at_place(
         code,
@@ -167,7 +167,7 @@ def _at_gap(code: str, released: Released, place: Place, **about: Unpack[About])
     )
 
 
-def _most_lost(released: Released) -> int | None:
+def _most_lost(released: ResolvedGap) -> int | None:
     """How many records a gap can have held; None where it is not known where offsets go on."""
     gap, last_offset, next_offset, spared, _ = released
     if next_offset is None:

@@ -26,7 +26,7 @@ _TYPES = {".avsc": "avro", ".proto": "protobuf", ".json": "json"}
 _MOST_FILE_BYTES = 4 << 20
 
 
-class Schemed(NamedTuple):
+class SchemaSources(NamedTuple):
     """Where the schemas of a run come from; what workers are handed, who read them again.
 
     `reports_missing`: a frame without a registry is reported. `run` is a different number for each
@@ -52,7 +52,7 @@ def with_schemas(paths: tuple[str, ...], options: DumpOptions) -> DumpOptions:
     """Return options that decode values by the schemas found."""
     if not options.decode or options.mode != "records" or options.schemas is not None:
         return options
-    source = Schemed(
+    source = SchemaSources(
         paths,
         options.server_properties,
         options.schema_files,
@@ -69,7 +69,7 @@ def with_schemas(paths: tuple[str, ...], options: DumpOptions) -> DumpOptions:
 
 
 @lru_cache(2)
-def _opened(source: Schemed) -> Schemas | None:
+def _opened(source: SchemaSources) -> Schemas | None:
     topic, places = REGISTRY_TOPIC, source.paths
     files = {}
     for one in source.given:

@@ -23,7 +23,7 @@ from kdump.storage.file_records import FileRecords
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
-    from kdump.storage.offsets import Offsets, Released
+    from kdump.storage.offsets import Offsets, ResolvedGap
 
 _WRITE_SECONDS = 0.01
 _FOLLOW_TIMES = 3  # how often a log that grew under us is taken up again
@@ -78,7 +78,7 @@ class SegmentPass:
             position = tail.position
             source.refresh()
 
-    def take(self, item: Run | Oversize | Gap) -> Iterator[Released]:
+    def take(self, item: Run | Oversize | Gap) -> Iterator[ResolvedGap]:
         """Follow the offsets of an item, and yield the gaps of which is known now where they end.
 
         A wrapper is opened where its first offset is what ends one.

@@ -24,7 +24,7 @@ from kdump.record.frames import Gap, Oversize, Run
 from kdump.record.stretches import stretches
 from kdump.storage import places
 from kdump.storage.names import Kind, file_name
-from kdump.storage.offsets import Offsets, Released, end_of
+from kdump.storage.offsets import Offsets, ResolvedGap, end_of
 from kdump.storage.source import Source
 from kdump.storage.targets import LogFile
 from kdump.values.shown import values_of
@@ -148,7 +148,7 @@ class SegmentReader:
             filters.from_offset, header.last_offset(0)
         )
 
-    def _gap_findings(self, released: Iterable[Released]) -> Iterator[Finding]:
+    def _gap_findings(self, released: Iterable[ResolvedGap]) -> Iterator[Finding]:
         from_offset = self._filters.from_offset
         for one in released:
             self._gaps += 1

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kdump.kernels.members import MAX_SEQUENCE
 
 if TYPE_CHECKING:
-    from kdump.broker.producer_events import Unjoined
+    from kdump.broker.producer_events import SequenceBreak
     from kdump.kernels.columns import RecordBatches
 
 GAP, DUPLICATE = "gap", "duplicate"
@@ -28,7 +28,7 @@ KINDS = (GAP, DUPLICATE, REMOVED, EXPIRED, RESTARTED)
 COORDINATED = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
-def judge(event: Unjoined, batches: RecordBatches, expiration_ms: int) -> str:
+def judge(event: SequenceBreak, batches: RecordBatches, expiration_ms: int) -> str:
     """Name what happened: one of KINDS."""
     before, row = event.previous, event.row
     newest = batches.max_timestamp(row)
@@ -47,7 +47,7 @@ def judge(event: Unjoined, batches: RecordBatches, expiration_ms: int) -> str:
     return GAP if event.joined else REMOVED
 
 
-def first_words(event: Unjoined) -> str:
+def first_words(event: SequenceBreak) -> str:
     """Explain an epoch that does not begin at 0, and name what may be innocent."""
     number, count = (
         event.base_sequence,
@@ -67,7 +67,7 @@ def first_words(event: Unjoined) -> str:
     )
 
 
-def sent_words(event: Unjoined, batches: RecordBatches, kind: str) -> str:
+def sent_words(event: SequenceBreak, batches: RecordBatches, kind: str) -> str:
     """Explain what does not join in what a producer sent, as a capture has it."""
     if kind == DUPLICATE:
         return (
@@ -79,17 +79,17 @@ def sent_words(event: Unjoined, batches: RecordBatches, kind: str) -> str:
     return f"{ahead(event):,} numbers before it are not in the capture, or were never sent."
 
 
-def ahead(event: Unjoined) -> int:
+def ahead(event: SequenceBreak) -> int:
     """How many numbers lie between the expected one and the batch's first; they wrap to 0."""
     return (event.base_sequence - event.expected) & MAX_SEQUENCE
 
 
-def is_behind(event: Unjoined) -> bool:
+def is_behind(event: SequenceBreak) -> bool:
     """Whether the batch begins with a number that the producer used before."""
     return ahead(event) > MAX_SEQUENCE // 2
 
 
-def is_repeat(event: Unjoined, batches: RecordBatches, expiration_ms: int) -> bool:
+def is_repeat(event: SequenceBreak, batches: RecordBatches, expiration_ms: int) -> bool:
     """Whether all of the batch was there before."""
     row = event.row
     delta = batches.last_offset(row) - batches.base_offset(row)
@@ -97,14 +97,14 @@ def is_repeat(event: Unjoined, batches: RecordBatches, expiration_ms: int) -> bo
     return delta < used and judge(event, batches, expiration_ms) == DUPLICATE
 
 
-def repeated(event: Unjoined, batches: RecordBatches) -> int:
+def repeated(event: SequenceBreak, batches: RecordBatches) -> int:
     """How many of the batch's numbers were used before."""
     row = event.row
     span = batches.last_offset(row) - batches.base_offset(row) + 1
     return min(span, (event.expected - event.base_sequence) & MAX_SEQUENCE)
 
 
-def _is_last_again(event: Unjoined, batches: RecordBatches) -> bool:
+def _is_last_again(event: SequenceBreak, batches: RecordBatches) -> bool:
     before, row = event.previous, event.row
     span = batches.last_offset(row) - batches.base_offset(row)
     return (

@@ -24,7 +24,7 @@ from kdump.storage import checkpoints, lock, names, places
 from kdump.storage.file_records import walk
 from kdump.storage.local_log import LocalLog, LogSegment, with_next_base
 from kdump.storage.names import Kind
-from kdump.storage.offsets import Offsets, Released, end_of
+from kdump.storage.offsets import Offsets, ResolvedGap, end_of
 from kdump.storage.source import Source, whole
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def read_segment(
         going = True
         offsets = Offsets(base - 1, end_of(base, next_base))
         log = SegmentPass(source, offsets, limit=rules.limit, next_base=next_base)
-        released: list[Released] = []  # of the gap at which it stops
+        released: list[ResolvedGap] = []  # of the gap at which it stops
         for item in log.items():
             if older is not None and older.stop is None:
                 older.take(item)

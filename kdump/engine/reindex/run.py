@@ -48,7 +48,7 @@ def kinds_of(words: str) -> frozenset[Kind]:
     kinds = set()
     for word in filter(None, (word.strip() for word in words.split(","))):
         if word not in _KIND_OF:
-            raise ValueError(f"has {word!r}, which is none of {', '.join(_KIND_OF)}")
+            raise ValueError(f"has {word!r}, which is not one of {', '.join(_KIND_OF)}")
         kinds.add(_KIND_OF[word])
     if not kinds:
         raise ValueError(f"names none of {', '.join(_KIND_OF)}")

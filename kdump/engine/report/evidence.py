@@ -13,7 +13,7 @@ from kdump.engine.verify.results import Result
 from kdump.errors import KdumpError
 from kdump.rows.report import EvidenceFile, Written
 from kdump.storage import passing_sums, places
-from kdump.storage.passing_sums import Hashed
+from kdump.storage.passing_sums import FileHash
 
 if TYPE_CHECKING:
     from kdump.engine.work.pace import Pace, Progress
@@ -27,7 +27,7 @@ class _Seen(NamedTuple):
     """What came of one partition, and its files."""
 
     result: Result | KdumpError
-    files: tuple[Hashed, ...]
+    files: tuple[FileHash, ...]
 
 
 class Evidence:
@@ -37,7 +37,7 @@ class Evidence:
         self._driver, self._hashes = driver, hashes
         self.jobs, self.bytes_per_second = driver.jobs, driver.bytes_per_second
         self.packed_bytes, self.will_write = driver.packed_bytes, driver.will_write
-        self._files: list[Hashed] = []
+        self._files: list[FileHash] = []
         self._done: set[str] = set()
         self._total = Volume(1 << 16)
         self._topics: dict[str, Volume] = {}
@@ -101,7 +101,7 @@ def _see(item: Any, pace: Pace, *, step: Any, hashes: bool) -> _Seen:
     return _Seen(result, tuple(hashed))
 
 
-def _hashed(files: list[str]) -> Iterator[Hashed]:
+def _hashed(files: list[str]) -> Iterator[FileHash]:
     for file in files:
         yield from passing_sums.finished(passing_sums.watch([file]))
 

@@ -35,7 +35,7 @@ ENDED, GONE, SINCE, PENDING, SHARE, NOT_PRODUCED = (
 )  # fmt: skip
 
 
-class Former(NamedTuple):
+class FormerOffset(NamedTuple):
     """An offset that a group had committed."""
 
     place: Place  # by the name that the topic has in the copies
@@ -54,7 +54,7 @@ class FormerOffsets:
     """What groups had committed in some topics, as it is to be brought back."""
 
     def __init__(self) -> None:
-        self.offsets: list[Former] = []
+        self.offsets: list[FormerOffset] = []
         self.left_out: list[LeftOut] = []
         self.deleted_ms: int | None = None  # of the topic whose offsets were removed last
 
@@ -109,7 +109,7 @@ class FormerOffsets:
             if why:
                 self.left_out.append(LeftOut(place, offset, why))
             elif offset is not None:
-                self.offsets.append(Former(place, offset))
+                self.offsets.append(FormerOffset(place, offset))
 
 
 class _Topic(NamedTuple):

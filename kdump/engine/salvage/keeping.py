@@ -8,7 +8,7 @@ from kdump.engine.salvage.carved import CarvedFound
 from kdump.engine.salvage.copies import Found, Item
 from kdump.errors import KdumpError, PathError
 from kdump.findings.finding import Finding, finding
-from kdump.storage.held import HeldFiles, NotHeld, identity, size_of
+from kdump.storage.held import HeldFiles, UnheldFile, identity, size_of
 
 _SHOWN = 20
 
@@ -38,7 +38,7 @@ def hold(items: Sequence[Item], held: HeldFiles) -> tuple[list[Item], list[Findi
     return kept, reported
 
 
-def _not_held(failed: Sequence[NotHeld]) -> Iterator[Finding]:
+def _not_held(failed: Sequence[UnheldFile]) -> Iterator[Finding]:
     """Say which files a broker could still delete from under the run."""
     left = [each for each in failed if not each.is_gone]
     for number, each in enumerate(left[:_SHOWN]):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kdump.engine.salvage.split import Split
 
 
-class Opened(NamedTuple):
+class OpenCopies(NamedTuple):
     """The copies of a partition, in the order in which they lead, and their one history."""
 
     item: Item
@@ -66,7 +66,7 @@ def opened_from(item: Item, options: SalvageOptions, progress: Progress) -> list
 
 def open_copies(
     item: Item, options: SalvageOptions, progress: Progress, copies: list[Copy] | None = None
-) -> Opened:
+) -> OpenCopies:
     """Read the copies of a partition once: who leads, which epochs there were."""
     if copies is None:
         copies = opened_from(item, options, progress)
@@ -78,7 +78,7 @@ def open_copies(
         survey(copies)
         topic = options.names.get(item.topic or "", item.topic)
         history = settle(copies, options.prefer)
-        opened = Opened(item, topic, copies, history, topic_id, options)
+        opened = OpenCopies(item, topic, copies, history, topic_id, options)
         opened.refuse_gone()
     except BaseException:
         for copy in copies:
@@ -179,7 +179,7 @@ class Sums:
             self.reencoded.append(new)
 
 
-def row_of(opened: Opened, merged: Merge, found: Sums) -> Salvaged:
+def row_of(opened: OpenCopies, merged: Merge, found: Sums) -> Salvaged:
     """Say what the result of a partition is."""
     lost: list[list[int | None]] = [list(each) for each in merged.lost]
     if merged.open_end and lost:

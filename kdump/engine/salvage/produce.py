@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from kdump.client.cluster import Cluster, Lost, Sender, SentRecord
+from kdump.client.cluster import Cluster, Sender, SentRecord, UncertainSendError
 from kdump.client.group_offsets import GroupOffsets, Place
 from kdump.engine.find.reset import refused_group
 from kdump.engine.salvage.committing import (
@@ -27,9 +27,9 @@ from kdump.engine.salvage.committing import (
 from kdump.engine.salvage.copies import Copy, Item
 from kdump.engine.salvage.former_offsets import NOT_PRODUCED, FormerOffsets, LeftOut, summary_row
 from kdump.engine.salvage.options import SalvageOptions
-from kdump.engine.salvage.partition import Opened, Sums, open_copies, opened_from, row_of
-from kdump.engine.salvage.records import Offered, Visible
-from kdump.engine.salvage.state import GROUPS_ENDING, Arrived, OffsetMap, State
+from kdump.engine.salvage.partition import OpenCopies, Sums, open_copies, opened_from, row_of
+from kdump.engine.salvage.records import Offered, VisibleRecords
+from kdump.engine.salvage.state import GROUPS_ENDING, OffsetMap, PartitionProgress, State
 from kdump.engine.salvage.steps import create_steps, restore_steps
 from kdump.engine.salvage.targets import Missing, Target, targets_of
 from kdump.engine.work.pace import Progress, Throttle
@@ -59,8 +59,8 @@ Commits = dict[tuple[str, int], list[Commit]]
 
 
 class _Prepared(NamedTuple):
-    opened: Opened
-    visible: Visible
+    opened: OpenCopies
+    visible: VisibleRecords
     row: Salvaged
     name: str
     planned_count: int  # the most records that were ever to be produced
@@ -133,7 +133,9 @@ def produce(
         state.save()
         offset_map = stack.enter_context(state.offset_map())
         throttle = None if options.rate is None else Throttle(options.rate)
-        means = _Means(cluster, _Senders(cluster, progress), state, offset_map, throttle, progress)
+        means = _ProduceContext(
+            cluster, _Senders(cluster, progress), state, offset_map, throttle, progress
+        )
         stack.callback(means.senders.close)
         commits = _by_partition(former)
         by_name = {one.name: one for one in sources}
@@ -290,9 +292,9 @@ def _groups(
     yield summary_row(outcomes, APPLIED, former, options.groups_at)
 
 
-def _prepare(opened: Opened, state: State | None) -> _Prepared:
+def _prepare(opened: OpenCopies, state: State | None) -> _Prepared:
     """Merge the copies once, for what is lost and which transactions were committed."""
-    merged, found, visible = opened.merge(), Sums(), Visible(opened)
+    merged, found, visible = opened.merge(), Sums(), VisibleRecords(opened)
     for taken in merged.batches():
         found.take(taken)
         if opened.options.to_offset is None:
@@ -337,7 +339,7 @@ class _Senders:
                 pass
 
 
-class _Means(NamedTuple):
+class _ProduceContext(NamedTuple):
     cluster: Cluster
     senders: _Senders
     state: State
@@ -350,7 +352,7 @@ class _Production:
     """One partition being produced; without means it is only counted what would be."""
 
     def __init__(
-        self, one: _Prepared, target: Target, means: _Means | None, commits: Commits
+        self, one: _Prepared, target: Target, means: _ProduceContext | None, commits: Commits
     ) -> None:
         item = one.opened.item
         self.topic, self.partition = str(one.opened.topic), item.partition or 0
@@ -369,7 +371,7 @@ class _Production:
         self._commits = sorted(commits.get((str(item.topic), self.partition), ()))
         self._unmarked, self._marked = 0, 0.0  # bytes sent since an offset was asked for, and when
         self._foreign: str | None = None
-        self._known = self._arrived = Arrived(0)  # when the run began, and now
+        self._known = self._arrived = PartitionProgress(0)  # when the run began, and now
         self._behind = 0  # of the copies: behind the last record taken up
 
     def run(self) -> None:
@@ -380,7 +382,7 @@ class _Production:
             return
         means = self._means
         if self._is_less:  # which records are missing nothing tells, so none is sent
-            arrived = means.state.partitions.get(self.name, Arrived(0))
+            arrived = means.state.partitions.get(self.name, PartitionProgress(0))
             self.start, self.count, self.is_short = arrived.start, arrived.records_count, True
             self.found_count = self.count
             return
@@ -414,7 +416,7 @@ class _Production:
         known = state.partitions.get(self.name)
         if known is None:
             self.start = cluster.bounds(self.topic, self.partition)[1]
-            self._arrived = Arrived(self.start)
+            self._arrived = PartitionProgress(self.start)
             state.put(self.name, self._arrived, now=True)
             return iter(())
         self.start, self._known, self._arrived = known.start, known, known
@@ -478,7 +480,7 @@ class _Production:
             )
         self._take_up([one])
         self.found_count += 1
-        self._arrived = Arrived(offset + 1 - self.count, self.count, self._behind)
+        self._arrived = PartitionProgress(offset + 1 - self.count, self.count, self._behind)
 
     def _send(self, some: Offered) -> None:
         assert self._means is not None
@@ -512,7 +514,7 @@ class _Production:
         assert self.start is not None
         expected = self.start + count - 1
         if offset == expected:
-            self._arrived = Arrived(self.start, count, behind)
+            self._arrived = PartitionProgress(self.start, count, behind)
         else:
             self._foreign = f"a record got offset {offset} where {expected} was next"
 
@@ -533,7 +535,7 @@ class _Production:
         if high != self._next:
             raise self._refused(f"it ends at offset {high}, where {self._next} was to be")
         is_done = not self.is_short
-        self._arrived = Arrived(self.start, self.count, self._behind, is_done=is_done)
+        self._arrived = PartitionProgress(self.start, self.count, self._behind, is_done=is_done)
         self._means.state.put(self.name, self._arrived, now=True)
 
     def _changed(self) -> KdumpError:
@@ -551,7 +553,7 @@ class _Production:
 
 
 def _persist(
-    one: _Prepared, target: Target, means: _Means, commits: Commits
+    one: _Prepared, target: Target, means: _ProduceContext, commits: Commits
 ) -> tuple[Salvaged, list[Translated]]:
     """Produce a partition, and go on after a broker was away as a run does that was killed."""
     reached, failures = -1, 0
@@ -559,7 +561,7 @@ def _persist(
         production = _Production(one, target, means, commits)
         try:
             return _told(one, production), production.plan
-        except Lost:
+        except UncertainSendError:
             means.senders.close()
             failures = 0 if production.found_count > reached else failures + 1
             reached = production.found_count

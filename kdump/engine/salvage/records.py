@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump import kernels
-from kdump.broker.producer_events import Ended
+from kdump.broker.producer_events import TransactionEnd
 from kdump.broker.producer_state import ProducerStates
 from kdump.broker.visibility import AbortFilter
 from kdump.client.cluster import SentRecord
@@ -28,19 +28,19 @@ from kdump.storage.transaction_index import VERSION, AbortedTransaction
 
 if TYPE_CHECKING:
     from kdump.engine.salvage.merge import Merge, Ranges, Taken
-    from kdump.engine.salvage.partition import Opened
+    from kdump.engine.salvage.partition import OpenCopies
 
 Offered = list[tuple[int, SentRecord]]
 
 
-class Visible:
+class VisibleRecords:
     """The records of a partition that are to be produced, with their offsets, and what is not.
 
     `watch` is given the batches of the whole log first, and counts what is to come. The other
     counts are whole when all records were asked for, which may be done again.
     """
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: OpenCopies) -> None:
         self.aborted_count = self.open_count = self.control_count = 0
         self.passed_count = 0  # records of all batches, whatever became of them
         self.lost: Ranges = []  # what the copies lacked when the log was watched
@@ -69,7 +69,7 @@ class Visible:
                 of_open = self._of_open.get(taken.batch.producer_id, 0)
                 self._of_open[taken.batch.producer_id] = of_open + count
         for event in self._states.replay(run):
-            if not isinstance(event, Ended):
+            if not isinstance(event, TransactionEnd):
                 continue
             of_open = self._of_open.pop(event.producer_id, 0)
             if (entry := event.aborted()) is not None:

@@ -33,7 +33,7 @@ _FORMS = {
 }
 
 
-class Arrived(NamedTuple):
+class PartitionProgress(NamedTuple):
     """How much of a partition has arrived.
 
     The first record got the offset `start` of the cluster, and `records_count` lie there from it on
@@ -57,7 +57,7 @@ class Committing(NamedTuple):
     is_done: bool = False
 
 
-class Planned(NamedTuple):
+class PartitionPlan(NamedTuple):
     """What is to arrive of a partition, and the paths that have it, as they were first named."""
 
     records_count: int
@@ -79,8 +79,8 @@ class State:
             refuse_among_evidence(path + ending, "--resume")
             refuse_replacing(path + ending, "--resume", is_ours=form.match)
         self._written = 0.0
-        self.partitions: dict[str, Arrived] = {}
-        self.planned: dict[str, Planned] = {}
+        self.partitions: dict[str, PartitionProgress] = {}
+        self.planned: dict[str, PartitionPlan] = {}
         self.afterwards: list[str] = []
         self.groups: dict[str, dict[str, Committing]] = {}  # by group and partition
         with path_errors(self._folder):
@@ -115,10 +115,10 @@ class State:
                 raise ValueError
             cluster_id = content["cluster_id"]
             self.partitions = {
-                name: Arrived(**said) for name, said in content["partitions"].items()
+                name: PartitionProgress(**said) for name, said in content["partitions"].items()
             }
             self.planned = {
-                name: Planned(said["records_count"], tuple(said["paths"]))
+                name: PartitionPlan(said["records_count"], tuple(said["paths"]))
                 for name, said in content.get("planned", {}).items()
             }
             self.afterwards = [str(each) for each in content.get("afterwards", ())]
@@ -135,19 +135,19 @@ class State:
         """Take note of what is to arrive of a partition; give the most that ever was."""
         known = self.planned.get(name)
         if known is None or known.records_count < records_count:
-            self.planned[name] = known = Planned(records_count, tuple(paths))
+            self.planned[name] = known = PartitionPlan(records_count, tuple(paths))
         return known.records_count
 
     def unfinished(self) -> dict[str, int]:
         """How many records are still to arrive, by the partitions of which some are."""
         left = {}
         for name, one in self.planned.items():
-            arrived = self.partitions.get(name, Arrived(0))
+            arrived = self.partitions.get(name, PartitionProgress(0))
             if not arrived.is_done:
                 left[name] = max(one.records_count - arrived.records_count, 0)
         return left
 
-    def put(self, name: str, arrived: Arrived, *, now: bool = False) -> None:
+    def put(self, name: str, arrived: PartitionProgress, *, now: bool = False) -> None:
         """Take note of what has arrived; on disk at once, or soon."""
         self.partitions[name] = arrived
         if now or time.monotonic() - self._written >= _PAUSE_SECONDS:

@@ -6,7 +6,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.broker.producer_events import Unjoined
+from kdump.broker.producer_events import SequenceBreak
 from kdump.broker.producer_state import ProducerStates, no_producers
 from kdump.engine.reading import sequence_rules as rules
 from kdump.engine.reading.sequence_rules import DUPLICATE, GAP
@@ -120,10 +120,10 @@ class SequenceReplay:
     def take(self, place: Place, item: Run | Oversize) -> None:
         """Take up batches in the order of their offsets."""
         for event in self._states.replay(item):
-            if isinstance(event, Unjoined):
+            if isinstance(event, SequenceBreak):
                 self._unjoined(place, item.batches, event)
 
-    def _unjoined(self, place: Place, batches: RecordBatches, event: Unjoined) -> None:
+    def _unjoined(self, place: Place, batches: RecordBatches, event: SequenceBreak) -> None:
         kind = rules.judge(event, batches, self._expiration_ms)
         self._counts[_MEMBERS[kind]] += 1
         if kind == GAP:
@@ -140,7 +140,9 @@ class SequenceReplay:
         self.rows.append(_row(place, batches, event, kind, words))
 
 
-def _row(place: Place, batches: RecordBatches, event: Unjoined, kind: str, explanation: str) -> Row:
+def _row(
+    place: Place, batches: RecordBatches, event: SequenceBreak, kind: str, explanation: str
+) -> Row:
     row = event.row
     base, last = batches.base_offset(row), batches.last_offset(row)
     made = SequenceDuplicate if kind == DUPLICATE else SequenceGap
@@ -177,7 +179,7 @@ def _known(number: int) -> int | None:
     return None if number < 0 else number
 
 
-def _explanation(event: Unjoined, batches: RecordBatches, kind: str) -> str:
+def _explanation(event: SequenceBreak, batches: RecordBatches, kind: str) -> str:
     before = event.previous.last_offset
     base = batches.base_offset(event.row)
     if event.is_first and kind == GAP:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kdump.record.frames import Gap, Oversize, Run
 
 
-class Followed(NamedTuple):
+class SequenceResult(NamedTuple):
     """What came of one partition: rows, findings and errors met on the way, sums."""
 
     rows: tuple[Row, ...] = ()
@@ -45,7 +45,7 @@ class Followed(NamedTuple):
 
 def follow(
     target: Target, settings: Settings, *, segment: int | None, explained: bool, pace: Pace
-) -> Followed:
+) -> SequenceResult:
     """Read a partition, or one segment of it.
 
     `explained`: rows also for what has an innocent explanation.
@@ -60,7 +60,7 @@ def follow(
     check = SequenceCheck(partition, explained=explained)
     findings = fold(scan(partition, [Framing(partition), check]))
     replay = check.replay
-    return Followed(tuple(replay.rows), (*findings, *partition.errors), replay.sums())
+    return SequenceResult(tuple(replay.rows), (*findings, *partition.errors), replay.sums())
 
 
 class SequenceCheck(Check):
@@ -175,12 +175,12 @@ def plan(paths: Iterable[str], options: SequenceOptions) -> Iterator[Item | Kdum
 
 def follow_item(
     item: Item, pace: Pace, *, options: SequenceOptions, settings: Settings
-) -> Followed:
+) -> SequenceResult:
     """Follow the producers of one partition, which is listed again, or of one capture."""
     if item.capture is not None:
         from kdump.engine.sequences.captured import follow_capture
 
-        return Followed(
+        return SequenceResult(
             *follow_capture(
                 item.path,
                 item.capture,
@@ -193,6 +193,6 @@ def follow_item(
         log = LocalLog.open(item.path)
     except PathError as error:
         place = Place(item.topic, item.partition, None, item.path)
-        return Followed(reported=(unread(error, place),))
+        return SequenceResult(reported=(unread(error, place),))
     target = Target(item.topic, item.partition, item.path, log, (), whole=True)
     return follow(target, settings, segment=item.segment, explained=options.explained, pace=pace)

@@ -11,8 +11,8 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import NamedTuple
 
 from kdump.broker.settings import read_settings
-from kdump.broker.visibility import OpenHere, OpenTransaction, open_transactions
-from kdump.engine.coordinators.judgement import Known, Opened, Verdict, judge
+from kdump.broker.visibility import OpenTransaction, OpenTransactions, open_transactions
+from kdump.engine.coordinators.judgement import JudgementContext, OpenInPartition, Verdict, judge
 from kdump.engine.coordinators.partitions import (
     Item,
     Marks,
@@ -49,7 +49,7 @@ from kdump.storage.targets import EVERYTHING, Selection, Target, resolve
 class _Logs(NamedTuple):
     """What is open in the logs, and the newest times in them: of brokers, of producers."""
 
-    opened: list[tuple[Item, OpenHere, OpenTransaction]]
+    opened: list[tuple[Item, OpenTransactions, OpenTransaction]]
     newest_marker_ms: int
     newest_ms: int
 
@@ -103,7 +103,7 @@ def _log_items(targets: list[Target], options: TransactionOptions) -> list[Item]
 
 def _read_logs(items: list[Item], work: Work) -> Generator[Reported, None, _Logs]:
     """Find what is open in the logs."""
-    opened: list[tuple[Item, OpenHere, OpenTransaction]] = []
+    opened: list[tuple[Item, OpenTransactions, OpenTransaction]] = []
     marker_ms = newest_ms = -1
     for item, here in work.do(items, open_in):
         if isinstance(here, KdumpError):
@@ -154,14 +154,16 @@ def _rows(logs: _Logs, states: _States, options: TransactionOptions) -> Iterator
         if not places.is_uri(path)
     }
     as_of_ms = _as_of_ms(logs, states, options, is_live=any(live.values()))
-    known = Known(as_of_ms, allowed_ms, states.missing)
+    known = JudgementContext(as_of_ms, allowed_ms, states.missing)
     by_id = by_producer(one for one, _ in states.found)
-    of_id: dict[str, list[Opened]] = {}
-    of_nobody: dict[int, list[Opened]] = {}
+    of_id: dict[str, list[OpenInPartition]] = {}
+    of_nobody: dict[int, list[OpenInPartition]] = {}
     for item, here, said in logs.opened:
         place: Partition = item.topic, item.partition
         age_ms = None if said.since_ms is None else max(0, as_of_ms - said.since_ms)
-        one = Opened(place, here.last_stable_offset, said, age_ms, live.get(item.path, False))
+        one = OpenInPartition(
+            place, here.last_stable_offset, said, age_ms, live.get(item.path, False)
+        )
         whose = by_id.get(said.producer_id)
         if whose is not None:
             of_id.setdefault(whose.transactional_id, []).append(one)
@@ -180,7 +182,7 @@ def _rows(logs: _Logs, states: _States, options: TransactionOptions) -> Iterator
 def _row(
     transaction: Transaction | None,
     state_partition: int | None,
-    opened: list[Opened],
+    opened: list[OpenInPartition],
     verdict: Verdict,
 ) -> Row:
     """Make the row of a transactional id, or of a producer that none has: then something is open.
@@ -236,7 +238,7 @@ def _as_of_ms(logs: _Logs, states: _States, options: TransactionOptions, *, is_l
 
 
 def _is_asked_for(
-    transaction: Transaction, opened: list[Opened], options: TransactionOptions
+    transaction: Transaction, opened: list[OpenInPartition], options: TransactionOptions
 ) -> bool:
     if options.open_only and not (opened or transaction.is_unfinished or transaction.problem):
         return False
@@ -247,7 +249,7 @@ def _is_asked_for(
     )
 
 
-def open_in(item: Item, pace: Pace, *, options: TransactionOptions) -> OpenHere:
+def open_in(item: Item, pace: Pace, *, options: TransactionOptions) -> OpenTransactions:
     """Find what is open in one partition."""
     log = LocalLog.open(item.path)
     target = Target(item.topic, item.partition, item.path, log, (), whole=True)

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from kdump.engine.reading.split_edges import edges_meet
-from kdump.engine.usage.step import Counted, LongKey, PlaceOfGroup, UsageOptions, count_split
+from kdump.engine.usage.step import LongKey, PlaceOfGroup, SplitTotals, UsageOptions, count_split
 from kdump.engine.usage.totals import Totals, shrink
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
@@ -60,7 +60,7 @@ class Sums:
         self.control_records = 0
         self.paths_unfinished = 0
 
-    def add(self, parts: Iterable[Counted]) -> None:
+    def add(self, parts: Iterable[SplitTotals]) -> None:
         """Add what came of a split, or of the pieces of a log."""
         for part in parts:
             for number in _ADDED:
@@ -254,9 +254,11 @@ class _Merged:
         self._most = most
         self._held = 0
         self._findings: dict[int, tuple[Finding | KdumpError, ...]] = {}
-        self._pieces: list[tuple[Split, Counted]] = []
+        self._pieces: list[tuple[Split, SplitTotals]] = []
 
-    def take(self, results: Iterable[tuple[Split, Counted | KdumpError]]) -> Iterator[KdumpError]:
+    def take(
+        self, results: Iterable[tuple[Split, SplitTotals | KdumpError]]
+    ) -> Iterator[KdumpError]:
         """Take all results of a driver; yield the errors of what could not be done."""
         for split, result in results:
             if self._pieces and self._pieces[0][0].segment != split.segment:
@@ -282,7 +284,7 @@ class _Merged:
         elif whole:
             self.splits_to_reread.append(first.uncut())
 
-    def _add(self, split: Split, parts: Sequence[Counted]) -> None:
+    def _add(self, split: Split, parts: Sequence[SplitTotals]) -> None:
         totals = Totals.unpack(parts[0].totals)
         for part in parts[1:]:
             totals.merge(Totals.unpack(part.totals))

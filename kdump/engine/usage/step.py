@@ -11,7 +11,7 @@ from kdump import kernels
 from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.reading.split_edges import SplitEdges
-from kdump.engine.usage.totals import WIDTH, Packed, Totals
+from kdump.engine.usage.totals import WIDTH, PackedTotals, Totals
 from kdump.engine.work.pace import Going
 from kdump.engine.work.splits import Split
 from kdump.errors import KdumpError
@@ -74,14 +74,14 @@ class LongKey(NamedTuple):
     digest: bytes
 
 
-class Counted(NamedTuple):
+class SplitTotals(NamedTuple):
     """What came of one split: totals, and findings and errors in `reported`.
 
     `sums` are the numbers of all groups together, also of those that were dropped; `bytes_lost`
     those that findings name and that were not counted; `control_records` those that were left out.
     """
 
-    totals: Packed
+    totals: PackedTotals
     sums: tuple[int, ...]
     reported: tuple[Finding | KdumpError, ...]
     seam: SplitEdges | None
@@ -89,7 +89,7 @@ class Counted(NamedTuple):
     control_records: int
 
 
-def count_split(split: Split, pace: Pace, *, options: UsageOptions, most: int) -> Counted:
+def count_split(split: Split, pace: Pace, *, options: UsageOptions, most: int) -> SplitTotals:
     """Count what lies in a split by the groups asked for, of which at most so many are held."""
     reader = SplitReader(split, options.of_dump, as_stored=True)
     counter = _Counter(options, most)
@@ -113,7 +113,7 @@ def count_split(split: Split, pace: Pace, *, options: UsageOptions, most: int) -
         elif isinstance(item, BatchRow) and item.crc_valid and not options.wants_records:
             counter.batch(item)
     going.end()
-    return Counted(
+    return SplitTotals(
         counter.totals.pack(),
         counter.totals.sum(),
         tuple(reported),

@@ -25,7 +25,7 @@ _NEW[c.T_FIRST] = _NEW[c.T_LAST] = -1
 _ADDED = (c.T_BATCHES, c.T_RECORDS, c.T_BYTES, c.T_CONTROL, c.T_UNOPENED, c.T_SEGMENTS)
 
 
-class Packed(NamedTuple):
+class PackedTotals(NamedTuple):
     """Totals on their way from a worker."""
 
     keys: tuple[Hashable, ...]
@@ -52,7 +52,7 @@ class Totals:
         return min(len(self.sums) // WIDTH, self._most)
 
     @classmethod
-    def unpack(cls, packed: Packed) -> Totals:
+    def unpack(cls, packed: PackedTotals) -> Totals:
         """Take totals that a worker sent."""
         totals = cls(max(len(packed.keys), 1))
         totals.slots = {key: slot for slot, key in enumerate(packed.keys)}
@@ -60,10 +60,10 @@ class Totals:
         totals.floor = packed.floor
         return totals
 
-    def pack(self) -> Packed:
+    def pack(self) -> PackedTotals:
         """Make them ready to be sent."""
         used = len(self.slots) * WIDTH
-        return Packed(tuple(self.slots), self.sums[:used].tobytes(), self.floor)
+        return PackedTotals(tuple(self.slots), self.sums[:used].tobytes(), self.floor)
 
     def slot(self, key: Hashable) -> int:
         """Return a group's slot; a new group makes room for itself, and so may move all others."""

@@ -8,7 +8,7 @@ from functools import partial
 
 from kdump.broker import versions as v
 from kdump.broker.append_set import INTERNAL, ProducedSet, RefusedError, Topic
-from kdump.broker.appending import Answer, Stored, append, append_as_follower
+from kdump.broker.appending import Answer, StoredRun, append, append_as_follower
 from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import PartitionView
 from kdump.broker.settings import Settings
@@ -209,7 +209,7 @@ def _accepted(row: Append, answer: Answer, topic: Topic) -> Append:
     )
 
 
-def _is_closed(one: Stored, row: Append) -> bool:
+def _is_closed(one: StoredRun, row: Append) -> bool:
     """Whether it is a wrapper that is not opened, so that its first offset is not known (F18)."""
     return row.follower and bool(one.codec) and format_of(one.magic).is_legacy
 

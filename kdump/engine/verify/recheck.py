@@ -35,7 +35,7 @@ _SETTLED = frozenset({"transaction-hanging"})
 Listing = dict[str, "FileStatus"]
 
 
-class Moved(NamedTuple):
+class FileChanges(NamedTuple):
     """What changed during a look: file names, and the base offsets they belong to."""
 
     names: frozenset[str]
@@ -66,7 +66,7 @@ def _identities(listing: Listing) -> dict[str, tuple[int, int, int]]:
     }
 
 
-def moved_between(first: Listing, second: Listing, *, running: bool = False) -> Moved:
+def moved_between(first: Listing, second: Listing, *, running: bool = False) -> FileChanges:
     """Say what came, went or changed; where a broker is `running`, also what it has just written.
 
     The first of two writes may have come before the first listing, and the second is yet to come.
@@ -78,7 +78,7 @@ def moved_between(first: Listing, second: Listing, *, running: bool = False) -> 
         changed |= {name for name, (_, _, time_ns) in after.items() if time_ns > since_ns}
     parsed = map(names.parse, changed)
     bases = {name.base_offset for name in parsed if name.base_offset is not None}
-    return Moved(frozenset(changed), frozenset(bases))
+    return FileChanges(frozenset(changed), frozenset(bases))
 
 
 def settled(

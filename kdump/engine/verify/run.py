@@ -321,7 +321,7 @@ def verify_item(
     if kind in (Kind.CAPTURE, Kind.FRAMES):
         return _capture(target.path, kind, options)
     if target.log is None:
-        reason = "belongs to no partition: name a partition's directory or a data directory"
+        reason = "is not part of a partition; give a partition directory or a data directory"
         return Result(errors=(PathError(item.path, reason),))
     if not target.whole and target.files[0].name.kind is Kind.UNKNOWN:
         reason = "does not have the name of a Kafka file: not checked"

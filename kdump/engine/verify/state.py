@@ -42,7 +42,7 @@ def is_state(head: bytes) -> bool:
     return head.startswith(b'{"row":"verify-state"')
 
 
-class Seen(NamedTuple):
+class VerifiedSegment(NamedTuple):
     """One segment as it was when it was last verified; `verified_s` is epoch seconds."""
 
     identity: str
@@ -123,21 +123,23 @@ class VerifyState:
         for finding in result.findings:
             found.setdefault(finding.segment, []).append(finding)
         before = self._of(item.path)
-        after: dict[int | None, Seen] = {}
+        after: dict[int | None, VerifiedSegment] = {}
         for base, identity in item.identities.items():
             if base in result.verified:
                 depth = DEEP if deep else SHALLOW
-                after[base] = Seen(identity, depth, self.now_s, tuple(found.get(base, ())))
+                after[base] = VerifiedSegment(
+                    identity, depth, self.now_s, tuple(found.get(base, ()))
+                )
             elif base in before and before[base].identity == identity:
                 after[base] = before[base]
         grave = [each for each in found.get(None, ()) if each.severity is not Severity.NOTE]
         if grave:
-            after[None] = Seen("", 0, self.now_s, ())
+            after[None] = VerifiedSegment("", 0, self.now_s, ())
         self.changed = self.changed or after != before
         path = places.absolute(item.path)
         self._lines[path] = _line(path, after)
 
-    def _of(self, path: str) -> dict[int | None, Seen]:
+    def _of(self, path: str) -> dict[int | None, VerifiedSegment]:
         line = self._lines.get(places.absolute(path))
         return {} if line is None else _partition(line)[1]
 
@@ -178,7 +180,7 @@ def _json(members: object) -> bytes:
     return json.dumps(members, separators=(",", ":")).encode() + b"\n"
 
 
-def _line(path: str, segments: dict[int | None, Seen]) -> bytes:
+def _line(path: str, segments: dict[int | None, VerifiedSegment]) -> bytes:
     rows = [
         [
             base,
@@ -192,7 +194,7 @@ def _line(path: str, segments: dict[int | None, Seen]) -> bytes:
     return _json({"path": path, "segments": rows})[:-1]
 
 
-def _partition(line: bytes) -> tuple[str, dict[int | None, Seen]]:
+def _partition(line: bytes) -> tuple[str, dict[int | None, VerifiedSegment]]:
     members = _object(line)
     match members:
         case {"path": str(path), "segments": list(rows)}:
@@ -200,10 +202,10 @@ def _partition(line: bytes) -> tuple[str, dict[int | None, Seen]]:
     raise ValueError("a line of it names no path and segments")
 
 
-def _seen(row: object) -> tuple[int | None, Seen]:
+def _seen(row: object) -> tuple[int | None, VerifiedSegment]:
     match row:
         case [int() | None as base, str(identity), int(depth), int(verified_s), list(found)]:
-            return base, Seen(identity, depth, verified_s, tuple(map(_finding, found)))
+            return base, VerifiedSegment(identity, depth, verified_s, tuple(map(_finding, found)))
     raise ValueError("a line of it has a segment of another form")
 
 

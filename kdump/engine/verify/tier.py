@@ -23,7 +23,7 @@ from kdump.storage.aiven import INDEXES, LOG, MANIFEST, AivenPartition, BadManif
 from kdump.storage.file_records import FileRecords
 from kdump.storage.index import OffsetIndex
 from kdump.storage.names import Kind
-from kdump.storage.offsets import Offsets, Released, end_of
+from kdump.storage.offsets import Offsets, ResolvedGap, end_of
 from kdump.storage.properties import read_topic_id
 from kdump.storage.remote_objects import PartitionObjects, RemoteObjects
 from kdump.storage.source import Source
@@ -461,7 +461,7 @@ class _PartitionCheck:
             source, offsets, limit=self._options.decompress_limit, next_base=following
         )
         found: list[Finding] = []
-        released: list[Released] = []
+        released: list[ResolvedGap] = []
         last = segment.start_offset - 1
         for item in log.items(0):
             released += log.take(item)

@@ -35,7 +35,7 @@ _COMPARED = ("cleanable", "blocked_by", "dead_records", "tombstones_removable", 
 _POLICIES = {True: "compact,delete", False: "compact"}
 
 
-class Removed(NamedTuple):
+class RemovedRecords(NamedTuple):
     """What a cleaning removes of a segment or of all; None where none is tried."""
 
     dead_records: int | None = None
@@ -44,7 +44,7 @@ class Removed(NamedTuple):
     tombstones_removable: int | None = None
 
 
-NOT_CLEANED = Removed()
+NOT_CLEANED = RemovedRecords()
 
 
 class Compaction(NamedTuple):
@@ -55,7 +55,7 @@ class Compaction(NamedTuple):
 
     rows: tuple[Row, ...] = ()
     findings: tuple[Finding, ...] = ()
-    segments: Mapping[int, Removed] = {}
+    segments: Mapping[int, RemovedRecords] = {}
 
     def with_oldest(self, broker: Version, older: Compaction) -> Compaction:
         """Add what the oldest release does that can have written the partition."""
@@ -107,7 +107,7 @@ def _judged(
     removed, at_least = NOT_CLEANED, None
     findings: list[Finding] = []
     words: list[str] = []
-    segments: dict[int, Removed] = {}
+    segments: dict[int, RemovedRecords] = {}
     if options.cleaner and failure is None:
         repeats = None
         if log.checkpoint is not None and not choice.forced:
@@ -158,8 +158,8 @@ def _cleaned(
     cleaning: Cleaning,
     broker: Version,
     words: list[str],
-    segments: dict[int, Removed],
-) -> Removed:
+    segments: dict[int, RemovedRecords],
+) -> RemovedRecords:
     """Clean, in thought; return what goes, and add to what is said of it."""
     dead: Counter[int] = Counter()
     dropped: Counter[int] = Counter()
@@ -169,7 +169,7 @@ def _cleaned(
         dropped[batch.segment] += batch.size_before - batch.size_bytes
         sealed += batch.sealed
     for base, (tombstones, removed) in cleaning.of_segments.items():
-        segments[base] = Removed(dead[base], dropped[base], tombstones, removed)
+        segments[base] = RemovedRecords(dead[base], dropped[base], tombstones, removed)
     if cleaning.bad_checksums:
         words.append(
             f"{cleaning.bad_checksums:,} batches there have a wrong checksum, which no cleaner "
@@ -184,7 +184,9 @@ def _cleaned(
     )
     if cleaning.map.full:
         words.append(f"more keys than its map holds: this round ends at {cleaning.map.end:,}")
-    return Removed(dead.total(), dropped.total(), cleaning.tombstones, cleaning.tombstones_removed)
+    return RemovedRecords(
+        dead.total(), dropped.total(), cleaning.tombstones, cleaning.tombstones_removed
+    )
 
 
 def _failure(path: str, position: int, why: str) -> FailsAt:

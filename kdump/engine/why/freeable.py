@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kdump.replay.topic_settings import KnownTopic
 
 
-class Going(NamedTuple):
+class DeletedFiles(NamedTuple):
     """Files of a partition that were deleted already and wait for their removal (`.deleted`).
 
     `held`: a broker runs on the data directory.
@@ -24,7 +24,7 @@ class Going(NamedTuple):
     held: bool
 
 
-class Retired(NamedTuple):
+class RetiredDirectory(NamedTuple):
     """A directory that is no partition in use. `held`: a broker runs on the directory around it."""
 
     directory: str
@@ -54,7 +54,7 @@ class Freeable(NamedTuple):
     directory: str
 
 
-class Lost(NamedTuple):
+class StepLoss(NamedTuple):
     """What a step deletes: bytes of files, and the offsets that are gone, None where none is."""
 
     size_bytes: int
@@ -102,12 +102,12 @@ def behind_pins(log: Freeable, now_ms: int) -> int:
     return max(past, default=0)
 
 
-def lost_of(log: Freeable, first: int, to: int) -> tuple[Lost, int]:
+def lost_of(log: Freeable, first: int, to: int) -> tuple[StepLoss, int]:
     """Say what the segments [first, to) hold; records are counted by their offsets."""
     start = max(log.log.segments[first].base_offset, log.log.log_start)
     end = log.log.end_of(to - 1)
     latest = max(one.time_ms for one in log.log.segments[first:to])
     size = sum(log.sizes[first:to])
     if end <= start:
-        return Lost(size, None, None, None), 0
-    return Lost(size, start, end - 1, latest), end - start
+        return StepLoss(size, None, None, None), 0
+    return StepLoss(size, start, end - 1, latest), end - start

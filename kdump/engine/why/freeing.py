@@ -23,8 +23,15 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.retention import retention_pass
 from kdump.engine.why.fates import length_text, minute_text
-from kdump.engine.why.freeable import Freeable, Going, Lost, Retired, behind_pins, lost_of
-from kdump.engine.why.lowering import Lowered, Wanted, lowered
+from kdump.engine.why.freeable import (
+    DeletedFiles,
+    Freeable,
+    RetiredDirectory,
+    StepLoss,
+    behind_pins,
+    lost_of,
+)
+from kdump.engine.why.lowering import LowerLimit, WantedSegments, lowered
 from kdump.findings.shell import BOOTSTRAP, Unusable, Word, format_command, path_word, refused_topic
 from kdump.rows.why import PartitionLoss, PlanOf, PlanStep
 
@@ -46,7 +53,10 @@ class Plan:
         self._orders = count(1)
 
     def steps(
-        self, retired: Sequence[Retired], going: Sequence[Going], logs: Sequence[Freeable]
+        self,
+        retired: Sequence[RetiredDirectory],
+        going: Sequence[DeletedFiles],
+        logs: Sequence[Freeable],
     ) -> Iterator[PlanStep]:
         """Yield the steps as rows, for each goal the cheapest first."""
         may_lose = [log for log in logs if log.may_lose]
@@ -86,7 +96,7 @@ class Plan:
         return goal.asked_bytes - sum(self.planned[one] for one in goal.directories)
 
     def _by_itself(
-        self, goal: Goal, going: Sequence[Going], logs: Sequence[Freeable]
+        self, goal: Goal, going: Sequence[DeletedFiles], logs: Sequence[Freeable]
     ) -> Iterator[PlanStep]:
         """Count what goes without a command, in each of the goal's directories."""
         for directory in goal.directories:
@@ -99,7 +109,7 @@ class Plan:
                         "after file.delete.delay.ms (default: 1 minute)"
                     )
                 size = sum(one.size_bytes for one in files)
-                lost = Lost(size, None, None, None)
+                lost = StepLoss(size, None, None, None)
                 yield self._row(None, None, None, lost, 0, text, {directory: size})
             gone = [log for log in logs if log.directory == directory and log.deleted]
             if gone:
@@ -111,11 +121,13 @@ class Plan:
                     for number in range(log.deleted)
                 )
                 text = f"nothing to do while the broker runs: {_next_pass(gone)}"
-                lost = Lost(size, None, None, latest)
+                lost = StepLoss(size, None, None, latest)
                 sizes = {directory: size}
                 yield self._row(None, None, None, lost, records, text, sizes, logs=gone)
 
-    def _of_directories(self, goal: Goal, retired: Sequence[Retired]) -> Iterator[PlanStep]:
+    def _of_directories(
+        self, goal: Goal, retired: Sequence[RetiredDirectory]
+    ) -> Iterator[PlanStep]:
         """Remove directories that are no partitions in use: first those that go by themselves."""
         for one in retired:
             if one.held and one.why == "delete":
@@ -128,14 +140,14 @@ class Plan:
             ):
                 yield self._of_retired(one)
 
-    def _of_retired(self, one: Retired) -> PlanStep:
+    def _of_retired(self, one: RetiredDirectory) -> PlanStep:
         command: str | None = format_command(("rm", "-r", "--", path_word(one.path)))
         text = "the next start removes it, too"
         if one.why == "stray":
             text = "not assigned to this broker by the cluster; check that other brokers have it"
         elif one.held:
             command, text = None, f"the broker removes it by itself: {one.path}"
-        lost = Lost(one.size_bytes, None, None, None)
+        lost = StepLoss(one.size_bytes, None, None, None)
         records = 0 if one.why == "delete" else None
         return self._row(command, None, None, lost, records, text, {one.directory: one.size_bytes})
 
@@ -154,7 +166,9 @@ class Plan:
             limit = lowered(
                 topic,
                 [
-                    Wanted(number, logs[number], done[number], chosen.get(number, done[number]))
+                    WantedSegments(
+                        number, logs[number], done[number], chosen.get(number, done[number])
+                    )
                     for number in numbers
                 ],
                 self._now_ms,
@@ -170,7 +184,7 @@ class Plan:
                     done[number], rows = self._of_log(log, done[number], chosen[number], what)
                     yield from rows
 
-    def _of_limit(self, topic: str, limit: Lowered, what: str) -> PlanStep:
+    def _of_limit(self, topic: str, limit: LowerLimit, what: str) -> PlanStep:
         gone = [one for one in limit.wanted if one.to > one.first]
         losses = [lost_of(one.log, one.first, one.to) for one in gone]
         times = [lost.latest_ms for lost, _ in losses if lost.latest_ms is not None]
@@ -202,7 +216,7 @@ class Plan:
             limit.command,
             topic,
             None,
-            Lost(size, None, None, max(times, default=None)),
+            StepLoss(size, None, None, max(times, default=None)),
             records,
             text,
             sizes,
@@ -258,7 +272,7 @@ class Plan:
         command: str | None,
         topic: str | None,
         partition: int | None,
-        lost: Lost,
+        lost: StepLoss,
         records: int | None,
         text: str,
         sizes: Mapping[str, int],

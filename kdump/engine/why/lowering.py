@@ -22,7 +22,7 @@ _BY_TIME, _BY_SIZE = "retention.ms", "retention.bytes"
 _ROOM_MS = 30 * 60_000
 
 
-class Wanted(NamedTuple):
+class WantedSegments(NamedTuple):
     """A partition, and its segments [first, to), which are to go; none where the two are equal.
 
     `number` is the plan's own.
@@ -34,7 +34,7 @@ class Wanted(NamedTuple):
     to: int
 
 
-class Lowered(NamedTuple):
+class LowerLimit(NamedTuple):
     """A lower limit of a topic. `undo` is None where it is not known what was set before.
 
     `wanted` are the partitions with what a pass then deletes. `more_from_ms` is when the limit
@@ -44,11 +44,11 @@ class Lowered(NamedTuple):
     command: str
     undo: str | None
     words: str
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[WantedSegments, ...]
     more_from_ms: int | None
 
 
-def lowered(topic: str, wanted: Sequence[Wanted], now_ms: int) -> Lowered | None:
+def lowered(topic: str, wanted: Sequence[WantedSegments], now_ms: int) -> LowerLimit | None:
     """Find a limit of a topic's age or size; None where there is none that is right."""
     log = wanted[0].log
     if log.has_delete_records and not _are_all(wanted):
@@ -69,7 +69,7 @@ def lowered(topic: str, wanted: Sequence[Wanted], now_ms: int) -> Lowered | None
         more = _more_from(found, policy, now_ms) if name == _BY_TIME else None
         if more is not None and more < now_ms + _ROOM_MS:
             continue
-        return Lowered(
+        return LowerLimit(
             _command(log, topic, ("--add-config", f"{name}={limit}")),
             _undo(log, topic, name),
             f"{name}={limit} of {topic}",
@@ -79,7 +79,7 @@ def lowered(topic: str, wanted: Sequence[Wanted], now_ms: int) -> Lowered | None
     return None
 
 
-def _are_all(wanted: Sequence[Wanted]) -> bool:
+def _are_all(wanted: Sequence[WantedSegments]) -> bool:
     """Whether a command is saved, and the cluster has no partition that is not among these."""
     known = wanted[0].log.known
     numbers = {one.log.partition for one in wanted}
@@ -87,7 +87,7 @@ def _are_all(wanted: Sequence[Wanted]) -> bool:
     return several and known is not None and len(numbers) == known.partitions
 
 
-def _age(wanted: Sequence[Wanted], now_ms: int) -> int | None:
+def _age(wanted: Sequence[WantedSegments], now_ms: int) -> int | None:
     """The largest retention.ms that lets all go that is to go, if that is lower than now."""
     youngest = max(
         one.log.policy.time_of(segment, now_ms)
@@ -97,7 +97,7 @@ def _age(wanted: Sequence[Wanted], now_ms: int) -> int | None:
     return _if_lower(now_ms - youngest - 1, wanted[0].log.policy.retention_ms)
 
 
-def _size(wanted: Sequence[Wanted]) -> int | None:
+def _size(wanted: Sequence[WantedSegments]) -> int | None:
     """The largest retention.bytes that does, if what is to stay does not sit just below it."""
     limit = min(_left(one, one.to) for one in wanted if one.to > one.first)
     for one in wanted:
@@ -107,7 +107,7 @@ def _size(wanted: Sequence[Wanted]) -> int | None:
     return _if_lower(limit, wanted[0].log.policy.retention_bytes)
 
 
-def _left(one: Wanted, to: int) -> int:
+def _left(one: WantedSegments, to: int) -> int:
     """The bytes that retention.bytes counts once the segments before a number are gone."""
     return sum(segment.size_bytes for segment in one.log.log.segments[to:])
 
@@ -122,7 +122,7 @@ def _with(policy: Policy, name: str, limit: int) -> Policy:
     return policy._replace(retention_bytes=limit)
 
 
-def _deleted(one: Wanted, policy: Policy, now_ms: int) -> int:
+def _deleted(one: WantedSegments, policy: Policy, now_ms: int) -> int:
     """Say how many segments a pass by a policy deletes, behind the steps before."""
     log = one.log.log
     if one.first:
@@ -130,7 +130,7 @@ def _deleted(one: Wanted, policy: Policy, now_ms: int) -> int:
     return len(retention_pass(log, policy, now_ms).deleted)
 
 
-def _more_from(wanted: Sequence[Wanted], policy: Policy, now_ms: int) -> int:
+def _more_from(wanted: Sequence[WantedSegments], policy: Policy, now_ms: int) -> int:
     return min(
         policy.time_of(one.log.log.segments[one.to], now_ms) + policy.retention_ms + 1
         for one in wanted

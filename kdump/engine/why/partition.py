@@ -23,7 +23,7 @@ from kdump.broker.sound_start import written_slots
 from kdump.broker.versions import TIME_INDEX, has
 from kdump.engine.why.compaction import NOT_CLEANED, compaction_of
 from kdump.engine.why.fates import PINNED, Fates, Pin, read_pin
-from kdump.engine.why.freeable import Freeable, Going, Retired, freeable
+from kdump.engine.why.freeable import DeletedFiles, Freeable, RetiredDirectory, freeable
 from kdump.errors import PathError, path_errors
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
@@ -188,7 +188,7 @@ class Rolls:
         first, behind = self._first(number), self._first(number + 1)
         if first is None or behind is None:
             return rolling.UNEXPLAINED
-        sealed = rolling.Sealed(
+        sealed = rolling.SealedSegment(
             self._segments[number].base_offset,
             self._facts.segments[number].size_bytes,
             first.max_timestamp,
@@ -196,7 +196,7 @@ class Rolls:
             self._entries(number, Kind.TIME_INDEX, TIME_INDEX_ENTRY.size),
         )
         following = self._facts.segments[number + 1]
-        incoming = rolling.Incoming(
+        incoming = rolling.NextBatch(
             behind.size_bytes, following.size_bytes, behind.max_timestamp, behind.last_offset
         )
         rule = rolling.explain(sealed, incoming, self._settings).rule
@@ -234,8 +234,8 @@ class Judged(NamedTuple):
 
     rows: tuple[Row, ...] = ()
     freeable: Freeable | None = None
-    retired: Retired | None = None
-    going: Going | None = None
+    retired: RetiredDirectory | None = None
+    going: DeletedFiles | None = None
     findings: tuple[Finding, ...] = ()
 
 
@@ -257,7 +257,9 @@ def judge(item: Item, pace: Pace, *, options: WhyOptions, topics: TopicSettings)
         if item.kind == "retired" and options.free:
             directory = item.directory
             why = str(row.retired)
-            retired = Retired(directory, item.path, why, space.freed_bytes, _is_held(directory))
+            retired = RetiredDirectory(
+                directory, item.path, why, space.freed_bytes, _is_held(directory)
+            )
         judged = Judged((row,), retired=retired)
     pace(item.size_bytes)
     return judged
@@ -357,7 +359,7 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
         known = topics.known(item.path, item.topic)
         free = freeable(item.topic, item.partition, judged, freed, known, broker, around)
         if space.deleted_bytes:
-            going = Going(around, space.deleted_bytes, _is_held(around))
+            going = DeletedFiles(around, space.deleted_bytes, _is_held(around))
     return Judged(all_rows, free, going=going, findings=compaction.findings)
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kdump.engine.why.fates import VERDICTS
-from kdump.engine.why.freeable import Freeable, Going, Retired
+from kdump.engine.why.freeable import DeletedFiles, Freeable, RetiredDirectory
 from kdump.engine.why.freeing import Plan
 from kdump.engine.why.options import Item, WhyOptions
 from kdump.engine.why.partition import judge
@@ -111,8 +111,8 @@ def why(
         if reported is not None:
             yield reported
     logs: list[Freeable] = []
-    retired: list[Retired] = []
-    going: list[Going] = []
+    retired: list[RetiredDirectory] = []
+    going: list[DeletedFiles] = []
     step = partial(judge, options=options, topics=topics)
     for item, result in driver(items, step, progress):
         if isinstance(result, KdumpError):

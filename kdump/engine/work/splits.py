@@ -278,7 +278,7 @@ def splits_to_reread(
     return logs
 
 
-class Seamed(Protocol):
+class SplitOutcome(Protocol):
     """What comes of a split: `seam` says how a piece was read, None where logs were whole."""
 
     @property
@@ -286,7 +286,7 @@ class Seamed(Protocol):
         """Where the piece began and ended."""
 
 
-Result = TypeVar("Result", bound=Seamed)
+Result = TypeVar("Result", bound=SplitOutcome)
 
 
 def of_whole_logs(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from kdump.output.amounts import counted, time_text
 from kdump.output.column_widths import Column, folded
 from kdump.output.row_tables import Summaries, Tables
-from kdump.output.sink import PassingOn, Sink
+from kdump.output.sink import ForwardingSink, Sink
 from kdump.rows.row import Row
 from kdump.rows.timeline import ClockSkew, Event
 
@@ -34,7 +34,7 @@ class Line(Row, kind="timeline-line"):
     text: Annotated[str, "in words"]
 
 
-class Condensed(PassingOn):
+class Condensed(ForwardingSink):
     """Makes lines of events, and of those that are alike and near each other one."""
 
     def __init__(self, sink: Sink, *, detail: bool) -> None:

@@ -30,7 +30,7 @@ class TooMuchWork(Exception):
     """A group that is too large to be assigned again."""
 
 
-class _Had(NamedTuple):
+class _FormerAssignment(NamedTuple):
     """What a member had in some generation; None: it does not say in which."""
 
     places: tuple[Place, ...]
@@ -51,26 +51,28 @@ def cooperative(members: Iterable[Member], topics: Topics) -> Given:
     return given
 
 
-def _of_fields(member: Member) -> _Had:
+def _of_fields(member: Member) -> _FormerAssignment:
     if member.generation is not None:
-        return _Had(member.owned, member.generation)
+        return _FormerAssignment(member.owned, member.generation)
     if member.user_data is None:
-        return _Had(member.owned, None)
+        return _FormerAssignment(member.owned, None)
     told = len(member.user_data) >= _INT32.size
-    return _Had(member.owned, _INT32.unpack_from(member.user_data)[0] if told else _NO_GENERATION)
+    return _FormerAssignment(
+        member.owned, _INT32.unpack_from(member.user_data)[0] if told else _NO_GENERATION
+    )
 
 
-def _of_user_data(member: Member) -> _Had:
+def _of_user_data(member: Member) -> _FormerAssignment:
     """Read topics with their partitions, and the generation, which older clients left out."""
     data = member.user_data
     if not data:
-        return _Had((), None)
+        return _FormerAssignment((), None)
     try:
         places, at = _places_of(data)
         generation = _INT32.unpack_from(data, at)[0] if at + _INT32.size <= len(data) else None
     except (struct.error, ValueError):
-        return _Had((), _NO_GENERATION)
-    return _Had(places, generation)
+        return _FormerAssignment((), _NO_GENERATION)
+    return _FormerAssignment(places, generation)
 
 
 def _places_of(data: bytes) -> tuple[tuple[Place, ...], int]:
@@ -121,7 +123,7 @@ class _Racks:
 
 class _Sticky:
     def __init__(
-        self, members: list[Member], topics: Topics, had: Callable[[Member], _Had]
+        self, members: list[Member], topics: Topics, had: Callable[[Member], _FormerAssignment]
     ) -> None:
         ids = hashed((one.member_id for one in members), java_hash)
         by_id = {one.member_id: one for one in members}
@@ -354,7 +356,7 @@ class _General:
         topics: Topics,
         racks: _Racks,
         members: Mapping[str, Member],
-        had: Mapping[str, _Had],
+        had: Mapping[str, _FormerAssignment],
     ) -> None:
         count = sum(map(len, topics.values()))
         if count * count * len(members) > _MOST_WORK * 100:
@@ -492,7 +494,7 @@ class _General:
         self._owner[place] = new
 
 
-def _before(had: Mapping[str, _Had]) -> dict[Place, str]:
+def _before(had: Mapping[str, _FormerAssignment]) -> dict[Place, str]:
     """Return who had what in an earlier generation than the newest."""
     newest = max(_NO_GENERATION, *(one.generation or _NO_GENERATION for one in had.values()))
     found: dict[Place, tuple[str, int]] = {}

@@ -78,7 +78,7 @@ def reader(schema: Any, referred: list[Any], *, framed: bool) -> Callable[[bytes
     frame a schema that is just bytes has no length.
     """
     budget = Budget()
-    making = Making(budget)
+    making = TypeBuilder(budget)
     try:
         for each in referred:
             making.type(each, "")
@@ -129,7 +129,7 @@ def full_name(name: str, namespace: str | None) -> tuple[str, str]:
     return (f"{namespace}.{name}" if namespace else name), namespace or ""
 
 
-class Making:
+class TypeBuilder:
     """Makes types of schemas, and knows those that have names."""
 
     def __init__(self, budget: Budget, *, again: bool = False) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 from kdump.values.schemas.avro import (
     Budget,
-    Making,
     Read,
     Type,
+    TypeBuilder,
     base64,
     full_name,
     raw_bytes,
@@ -52,7 +52,7 @@ class _Side:
     """A schema, with its types and their trees by name."""
 
     def __init__(self, schema: Any, referred: list[Any], budget: Budget) -> None:
-        self.making = Making(budget, again=True)
+        self.making = TypeBuilder(budget, again=True)
         self._trees: dict[str, _Tree] = {}
         for each in (*referred, schema):
             self.making.type(each, "")

@@ -10,7 +10,7 @@ import pytest
 
 from kdump.broker.settings import Settings
 from kdump.broker.versions import Version
-from kdump.engine.checks.answers import Answers, Wrong
+from kdump.engine.checks.answers import Answers, WrongAnswer
 from kdump.engine.reading.partition_scan import PartitionScan
 from kdump.storage.source import Source
 from kdump.storage.targets import Selection, Target, resolve
@@ -21,9 +21,9 @@ def batch(first: int, last: int, time_ms: int = 0) -> bytes:
     return builders.batch(records, base_offset=first, base_timestamp=time_ms)
 
 
-@pytest.mark.parametrize(("broker", "wrong"), [((4, 0), Wrong(12, 12, 20)), ((4, 1), None)])
+@pytest.mark.parametrize(("broker", "wrong"), [((4, 0), WrongAnswer(12, 12, 20)), ((4, 1), None)])
 def test_the_version_asked_for_looks_up(
-    broker: Version, wrong: Wrong | None, tmp_path: Path
+    broker: Version, wrong: WrongAnswer | None, tmp_path: Path
 ) -> None:
     """A 4.1 broker passes batch 10-19 over, for 5-8 behind it: there the entry misleads nobody."""
     log = [batch(0, 9), batch(10, 19), batch(5, 8)]
@@ -72,16 +72,16 @@ def asking(
     [
         ((12, SECOND), 22, None),
         ((12, SECOND), 21, None),
-        ((2, SECOND), 12, Wrong(12, 12, 20)),
+        ((2, SECOND), 12, WrongAnswer(12, 12, 20)),
         ((2, SECOND), 11, None),  # the entry is not for it
-        ((2, END), 12, Wrong(12, 12, "none")),
+        ((2, END), 12, WrongAnswer(12, 12, "none")),
         ((2, END), 40, None),  # there is none
-        ((2, SECOND - 8), 12, Wrong(12, 12, "an error")),
+        ((2, SECOND - 8), 12, WrongAnswer(12, 12, "an error")),
         ((2, SECOND), 9, None),  # of an earlier segment
     ],
 )
 def test_answers_for_an_offset(
-    tmp_path: Path, entry: tuple[int, int], target: int, wrong: Wrong | None
+    tmp_path: Path, entry: tuple[int, int], target: int, wrong: WrongAnswer | None
 ) -> None:
     with asking(tmp_path, [entry]) as ask:
         assert ask.wrong_offset(target, 0) == wrong
@@ -90,21 +90,21 @@ def test_answers_for_an_offset(
 def test_an_answer_is_never_below_what_was_asked_for(tmp_path: Path) -> None:
     with asking(tmp_path, [(2, SECOND)]) as ask:
         assert ask.wrong_offset(25, 0) is None
-        assert ask.wrong_offset(25, THIRD) == Wrong(25, 30, 25)
+        assert ask.wrong_offset(25, THIRD) == WrongAnswer(25, 30, 25)
 
 
 @pytest.mark.parametrize(
     ("entry", "time", "target_ms", "wrong"),
     [
-        ((12, SECOND), (0, 12), 0, Wrong(0, 10, 20)),
+        ((12, SECOND), (0, 12), 0, WrongAnswer(0, 10, 20)),
         ((12, SECOND), (0, 12), -1, None),  # no time of a record
         ((12, SECOND), (1, 12), 0, None),
         ((12, SECOND), (0, 12), 1, None),
         ((12, SECOND), (0, 12), 100, None),
-        ((22, THIRD), (50, 22), 100, Wrong(100, 20, 30)),
+        ((22, THIRD), (50, 22), 100, WrongAnswer(100, 20, 30)),
         ((22, THIRD), (50, 22), 201, None),  # there is none
-        ((12, END), (50, 12), 100, Wrong(100, 20, "none")),
-        ((12, SECOND - 8), (50, 12), 100, Wrong(100, 20, "an error")),
+        ((12, END), (50, 12), 100, WrongAnswer(100, 20, "none")),
+        ((12, SECOND - 8), (50, 12), 100, WrongAnswer(100, 20, "an error")),
     ],
 )
 def test_answers_for_a_time(
@@ -112,7 +112,7 @@ def test_answers_for_a_time(
     entry: tuple[int, int],
     time: tuple[int, int],
     target_ms: int,
-    wrong: Wrong | None,
+    wrong: WrongAnswer | None,
 ) -> None:
     with asking(tmp_path, [entry], [time]) as ask:
         assert ask.wrong_time(target_ms) == wrong
@@ -128,5 +128,5 @@ def test_files_that_cannot_be_read_tell_nothing(tmp_path: Path) -> None:
 
 def test_words_for_an_answer() -> None:
     sentence = "{right}, not {given}"
-    assert Wrong(1200, 1200, "none").words(sentence) == "1,200, not none"
-    assert Wrong(1200, "an error", 123456).words(sentence) == "an error, not 123,456"
+    assert WrongAnswer(1200, 1200, "none").words(sentence) == "1,200, not none"
+    assert WrongAnswer(1200, "an error", 123456).words(sentence) == "an error, not 123,456"

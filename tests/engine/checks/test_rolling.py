@@ -10,7 +10,7 @@ from directories import BATCH_BYTES, DataDirectory, codes, findings, write_check
 from segments import target_of
 
 from kdump.broker import rolling
-from kdump.broker.rolling import Incoming, Rolled, Sealed, explain
+from kdump.broker.rolling import NextBatch, RollRule, SealedSegment, explain
 from kdump.broker.settings import Settings, read_settings
 from kdump.engine.checks.rolling import Rolling
 from kdump.engine.reading.partition_scan import PartitionScan
@@ -18,26 +18,26 @@ from kdump.engine.reading.scan import scan
 from kdump.storage.targets import Selection, Target, resolve
 
 SETTINGS = Settings(segment_bytes=1000, segment_ms=500, index_size_max_bytes=80)
-SEALED = Sealed(100, 900, 50, 3, 2)
-INCOMING = Incoming(100, 100, 550, 200)
+SEALED = SealedSegment(100, 900, 50, 3, 2)
+INCOMING = NextBatch(100, 100, 550, 200)
 
 
 @pytest.mark.parametrize(
     ("sealed", "incoming", "rolled"),
     [
-        ({}, {}, Rolled(100, "unexplained")),
-        ({}, {"size_bytes": 101}, Rolled(100, "size", 1000, 1001)),
-        ({}, {"segment_bytes": 101}, Rolled(100, "size-of-append", 1000, 1001)),
-        ({}, {"max_timestamp_ms": 551}, Rolled(100, "time", 500, 501)),
-        ({"first_max_timestamp_ms": -1}, {"max_timestamp_ms": 900}, Rolled(100, "unexplained")),
-        ({"offset_entries": 10}, {}, Rolled(100, "index-full", 10, 10)),
-        ({"offset_entries": 9}, {}, Rolled(100, "unexplained")),
-        ({"time_entries": 5}, {}, Rolled(100, "index-full", 5, 5)),
-        ({}, {"last_offset": 100 + 2**31}, Rolled(100, "offset-range", 2**31 - 1, 2**31)),
-        ({}, {"last_offset": 99 + 2**31}, Rolled(100, "unexplained")),
+        ({}, {}, RollRule(100, "unexplained")),
+        ({}, {"size_bytes": 101}, RollRule(100, "size", 1000, 1001)),
+        ({}, {"segment_bytes": 101}, RollRule(100, "size-of-append", 1000, 1001)),
+        ({}, {"max_timestamp_ms": 551}, RollRule(100, "time", 500, 501)),
+        ({"first_max_timestamp_ms": -1}, {"max_timestamp_ms": 900}, RollRule(100, "unexplained")),
+        ({"offset_entries": 10}, {}, RollRule(100, "index-full", 10, 10)),
+        ({"offset_entries": 9}, {}, RollRule(100, "unexplained")),
+        ({"time_entries": 5}, {}, RollRule(100, "index-full", 5, 5)),
+        ({}, {"last_offset": 100 + 2**31}, RollRule(100, "offset-range", 2**31 - 1, 2**31)),
+        ({}, {"last_offset": 99 + 2**31}, RollRule(100, "unexplained")),
     ],
 )
-def test_each_rule(sealed: dict[str, int], incoming: dict[str, int], rolled: Rolled) -> None:
+def test_each_rule(sealed: dict[str, int], incoming: dict[str, int], rolled: RollRule) -> None:
     found = explain(SEALED._replace(**sealed), INCOMING._replace(**incoming), SETTINGS)
     assert found == rolled
 
@@ -152,7 +152,7 @@ CONFIGS = {
 }
 
 
-def explained(target: Target, settings: Settings) -> list[Rolled]:
+def explained(target: Target, settings: Settings) -> list[RollRule]:
     scanned = PartitionScan(target, directory=target.log_dir(), settings=settings)
     check = Rolling(scanned)
     list(scan(scanned, [check]))

@@ -7,14 +7,14 @@ import pytest
 from producing import aborted, data, index_of, log_of, write_log
 from segments import partition_of
 
-from kdump.broker.producer_events import Ended
+from kdump.broker.producer_events import TransactionEnd
 from kdump.broker.producer_state import ProducerStates
 from kdump.engine.checks.transaction_index import TransactionIndexCheck
 from kdump.engine.reading.check import Conditional, RestsOn
 from kdump.storage.source import Source
 
 # Producer 7's transaction of two records at 40 and 41 ends at 50; nothing else is open.
-ENDED = Ended(
+ENDED = TransactionEnd(
     position=900, producer_id=7, producer_epoch=0, offset=50, committed=False, first_offset=40,
     last_stable_offset=51, others=(), records_count=2, last_data_offset=41, joined_from=0,
     joined_from_then=0, previous_marker=-1,
@@ -24,7 +24,7 @@ ENDED = Ended(
 def held(
     parent: Path,
     entries: list[tuple[int, int, int, int]],
-    *ended: Ended,
+    *ended: TransactionEnd,
     log_start: int = 0,
     known_from: int = 0,
     opened: int | None = None,

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import pytest
 
 from kdump.broker.visibility import OpenTransaction
-from kdump.engine.coordinators.judgement import Known, Opened, judge
+from kdump.engine.coordinators.judgement import JudgementContext, OpenInPartition, judge
 from kdump.replay.transactions import Transaction
 
 NOW = 1_700_000_000_000
 PLACE = ("orders", 1)
-KNOWN = Known(NOW, 900_000)
+KNOWN = JudgementContext(NOW, 900_000)
 
 
 def known(state: str | None, **more: object) -> Transaction:
@@ -33,9 +33,9 @@ def opened(
     newest_ms: int = NOW,
     live: bool = False,
     place: tuple[str, int] = PLACE,
-) -> Opened:
+) -> OpenInPartition:
     said = OpenTransaction(producer_id, epoch, 40, NOW - age_ms, 2, newest_ms)
-    return Opened(place, 40, said, age_ms, live)
+    return OpenInPartition(place, 40, said, age_ms, live)
 
 
 @pytest.mark.parametrize("state", ["Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"])
@@ -79,7 +79,7 @@ class Doubt:
 
     words: str
     transaction: Transaction | None
-    one: Opened
+    one: OpenInPartition
     missing: str = ""
 
 
@@ -99,7 +99,7 @@ DOUBTS = [
 
 @pytest.mark.parametrize("doubt", DOUBTS, ids=lambda doubt: doubt.words)
 def test_in_doubt_age_decides(doubt: Doubt) -> None:
-    around = Known(NOW, 900_000, doubt.missing)
+    around = JudgementContext(NOW, 900_000, doubt.missing)
     verdict = judge(doubt.transaction, [doubt.one], around)
     assert (verdict.hanging, verdict.hung) == (None, ())
     assert doubt.words in str(verdict.cause)
@@ -128,7 +128,7 @@ def test_marker_that_only_the_index_knows_is_said() -> None:
 def test_what_will_end_it_is_said() -> None:
     def words(state: str, as_of_ms: int = NOW, **more: object) -> str:
         transaction = known(state, partitions=(PLACE,), **more)
-        return str(judge(transaction, [opened()], Known(as_of_ms, 900_000)).cause)
+        return str(judge(transaction, [opened()], JudgementContext(as_of_ms, 900_000)).cause)
 
     when = "2023-11-14T22:14:19.000Z"
     assert words("Ongoing") == (f"Its producer is to end it; its coordinator aborts it at {when}.")

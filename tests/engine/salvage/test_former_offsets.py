@@ -11,7 +11,7 @@ from kdump.client.group_offsets import Place
 from kdump.engine.groups.options import GroupOptions
 from kdump.engine.salvage import former_offsets as module
 from kdump.engine.salvage.copies import Copy, Found
-from kdump.engine.salvage.former_offsets import Former, FormerOffsets, LeftOut, summary_row
+from kdump.engine.salvage.former_offsets import FormerOffset, FormerOffsets, LeftOut, summary_row
 from kdump.engine.salvage.options import SalvageOptions
 from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.finding import finding
@@ -186,8 +186,8 @@ def test_live_topics_and_those_of_a_time(bench: Bench) -> None:
     live = [copy("orders-0"), copy("orders-2", partition=2)]
     former, items = bench.chosen(rows, live)
     places = [Place("g", "orders", 0), Place("g", "orders", 2)]
-    ours = [Former(place, offset) for place, offset in zip(places, (2, 9), strict=True)]
-    assert former.offsets == [Former(Place("classic", "orders", 0), 7), *ours]
+    ours = [FormerOffset(place, offset) for place, offset in zip(places, (2, 9), strict=True)]
+    assert former.offsets == [FormerOffset(Place("classic", "orders", 0), 7), *ours]
     assert [each.place.group for each in former.left_out] == [
         "ended", "none-yet", "pending", "share",
     ]  # fmt: skip

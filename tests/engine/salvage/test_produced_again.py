@@ -12,7 +12,7 @@ from fake_cluster import FakeCluster
 from produce_bench import NEW_ID, SETTINGS, Bench
 from salvaging import data_of
 
-from kdump.client.cluster import ClusterError, Lost, SentRecord, TopicFacts
+from kdump.client.cluster import ClusterError, SentRecord, TopicFacts, UncertainSendError
 from kdump.engine.salvage import produce as module
 from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.salvage.run import salvage
@@ -32,7 +32,7 @@ class Frail(FakeCluster):
         self.losses: list[int] = []  # at how many records in the log
         self.low = 0
         self.sends: list[tuple[int, bool]] = []  # records, and whether an offset was asked for
-        self.stopped: type[BaseException] = Lost
+        self.stopped: type[BaseException] = UncertainSendError
         self.shift = 0  # of the offsets that it tells
         self.late: list[int] = []  # high watermarks that it tells first
         self.purged = 0
@@ -90,7 +90,7 @@ def stopped_at(bench: Bench, one: Path, count: int) -> None:
     bench.cluster.losses, bench.cluster.stopped = [count], KeyboardInterrupt
     with pytest.raises(KeyboardInterrupt):
         bench.run(one)
-    bench.cluster.stopped = Lost
+    bench.cluster.stopped = UncertainSendError
 
 
 def produced(records: int, found: int, **more: object) -> dict[str, object]:
@@ -145,7 +145,7 @@ def test_a_cluster_that_takes_nothing_is_given_up(bench: Bench, tmp_path: Path) 
     one = replica(tmp_path, "one", LOG)
     bench.cluster.losses = [10] * 99
     outcome = bench.run(one)
-    assert [type(error) for error in outcome.errors] == [Lost]
+    assert [type(error) for error in outcome.errors] == [UncertainSendError]
     # The first begins, the second finds ten, and five times nothing is added.
     assert len(bench.cluster.losses) == 99 - 7
     assert bench.cluster.purged == 7 + 1  # senders, and the cluster

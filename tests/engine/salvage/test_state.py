@@ -10,7 +10,7 @@ import pytest
 
 from kdump.engine.salvage import state as module
 from kdump.engine.salvage.options import default_state
-from kdump.engine.salvage.state import Arrived, Committing, Planned, State
+from kdump.engine.salvage.state import Committing, PartitionPlan, PartitionProgress, State
 from kdump.errors import Refused
 
 WHOLE = {
@@ -31,11 +31,11 @@ def test_what_is_put_in_comes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
     with State(str(path), "c") as state:
         assert path.parent.stat().st_mode & 0o777 == 0o700
-        state.put("orders-0", Arrived(1), now=True)
-        state.put("orders-0", Arrived(1, 1))
+        state.put("orders-0", PartitionProgress(1), now=True)
+        state.put("orders-0", PartitionProgress(1, 1))
         now[0] += 0.5
         assert json.loads(path.read_text())["partitions"]["orders-0"]["records_count"] == 0
-        state.put("orders-0", Arrived(1, 2, 3))
+        state.put("orders-0", PartitionProgress(1, 2, 3))
         assert json.loads(path.read_text())["partitions"]["orders-0"]["records_count"] == 2
         assert [state.plan("orders-0", count, "ab") for count in (9, 9, 8)] == [9, 9, 9]
         state.plan("orders-0", 9, ["later"])
@@ -46,16 +46,22 @@ def test_what_is_put_in_comes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert json.loads(path.read_text()) == WHOLE
     assert path.read_text().startswith('{\n "salvage_state": 1,\n')
     with State(str(path), "c") as state:
-        assert state.planned == {"orders-0": Planned(9, ("a", "b"))}
-        assert state.partitions == {"orders-0": Arrived(1, 2, 3)}
+        assert state.planned == {"orders-0": PartitionPlan(9, ("a", "b"))}
+        assert state.partitions == {"orders-0": PartitionProgress(1, 2, 3)}
         assert state.groups == {"g": {"orders-0": Committing(None, is_done=True)}}
         assert state.afterwards == ["one command"]
         assert state.plan("orders-0", 10, ["d"]) == 10
-        assert state.planned["orders-0"] == Planned(10, ("d",))
-        state.planned |= {"a-0": Planned(4), "b-0": Planned(4), "c-0": Planned(4)}
-        state.partitions |= {"b-0": Arrived(0, 5), "c-0": Arrived(0, 1, 1, is_done=True)}
+        assert state.planned["orders-0"] == PartitionPlan(10, ("d",))
+        state.planned |= {"a-0": PartitionPlan(4), "b-0": PartitionPlan(4), "c-0": PartitionPlan(4)}
+        state.partitions |= {
+            "b-0": PartitionProgress(0, 5),
+            "c-0": PartitionProgress(0, 1, 1, is_done=True),
+        }
         assert state.unfinished() == {"orders-0": 8, "a-0": 4, "b-0": 0}
-    assert (Arrived(3), Committing(3)) == (Arrived(3, 0, 0, False), Committing(3, False))
+    assert (PartitionProgress(3), Committing(3)) == (
+        PartitionProgress(3, 0, 0, False),
+        Committing(3, False),
+    )
 
 
 def test_another_file_or_another_run_is_refused(tmp_path: Path) -> None:
