@@ -45,7 +45,7 @@ def error_of(answer: Json) -> str:
 
 
 def runs_of(batches: list[Json]) -> list[list[Any]]:
-    """Join plain entries that follow one another, as `Stored` has them."""
+    """Join plain entries that follow one another, as `StoredRun` has them."""
     runs: list[list[Any]] = []
     for one in batches:
         stamped = one["timestampType"] == "LogAppendTime"
