@@ -419,6 +419,9 @@ REASONS = """
   the page cache; judging by pieces would be needed.
 - usage --by key: six tenths of the time is the kernel's table of keys, the rest groups kept and
   ordered in Python; the ratio moves by a fifth with how fast Arrow groups in the same run.
+- placement --partitioner murmur2, 10 million keys: one partitioner takes three quarters of the time
+  of all: as each key is another, most goes into the dictionary of keys, and into scratch files that
+  are sorted and merged.
 - dump of cluster metadata: one record in twenty is a setting, which may be a secret, and is left to
   the interpreter: that takes as long as all others.
 - compare, every batch differs: some 300 calls of Python for each pair of batches, to pair them and
