@@ -148,6 +148,8 @@ def _tiered(view: PartitionView, tier: Tier, target: int) -> TimeAnswer:
     if target == LATEST_TIERED:
         return TimeAnswer(offset, -1, epoch)
     pending = max(offset + 1, view.log_start)
+    if not view.hands_out(pending) or (offset < 0 and tier.local_start != tier.log_start):
+        return NONE
     return TimeAnswer(pending, -1, tier.epoch_at(pending))
 
 

@@ -419,6 +419,10 @@ def _without_password(path: str, engine: Engine) -> str:
     return path
 
 
+#: What is said where there are no paths, of commands that read remote storage alone as well.
+TIER_ALONE = "give a path, --server-properties FILE, or --tier URI"
+
+
 def shared_options(
     forms: tuple[str, ...] = PLAIN_FORMATS,
     *,
@@ -435,7 +439,8 @@ def shared_options(
 
     The command is given `paths`, one `engine` and one `writing` in their place, and without paths
     is not called. `last`: the name of what stands behind the paths and how it is read, which makes
-    a `target`. `missing` is said where there are no paths; None: the command does without.
+    a `target`. `missing` is said where there are no paths; None: the command does without. Where it
+    names --tier, that is enough.
     `has_raw`: files are images, taken as they are. `has_bytes`: rows may hold keys or values.
     What is not `on_spark`, or never `decompresses`, has no such option. Tables that are sentences
     are not `is_wide`: they are broken and never cut.
@@ -474,7 +479,8 @@ def shared_options(
             if last is not None:
                 paths, asked["target"] = _split(paths, *last)
             with wrong_usage():
-                has_other = asked["server_properties"] is not None or asked.get("tier") is not None
+                by_tier = missing is not None and "--tier" in missing and asked["tier"] is not None
+                has_other = asked["server_properties"] is not None or by_tier
                 if not paths and not has_other and missing is not None:
                     raise UsageError(missing)
                 if not has_raw:

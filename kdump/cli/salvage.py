@@ -11,6 +11,7 @@ from kdump.cli.headings import Command, under
 from kdump.cli.options import (
     FILE_PATH,
     INT64,
+    TIER_ALONE,
     shared_options,
     tier_key_option,
     tier_option,
@@ -87,7 +88,7 @@ BROKER = together(
 @tier_option(_TAKEN)
 @tier_key_option(_TAKEN)
 @BROKER
-@shared_options(on_spark=False)
+@shared_options(on_spark=False, missing=TIER_ALONE)
 def salvage(paths: tuple[str, ...], *, manifest: str | None, **asked: Any) -> int:
     """Rebuild each partition from all its copies under PATHS: damaged, deleted, or diverged.
 

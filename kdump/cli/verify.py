@@ -14,6 +14,7 @@ from kdump.cli.options import (
     LOOKUP_FORMATS,
     RATE,
     SLICE,
+    TIER_ALONE,
     TIME,
     Read,
     config_option,
@@ -185,7 +186,7 @@ MONITORING = together(
     metavar="WORD[,WORD]",
     help="Add a summary per broker (data directory), per topic, or per both.",
 )
-@shared_options(LOOKUP_FORMATS, is_wide=False)
+@shared_options(LOOKUP_FORMATS, is_wide=False, missing=TIER_ALONE)
 def verify(paths: tuple[str, ...], **asked: Any) -> int:
     """Check the segments, indexes, snapshots, and checkpoints under PATHS for damage.
 

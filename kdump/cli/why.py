@@ -77,8 +77,7 @@ def why(paths: tuple[str, ...], *, textfile: str | None, writing: Writing, **ask
     its index is not reliable. Writes nothing except --textfile.
 
     What a broker keeps in memory is not visible: the high watermark is as old as its
-    checkpoint, and for tiered topics no file shows which segments were copied to the remote
-    tier. Sizes are those of the files; totals match du.
+    checkpoint. Sizes are those of the files; totals match du.
 
     \b
     Examples:

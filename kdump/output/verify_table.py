@@ -18,8 +18,16 @@ from kdump.output.damage_plan import firsts, plan_commands, plan_words
 from kdump.output.escape import visible
 from kdump.output.report import Page, TextReport
 from kdump.output.verify_overview import IN_FULL, overview_lines, worst_of
+from kdump.output.verify_remote import RemoteSegments
 from kdump.output.verify_text import Columns, not_checked_text, told
-from kdump.rows.verify import NodeStart, Recovery, SummaryBy, VerifySummary, WayPast
+from kdump.rows.verify import (
+    NodeStart,
+    Recovery,
+    RemoteSegmentRow,
+    SummaryBy,
+    VerifySummary,
+    WayPast,
+)
 
 if TYPE_CHECKING:
     from kdump.output.sink import Item
@@ -64,6 +72,7 @@ class VerifyTable(TextReport):
         self._recoveries: list[Recovery] = []
         self._nodes: list[NodeStart] = []
         self._groups: list[SummaryBy] = []
+        self._remote = RemoteSegments()
         self._summary: VerifySummary | None = None
         self._meant: set[str] = set()  # codes whose meaning was reported
 
@@ -90,6 +99,8 @@ class VerifyTable(TextReport):
             self._groups.append(item)
         elif isinstance(item, Recovery):
             self._recoveries.append(item)
+        elif isinstance(item, RemoteSegmentRow):
+            self._remote.add(item)
 
     def finish(self) -> None:
         """Write everything."""
@@ -116,6 +127,7 @@ class VerifyTable(TextReport):
             self._lines(recovery_lines(self._recoveries, forecast, self._width))
             if forecast:
                 self._lines(totals_lines(forecast, self._width))
+        self._lines(self._remote.lines(self._width))
         if self._groups:
             from kdump.output.verify_groups import group_lines
 
@@ -213,11 +225,12 @@ class VerifyTable(TextReport):
 
     def _closing(self, row: VerifySummary) -> None:
         findings, tails = row.findings, (row.tails or 0)
-        if any(findings.values()) or self._recoveries or self._groups:
+        if any(findings.values()) or self._recoveries or self._groups or self._remote.count:
             self._line()
         parts = [counted(count, word) for word, count in findings.items() if count]
         if not row.paths:
-            parts.insert(0, "nothing was checked")
+            nothing = "no local log was checked" if self._remote.count else "nothing was checked"
+            parts.insert(0, nothing)
         elif not row.segments_checked:
             parts.insert(0, "no segment was checked")
         elif row.paths_unfinished or row.segments_unchecked:

@@ -59,6 +59,7 @@ class CommittedOffset(Row, kind="committed-offset", omits=("topic_id",)):
     high_watermark: Annotated[int | None, "high watermark of the partition here"]
     lag: Annotated[int | None, "high watermark less the offset"]
     topic_id: Annotated[str | None, "id of the topic, where a salvage asks for it"] = None
+    broker_version: Annotated[Word | None, "the release whose rule sets expire_ms"] = None
 
 
 class EndedOffset(Row, kind="ended-offset"):

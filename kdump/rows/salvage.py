@@ -125,6 +125,7 @@ class Salvaged(Row, kind="salvaged", judged=True):
     diverged: Annotated[list[FromPath], "ranges of copies of another history"]
     produced: Annotated[Produced | None, "what was, or would be, produced"]
     sha256: Annotated[str | None, "hash of the result's logs"]
+    broker_version: Annotated[Word | None, "the release that it is built for"] = None
 
 
 class CarvedImage(Row, kind="carved"):

@@ -42,6 +42,9 @@ _INDEX_KINDS = {
     "transaction": Kind.TRANSACTION_INDEX,
 }
 
+#: So many decoded files stay open; others have names in the temporary directory.
+_MOST_OPEN = 60
+
 
 class BadManifest(Exception):
     """A manifest that cannot be believed; says why."""
@@ -202,7 +205,7 @@ def _sizes(packed: str, count: int) -> list[int]:
 
 @cache
 def _unpacker() -> Unpacker:
-    return Unpacker(scratch_directory(), None, lambda total: None)
+    return Unpacker(scratch_directory(), None, lambda total: None, _MOST_OPEN)
 
 
 class AivenPartition:

@@ -85,7 +85,14 @@ class Unpacker:
     thousand times as large as it is, or a few GiB if that is more: so does what is mostly zeros.
     """
 
-    def __init__(self, directory: str, limit: int | None, report: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        directory: str,
+        limit: int | None,
+        report: Callable[[int], None],
+        most_open: int | None = None,
+    ) -> None:
+        """`most_open`: more files than that have names, and do not stay open."""
         self._directory = directory
         self._is_limited = limit is not None
         self._limit = limit or 0
@@ -93,6 +100,8 @@ class Unpacker:
         self._files = 0
         self._held: list[int] = []
         self._nameless = os.sysconf("SC_OPEN_MAX") // 2 if os.path.isdir(_LENT) else 0
+        if most_open is not None:
+            self._nameless = min(self._nameless, most_open)
         self._total = 0
 
     def view_of(self, path: str) -> UnpackedArchive | None:

@@ -22,7 +22,9 @@ from kdump.broker.list_offsets import (
 )
 from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import PartitionView
+from kdump.broker.remote_log import COPY_FINISHED, RemoteLog, RemoteSegment, Tier
 from kdump.broker.versions import NEWEST, Version
+from kdump.storage.checkpoints import EpochStart
 from kdump.storage.index import OffsetPosition
 from kdump.storage.targets import Selection, Target, resolve
 from kdump.storage.time_index import TimestampOffset
@@ -356,3 +358,17 @@ def test_modification_times_up_to_now(partition: Partition) -> None:
     view = partition.view(as_is=True)
     assert list_offsets_v0(view, 1 << 60, 10) == [14, 10, 0]
     assert list_offsets_v0(view, 1_700_000_000_000, 10) == [10, 0]
+
+
+@pytest.mark.parametrize(("copied_to", "pending"), [(9, 10), (13, -1)])
+def test_next_to_upload_is_none_where_consumers_receive_nothing(
+    partition: Partition, copied_to: int, pending: int
+) -> None:
+    """Seen on 4.4.0, where all of a log is in remote storage, and an empty segment here."""
+    epochs = (EpochStart(0, 0),)
+    log = RemoteLog()
+    log.add(RemoteSegment("a", 0, copied_to, 0, 1, epochs))
+    log.update("a", COPY_FINISHED, 0)
+    view = partition.view()
+    view.tier = Tier(log, list(epochs), 0, 0)
+    assert list_offsets(view, EARLIEST_PENDING).offset == pending

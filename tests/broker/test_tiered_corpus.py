@@ -4,18 +4,21 @@ Two answers are not on disk: a broker that starts raises the leader epoch, and w
 by ten minutes it does not know the last tiered offset.
 """
 
+import json
 from collections import defaultdict
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus import shared
+from click.testing import CliRunner
+from corpus import expected, shared
 from tiered import MOMENTS, Runs, add, answers, broker_on_faults, moment, offsets_consumed, planted
 
 from kdump.broker.list_offsets import list_offsets
 from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import PartitionView
+from kdump.cli import cli
 from kdump.engine.dump.run import dump
 from kdump.engine.find.options import FindOptions
 from kdump.engine.reading.options import DumpOptions
@@ -121,6 +124,44 @@ def test_records_that_were_not_given_are_told_of(name: str) -> None:
     data, _ = moment(name)
     _, codes = visible(data, None, "read_uncommitted", "orders")
     assert codes == ["remote-not-given"]
+
+
+def rows(*words: str) -> list[dict[str, Any]]:
+    result = CliRunner().invoke(cli, [*words, "--format", "jsonl"])
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+def test_info_and_predict_have_what_the_broker_had(name: str) -> None:
+    """Which topics are tiered, what partitions take here, and where each log ends after a start."""
+    data, _ = moment(name)
+    configs, sizes = (
+        json.loads(expected(f"tiered/{name}/{file}").read_text())
+        for file in ("configs.json", "log-dirs.json")
+    )
+    (sizes,) = sizes.values()
+    found = rows("info", "--partitions", data)
+    tiered = {one["topic"]: one["tiered"] for one in found if one["row"] == "topic-summary"}
+    for topic, config in configs.items():
+        if topic in tiered:
+            assert tiered[topic] == (config.get("remote.storage.enable") == "true"), topic
+    held = {
+        f"{one['topic']}-{one['partition']}": one["size_bytes"]
+        for one in found
+        if one["row"] == "partition-summary" and not one["topic"].startswith("__")
+    }
+    assert len(held) > 10
+    assert held == {place: one["size"] for place, one in sizes.items() if place in held}
+    ends = {
+        (one["topic"], one["partition"]): one["log_end_after"]
+        for one in rows("predict", data)
+        if one["row"] == "recovery" and not one["topic"].startswith("__")
+    }
+    latest = {
+        (one["topic"], one["partition"]): one["read_uncommitted"]["latest"][0]
+        for one in answers(name)
+    }
+    assert ends == {place: latest[place] for place in ends}
 
 
 def faults() -> list[dict[str, Any]]:

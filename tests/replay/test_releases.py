@@ -168,3 +168,12 @@ def test_each_answer_says_what_the_oldest_release_does_instead(
         return
     # One release that was named has no other end.
     assert not any(one.get("oldest") for one in every(*asked, "--broker-version", "4.4"))
+
+
+def test_groups_and_salvage_name_their_release() -> None:
+    salvaged = rows("salvage", SAMPLES / "clean/2.8.2")
+    assert {one["broker_version"] for one in salvaged if one["row"] == "salvaged"} == {"3.6"}
+    asked = rows("groups", SAMPLES / "clean/4.4.0")
+    commits = [one["broker_version"] for one in asked if one.get("expire_ms") is not None]
+    assert commits
+    assert set(commits) == {"4.4"}

@@ -331,3 +331,11 @@ def test_sound_gzip_does_without_zlib(tmp_path: Path, monkeypatch: pytest.Monkey
     path.write_bytes(gzip.compress(bytes(5000)))
     monkeypatch.setattr("gzip.open", None)
     assert opened(tmp_path, path.read_bytes()).problems == []
+
+
+def test_most_files_have_names_where_few_may_be_open(tmp_path: Path) -> None:
+    unpacker = Unpacker(str(tmp_path), None, lambda total: None, most_open=2)
+    before = len([*Path("/proc/self/fd").iterdir()])
+    found = [unpacker.spool(io.BytesIO(b"%d" % number), "x").file for number in range(9)]
+    assert len([*Path("/proc/self/fd").iterdir()]) <= before + 2
+    assert [Path(one).read_bytes() for one in found] == [b"%d" % number for number in range(9)]

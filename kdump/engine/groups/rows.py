@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kdump.broker.offset_expiry import KeepReason, expiry_ms, retention_ms
-from kdump.broker.versions import Version
+from kdump.broker.versions import Version, text_of
 from kdump.replay.groups import CLASSIC, CONSUMER, SHARE, Change
 from kdump.rows import groups as rows
 
@@ -84,6 +84,7 @@ def commit_row(
         commit.producer_id,
         *_marked(mark, commit.offset),
         topic_id=commit.topic_id if with_topic_id else None,
+        broker_version=text_of(broker),
     )
 
 

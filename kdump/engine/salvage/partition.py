@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.broker.versions import Version, text_of
 from kdump.engine.salvage.build import pieces
 from kdump.engine.salvage.carved import CarvedCopy, CarvedFound
 from kdump.engine.salvage.carving import Piece
@@ -179,7 +180,9 @@ class Sums:
             self.reencoded.append(new)
 
 
-def row_of(opened: OpenCopies, merged: Merge, found: Sums) -> Salvaged:
+def row_of(
+    opened: OpenCopies, merged: Merge, found: Sums, broker: Version | None = None
+) -> Salvaged:
     """Say what the result of a partition is."""
     lost: list[list[int | None]] = [list(each) for each in merged.lost]
     if merged.open_end and lost:
@@ -213,6 +216,7 @@ def row_of(opened: OpenCopies, merged: Merge, found: Sums) -> Salvaged:
         ],
         produced=None,
         sha256=found.sum.hexdigest(),
+        broker_version=None if broker is None else text_of(broker),
     )
 
 

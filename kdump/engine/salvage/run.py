@@ -202,7 +202,7 @@ def _partition(
             if log is not None:
                 log.drop()
         left_out = [each for copy in opened.copies for each in copy.left_out]
-        return row_of(opened, merged, found), left_out
+        return row_of(opened, merged, found, broker), left_out
     finally:
         opened.close()
 

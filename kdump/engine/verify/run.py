@@ -89,7 +89,9 @@ def verify(
         not_prepared,
     )
     surveyed: list[PartitionFacts] = []
-    yield from map(sums.error, take_up(plan(named, options, state), items, progress))
+    is_tier_alone = options.tier is not None and not named and not options.server_properties
+    planned = () if is_tier_alone else plan(named, options, state)
+    yield from map(sums.error, take_up(planned, items, progress))
     if state is not None and deadline is not None:
         items.sort(key=lambda item: item.verified_s)
     around = {places.parent(item.path): None for item in items if item.whole}

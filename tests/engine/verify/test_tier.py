@@ -1,13 +1,16 @@
 """`verify --tier` on a real broker's remote storage: sound, and with planted faults."""
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from corpus import shared
 from tiered import MOMENTS, moment, planted, truth
 
+from kdump.cli import cli
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.errors import KdumpError
@@ -81,3 +84,21 @@ def test_each_fault_is_found_and_no_other(fault: str, tmp_path: Path) -> None:
     segment = planted_here.get("segment_id")
     if verdict is not None and segment is not None:
         assert [row.verdict for row in rows if row.segment_id == segment] == [verdict]
+
+
+def table(*words: str) -> str:
+    result = CliRunner(env={"COLUMNS": "80"}).invoke(cli, ["verify", "--format", "table", *words])
+    return result.stdout + result.stderr
+
+
+def test_table_counts_segments_and_lists_what_is_not_whole(tmp_path: Path) -> None:
+    data, tier = planted("f05", tmp_path / "planted")
+    text = table("--tier", tier, data)
+    assert re.search(r"Remote segments: \d+ whole, .*1 truncated", text)
+    assert re.search(r"\n\w+-\d+ +\d+ +\d+ +truncated ", text)
+
+
+def test_remote_storage_alone(tmp_path: Path) -> None:
+    text = table("--tier", moment("last")[1])
+    assert re.search(r"Remote segments: \d+ whole\n\nNo local log was checked", text)
+    assert "status 0" in text
