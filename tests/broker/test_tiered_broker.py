@@ -56,7 +56,13 @@ def fill(broker: Broker, topic: str, rng: random.Random) -> None:
     if rng.random() < 0.3:
         configs["retention.bytes"] = str(rng.randrange(40_000, 120_000))
     operations: list[Json] = [
-        {"op": "create_topic", "topic": topic, "segmentBytes": 12_000, "configs": configs}
+        {
+            "op": "create_topic",
+            "topic": topic,
+            "segmentBytes": 12_000,
+            "configs": configs,
+            "timeout": 90,
+        }
     ]
     for number in range(3):
         operations.append({

@@ -107,7 +107,7 @@ class Node:
         jvm = {"broker.ttl": 600, "broker.owner": os.getpid(), "kafka.logs.dir": self._run,
                "org.slf4j.simpleLogger.logFile": "System.out",
                "broker.zk.port": self._other, "broker.zk.dir": self._run / "zookeeper",
-               "broker.cluster": _CLUSTER,
+               "broker.cluster": _CLUSTER, "zookeeper.snapshot.trust.empty": "true",
                "log4j.configuration": f"file:{program().parent}/log4j.properties"}  # fmt: skip
         path = maven_brokers.class_path(release, zookeeper=not self._kraft)
         java = ["java", "-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *box().OPENS,
