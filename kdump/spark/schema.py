@@ -109,7 +109,8 @@ VIEWS = {
     "groups": _of_kinds(groups.Group, groups.Member, groups.CommittedOffset),
     "commits": _of_kinds(groups.OffsetCommit),
     "metadata": " ".join(_METADATA.split()),
-    "transactions": _of_kinds(transactions.Transaction).replace("smallint", "int"),
+    "transactions": _of_kinds(transactions.Transaction).replace("smallint", "int")
+    + ", topic string, partition int",  # of findings; transactions have many
 }
 
 #: What `records` has beside where internal topics are decoded.
