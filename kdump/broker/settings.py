@@ -75,7 +75,7 @@ class Settings(NamedTuple):
 
     def source(self, field: str) -> str:
         """Say where the value of a field came from."""
-        return dict(self.sources).get(field, DEFAULT)
+        return dict(self.sources).get(field, DEFAULT) if self.sources else DEFAULT
 
     def given(self, source: str, values: Mapping[str, Any]) -> Settings:
         """Return them with the values of some fields, which count more than what was there."""

@@ -169,6 +169,8 @@ class Columns:
     @classmethod
     def join(cls, parts: list[Self]) -> Self:
         """Lay the rows of several blocks of the same width, one at least, out as one."""
+        if len(parts) == 1:
+            return parts[0]
         block = array("q")
         for k in range(parts[0].width):
             for part in parts:

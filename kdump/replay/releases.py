@@ -44,12 +44,15 @@ class Releases:
         """
         if self._given is not None:
             return self._given, self._given
+        if directory in self._found:
+            return self._found[directory]
         place = places.real(directory)
         if place not in self._found:
             from kdump.replay.written_by import writers
 
             self._found[place] = NEWEST, NEWEST  # once: dating may fail
             self._found[place] = writers(directory, self._others)
+        self._found[directory] = self._found[place]
         return self._found[place]
 
     def only(self, directory: str) -> Releases:

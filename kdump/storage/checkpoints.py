@@ -27,6 +27,8 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")  # as BufferedReader.readLine
 _JAVA_SPACES = re.compile(r"[ \t\n\x0b\f\r]+")
 _JAVA_NUMBER = re.compile(r"[+-]?\d{1,30}\Z")  # digits of any script
 _INT32, _INT64 = 1 << 31, 1 << 63
+#: Leader epochs as brokers write them, by numbers that surely fit.
+_EPOCHS = re.compile(rb"0\n([0-9]{1,9})\n((?:[0-9]{1,9} [0-9]{1,18}\n)*)\Z")
 
 
 class EpochStart(NamedTuple):
@@ -58,6 +60,11 @@ class Checkpoint(NamedTuple, Generic[Entry]):
 
 def parse_leader_epochs(data: bytes) -> Checkpoint[EpochStart]:
     """Read a `leader-epoch-checkpoint` (X2); negative numbers are malformed."""
+    if (found := _EPOCHS.match(data)) is not None:
+        numbers = list(map(int, found[2].split()))
+        entries = list(map(EpochStart, numbers[::2], numbers[1::2]))
+        if len(entries) == int(found[1]):
+            return Checkpoint(VERSION, len(entries), entries, [])
     return _parse(data, _epoch_start, "epoch start-offset, neither negative")
 
 

@@ -71,6 +71,7 @@ class LocalLog:
         self.retired: list[tuple[FileName, str]] = []
         self.others: list[tuple[FileName, str]] = []
         found: dict[int, LogSegment] = {}
+        self.has_odd_names = False  # a segment's file without twenty digits
         prefix = os.path.join(path, "")  # once: a directory may hold many thousands of files
         for entry in sorted(entries):
             name = names.parse(entry)
@@ -85,6 +86,7 @@ class LocalLog:
                 if entry.find(".") == names.DIGITS:
                     segment.files[name.kind] = at  # whatever else has the same number
                 else:
+                    self.has_odd_names = True
                     segment.files.setdefault(name.kind, at)
             elif name.kind is not Kind.UNKNOWN:
                 self.others.append((name, at))

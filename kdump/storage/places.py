@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import time
 from collections import deque
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     #: What is said of a file, through symbolic links, or why nothing is.
 
 Answer = TypeVar("Answer")
+
+#: An absolute path that is spelled as `os.path.abspath` spells it, at least two directories deep.
+_PLAIN = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[^/\0]+){2,}")
 
 #: Stores that a broker may have written to. Elsewhere the time of a file is that of its copying.
 _KEEP_TIMES = frozenset({"file", "sftp", "ssh"})
@@ -177,6 +181,8 @@ def absolute(path: str) -> str:
 
 def parent(path: str) -> str:
     """Name the directory that a path lies in."""
+    if _PLAIN.fullmatch(path) is not None:  # as most are, and asked for at every turn
+        return path[: path.rindex("/")]
     return uris.parent(path) if is_uri(path) else os.path.dirname(os.path.abspath(path))
 
 

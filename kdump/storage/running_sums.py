@@ -21,6 +21,10 @@ _STEP = 4096
 _BLOCK_BYTES = 1 << 18
 _KEPT = 1 << 19  # marks behind the entry: no entry is larger than 2 GiB
 _FREE_BYTES = 16 << 20
+_KINDS = {
+    CRC32: (kernels.crc32, kernels.crc32_joined),
+    CRC32C: (kernels.crc32c, kernels.crc32c_joined),
+}
 
 
 class Sums:
@@ -28,16 +32,15 @@ class Sums:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._running = {
-            CRC32: _Running(source, kernels.crc32, kernels.crc32_joined),
-            CRC32C: _Running(source, kernels.crc32c, kernels.crc32c_joined),
-        }
+        self._running: dict[str, _Running] = {}  # most logs are sound, and need none
         # What is summed directly, which is faster for a few, comes to no more than the file.
         self._direct = source.size + _FREE_BYTES
 
     def of(self, start: int, end: int, kind: str) -> int:
         """Return the sum of [start, end); where the file is shorter by now, any number."""
-        running = self._running[kind]
+        running = self._running.get(kind)
+        if running is None:
+            running = self._running[kind] = _Running(self._source, *_KINDS[kind])
         if end - start > self._direct or running.reaches(start, end):
             return running.of(start, end)
         self._direct -= end - start

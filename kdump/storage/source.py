@@ -93,10 +93,11 @@ class Source:
                 self._fd = os.dup(held)
             else:
                 # Asked first, because opening some devices is already an act.
-                _refuse_irregular(self.path, os.stat(self.path))
+                if not stat.S_ISREG((status := os.stat(self.path)).st_mode):
+                    _refuse_irregular(self.path, status)
                 self._fd = open_for_reading(self.path)
-            status = os.fstat(self._fd)
-            _refuse_irregular(self.path, status)
+            if not stat.S_ISREG((status := os.fstat(self._fd)).st_mode):
+                _refuse_irregular(self.path, status)
         except OSError as error:
             self.close()
             raise PathError.from_os(self.path, error) from error
@@ -139,8 +140,10 @@ class Source:
         """What the file system says of the open file now; a store: what it said at opening."""
         if self.in_store:
             return self._status
-        with path_errors(self.path):
+        try:
             return os.fstat(self._fd)
+        except OSError as error:
+            raise PathError.from_os(self.path, error) from error
 
     def is_growing(self) -> bool:
         """Whether the file is longer now than the size that was taken."""

@@ -84,7 +84,10 @@ def access_findings(entries: Sequence[FileStatus], place: Place) -> Iterator[Fin
 
 def owner_of(entries: Iterable[FileStatus]) -> int | None:
     """The user to whom most entries belong; of two, the one who owns the first of them."""
-    counts = Counter(entry.uid for entry in entries)
+    uids = [entry.uid for entry in entries]
+    if len(set(uids)) == 1:
+        return uids[0]
+    counts = Counter(uids)
     return max(counts, key=counts.__getitem__, default=None)
 
 

@@ -10,7 +10,6 @@ import os
 import stat
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
-from operator import itemgetter
 from typing import TYPE_CHECKING, Unpack
 
 from kdump.engine.checks.access import FileStatus, access_findings, status_of
@@ -152,13 +151,13 @@ def listing(log: LocalLog) -> tuple[list[FileStatus], list[str]]:
     if own is not None:
         statuses.append(own)
     prefix = os.path.join(log.path, "")
-    for entry, found in sorted(log.statuses.items(), key=itemgetter(0)):
-        if isinstance(found, FileNotFoundError):
-            continue  # it vanished, or points nowhere
-        path = prefix + entry
-        # Of a file that is read and cannot be asked for, reading it says why.
+    for entry in sorted(log.statuses):
+        found, path = log.statuses[entry], prefix + entry
+        # One that is not found vanished, or points nowhere. Of a file that is read and cannot be
+        # asked for, reading it says why.
         if not _is_expected(names.parse(entry)):
-            unknown.append(path)
+            if not isinstance(found, FileNotFoundError):
+                unknown.append(path)
         elif isinstance(found, os.stat_result):
             if stat.S_ISREG(found.st_mode):
                 statuses.append(FileStatus(path, found.st_uid, found.st_mode))

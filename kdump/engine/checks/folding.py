@@ -13,6 +13,7 @@ from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
+from itertools import chain
 
 from kdump.engine.reading.check import FINDINGS_A_CODE, Conditional, Reported, RestsOn
 from kdump.findings.code import Extent, Misplaced, Severity
@@ -24,11 +25,15 @@ _CONSEQUENCES = 20
 
 def fold(reported: Iterable[Reported]) -> tuple[Finding, ...]:
     """Return the findings that stand by themselves, each with the codes that follow from it."""
+    reported = iter(reported)
+    first = next(reported, None)
+    if first is None:
+        return ()
     kept = _Kept()
     about_logs: list[Conditional] = []
     suspects: list[Conditional] = []
     per_file: Counter[tuple[str, str]] = Counter()
-    for item in reported:
+    for item in chain((first,), reported):
         if not isinstance(item, Conditional):
             kept.add(item)
             continue

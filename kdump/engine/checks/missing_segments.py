@@ -78,7 +78,7 @@ def holes(partition: PartitionScan, covered: Sequence[Covered]) -> Iterator[Find
     elif partition.settings.topic_is_known and not partition.settings.tiered:
         yield from _first_missing(partition, covered)
     start: int | None = None
-    for one, following in pairwise(_of_files(partition)):
+    for one, following in pairwise(_of_files(partition) if len(partition.segments) > 1 else ()):
         hole = Covered(one.last_offset + 1, following.base_offset)
         if hole.offset >= hole.next_offset or one.tail:
             continue

@@ -250,17 +250,19 @@ class TransactionIndexCheck:
         if not segment.complete or self._states.overflowed:
             yield from self.leave(segment)
             return
-        if _was_replaced(segment):  # by a compaction, and the index with it
-            self.close()
-            return
+        reports = list(self._compared(segment))
+        if reports and not _was_replaced(segment):  # by a compaction, and the index with it
+            yield from reports
+        self.close()
+
+    def _compared(self, segment: SegmentScan) -> Iterator[Finding | Conditional]:
+        """Say what is wrong where the whole segment was read."""
         for slot in chain(self._waiting, self._slots):
             self._put_aside(slot)
         if self._unread:
-            self.close()
             return
         if self._source is not None and self._source.unreadable:
             yield from self._unreadable(segment, self._source.unreadable)
-            self.close()
             return
         self._leave_out_written(segment)
         for slot, ended in self._later:
@@ -270,7 +272,6 @@ class TransactionIndexCheck:
         yield from self._wrong
         yield from self._no_markers(segment)
         yield from self._not_named(segment)
-        self.close()
 
     def _unreadable(self, segment: SegmentScan, ranges: list[tuple[int, int]]) -> Iterator[Finding]:
         """Name what the device does not give back: zeros in its place say nothing."""

@@ -36,7 +36,7 @@ def place_of(file: LogFile) -> Place:
 
 def misnamed(log: LocalLog, place: Place) -> Iterator[Finding]:
     """Tell of segment files that are not spelled with twenty digits (O7)."""
-    for segment in log.segments:
+    for segment in log.segments if log.has_odd_names else ():
         for kind, path in segment.misnamed.items():
             yield at_place(
                 "log-name" if kind is Kind.LOG and places.planned_size(path) else "file-name",

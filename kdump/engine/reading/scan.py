@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kdump.broker.sound_start import sound_start
-from kdump.engine.reading.check import joined, looked_past
+from kdump.engine.reading.check import Check, joined, looked_past
 from kdump.engine.reading.damage import at_place
 from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 from kdump.engine.reading.segment_pass import SegmentPass
@@ -21,7 +21,7 @@ from kdump.storage.names import Kind
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.check import Check, Reported, Reports
+    from kdump.engine.reading.check import Reported, Reports
     from kdump.engine.reading.header_columns import PackedHeaders
 
 
@@ -33,12 +33,29 @@ def scan(partition: PartitionScan, checks: Sequence[Check]) -> Iterator[Reported
             yield from _scan_segment(partition, segment, checks)
         else:
             yield from known
-            yield from _from_all(check.skip(segment) for check in checks)
-    of_snapshots = [check for check in checks if check.reads_snapshots]
+            yield from _asked(_hooks(checks, "skip"), segment)
     for snapshot in partition.snapshots:
+        of_snapshots = [check for check in checks if check.reads_snapshots]
         yield from map(_of_snapshot, _scan_segment(partition, snapshot, of_snapshots))
-    for check in checks:
-        yield from check.end() or ()
+    for end in _hooks(checks, "end"):
+        yield from end() or ()
+
+
+@lru_cache(maxsize=64)
+def _that_have(kinds: tuple[type[Check], ...], hook: str) -> tuple[int, ...]:
+    """Say which of some checks do anything where a hook is called; most have few hooks."""
+    names = (hook, "headers") if hook in ("run", "oversize") else (hook,)
+    return tuple(
+        number
+        for number, kind in enumerate(kinds)
+        if any(getattr(kind, name) is not getattr(Check, name) for name in names)
+    )
+
+
+def _hooks(checks: Sequence[Check], hook: str) -> list[Callable[..., Reports]]:
+    """Give one hook of all checks that do something there, in their order."""
+    numbers = _that_have(tuple(map(type, checks)), hook)
+    return [getattr(checks[number], hook) for number in numbers]
 
 
 def _of_snapshot(reported: Reported) -> Reported:
@@ -70,7 +87,7 @@ def _scan_segment(
             segment.source = source
             if partition.quick:
                 _leave_out_front(segment, source)
-            yield from _from_all(check.begin(segment) for check in checks)
+            yield from _asked(_hooks(checks, "begin"), segment)
             # Taken again, now that the checks have read the indexes: an entry is written after
             # the batch it names, so that all of them lie inside.
             source.refresh()
@@ -81,11 +98,11 @@ def _scan_segment(
                     yield from _replay(partition, segment, pieces, checks)
                 else:
                     yield from _read(partition, segment, source, checks, 0)
-                yield from _from_all(check.finish(segment) for check in checks)
+                yield from _asked(_hooks(checks, "finish"), segment)
     except PathError as error:
         segment.complete = False
         yield from partition.unread(error, segment.place)
-        yield from _from_all(check.skip(segment) for check in checks)
+        yield from _asked(_hooks(checks, "skip"), segment)
     finally:
         segment.source = None
 
@@ -110,9 +127,8 @@ def _tail(
     closer = [check for check in checks if check.reads_tails]
     yield from _read(partition, segment, source, closer, segment.start_position)
     segment.complete, segment.tail_read = False, True
-    yield from _from_all(
-        check.finish(segment) if check.reads_tails else check.skip(segment) for check in checks
-    )
+    for check in checks:
+        yield from (check.finish(segment) if check.reads_tails else check.skip(segment)) or ()
 
 
 def _read(
@@ -129,11 +145,14 @@ def _read(
         next_base=segment.next_base,
         active=segment.active,
     )
+    run = _hooks(checks, "run")
     for item in log.items(position, joins=None if partition.deep else looked_past):
         if isinstance(item, Gap):
             yield from _gap(segment, item, checks)
         else:
-            yield from _batches(segment, item, checks)
+            yield from _batches(
+                segment, item, run if isinstance(item, Run) else _hooks(checks, "oversize")
+            )
     segment.complete = not source.shrank
     if source.shrank:
         size = source.status().st_size
@@ -166,11 +185,11 @@ def _replay(
     """Hand the checks what a walk over a sound log would; its records were looked at already."""
     from kdump.engine.reading.header_columns import replayed
 
-    of_headers = [check for check in checks if not check.reads_records]
+    run = _hooks([check for check in checks if not check.reads_records], "run")
     runs = replayed(pieces)
-    for run in runs if partition.deep else joined(runs):
-        assert not isinstance(run, Gap)
-        yield from _batches(segment, run, of_headers)
+    for item in runs if partition.deep else joined(runs):
+        assert isinstance(item, Run)
+        yield from _batches(segment, item, run)
     for check in checks:
         for piece in pieces:
             if check.reads_records and piece.sums is not None:
@@ -180,25 +199,22 @@ def _replay(
 
 
 def _gap(segment: SegmentScan, gap: Gap, checks: Sequence[Check]) -> Iterator[Reported]:
-    for check in checks:
-        yield from check.gap(segment, gap) or ()
+    yield from _asked(_hooks(checks, "gap"), segment, gap)
     segment.keep(gap)
     segment.end_position = gap.position + gap.size_bytes
 
 
 def _batches(
-    segment: SegmentScan, item: Run | Oversize, checks: Sequence[Check]
+    segment: SegmentScan, item: Run | Oversize, hooks: Iterable[Callable[..., Reports]]
 ) -> Iterator[Reported]:
-    for check in checks:
-        if isinstance(item, Run):
-            yield from check.run(segment, item) or ()
-        else:
-            yield from check.oversize(segment, item) or ()
+    yield from _asked(hooks, segment, item)
     batches = item.batches
     segment.count(batches)
     segment.offsets.follow(batches)
     segment.end_position = batches.end_position(batches.count - 1)
 
 
-def _from_all(reports: Iterable[Reports]) -> Iterator[Reported]:
-    return chain.from_iterable(report or () for report in reports)
+def _asked(hooks: Iterable[Callable[..., Reports]], *event: object) -> Iterator[Reported]:
+    for hook in hooks:
+        if reports := hook(*event):
+            yield from reports

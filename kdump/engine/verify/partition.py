@@ -95,12 +95,14 @@ def verify_partition(
     before = target.log.statuses
     result = look(leave_out, target.log, walked)
     failed = list(result.errors)
-    findings = _attempted(
-        target,
-        partial(settled, target, path, before, result.findings, look_again),
-        result.findings,
-        failed,
-    )
+    findings = result.findings
+    if findings:
+        findings = _attempted(
+            target,
+            partial(settled, target, path, before, findings, look_again),
+            findings,
+            failed,
+        )
     if findings:
         from kdump.engine.advice.advisor import advised
 
@@ -188,22 +190,24 @@ def checks_of(partition: PartitionScan) -> list[Check]:
 
 
 def _counts(partition: PartitionScan, checks: list[Check], old: Pre08Counts) -> Counts:
-    logs = [*partition.segments, *partition.snapshots]
-    compressed = old.wrappers + sum(log.compressed for log in logs)
-    not_checked = {
-        "compressed_batches": 0 if partition.deep else compressed,
-        NOT_READ: sum(
-            not log.complete and log.base_offset not in partition.left_out for log in logs
-        ),
-    }
+    compressed, unread = old.wrappers, 0
+    batches, records_count, size, tails = old.batches, old.records_count, old.bytes, 0
+    for log in (*partition.segments, *partition.snapshots):
+        compressed += log.compressed
+        unread += not log.complete and log.base_offset not in partition.left_out
+        batches += log.batches
+        records_count += log.records_count
+        size += log.end_position - log.start_position
+        tails += log.tail_read and not log.is_snapshot
+    not_checked = {"compressed_batches": 0 if partition.deep else compressed, NOT_READ: unread}
     for check in checks:
         for what, count in check.not_checked.items():
             not_checked[what] = not_checked.get(what, 0) + count
     return Counts(
         old.segments + sum(log.complete for log in partition.segments),
-        old.batches + sum(log.batches for log in logs),
-        old.records_count + sum(log.records_count for log in logs),
-        old.bytes + sum(log.end_position - log.start_position for log in logs),
+        batches,
+        records_count,
+        size,
         tuple((what, count) for what, count in not_checked.items() if count),
-        sum(log.tail_read for log in partition.segments),
+        tails,
     )

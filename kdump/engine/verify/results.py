@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -31,12 +32,8 @@ class Counts(NamedTuple):
 
     def plus(self, other: Counts) -> Counts:
         """Add two of them, but for what was not checked."""
-        sums = {
-            name: getattr(self, name) + getattr(other, name)
-            for name in self._fields
-            if name != "not_checked"
-        }
-        return Counts(**sums)
+        segments, batches, records_count, size, _, tails = map(operator.add, self, other)
+        return Counts(segments, batches, records_count, size, tails=tails)
 
 
 class FindingCounts:
