@@ -52,7 +52,7 @@ def walk(cursors: Sequence[Cursor], listener: Listener) -> None:
         bound = _bound(first, group, live, absences)
         count = min(cursor.below(bound) for cursor in group)
         if len(group) > 1:
-            count = _same(group, count)
+            count = same_rows([cursor.at_hand for cursor in group], count)
         if not count:
             if not absences and len({cursor.last for cursor in group}) == 1:
                 _pair(group, listener)
@@ -89,9 +89,9 @@ def _leave(cursor: Cursor, listener: Listener) -> None:
         listener.passed(cursor)
 
 
-def _same(group: Sequence[Cursor], most: int) -> int:
-    """Count the batches from here on that are the same in all of the group, `most` at most."""
-    (batches, row), *others = (cursor.at_hand for cursor in group)
+def same_rows(places: Sequence[tuple[RecordBatches, int]], most: int) -> int:
+    """Count the batches that are the same from all of some rows on, `most` at most."""
+    (batches, row), *others = places
     for other, at in others:
         same, step = 0, 1
         while same < most and step:

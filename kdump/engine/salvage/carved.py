@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from kdump import kernels
 from kdump.engine.compare.replica import Block, Replica, UnusableRange
 from kdump.engine.reading.background_source import BackgroundSource
+from kdump.engine.salvage.batches import Batch, Stretch
 from kdump.engine.salvage.carved_joins import At, Group, Joins
 from kdump.engine.salvage.carved_names import (
     Directory,
@@ -31,7 +32,7 @@ from kdump.engine.salvage.carved_names import (
 )
 from kdump.engine.salvage.carved_records import internal_topic, sampled_keys, topics_by_id
 from kdump.engine.salvage.carving import Carved, Extent, Piece, carve
-from kdump.engine.salvage.copies import Batch, Copy, Found, Groups
+from kdump.engine.salvage.copies import Copy, Found, Groups
 from kdump.errors import KdumpError, PathError, attempted
 from kdump.findings.rows import Place, Row
 from kdump.kernels.members import codec_name
@@ -85,9 +86,10 @@ class CarvedCopy(Copy):
     found: CarvedFound
     replica: _Pieces
 
-    def batches(self) -> Iterator[Batch]:
+    def items(self) -> Iterator[Batch | Stretch]:
         """Read the batches; behind the last a torn one says how far the log went on at least."""
-        yield from super().batches()
+        for item in super().items():
+            yield from (item,) if isinstance(item, Batch) else item.batches()
         torn = self.found.extents[-1].torn
         if torn is not None and torn.last_offset >= self.end:
             self.tail = torn.last_offset

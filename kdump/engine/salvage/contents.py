@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
@@ -9,14 +12,20 @@ from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
 from kdump.record.mended import with_offset
+from kdump.record.stretches import stretches
 
 if TYPE_CHECKING:
-    from kdump.engine.salvage.copies import Batch
+    from kdump.engine.salvage.batches import Batch, Stretch
     from kdump.kernels.columns import RecordBatches
     from kdump.record.decoded import Decoded
     from kdump.record.mended import Field
 
 _NOT_OPENED = (reasons.OVER_LIMIT, reasons.CODEC_MISSING)
+_OPENED_BYTES = 1 << 20  # of a stretch, at a time
+_RECORDS = 8192
+_STATE = (-1, 0, -1, 0, 0, -1, 0, -1, 0)
+#: What records may have otherwise than their header says, or than their neighbours do.
+_OF_TIME = (c.MAX_TIMESTAMP, c.OFFSET_ORDER)
 
 
 class Contents(NamedTuple):
@@ -83,6 +92,40 @@ def contents_of(batch: Batch, limit: int, *, kept: bool = False) -> Contents | N
         data, fields = moved.data, (*fields, *moved.fields)
     held = None if kept and not fields else data
     return Contents(held, first, last, count, found if kept else None, fields)
+
+
+def contents_from(stretch: Stretch, limit: int) -> Iterator[tuple[Batch, Contents]]:
+    """Read and open batches of a stretch together, up to the first that is not as sound as all."""
+    block, start = stretch.block, stretch.start
+    positions = block.positions
+    base = positions[start]
+    stop = bisect_right(positions, base + _OPENED_BYTES, start, stretch.stop) - 1
+    size = positions[stop] - base if stop > start else 0
+    sizes = block.sizes[start:stop].tolist()
+    data = stretch.copy.replica.read(stretch.path, base, size) if size == sum(sizes) > 0 else b""
+    rows, _, _ = kernels.walk(data, 0, len(data), 0, -1, True, max(stop - start, 1))
+    if rows.flags & c.WRONG or rows.sizes.tolist() != sizes or max(sizes, default=0) > limit:
+        return
+    made = stretch.made(start, stop)
+    for piece in stretches(data, 0, rows, limit=limit, max_records=_RECORDS):
+        batches = made[piece.first : piece.behind]
+        if piece.records is None:
+            one = contents_of(batches[0], limit)
+            if one is None:
+                return
+            yield batches[0], one
+            continue
+        counts = [batch.records_count for batch in batches]
+        state = array("q", _STATE)
+        found = kernels.prove_records(rows, piece.records, state, True, _RECORDS)
+        if piece.reason or sum(counts) != piece.records.count or state[-1]:
+            return
+        if any(why not in _OF_TIME for why, _, _ in found):
+            return
+        for row, batch in enumerate(batches, piece.first):
+            at = rows.position(row)
+            held = data[at : at + batch.size_bytes]
+            yield batch, Contents(held, batch.first, batch.last, batch.records_count, None)
 
 
 def records_of(data: bytes, rows: RecordBatches, limit: int) -> dict[int, int]:

@@ -11,10 +11,12 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
+from operator import gt, lt, sub
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kdump.broker.leader_epochs import NO_EPOCH, EpochSpans, Span
-from kdump.engine.compare.replica import Block, Replica, UnusableRange, first_offset
+from kdump.broker.leader_epochs import NO_EPOCH, EpochSpans, Span, spans_in
+from kdump.engine.compare.replica import Block, Replica, UnusableRange
+from kdump.engine.salvage.batches import Batch, Stretch, Torn, batch_at
 from kdump.errors import KdumpError, PathError
 from kdump.findings.finding import Finding, finding
 from kdump.kernels import columns as c
@@ -35,11 +37,11 @@ from kdump.storage.targets import Selection, Target, resolve
 if TYPE_CHECKING:
     from kdump.engine.salvage.options import SalvageOptions
     from kdump.engine.work.pace import Pace
-    from kdump.record.mended import Mended
 
 _UNSOUND = c.WRONG & ~c.OFFSET_NOT_RISING  # a replica has sorted those out
 _TORN_KEPT = 10_000  # between two sound batches
 _PRODUCERS_KEPT = 100_000
+_ROWS_KEPT = 1 << 17  # headers of one copy
 _LIKELY_OFFSETS = 1 << 20  # a broken batch that claims more is not believed
 
 
@@ -190,62 +192,6 @@ def _found(target: Target) -> Iterator[Found]:
             yield Found(path, target.path, topic, partition, listed=log)
 
 
-class Batch(NamedTuple):
-    """One batch of a copy. Of a wrapper `first` is the lowest offset that it may begin at.
-
-    `mended`: header fields are wrong that no checksum covers; those inferred stand in their place.
-    `sound_from`: from there up to `first` the copy lawfully has nothing; -1: that is not known.
-    """
-
-    first: int
-    rank: int
-    copy: Copy
-    path: str
-    position: int
-    size_bytes: int
-    last: int
-    epoch: int
-    crc: int
-    layout: int
-    is_wrapper: bool
-    records_count: int
-    sound_from: int
-    producer_id: int
-    producer_epoch: int
-    mended: Mended | None = None
-
-    @property
-    def identity(self) -> tuple[int, ...]:
-        """What tells it from others, but for the leader epoch, which no checksum covers."""
-        first = -1 if self.is_wrapper else self.first
-        return first, self.last, self.crc, self.size_bytes, self.layout
-
-    @property
-    def place(self) -> tuple[str, int]:
-        """Where it lies."""
-        return self.path, self.position
-
-
-class Torn(NamedTuple):
-    """An entry with a wrong checksum or no end.
-
-    It lies behind the offset `last` and not behind `before`, None where nothing sound follows.
-    `after` is the offset right before its first, None where that is not known.
-    """
-
-    copy: Copy
-    path: str
-    position: int
-    size_bytes: int
-    last: int
-    after: int | None
-    before: int | None = None
-
-    def is_misplaced(self, first: int) -> bool:
-        """Whether a batch there cannot begin at an offset, in a log that has each offset."""
-        return self.after is not None and not self.copy.is_sparse and first != self.after + 1
-
-
 class Copy:
     """One copy: what reading its headers once told, and its batches as often as asked for.
 
@@ -288,6 +234,7 @@ class Copy:
         self._followed = -1  # the offset that a damaged entry says it comes right behind
         self._held: Batch | None = None
         self._is_shared = False
+        self._kept: list[Stretch] = []  # all that is in the log
         # What puts batches among them whose header is wrong where no checksum covers it.
         self.mend: Callable[[Copy, Iterator[Batch]], Iterator[Batch]] | None = None
 
@@ -341,17 +288,35 @@ class Copy:
 
     def batches(self) -> Iterator[Batch]:
         """Read the batches that are sound as far as headers and checksums tell."""
-        yield from self._read() if self.mend is None else self.mend(self, self._read())
+        for item in self.items():
+            yield from (item,) if isinstance(item, Batch) else item.batches()
 
-    def _read(self) -> Iterator[Batch]:
+    def items(self) -> Iterator[Batch | Stretch]:
+        """Read them, many together where nothing is wrong around them.
+
+        What a log without damage has is kept, if it is not too much, and not read again.
+        """
+        if self._kept and not self.unsound:
+            for stretch in self._kept:
+                self._pace(sum(stretch.block.sizes))
+                yield stretch
+        elif self.mend is None:
+            yield from self._read()
+        else:
+            yield from self.mend(self, (one for one in self._read() if isinstance(one, Batch)))
+
+    def _read(self) -> Iterator[Batch | Stretch]:
         last = self.start - 1 if self.start is not None else -1
         segment, is_clean, tail, self.tail_first = self.start, True, None, None
         self.torn, self._tearing, self._inside, self.holes = [], [], -1, {}
         self.unused = []
+        kept: list[Stretch] | None = []
+        rows = 0
         replica = self._replica()
         self.gone = replica.gone
         for item in replica.blocks():
             if not isinstance(item, Block):
+                kept = None
                 self.unused.append(item)
                 self._tear(item, last, is_clean=is_clean)
                 is_clean = False
@@ -368,7 +333,18 @@ class Copy:
                 segment = item.place.segment
                 # A hole between segments: compaction, or a segment that is not there any more.
                 is_clean = is_clean and self._joins(last, segment)
+            is_plain = self._is_plain(batches, item.place.path)
             for row in range(batches.count):
+                if is_plain and is_clean and not self._tearing:
+                    stretch = Stretch(self, item.place.path, batches, row, batches.count, last + 1)
+                    rows += batches.count
+                    if kept is not None:
+                        kept = [*kept, stretch] if rows <= _ROWS_KEPT else None
+                    yield stretch
+                    last = batches.last_offset(batches.count - 1)
+                    self.unused, tail, self.tail_first = [], None, None
+                    break
+                kept = None
                 flags = batches.flags_of(row)
                 where = item.place.path, batches.position(row)
                 if flags & _UNSOUND or where in self.unsound:
@@ -388,6 +364,15 @@ class Copy:
                 last, is_clean, tail, self.tail_first = batch.last, True, None, None
         self.tail = tail
         self._torn_before(None)
+        self._kept = kept or []
+
+    def _is_plain(self, batches: RecordBatches, path: str) -> bool:
+        """Whether nothing has to be asked of each of some batches, and all are of one format."""
+        if self.mend is not None or batches.flags & (_UNSOUND | c.WRAPPER):
+            return False
+        layouts = batches.layouts
+        is_one = layouts.tobytes() == layouts[:1].tobytes() * batches.count
+        return is_one and not any(place == path for place, _ in self.unsound)
 
     def _tear(self, item: UnusableRange, last: int, *, is_clean: bool) -> None:
         """Take note of an entry of which a part may be had; not of one whose offset is wrong."""
@@ -455,6 +440,29 @@ class Copy:
             self._count(self._held)
         self._held, self._is_shared = batch, shared
 
+    def count_all(self, stretch: Stretch, *, shared: bool) -> None:
+        """Take note of its next sound batches; the last is held back."""
+        before, last = stretch.cut(-1), stretch.stop - 1
+        if before.batch_count:
+            if self._held is not None:
+                self._count(self._held)
+                self._held = None
+            part = before.rows()
+            firsts, lasts = part.base_offsets.tolist(), part.last_offsets.tolist()
+            starts = [stretch.sound_from, *(end + 1 for end in lasts)]
+            self._holes += sum(map(gt, firsts, starts))
+            offsets = map(sub, starts[1:], firsts)
+            self.is_compacted |= any(map(lt, part.records_counts, offsets))
+            self.end = starts[-1]
+            if part.has_producer_fields(0):
+                for producer in set(zip(part.producer_ids, part.producer_epochs, strict=True)):
+                    if producer[0] >= 0 and len(self.producers) < _PRODUCERS_KEPT:
+                        self.producers.add(producer)
+            for span in spans_in(part):
+                known = span.epoch if part.has_leader_epoch(0) else NO_EPOCH
+                self._epochs.add(Span(known, span.first_offset, span.last_offset, span.batches))
+        self.count(stretch.made(last, last + 1)[0], shared=shared)
+
     def counted(self, ends: Set[int]) -> None:
         """Take note that there is no further batch; `ends`: where files of any copy end the log."""
         held, self._held = self._held, None
@@ -520,26 +528,4 @@ def left_out_finding(path: str, problem: Problem, found: Found | None = None) ->
         expected=problem.expected,
         actual=problem.actual,
         message=f"{path} is malformed and was not copied to the result.",
-    )
-
-
-def batch_at(batches: RecordBatches, row: int, copy: Copy, path: str, lowest: int) -> Batch:
-    """Make a batch of a header; a wrapper begins at the `lowest` offset or behind it."""
-    has_producer = batches.has_producer_fields(row)
-    return Batch(
-        first_offset(batches, row, lowest - 1),
-        copy.rank,
-        copy,
-        path,
-        batches.position(row),
-        batches.size_bytes(row),
-        batches.last_offset(row),
-        batches.leader_epoch(row) if batches.has_leader_epoch(row) else NO_EPOCH,
-        batches.crc(row),
-        batches.layout(row),
-        bool(batches.flags_of(row) & c.WRAPPER),
-        batches.records_count(row),
-        -1,
-        batches.producer_id(row) if has_producer else -1,
-        batches.producer_epoch(row) if has_producer else -1,
     )

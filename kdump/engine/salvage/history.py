@@ -11,19 +11,19 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from heapq import merge
 from itertools import groupby
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kdump.broker.leader_epochs import NO_EPOCH, Span
 from kdump.engine.compare.epochs import lineage
+from kdump.engine.salvage.abreast import abreast
+from kdump.engine.salvage.batches import Batch
 from kdump.engine.salvage.options import LONGEST, NEWEST_EPOCH
 
 if TYPE_CHECKING:
-    from kdump.engine.salvage.copies import Batch, Copy
+    from kdump.engine.salvage.copies import Copy
+    from kdump.kernels.columns import RecordBatches
 
-_ORDER = attrgetter("first", "rank")
 _SUSPECTS = 100_000
 
 
@@ -36,12 +36,22 @@ class History:
 
     def accepts(self, batch: Batch) -> bool:
         """Whether a batch was written in the epoch that its offset belongs to."""
-        if batch.epoch == NO_EPOCH or not self.starts:
+        return self._accepts(batch.epoch, batch.first)
+
+    def accepts_all(self, rows: RecordBatches) -> bool:
+        """Whether batches of one epoch were all written in the epoch of their offsets."""
+        if not rows.has_leader_epoch(0):
             return True
-        at = bisect_right(self.starts, batch.first, key=lambda entry: entry[1])
+        epoch, last = rows.leader_epoch(0), rows.base_offset(rows.count - 1)
+        return self._accepts(epoch, rows.base_offset(0)) and self._accepts(epoch, last)
+
+    def _accepts(self, epoch: int, first: int) -> bool:
+        if epoch == NO_EPOCH or not self.starts:
+            return True
+        at = bisect_right(self.starts, first, key=lambda entry: entry[1])
         if not at:
-            return batch.epoch < self.starts[0][0]
-        return batch.epoch == self.starts[at - 1][0]
+            return epoch < self.starts[0][0]
+        return epoch == self.starts[at - 1][0]
 
     def lead(self, copy: Copy) -> None:
         """Take the history of the copy that leads."""
@@ -85,10 +95,16 @@ def survey(copies: Sequence[Copy]) -> None:
     bases = {base for copy in copies for base in copy.bases}
     for copy in copies:
         copy.missing = sorted(bases - {one.base_offset for one in copy.replica.segments})
-    streams = [copy.batches() for copy in copies]
     suspects: list[Batch] = []
-    for _, same in groupby(merge(*streams, key=_ORDER), key=attrgetter("identity")):
-        group = list(same)
+    items = abreast([copy.items() for copy in copies])
+    for _, same in groupby(items, key=lambda item: getattr(item, "identity", item)):
+        group: list[Batch] = []
+        for item in same:
+            if isinstance(item, Batch):
+                group.append(item)
+                continue
+            for stretch in item:
+                stretch.copy.count_all(stretch, shared=len(item) > 1)
         for batch in group:
             batch.copy.count(batch, shared=len(group) > 1)
         epochs = Counter(batch.epoch for batch in group)

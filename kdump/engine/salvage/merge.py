@@ -10,22 +10,21 @@ the preferred copy wins if there is one, and the conflict is named.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from heapq import merge
-from operator import attrgetter
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.salvage.contents import Contents, contents_of
-from kdump.engine.salvage.copies import Torn
+from kdump.broker.leader_epochs import runs_of_epochs
+from kdump.engine.salvage.abreast import abreast, one_by_one
+from kdump.engine.salvage.batches import Batch, Stretch, Torn
+from kdump.engine.salvage.contents import Contents, contents_from, contents_of
 from kdump.engine.salvage.split import Split, split
 from kdump.storage.names import OFFSET_MAX
 
 if TYPE_CHECKING:
-    from kdump.engine.salvage.copies import Batch, Copy
+    from kdump.engine.salvage.copies import Copy
     from kdump.engine.salvage.history import History
     from kdump.engine.salvage.options import SalvageOptions
 
-_ORDER = attrgetter("first", "rank")
 _CLUSTER_BATCHES = 4096  # that overlap each other and are opened at once
 _COMPARED_BYTES = 64 << 20  # of batches that overlap; more are only chosen by their counts
 _RANGES_KEPT = 100_000
@@ -81,29 +80,83 @@ class Merge:
         """Yield the batches of the result in order; the rest is known when all were asked for."""
         cluster: list[Batch] = []
         end = -1
-        for batch in merge(*map(self._accepted, self.copies), key=_ORDER):
-            if cluster and (batch.first > end or len(cluster) >= _CLUSTER_BATCHES):
-                yield from self._serve(cluster)
+        for item in abreast([self._accepted(copy) for copy in self.copies]):
+            same = [] if isinstance(item, Batch) else item
+            if same and (not cluster or same[0].first > end):
+                yield from self._serve(cluster) if cluster else ()
                 cluster = []
-            cluster.append(batch)
-            end = max(end, batch.last) if len(cluster) > 1 else batch.last
+                if not self._is_told_apart(same):
+                    yield from self._serve_all(same)
+                    continue
+            for batch in (item,) if isinstance(item, Batch) else one_by_one(item):
+                if cluster and (batch.first > end or len(cluster) >= _CLUSTER_BATCHES):
+                    yield from self._serve(cluster)
+                    cluster = []
+                cluster.append(batch)
+                end = max(end, batch.last) if len(cluster) > 1 else batch.last
         if cluster:
             yield from self._serve(cluster)
         yield from self._split(OFFSET_MAX if self._high is None else self._high - 1)
         self._end()
 
-    def _accepted(self, copy: Copy) -> Iterator[Batch]:
-        for batch in copy.batches():
+    def _is_told_apart(self, same: Sequence[Stretch]) -> bool:
+        """Whether damage in other copies may have to do with batches that some have the same."""
+        first, last = same[0].first, same[0].last
+        have = [one.copy for one in same]
+        return self._splits or any(
+            copy.holes or first <= (-1 if copy.tail_first is None else copy.tail_first) <= last
+            for copy in self.copies
+            if copy not in have
+        )
+
+    def _serve_all(self, same: list[Stretch]) -> Iterator[Taken]:
+        """Take batches that all copies have which have any, many at a time where they open."""
+        is_first = True
+        while same:
+            start, count = self.next, 0
+            one = min(same, key=lambda one: (one.copy is not self._source, one.rank))
+            if not is_first and one.sound_from == start:
+                for taken in contents_from(one, self._limit):
+                    self.next, count = taken[0].last + 1, count + 1
+                    self._source = one.copy
+                    yield Taken(*taken)
+            if not count:
+                count = 1
+                yield from self._serve(list(one_by_one([each.cut(1) for each in same])))
+            is_first = False
+            same = [each.behind(count) for each in same] if count < one.batch_count else []
+
+    def _accepted(self, copy: Copy) -> Iterator[Batch | Stretch]:
+        is_all = self._low is self._high is None
+        for item in copy.items():
+            if isinstance(item, Batch) or not is_all:
+                batches = (item,) if isinstance(item, Batch) else item.batches()
+                is_past = yield from self._accepted_of(copy, batches)
+                if is_past:
+                    return
+                continue
+            rows = item.rows()
+            for _, start, stop in runs_of_epochs(rows):
+                part = (item.behind(start) if start else item).cut(stop - start)
+                if self._history.accepts_all(part.rows()):
+                    yield part
+                else:
+                    yield from self._accepted_of(copy, part.batches())
+
+    def _accepted_of(self, copy: Copy, batches: Iterable[Batch]) -> Generator[Batch, None, bool]:
+        """Yield batches of the epochs that their offsets belong to; give whether the end came."""
+        for batch in batches:
             if self._history.accepts(batch):
                 # Of a wrapper only its contents prove where it begins and ends.
                 if self._low is not None and batch.last < self._low and not batch.is_wrapper:
                     continue
                 is_known = self._is_past or not batch.is_wrapper
                 if self._high is not None and batch.first >= self._high and is_known:
-                    return
+                    return True
                 yield batch
             else:
                 add_range(copy.diverged, batch.first, batch.last)
+        return False
 
     def _serve(self, cluster: list[Batch]) -> Iterator[Taken]:
         """Take what is best of some batches that overlap each other, and nothing else."""
