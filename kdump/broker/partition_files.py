@@ -55,7 +55,8 @@ class Files:
         self.swaps: dict[int, str] = {}
         self.replaced: list[int] = []  # base offsets whose files give way to those of a swap
         self.swapped: list[int] = []
-        self._tidy(log)
+        if log.retired:
+            self._tidy(log)
 
     def bases(self) -> list[int]:
         """The base offsets with a log, rising."""

@@ -7,9 +7,12 @@ module compares versions: it asks `has(version, CHANGE)`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from kdump.tuples import NamedTuple
+
+Answer = TypeVar("Answer")
 
 Version = tuple[int, ...]
 
@@ -31,9 +34,42 @@ class Change(NamedTuple):
     until: Version | None = None
 
 
+#: What was asked of releases since somebody began to note it, by identity; None: something else.
+_noted: dict[int, Change | None] = {}
+
+
 def has(version: Version, change: Change) -> bool:
     """Whether a broker of this version does what the change says."""
+    _noted[id(change)] = change
+    return _does(version, change)
+
+
+def _does(version: Version, change: Change) -> bool:
     return change.since <= version and (change.until is None or version < change.until)
+
+
+def same_answer(
+    work: Callable[[], Answer], releases: Iterable[tuple[Version, Version]]
+) -> tuple[Answer, bool]:
+    """Return what some work gives, and whether it is sure to give the same for other releases.
+
+    So it is where each release does the same as the other of all that was asked of any.
+    """
+    global _noted
+    before, _noted = _noted, {}
+    try:
+        found = work()
+        is_same = all(
+            one == other
+            or all(
+                change is not None and _does(one, change) == _does(other, change)
+                for change in _noted.values()
+            )
+            for one, other in releases
+        )
+    finally:
+        _noted = before | _noted
+    return found, is_same
 
 
 COUNTED_OFFSETS = Change((0, 8), "S2", "Offsets count messages; before, they are byte positions.")
@@ -415,6 +451,7 @@ def feature_levels(version: Version) -> dict[str, tuple[int, int, int]] | None:
 
     None for a release of which they are not known.
     """
+    _noted[0] = None
     major, minor = min(version[:2], NEWEST)
     levels = _METADATA_LEVELS.get((major, minor))
     if levels is None:
@@ -459,6 +496,7 @@ def protocol_version(text: str) -> Version | None:
 
 def is_newer(version: Version, broker: Version) -> bool:
     """Whether a protocol came with a later release than the broker's."""
+    _noted[0] = None
     return version[:2] > broker[:2] if version[0] else version[:3] > broker[:3]
 
 
@@ -472,6 +510,7 @@ _PROTOCOLS = {
 
 def newest_protocol(version: Version) -> str | None:
     """Name the step of the protocol whose messages a release writes unless told otherwise (N2)."""
+    _noted[0] = None
     if version < (0, 10, 2):
         return None
     major, minor = version[:2]
@@ -480,6 +519,7 @@ def newest_protocol(version: Version) -> str | None:
 
 def is_newer_than_known(version: Version) -> bool:
     """Whether the rules of the newest release known stand in for those of this one."""
+    _noted[0] = None
     return version[: len(NEWEST)] > NEWEST
 
 

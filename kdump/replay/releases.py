@@ -9,9 +9,10 @@ the registrations in its cluster's metadata log date it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from kdump.broker.versions import NEWEST, Version, text_of
+from kdump.broker.versions import NEWEST, Version, same_answer, text_of
 from kdump.storage import places
 
 if TYPE_CHECKING:
@@ -70,8 +71,8 @@ class Releases:
         Only these members are compared. The row has a member `oldest`.
         """
         first, last = self.range_of(directory)
-        row = ask(last)
-        return row if first == last else with_oldest(row, first, ask(first), members)
+        row, is_same = same_answer(partial(ask, last), [(last, first)])
+        return row if is_same else with_oldest(row, first, ask(first), members)
 
     def newest(self, directories: Iterable[str]) -> Version:
         """Return the newest release of some data directories, for what is done to them at once."""

@@ -13,6 +13,7 @@ from kdump.broker.versions import (
     has,
     is_newer_than_known,
     read_broker_version,
+    same_answer,
     text_of,
 )
 
@@ -155,3 +156,20 @@ def test_version_of_a_broker(text: str) -> None:
 def test_version_of_no_broker(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a (release|version)"):
         read_broker_version(text)
+
+
+def test_an_answer_holds_for_another_release_where_nothing_that_was_asked_differs() -> None:
+    old, new = (2, 8), (4, 4)
+    asked = [versions.TIME_INDEX, versions.KRAFT_ONLY]
+
+    def ask(*numbers: int) -> tuple[list[bool], bool]:
+        return same_answer(lambda: [has(new, asked[n]) for n in numbers], [(new, old)])
+
+    assert ask(0) == ([True], True)
+    assert ask(1) == ([True], False)
+    assert ask(0, 1) == ([True, True], False)
+    # What was asked before does not count, what was asked inside does.
+    assert ask(0)[1]
+    assert not same_answer(lambda: ask(1), [(new, old)])[1]
+    assert same_answer(lambda: ask(1), [(new, new), (old, old)])[1]
+    assert not same_answer(lambda: versions.newest_protocol(new), [(new, old)])[1]

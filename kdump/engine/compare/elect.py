@@ -19,7 +19,7 @@ from kdump.broker.leader_epochs import Span
 from kdump.broker.log_reader import RefusalError, UnknowableError
 from kdump.broker.settings import Settings
 from kdump.broker.shutdown_state import stop_of
-from kdump.broker.versions import COUNTED_OFFSETS, Version, has, text_of
+from kdump.broker.versions import COUNTED_OFFSETS, Version, has, same_answer, text_of
 from kdump.engine.compare.commands import Registered, advised
 from kdump.engine.compare.epochs import Epochs, beyond, lineage, span_fields
 from kdump.engine.compare.plan import CompareOptions, Item, plan
@@ -183,9 +183,9 @@ def elect_item(
     ranges = [releases.range_of(places.parent(path)) for path in item.paths]
     elected = partial(_elected, item, pace, known=known, options=options, alone=alone)
     try:
-        row = elected([last for _, last in ranges])
-        if any(first != last for first, last in ranges):
-            oldest = [first for first, _ in ranges]
+        oldest, newest = ([*ends] for ends in zip(*ranges, strict=True))
+        row, is_same = same_answer(partial(elected, newest), zip(newest, oldest, strict=True))
+        if not is_same:
             row = with_oldest(row, min(oldest), elected(oldest), _COMPARED)
     except PathError as error:
         return error
