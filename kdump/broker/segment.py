@@ -75,6 +75,7 @@ class Segment:
         self._truncated = False
         self._extent = part
         self._end: int | None = None
+        self._next: tuple[int, int] | None = None  # the offset behind, and what reading it took
         self._log: Source | None = None
         self._sources: list[Source] = []
         self._index: OffsetIndex | None = None
@@ -96,7 +97,7 @@ class Segment:
 
     @extent.setter
     def extent(self, extent: tuple[int, int]) -> None:
-        self._extent = extent
+        self._extent, self._next = extent, None
 
     @property
     def start(self) -> int:
@@ -176,6 +177,7 @@ class Segment:
 
     def close(self) -> None:
         """Give the files back; what is asked next opens them again."""
+        self._next = None
         if self._log is not None:
             self._log.close()
             self._log = None
@@ -251,9 +253,19 @@ class Segment:
 
     def read_next_offset(self) -> int:
         """The offset behind the last entry as a start finds it, from the last index entry on."""
-        if self.size_bytes == 0:
+        if self._next is None:
+            before = self.bytes_read
+            self._next = self._read_next_offset(), self.bytes_read - before
+        else:
+            self.bytes_read += self._next[1]
+        return self._next[0]
+
+    def _read_next_offset(self) -> int:
+        if self._extent is not None and self.size_bytes == 0:
             return self.base_offset
         with self.entries() as entries:
+            if self.size_bytes == 0:
+                return self.base_offset
             return entries.next_offset(*self.last_indexed(), self.base_offset)
 
     # Recovery ------------------------------------------------------------------------------------
@@ -285,7 +297,7 @@ class Segment:
         self._put(build)
 
     def _put(self, build: IndexEntries) -> None:
-        self.rebuilt = True
+        self.rebuilt, self._next = True, None
         self._index, self._time_index = build.offset_index(), build.time_index()
 
     def recover(self, producers: Replay) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from threading import Lock
 from typing import TypeVar
 
 from kdump.tuples import NamedTuple
@@ -34,13 +35,15 @@ class Change(NamedTuple):
     until: Version | None = None
 
 
-#: What was asked of releases since somebody began to note it, by identity; None: something else.
-_noted: dict[int, Change | None] = {}
+#: What is asked of releases while somebody notes it, by identity; None: something else.
+_noting: tuple[dict[int, Change | None], ...] = ()
+_CHANGES_NOTING = Lock()
 
 
 def has(version: Version, change: Change) -> bool:
     """Whether a broker of this version does what the change says."""
-    _noted[id(change)] = change
+    for noted in _noting:
+        noted[id(change)] = change
     return _does(version, change)
 
 
@@ -55,21 +58,28 @@ def same_answer(
 
     So it is where each release does the same as the other of all that was asked of any.
     """
-    global _noted
-    before, _noted = _noted, {}
+    global _noting
+    mine: dict[int, Change | None] = {}
+    with _CHANGES_NOTING:
+        _noting = (*_noting, mine)
     try:
         found = work()
-        is_same = all(
-            one == other
-            or all(
-                change is not None and _does(one, change) == _does(other, change)
-                for change in _noted.values()
-            )
-            for one, other in releases
-        )
     finally:
-        _noted = before | _noted
-    return found, is_same
+        with _CHANGES_NOTING:
+            _noting = tuple(noted for noted in _noting if noted is not mine)
+    return found, all(
+        one == other
+        or all(
+            change is not None and _does(one, change) == _does(other, change)
+            for change in mine.values()
+        )
+        for one, other in releases
+    )
+
+
+def _note_more() -> None:
+    for noted in _noting:
+        noted[0] = None
 
 
 COUNTED_OFFSETS = Change((0, 8), "S2", "Offsets count messages; before, they are byte positions.")
@@ -451,7 +461,7 @@ def feature_levels(version: Version) -> dict[str, tuple[int, int, int]] | None:
 
     None for a release of which they are not known.
     """
-    _noted[0] = None
+    _note_more()
     major, minor = min(version[:2], NEWEST)
     levels = _METADATA_LEVELS.get((major, minor))
     if levels is None:
@@ -496,7 +506,7 @@ def protocol_version(text: str) -> Version | None:
 
 def is_newer(version: Version, broker: Version) -> bool:
     """Whether a protocol came with a later release than the broker's."""
-    _noted[0] = None
+    _note_more()
     return version[:2] > broker[:2] if version[0] else version[:3] > broker[:3]
 
 
@@ -510,7 +520,7 @@ _PROTOCOLS = {
 
 def newest_protocol(version: Version) -> str | None:
     """Name the step of the protocol whose messages a release writes unless told otherwise (N2)."""
-    _noted[0] = None
+    _note_more()
     if version < (0, 10, 2):
         return None
     major, minor = version[:2]
@@ -519,7 +529,7 @@ def newest_protocol(version: Version) -> str | None:
 
 def is_newer_than_known(version: Version) -> bool:
     """Whether the rules of the newest release known stand in for those of this one."""
-    _noted[0] = None
+    _note_more()
     return version[: len(NEWEST)] > NEWEST
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol
 from kdump.broker.remote_log import RemoteLog, Tier
 from kdump.broker.versions import TIERED_STORAGE, has
 from kdump.errors import PathError, StoreError
-from kdump.replay.remote_logs import RemoteLogs, read_remote_logs
 from kdump.storage import names, places
 from kdump.storage.about import owner_of
 from kdump.storage.checkpoints import loaded
@@ -23,6 +22,7 @@ from kdump.storage.properties import read_topic_id
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
     from kdump.replay.releases import Releases
+    from kdump.replay.remote_logs import RemoteLogs
     from kdump.storage.aiven import AivenPartition
     from kdump.storage.remote_objects import PartitionObjects
     from kdump.storage.targets import Target
@@ -149,6 +149,8 @@ class Tiers:
 
     def logs_in(self, paths: tuple[str, ...]) -> RemoteLogs:
         """Replay the metadata logs in some partition directories, once."""
+        from kdump.replay.remote_logs import RemoteLogs, read_remote_logs  # few topics are tiered
+
         if paths not in self._read:
             self._read[paths] = RemoteLogs()  # reading may fail
             self._read[paths] = read_remote_logs(paths)

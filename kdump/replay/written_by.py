@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from kdump.broker.dating import (
     BEFORE,
@@ -23,9 +24,6 @@ from kdump.broker.dating import (
 )
 from kdump.broker.versions import Version
 from kdump.errors import PathError, StoreError
-from kdump.replay.cluster import read_cluster, read_replay
-from kdump.replay.cluster_facts import Broker, Change, Controller
-from kdump.replay.cluster_state import ClusterState
 from kdump.storage import names, places
 from kdump.storage.about import owner_of
 from kdump.storage.checkpoints import java_int
@@ -33,6 +31,10 @@ from kdump.storage.log_dir import LOG_DIRS
 from kdump.storage.metadata_log import metadata_log_for
 from kdump.storage.properties import SIZE_LIMIT, java_properties
 from kdump.storage.source import whole
+
+if TYPE_CHECKING:
+    from kdump.replay.cluster_facts import Change
+    from kdump.replay.cluster_state import ClusterState
 
 Owner = tuple[str | None, str | None]
 _BROKERS_OWN = frozenset((names.META_PROPERTIES, names.REPLICATION_CHECKPOINT))
@@ -62,7 +64,11 @@ class DatedDirectories:
         logs: dict[str, tuple[str, ClusterState]] = {}
         for path in paths:
             log = os.path.join(path, names.METADATA_LOG)
-            state = read_cluster(log, only=only) if places.isdir(log) else None
+            if not places.isdir(log):
+                continue
+            from kdump.replay.cluster import read_cluster  # few directories hold such a log
+
+            state = read_cluster(log, only=only)
             if state is None:
                 continue
             logs[path] = log, state
@@ -168,6 +174,9 @@ def writers(directory: str, others: Iterable[str] = ()) -> tuple[Version, Versio
 
 def _registrations(node: int, log: str) -> Iterator[Evidence]:
     """Yield the first registration of each release that a node ran, in order."""
+    from kdump.replay.cluster import read_replay
+    from kdump.replay.cluster_facts import Broker, Controller
+
     found: list[Evidence] = []
 
     def take(change: Change) -> None:

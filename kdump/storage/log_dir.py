@@ -89,11 +89,16 @@ class LogDir:
             return cls(path, places.entries(path))
 
     @cached_property
+    def meta(self) -> dict[str, str | None]:
+        """What `meta.properties` says; nothing where there is none that can be read."""
+        from kdump.storage.about import meta_of  # few commands ask whose directory it is
+
+        return meta_of(self.path)
+
+    @property
     def node_id(self) -> str | None:
         """The node that `meta.properties` names."""
-        from kdump.storage.about import owner_of  # few commands ask whose directory it is
-
-        return owner_of(self.path)[0]
+        return self.meta.get("node.id") or self.meta.get("broker.id")
 
     def offsets(self, checkpoint: str) -> dict[tuple[str, int], int] | None:
         """Read one of the offset checkpoints (X3), once; None where a broker could not read it.

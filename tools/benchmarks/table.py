@@ -324,6 +324,24 @@ def compared(bench: Bench) -> Iterator[Pair]:
     yield Pair("compare, every batch differs, 256 MiB", both[0], "compare equal", both[1], 5)
 
 
+def merged(bench: Bench) -> Iterator[Pair]:
+    """Copies merged."""
+    path = bench.directory("copies")
+    ours, peer = bench.run("salvage", path), bench.run("verify", path)
+    yield Pair("salvage of three copies of 256 MiB", ours, "verify of the same", peer, 2)
+
+
+def foretold(bench: Bench) -> Iterator[Pair]:
+    """Forecasts."""
+    for work, words, path, most in (
+        ("predict, 2,000 small partitions", ("predict",), bench.directory("small"), 1.2),
+        ("elect, 2 x 2,000 small partitions", ("elect",), bench.directory("replicas"), 1),
+    ):
+        paths = [path] if "small" in path else [f"{path}/{node}" for node in (1, 2)]
+        ours, peer = bench.run(*words, *paths), bench.run("verify", *paths)
+        yield Pair(work, ours, "verify of the same", peer, most)
+
+
 def entries(bench: Bench) -> Iterator[Pair]:
     """A time index in the form of kafka-dump-log."""
     path = f"{bench.directory('large')}/large-0/{0:020d}.timeindex"
@@ -363,7 +381,7 @@ def noise(bench: Bench) -> Iterator[Pair]:
 
 ROWS: tuple[Callable[[Bench], Iterator[Pair]], ...] = (
     *(kafka_text, rows_of_text, arrow, searched, narrow, gzip, codecs, markers, pre08, small),
-    *(jobs, keys, alike, internal, compared, entries, start, pure, noise),
+    *(jobs, keys, alike, internal, compared, merged, foretold, entries, start, pure, noise),
 )  # fmt: skip
 
 
@@ -426,6 +444,11 @@ REASONS = """
   the interpreter: that takes as long as all others.
 - compare, every batch differs: some 300 calls of Python for each pair of batches, to pair them and
   to report the record that differs; the kernel comparing the columns of many pairs would be needed.
+- salvage of three copies: the checksum of the result, which verify has not, is a quarter of it; the
+  other half above the ratio is each batch of the result, read once more to see that it opens.
+- predict, 2,000 small partitions: some 500 calls of Python a partition beside those of verify: a
+  start reads each log three times, by its own rules, and builds its indexes anew.
+- elect, 2 x 2,000 small partitions: each replica is started by the model and read once more.
 - --entries of a time index: reading, checksums and decoding of 1 GiB are a quarter of the time, the
   rest is some 70 calls of Python for each of 66,000 entries; the kernel looking up all entries
   that fall into a run of batches would be needed.

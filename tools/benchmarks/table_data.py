@@ -142,6 +142,22 @@ def equal(directory: Path) -> None:
     shutil.copytree(directory / "a" / "copy-0", directory / "b" / "copy-0")
 
 
+def copies(directory: Path) -> None:
+    """Three copies of one log of 256 MiB."""
+    _write(directory / "1" / "copy-0", _entries(256 * MIB))
+    for name in "23":
+        (directory / name).mkdir()
+        shutil.copytree(directory / "1" / "copy-0", directory / name / "copy-0")
+
+
+def replicas(directory: Path) -> None:
+    """Two data directories of two nodes, with replicas of the same small partitions."""
+    for node in (1, 2):
+        small(directory / str(node))
+        owner = OWNER.replace("node.id=1", f"node.id={node}")
+        (directory / str(node) / "meta.properties").write_text(owner)
+
+
 def different(directory: Path) -> None:
     """Two replicas of 256 MiB: the last byte of each batch's payload differs, and so its CRC."""
     (directory / "a" / "copy-0").mkdir(parents=True)
@@ -290,8 +306,8 @@ def internal(directory: Path) -> None:
 WRITERS: dict[str, Callable[[Path], None]] = {
     writer.__name__: writer
     for writer in (
-        *(small, large, keys, alike, equal, different, noise, noise_beside, medium),
-        *(wrappers, markers, pre08, internal),
+        *(small, large, keys, alike, equal, copies, replicas, different, noise, noise_beside),
+        *(medium, wrappers, markers, pre08, internal),
     )
 }
 

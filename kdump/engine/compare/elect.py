@@ -37,7 +37,6 @@ from kdump.replay.releases import Releases, with_oldest
 from kdump.rows.compare import Choice, ElectSummary, ReplicaElection
 from kdump.storage import names, places
 from kdump.storage.about import meta_of, owner_of
-from kdump.storage.checkpoints import loaded
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind
 from kdump.storage.places import read_listed
@@ -45,6 +44,8 @@ from kdump.storage.targets import Target
 
 #: Spans of lost records that a row names, the first.
 _SPANS_SHOWN = 20
+#: For so long the listing of a data directory is taken as it is by the partitions in it.
+_LISTED_SECONDS = 0.05
 #: Members in which the choices of two releases are compared.
 _COMPARED = ("leader", "leader_end", "records_at_stake")
 _BY_RAFT, _BY_ISR, _BY_LOG = "raft", "in-sync", "longest-log"
@@ -302,7 +303,7 @@ def _started(
     """Have the model of the broker start on one replica, and say how far its log goes then."""
     log = LocalLog.open(path)
     target = Target(item.topic, item.partition, path, log, (), whole=True)
-    directory = target.log_dir()
+    directory = target.log_dir(_LISTED_SECONDS)
     replica = Replica(number, target, directory, pace=pace, limit=options.decompress_limit)
     refused, end = None, replica.end
     try:
@@ -311,15 +312,14 @@ def _started(
             end = loaded_log(log, broker, Settings(), stop).log_end
     except (RefusalError, UnknowableError) as error:
         refused = str(error)
-    written = [(at.epoch, at.start_offset) for at in loaded(log.epoch_starts())]
-    epochs = [(epoch, start) for epoch, start in written if start < end]
+    epochs = [(epoch, start) for epoch, start in replica.written_epochs if start < end]
     snapshots = [
         (name.epoch or 0, name.base_offset)
         for name, _ in log.others
         if name.kind is Kind.METADATA_SNAPSHOT and name.base_offset is not None
     ]
     position, emptied = raft_position(epochs, end, snapshots)
-    meta = meta_of(os.path.dirname(path))
+    meta = meta_of(os.path.dirname(path)) if directory is None else directory.meta
     node = meta.get("node.id") or meta.get("broker.id")
     start, spans = replica.start, []
     if emptied:

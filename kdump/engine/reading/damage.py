@@ -16,7 +16,6 @@ from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
 from kdump.record.layout import SMALLEST_RECORD
-from kdump.record.mended import MAGIC_AT, with_known_magic
 from kdump.storage import places
 from kdump.storage.offsets import end_of
 from kdump.tuples import NamedTuple
@@ -238,6 +237,8 @@ def _magic_words(gap: Gap) -> str | None:
     if len(gap.data) < gap.size_bytes:
         return None
     data = bytes(gap.data[: gap.size_bytes])
+    from kdump.record.mended import MAGIC_AT, with_known_magic  # few batches are as odd
+
     magic = with_known_magic(data)
     if magic is None:
         return None
