@@ -27,7 +27,7 @@ print(*(name for name in sys.modules if name.startswith("kdump")), file=sys.stde
     ("most", "words"),
     [
         (4, ["--help"]),
-        (155, ["find-offset", "1", str(PARTITION)]),
+        (153, ["find-offset", "1", str(PARTITION)]),
         (127, ["dump", str(PARTITION)]),
         (174, ["verify", str(PARTITION)]),
     ],

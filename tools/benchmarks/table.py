@@ -425,7 +425,7 @@ REASONS = """
 - lz4: start-up is a third of the time, and writing JSON, which the other does not do, half of
   the rest.
 - gzip: inflating is what both do; start-up and writing JSON are all of the difference.
-- verify 2,000 small partitions: some 1,400 calls of Python a partition: six files are listed,
+- verify 2,000 small partitions: some 1,200 calls of Python a partition: six files are listed,
   asked for and opened, each by five system calls, and ten checks see each segment begin and end;
   no call is over 4 % of it. A shorter way for partitions of one small segment
   would be needed, and be a second way to verify.

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from kdump.engine.compare.verdict import same_rows
-from kdump.engine.salvage.batches import Batch, Stretch
+from kdump.engine.salvage.copies import Batch, Stretch
 
 
 class _Head:

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 from kdump import kernels
 from kdump.engine.compare.replica import Block, Replica, UnusableRange
 from kdump.engine.reading.background_source import BackgroundSource
-from kdump.engine.salvage.batches import Batch, Stretch
 from kdump.engine.salvage.carved_joins import At, Group, Joins
 from kdump.engine.salvage.carved_names import (
     Directory,
@@ -32,7 +31,7 @@ from kdump.engine.salvage.carved_names import (
 )
 from kdump.engine.salvage.carved_records import internal_topic, sampled_keys, topics_by_id
 from kdump.engine.salvage.carving import Carved, Extent, Piece, carve
-from kdump.engine.salvage.copies import Copy, Found, Groups
+from kdump.engine.salvage.copies import Batch, Copy, Found, Groups, Stretch
 from kdump.errors import KdumpError, PathError, attempted
 from kdump.findings.rows import Place, Row
 from kdump.kernels.members import codec_name

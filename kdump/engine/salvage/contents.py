@@ -15,7 +15,7 @@ from kdump.record.mended import with_offset
 from kdump.record.stretches import stretches
 
 if TYPE_CHECKING:
-    from kdump.engine.salvage.batches import Batch, Stretch
+    from kdump.engine.salvage.copies import Batch, Stretch
     from kdump.kernels.columns import RecordBatches
     from kdump.record.decoded import Decoded
     from kdump.record.mended import Field

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from kdump.broker.leader_epochs import NO_EPOCH, Span
 from kdump.engine.compare.epochs import lineage
 from kdump.engine.salvage.abreast import abreast
-from kdump.engine.salvage.batches import Batch
+from kdump.engine.salvage.copies import Batch
 from kdump.engine.salvage.options import LONGEST, NEWEST_EPOCH
 
 if TYPE_CHECKING:

@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump import kernels
-from kdump.engine.salvage.batches import batch_at
 from kdump.engine.salvage.contents import contents_of
+from kdump.engine.salvage.copies import batch_at
 from kdump.record.mended import Mended, Neighbours, epoch_between, mended, with_epoch
 
 if TYPE_CHECKING:
-    from kdump.engine.salvage.batches import Batch
-    from kdump.engine.salvage.copies import Copy
+    from kdump.engine.salvage.copies import Batch, Copy
 
 
 _MET = 1 << 20  # so many batches are known by their checksums

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.leader_epochs import runs_of_epochs
 from kdump.engine.salvage.abreast import abreast, one_by_one
-from kdump.engine.salvage.batches import Batch, Stretch, Torn
 from kdump.engine.salvage.contents import Contents, contents_from, contents_of
+from kdump.engine.salvage.copies import Batch, Stretch, Torn
 from kdump.engine.salvage.split import Split, split
 from kdump.storage.names import OFFSET_MAX
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
 from kdump.broker.leader_epochs import NO_EPOCH
-from kdump.engine.salvage.batches import Batch, Torn, batch_at
 from kdump.engine.salvage.contents import Contents, records_of
-from kdump.engine.salvage.copies import Copy
+from kdump.engine.salvage.copies import Batch, Copy, Torn, batch_at
 from kdump.kernels import columns as c
 from kdump.record.partial import Part, parts_of
 from kdump.storage.names import OFFSET_MAX
