@@ -446,8 +446,8 @@ REASONS = """
   to report the record that differs; the kernel comparing the columns of many pairs would be needed.
 - salvage of three copies: the checksum of the result, which verify has not, is a quarter of it; the
   other half above the ratio is each batch of the result, read once more to see that it opens.
-- predict, 2,000 small partitions: some 500 calls of Python a partition beside those of verify: a
-  start reads each log three times, by its own rules, and builds its indexes anew.
+- predict, 2,000 small partitions: some 500 calls of Python a partition more than verify: a start
+  reads each log three times, by its own rules, and builds its indexes again.
 - elect, 2 x 2,000 small partitions: each replica is started by the model and read once more.
 - --entries of a time index: reading, checksums and decoding of 1 GiB are a quarter of the time, the
   rest is some 70 calls of Python for each of 66,000 entries; the kernel looking up all entries
