@@ -513,7 +513,11 @@ def _split(
         with suppress(ValueError):
             if word is words[-1] or not os.path.lexists(word):  # the path has the first say
                 return rest, read(word)
+    # A first word that is no path, and a number, was meant as the target.
+    is_first = words[0][:1].isdigit() and not os.path.lexists(words[0]) and len(words) > 1
+    word = words[0] if is_first and os.path.lexists(words[-1]) else words[-1]
     try:
-        return words[:-1], read(words[-1])
+        return words[:-1], read(word)
     except ValueError as error:
-        raise click.UsageError(f"the last argument is {name}; {words[-1]!r} {error}") from None
+        begin = "" if word is words[0] else f"the last argument is {name}; "
+        raise click.UsageError(f"{begin}{word!r} {error}") from None

@@ -221,7 +221,10 @@ class Results:
         self, form: str, write: Callable[[bytes], object], file: OutputFile | None
     ) -> Sink:
         if self._writing.rows is None and not (self._file and self._file.has_kinds):
-            page = Page.on(sys.stdout, write) if self._to_person else Page(write)
+            if self._to_person:
+                page = Page.on(sys.stdout, write)
+            else:
+                page = Page.piped(write) if file is None else Page(write)
             if (own := self._report.sink(form, page)) is not None:
                 return own
         sink: Sink = make_sink(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from copy import copy
 from typing import TYPE_CHECKING, Any, TextIO
 
 from kdump.errors import InternalError, KdumpError, PathError, guarded
@@ -32,7 +35,8 @@ def as_given(item: Any) -> Any:
         if isinstance(path := item.fields.get("path"), str):
             item = item.replaced(path=given_path(path))
     elif isinstance(item, PathError):
-        item = type(item)(given_path(item.path), item.reason)
+        item = copy(item)  # whatever else it says, and of whatever class
+        item.path = given_path(item.path)
     elif isinstance(item, Finding) or hasattr(item, "heading"):  # of kafka-dump-log: "Dumping PATH"
         item = item._replace(path=given_path(item.path))
     return item
@@ -128,10 +132,23 @@ class Page(NamedTuple):
     @classmethod
     def on(cls, terminal: TextIO, write: Callable[[bytes], object]) -> Page:
         """Return the page of a terminal, to which `write` leads."""
-        from shutil import get_terminal_size  # it brings every compression of the library
+        return cls(write, _columns(), wants_colour(terminal), encoding_of(terminal))
 
-        width = get_terminal_size((_WIDEST, 24)).columns
-        return cls(write, width, wants_colour(terminal), encoding_of(terminal))
+    @classmethod
+    def piped(cls, write: Callable[[bytes], object]) -> Page:
+        """Return a page that another program shows, as `less` does, on the same terminal."""
+        return cls(write, _columns())
+
+
+def _columns() -> int:
+    """Return COLUMNS, else the width of the terminal that one of the standard streams is."""
+    if (given := os.environ.get("COLUMNS", "")).isdecimal() and int(given):
+        return int(given)
+    for descriptor in (1, 2, 0):
+        with suppress(OSError):
+            if width := os.get_terminal_size(descriptor).columns:
+                return width
+    return _WIDEST
 
 
 class TextReport(Sink):

@@ -151,6 +151,7 @@ def compared(
                 tier=tier,
                 max_bytes=size,
                 isolation=ISOLATIONS[isolation],
+                as_is=True,  # it is running
                 broker_version=tuple(map(int, broker.version.split(".")[:2])),
             )
             # The high watermark is written to disk every 5 s, and transactions run out of time.

@@ -87,6 +87,7 @@ def test_the_target_of_a_lookup_may_be_first() -> None:
     for target, command in (("457", "find-offset"), ("2023-11-15T09:27:35Z", "find-time")):
         assert kdump(command, target, LOG).output == kdump(command, LOG, target).output != ""
     assert "the last argument is OFFSET; 'x'" in kdump("find-offset", LOG, "x").stderr
+    assert "Error: '1700050000' is in 1970" in kdump("find-time", "1700050000", LOG).stderr
 
 
 def test_a_path_that_looks_like_a_target_is_a_path(

@@ -36,7 +36,7 @@ def test_rows_have_the_members_of_the_contract() -> None:
         rows["committed-offset"]
         == (
             "group topic partition offset leader_epoch metadata commit_ms expire_ms pending"
-            " producer_id log_start log_end high_watermark lag"
+            " producer_id log_start log_end high_watermark lag broker_version"
         ).split()
     )
     lines = map(json.loads, run("--history", SAMPLE).stdout.splitlines())

@@ -98,3 +98,15 @@ def test_metadata_that_is_a_link_to_nowhere_leaves_a_forecast(
     assert any(
         row["outcome"] == "unknown" and "reading it fails" in row["message"] for row in starts
     )
+
+
+def test_what_is_unreadable_in_a_view_has_the_path_that_was_given(
+    broken: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error of a class of its own keeps what it says."""
+    monkeypatch.setattr("kdump.output.report.has_given_paths", lambda: True)
+    path = SOUND / "headers_all-0" / "leader-epoch-checkpoint"
+    broken.add(str(path))
+    rows, errors, status = _asked("verify", path.parent)
+    assert status == 1
+    assert f"{path}: bytes 0 to " in errors + json.dumps(rows)

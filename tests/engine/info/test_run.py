@@ -114,7 +114,7 @@ def test_exception_of_dating_ends_nothing_else(copy: Path, monkeypatch: pytest.M
         raise RuntimeError("injected")
 
     monkeypatch.delenv("KDUMP_TRACEBACK", raising=False)
-    monkeypatch.setattr("kdump.replay.written_by.read_cluster", failing)
+    monkeypatch.setattr("kdump.replay.cluster.read_cluster", failing)
     rows = asked(copy)
     assert [one.written_by for one in rows if isinstance(one, Directory)] == ["0.7 to 4.4"]
     assert any("injected" in str(one) for one in rows if isinstance(one, InternalError))
