@@ -35,7 +35,8 @@ class Change(NamedTuple):
     until: Version | None = None
 
 
-#: What is asked of releases while somebody notes it, by identity; None: something else.
+#: The changes that `has` was called with, by identity, for each `same_answer` that is running.
+#: None: a version was compared in another way.
 _noting: tuple[dict[int, Change | None], ...] = ()
 _CHANGES_NOTING = Lock()
 
@@ -56,7 +57,7 @@ def same_answer(
 ) -> tuple[Answer, bool]:
     """Return what some work gives, and whether it is sure to give the same for other releases.
 
-    So it is where each release does the same as the other of all that was asked of any.
+    It is sure if both releases agree on every change that the work looked up.
     """
     global _noting
     mine: dict[int, Change | None] = {}

@@ -419,7 +419,7 @@ def _without_password(path: str, engine: Engine) -> str:
     return path
 
 
-#: What is said where there are no paths, of commands that read remote storage alone as well.
+#: The message without paths, for commands that also read remote storage alone.
 TIER_ALONE = "give a path, --server-properties FILE, or --tier URI"
 
 
@@ -439,7 +439,7 @@ def shared_options(
 
     The command is given `paths`, one `engine` and one `writing` in their place, and without paths
     is not called. `last`: the name of what stands behind the paths and how it is read, which makes
-    a `target`. `missing` is said where there are no paths; None: the command does without. Where it
+    a `target`. `missing` is the message without paths; None: the command needs none. Where it
     names --tier, that is enough.
     `has_raw`: files are images, taken as they are. `has_bytes`: rows may hold keys or values.
     What is not `on_spark`, or never `decompresses`, has no such option. Tables that are sentences

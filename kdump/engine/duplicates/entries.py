@@ -1,4 +1,4 @@
-"""What is asked of `duplicates`, and what is counted; a kernel lays out the entries of records.
+"""The options of `duplicates`, and what is counted; a kernel lays out the entries of records.
 
 Their checksum only spreads the work: equal are records of one topic whose compared bytes are equal.
 """

@@ -194,7 +194,7 @@ class Spooled(NamedTuple):
     """What came of a split: runs of entries, findings and errors met on the way, counts."""
 
     runs: tuple[SortedRun, ...]
-    told: tuple[Finding | KdumpError, ...]
+    reported: tuple[Finding | KdumpError, ...]
     seam: SplitEdges | None
     counts: Counts
 
@@ -232,8 +232,8 @@ def duplicates(
                 unfinished += 1
                 yield result
                 continue
-            unfinished += sum(isinstance(told, KdumpError) for told in result.told)
-            yield from result.told
+            unfinished += sum(isinstance(reported, KdumpError) for reported in result.reported)
+            yield from result.reported
             counts = counts.plus(result.counts)
             runs += result.runs
         items = take_up_buckets(runs, buckets, directory, progress)
@@ -267,7 +267,7 @@ def spool_split(
     reader = SplitReader(split, options, as_stored=True)
     going = Going(split.size_bytes, pace, split.start)
     topic = topics[split.target.topic or ""]
-    told: list[Finding | KdumpError] = []
+    reported: list[Finding | KdumpError] = []
     counts = Counts()
     for item in reader.items():
         if isinstance(item, RecordChunk):
@@ -285,10 +285,10 @@ def spool_split(
             if entry is not None and not untimed:
                 spool.add(entry)
         elif isinstance(item, (Finding, KdumpError)):
-            told.append(item)
+            reported.append(item)
     going.end()
     spool.flush()
-    return Spooled(tuple(spool.runs), tuple(told), reader.seam, counts)
+    return Spooled(tuple(spool.runs), tuple(reported), reader.seam, counts)
 
 
 def _of_message(layout: Layout, topic: int, row: RecordRow) -> bytes | None:

@@ -52,7 +52,7 @@ class Advice(NamedTuple):
 
 
 def path_hint(path: str) -> Advice | None:
-    """Name the command for a path that is no data directory; None where there is none to name."""
+    """Name the command for a path that is not a data directory; None if no command reads it."""
     if not places.isdir(path):
         return _of_file(path)
     found = _listed(path)

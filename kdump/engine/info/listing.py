@@ -18,7 +18,7 @@ from kdump.storage.source import Source
 
 _LOGS = frozenset({Kind.LOG, Kind.PRE08_LOG})
 _SNAPSHOT_OF_NONE = 10  # bytes of a snapshot without producers
-_OPEN_MS = 15 * 60_000  # for so long a broker lets a transaction be open, unless told otherwise
+_OPEN_MS = 15 * 60_000  # transaction.max.timeout.ms, unless it is set
 _ENTRY = 12  # bytes of an entry of a time index: a time, and an offset
 
 

@@ -57,7 +57,7 @@ class Translations:
         self._last_upstream: dict[int, int] = {}
 
     def gather(self, source: str, planned: Plan) -> Iterator[Reported]:
-        """Read committed offsets, checkpoints and offset syncs; yield what is told meanwhile."""
+        """Read committed offsets, checkpoints and offset syncs; yield what goes wrong."""
         options = GroupOptions(group=self._options.group)
         for one in groups([source], options):
             if isinstance(one, (Finding, KdumpError)):

@@ -44,7 +44,7 @@ class Spooled(NamedTuple):
     """What came of a split."""
 
     runs: tuple[SortedRun, ...]
-    told: tuple[Finding | KdumpError, ...]
+    reported: tuple[Finding | KdumpError, ...]
     seam: SplitEdges | None
     counts: tuple[int, int, int]  # number of the pair, side, records
 
@@ -81,7 +81,7 @@ def spool_split(
     spool = Spool(directory, buckets)
     reader = SplitReader(split, options, as_stored=True)
     going = Going(split.size_bytes, pace, split.start)
-    told: list[Finding | KdumpError] = []
+    reported: list[Finding | KdumpError] = []
     count = 0
     for item in reader.items():
         if isinstance(item, RecordChunk):
@@ -96,10 +96,10 @@ def spool_split(
             spool.add(_hash(pair, *parts, -1, b"") + _WHERE.pack(pair, side, item.offset + _SIGN))
             count += 1
         elif isinstance(item, (Finding, KdumpError)):
-            told.append(item)
+            reported.append(item)
     going.end()
     spool.flush()
-    return Spooled(tuple(spool.runs), tuple(told), reader.seam, (pair, side, count))
+    return Spooled(tuple(spool.runs), tuple(reported), reader.seam, (pair, side, count))
 
 
 def _entries(

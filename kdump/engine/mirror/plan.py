@@ -63,7 +63,7 @@ class Plan(NamedTuple):
 
 
 def plan(source: str, target: str, options: MirrorOptions, planned: Plan) -> Iterator[Reported]:
-    """Find the pairs, in the order of topics and partitions; yield what is told meanwhile."""
+    """Find the pairs, in the order of topics and partitions; yield what goes wrong."""
     sides: list[dict[tuple[str, int], Target]] = []
     for path in (source, target):
         found: list[Target] = []
@@ -94,7 +94,7 @@ def plan(source: str, target: str, options: MirrorOptions, planned: Plan) -> Ite
 
 
 def _start(target: Target | None) -> int:
-    """Return where a log starts: what was deleted below may still lie there."""
+    """Return where a log starts: deleted records may still be on the disk below."""
     try:
         return 0 if target is None else PartitionView(target, as_is=True).log_start
     except (BrokerError, KdumpError):

@@ -86,7 +86,7 @@ def mirror(
             if isinstance(result, KdumpError):
                 yield result
                 continue
-            yield from result.told
+            yield from result.reported
             number, side, count = result.counts
             counts[number, side] += count
             runs += result.runs

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kdump.engine.work.pace import Pace, Progress
     from kdump.engine.work.pipeline import Driver
 
-_TOPICS = 20_000  # so many have a volume of their own
+_TOPICS = 20_000  # that have a volume of their own
 _DEPTH = 4  # below a path that is given: a data directory, a partition, and what lies in it
 
 

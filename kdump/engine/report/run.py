@@ -37,7 +37,7 @@ def report(
 ) -> Iterator[Any]:
     """Yield the rows of each part behind a `report-part` row; what stops one leaves the others.
 
-    Errors that several parts meet are yielded once, and it is none that there are no groups, say.
+    An error that several parts meet is yielded once. That there are no groups, say, is no error.
     """
     given = list(paths)
     if options.server_properties is not None and not given:

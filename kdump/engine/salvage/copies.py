@@ -504,7 +504,7 @@ class Copy:
         self._kept = kept or []
 
     def _is_plain(self, batches: RecordBatches, path: str) -> bool:
-        """Whether nothing has to be asked of each of some batches, and all are of one format."""
+        """Whether some batches need no look at each, and all have one format."""
         if self.mend is not None or batches.flags & (_UNSOUND | c.WRAPPER):
             return False
         layouts = batches.layouts

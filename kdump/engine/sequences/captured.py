@@ -56,7 +56,7 @@ class _Partition:
 def follow_capture(
     path: str, kind: Kind, selection: Selection, expiration_ms: int, *, explained: bool
 ) -> tuple[tuple[Row, ...], tuple[Finding | KdumpError, ...], SequenceSums]:
-    """Read a capture: rows, what is reported, sums. Where bytes are missing, all begins anew."""
+    """Read a capture: rows, what is reported, sums. Missing bytes make every producer new."""
     partitions: dict[tuple[str | None, int | None], _Partition] = {}
     reported: list[Finding | KdumpError] = []
     left_out = set()

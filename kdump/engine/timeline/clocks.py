@@ -47,7 +47,7 @@ class Clocks:
         self.brokers: set[int] = set()
 
     def add(self, tie: Tie) -> None:
-        """Take up a tie; one of a clock with itself tells that it was set back."""
+        """Take up a tie; a tie of a clock with itself shows that it was set back."""
         if tie.first == tie.second:
             if _gap(tie) < -SET_BACK_MS:
                 self._set_back.add(tie.first)
