@@ -513,7 +513,7 @@ def _split(
         with suppress(ValueError):
             if word is words[-1] or not os.path.lexists(word):  # the path has the first say
                 return rest, read(word)
-    # A first word that is no path, and a number, was meant as the target.
+    # A number in front that does not exist as a path was meant as the target.
     is_first = words[0][:1].isdigit() and not os.path.lexists(words[0]) and len(words) > 1
     word = words[0] if is_first and os.path.lexists(words[-1]) else words[-1]
     try:

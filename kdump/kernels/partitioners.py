@@ -53,7 +53,7 @@ def fnv1a(key: bytes) -> int:
 
 
 def string_hash(key: bytes) -> int | None:
-    """Give what Java's `String.hashCode` is, as 32 bits; None where the key is no text."""
+    """Give what Java's `String.hashCode` is, as 32 bits; None if the key is not text."""
     try:
         units = key.decode().encode("utf-16-be")
     except UnicodeDecodeError:

@@ -288,7 +288,7 @@ class Stretch(NamedTuple):
         return self.block.slice(self.start, self.stop)
 
     def cut(self, count: int) -> Stretch:
-        """The first of them; fewer than 0: all but so many."""
+        """Return the first `count` of them; a negative count leaves out that many at the end."""
         return self._replace(stop=(self.stop if count < 0 else self.start) + count)
 
     def behind(self, count: int) -> Stretch:

@@ -292,8 +292,8 @@ def directory_findings(named: list[str], options: VerifyOptions) -> Iterator[Fin
         items = [item for item in items if item.path not in done]
         facts = [one for one in known.values() if one is not None]
         found = [*_directories(named, quick, facts, whole=len(facts) == whole)]
-        told = {(one.topic, one.partition) for one in found if isinstance(one, Finding)}
-        doubted = [item for item in items if (item.topic, item.partition) in told]
+        suspected = {(one.topic, one.partition) for one in found if isinstance(one, Finding)}
+        doubted = [item for item in items if (item.topic, item.partition) in suspected]
         if not doubted:
             yield from found
             return
