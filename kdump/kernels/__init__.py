@@ -48,6 +48,7 @@ follow_producers = _kernel.follow_producers
 format_batches = _kernel.format_batches
 format_records = _kernel.format_records
 gather = _kernel.gather
+hop = _kernel.hop
 index_entries = _kernel.index_entries
 index_sectors = _kernel.index_sectors
 inner_base = _kernel.inner_base

@@ -26,7 +26,7 @@ room is inlined as any other.
 
     layout     columns' numbers, the table of formats; arguments taken, results made; Java's arithmetic
     sums       crc32, crc32c, crc32_joined, crc32c_joined, keep_freed_memory
-    frames     walk, walk_pre08
+    frames     hop, walk, walk_pre08
     proofs     tally, follow_producers, rising_slots, index_sectors, prove_entries, index_entries, prove_records
     records    decode_records, decode_run, inner_base, decode_messages, same_records
     spelling   bytes and text as JSON, CSV, base64 or hex spell them

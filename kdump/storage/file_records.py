@@ -33,6 +33,9 @@ BATCHES_A_RUN = 4096
 BATCHES_BEHIND_DAMAGE = 8
 DEFAULT_LIMIT = 64 << 20
 HEADER_BLOCK_BYTES = 1 << 16
+# Headers of entries of this size are read one by one: copying what lies between would cost more.
+_HOP_OVER = 4 << 10
+_HOPS = 64  # at first, as a lookup takes few
 # The checksum of a larger entry is computed before it is held: a broken length claims any size.
 _HELD_UNSEEN = 8 << 20
 
@@ -164,6 +167,7 @@ class FileRecords:
         limit = self.source.size if end is None else min(end, self.source.size)
         buffer = bytearray(HEADER_BLOCK_BYTES)
         self.stopped_by = reasons.END
+        most = _HOPS
         while position < limit:
             filled, batches, stop, reason = self._frame(buffer, position, limit)
             if filled <= 0:
@@ -182,6 +186,12 @@ class FileRecords:
                     return
                 position += one.size_bytes(0)
                 yield one
+            while 0 < batches.count * _HOP_OVER <= stop and (fd := self.source.descriptor()) >= 0:
+                start = position
+                batches, position = kernels.hop(fd, position, limit, _HOP_OVER, most)
+                stop, most = position - start, min(4 * most, BATCHES_A_RUN)
+                if batches.count:
+                    yield batches
 
     def runs_as_is(
         self, position: int, end: int | None = None, *, checked: bool = False

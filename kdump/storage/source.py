@@ -277,6 +277,10 @@ class Source:
         count = self.read_into(buffer, position, size)
         return bytes(buffer) if count == size else bytes(buffer[:count])
 
+    def descriptor(self) -> int:
+        """Return what may be read past this object; -1: nothing, or somebody watches all reads."""
+        return -1 if WATCHED and self.path in WATCHED else self._fd
+
     def whole(self, limit: int = SMALL_FILE_LIMIT, *, with_holes: bool = False) -> bytes:
         """Read all of a small file; one larger than the limit is not what it says it is.
 

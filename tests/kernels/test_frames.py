@@ -1,6 +1,9 @@
 """The walk over log entries, in either kernel."""
 
+import os
+import random
 import struct
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -225,3 +228,28 @@ def test_walk_message_too_small_for_its_timestamp(kernel: ModuleType) -> None:
     assert (row[c.B_SIZE], row[c.B_FLAGS], row[c.B_MAX_TIMESTAMP]) == (33, c.TOO_SMALL, -1)
     (row,) = walk(kernel, message(1, None, None)).rows()
     assert (row[c.B_SIZE], row[c.B_FLAGS]) == (34, 0)
+
+
+def test_hop_reads_headers_as_far_as_entries_are_large(kernel: ModuleType, tmp_path: Path) -> None:
+    large = [batch([record(value=bytes(500))], base_offset=n) for n in (0, 1, 2)]
+    others = [
+        message(1, value=bytes(500)),
+        wrapper([message(value=random.Random(1).randbytes(500))], 4),
+    ]
+    data = b"".join([*large, *others, batch(), large[0]])
+    file = tmp_path / "a.log"
+    file.write_bytes(data)
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        start = len(large[0])
+        batches, stop = kernel.hop(descriptor, start, len(data), 300, MANY)
+        assert stop == len(data) - len(large[0]) - len(batch())
+        wanted, _, _ = kernel.walk(data, start, stop, 0, -1, False, MANY)
+        assert (batches.rows(), batches.flags) == (wanted.rows(), wanted.flags)
+        assert kernel.hop(descriptor, 0, len(data), 300, 2)[1] == 2 * start
+        for position, end in ((stop, len(data)), (0, start - 1), (0, 60), (len(data), 0)):
+            batches, at = kernel.hop(descriptor, position, end, 300, MANY)
+            assert (batches.count, at) == (0, position)
+    finally:
+        os.close(descriptor)
+    assert kernel.hop(-1, 0, len(data), 300, MANY)[0].count == 0

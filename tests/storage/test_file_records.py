@@ -462,3 +462,31 @@ def test_oversize_is_a_row_of_its_own(tmp_path: Path) -> None:
     crc = item.batches.crc(0)
     assert crc == item.batches.computed_crc(0) == builders.crc32c(data[21:])
     assert item.batches.size_bytes(0) == len(data)
+
+
+def header_rows(path: Path) -> tuple[list[tuple[int, ...]], int]:
+    """Give each header but for its flags of order, which go by the block it is read with."""
+    with Source(path) as source:
+        records = FileRecords(source)
+        rows = [row for batches in records.headers(0) for row in batches.rows()]
+        order = ~c.OFFSET_NOT_RISING
+        cut = c.B_FLAGS
+        rows = [(*row[:cut], row[cut] & order, *row[cut + 1 :]) for row in rows]
+        return rows, records.stopped_by
+
+
+@pytest.mark.parametrize("seed", range(how_many(20, 2000)))
+def test_headers_read_one_by_one_are_those_of_whole_blocks(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(SEED + seed)
+    path = tmp_path / "a.log"
+    data = b""
+    for n in range(rng.randrange(1, 200)):
+        size = rng.choice((10, 300, 5000, 5000, 9000, 9000, 9000, 30_000, 70_000))
+        made = entry(n, size) if rng.random() < 0.9 else builders.message(value=bytes(size))
+        data += damage.flip(made, rng.randrange(12, len(made))) if rng.random() < 0.1 else made
+    path.write_bytes(data[: rng.choice((len(data), rng.randrange(len(data))))])
+    one_by_one = header_rows(path)
+    monkeypatch.setattr(Source, "descriptor", lambda self: -1)
+    assert one_by_one == header_rows(path)

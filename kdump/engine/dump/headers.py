@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 Told = TypeVar("Told")
 
-#: Blocks whose headers are given at once.
-_BLOCKS_A_CHUNK = 256
+#: So many headers are given at once, or a few more.
+_ROWS_A_CHUNK = 4096
 
 
 def header_items(target: Target, options: DumpOptions) -> Iterator[Item | Finding | KdumpError]:
@@ -52,7 +52,7 @@ def _headers(
     source: Source, file: LogFile, options: DumpOptions
 ) -> Iterator[Item | Finding | KdumpError]:
     place, records = place_of(file), FileRecords(source)
-    position, last_offset, held = 0, -1, list[RecordBatches]()
+    position, last_offset, held, rows = 0, -1, list[RecordBatches](), 0
     whole = False
     for batches in records.headers(0):
         if not _tells(batches, last_offset):
@@ -60,9 +60,10 @@ def _headers(
         last = batches.count - 1
         position, last_offset = batches.end_position(last), batches.last_offset(last)
         held.append(batches)
-        if len(held) == _BLOCKS_A_CHUNK:
+        rows += batches.count
+        if rows >= _ROWS_A_CHUNK:
             yield BatchChunk(place, RecordBatches.join(held))
-            held = []
+            held, rows = [], 0
     else:
         whole = records.stopped_by == reasons.END
     if held:
@@ -85,5 +86,7 @@ def _tells(batches: RecordBatches, last_offset: int) -> bool:
     """
     if batches.flags & (c.WRONG | c.WRAPPER) or batches.base_offset(0) <= last_offset:
         return False
-    counts = zip(batches.records_counts, batches.sizes, strict=True)
-    return all(0 <= count <= size for count, size in counts)
+    counts, sizes = batches.records_counts, batches.sizes
+    if min(counts) >= 0 and max(counts) <= min(sizes):
+        return True
+    return all(0 <= count <= size for count, size in zip(counts, sizes, strict=True))

@@ -1,5 +1,8 @@
 # Walk over log entries: where each is, what its header says, whether it is sound.
 
+cdef enum:
+    HOP = 61  # the header of a batch; legacy messages have less
+
 cdef int count_entries(
     const uint8_t *p, Py_ssize_t start, Py_ssize_t end, Py_ssize_t most, Py_ssize_t *count
 ) noexcept nogil:
@@ -153,6 +156,26 @@ cdef inline int64_t put_batch(
     return flags
 
 
+cdef inline int64_t put_either(
+    const uint8_t *p, Py_ssize_t size, int64_t last_offset, bint check_crc,
+    int64_t *out, Py_ssize_t stride,
+) noexcept nogil:
+    """Fill a row, but for its position, from an entry, in the format of its magic."""
+    cdef int64_t flags
+    if likely(<signed char>p[16] >= MAGIC_V2):
+        # The only format of batches. As a constant: read from memory, its numbers cost 8 % of
+        # a walk over small batches.
+        flags = put_batch(p, size, last_offset, check_crc, &FORMATS[MAGIC_V2], out, stride)
+        if (
+            flags & CRC_BAD
+            and check_crc
+            and be32(p + 12) == kd_crc32(0, p + CRC_FROM_LEGACY, size - CRC_FROM_LEGACY)
+        ):
+            flags = put_message(p, size, last_offset, True, FORMATS, out, stride)
+        return flags
+    return put_message(p, size, last_offset, check_crc, format_of(p[16]), out, stride)
+
+
 cdef int64_t walk_entries(
     const uint8_t *data, Py_ssize_t *position, int64_t base, int64_t last_offset, bint check_crc,
     Cols *out, Py_ssize_t count,
@@ -160,7 +183,6 @@ cdef int64_t walk_entries(
     """Fill `count` rows from entries already framed; return all their flags."""
     cdef const uint8_t *p
     cdef int64_t *row
-    cdef int64_t flags
     cdef int64_t every = 0
     cdef Py_ssize_t size, i
     for i in range(count):
@@ -168,21 +190,7 @@ cdef int64_t walk_entries(
         row = out.block + i
         size = LOG_OVERHEAD + <Py_ssize_t><int32_t>be32(p + 8)
         row[B_POSITION * out.stride] = add(base, position[0])
-        if likely(<signed char>p[16] >= MAGIC_V2):
-            # The only format of batches. As a constant: read from memory, its numbers cost 8 % of
-            # a walk over small batches.
-            flags = put_batch(p, size, last_offset, check_crc, &FORMATS[MAGIC_V2], row, out.stride)
-            if (
-                flags & CRC_BAD
-                and check_crc
-                and be32(p + 12) == kd_crc32(0, p + CRC_FROM_LEGACY, size - CRC_FROM_LEGACY)
-            ):
-                flags = put_message(p, size, last_offset, True, FORMATS, row, out.stride)
-        else:
-            flags = put_message(
-                p, size, last_offset, check_crc, format_of(p[16]), row, out.stride
-            )
-        every |= flags
+        every |= put_either(p, size, last_offset, check_crc, row, out.stride)
         last_offset = max(last_offset, row[B_LAST_OFFSET * out.stride])
         position[0] += size
     out.count = count
@@ -212,6 +220,61 @@ def walk(
     with nogil:
         flags = walk_entries(held.p, &start, base, last_offset, check_crc, &out, count)
     return RecordBatches(block, out.stride, out.count, flags), start, reason
+
+
+cdef extern from *:
+    """
+    #include <sys/uio.h>
+    /* What lies in memory already; -1 where this system has no such read. */
+    static inline Py_ssize_t kd_read_cached(int fd, void *to, size_t size, int64_t position) {
+    #ifdef RWF_NOWAIT
+        struct iovec into = {to, size};
+        return preadv2(fd, &into, 1, position, RWF_NOWAIT);
+    #else
+        return -1;
+    #endif
+    }
+    """
+    Py_ssize_t read_cached "kd_read_cached" (int fd, void *to, size_t size, int64_t position) nogil
+
+
+cdef int64_t hop_entries(
+    int fd, int64_t *position, int64_t end, int64_t smallest, Cols *out, Py_ssize_t most
+) noexcept nogil:
+    """Fill up to `most` rows from headers that are read one by one; return all their flags."""
+    cdef uint8_t header[HOP]
+    cdef int64_t *row
+    cdef int64_t size
+    cdef int64_t every = 0
+    cdef int64_t last_offset = -1
+    while out.count < most and end - position[0] >= HOP:
+        if read_cached(fd, header, HOP, position[0]) != HOP:
+            break
+        size = LOG_OVERHEAD + <int64_t><int32_t>be32(header + 8)
+        if size < smallest or size > end - position[0]:
+            break
+        row = out.block + out.count
+        row[B_POSITION * out.stride] = position[0]
+        every |= put_either(header, size, last_offset, False, row, out.stride)
+        last_offset = max(last_offset, row[B_LAST_OFFSET * out.stride])
+        position[0] += size
+        out.count += 1
+    return every
+
+
+def hop(int fd, int64_t position, int64_t end, int64_t smallest, Py_ssize_t max_batches):
+    """Frame entries of a file by their headers alone, as far as these need no wait."""
+    cdef Cols out
+    cdef int64_t flags
+    cdef array block
+    smallest = max(smallest, <int64_t>HOP)
+    if position < 0 or position >= end:
+        max_batches = 0
+    max_batches = max(<Py_ssize_t>0, min(max_batches, <Py_ssize_t>((end - position) // smallest)))
+    block = new_block(BATCH_WIDTH, max_batches, &out)
+    with nogil:
+        flags = hop_entries(fd, &position, end, smallest, &out, max_batches)
+    return RecordBatches(block, out.stride, out.count, flags), position
 
 
 cdef inline Py_ssize_t pre08_size(const uint8_t *p, Py_ssize_t left, uint8_t magic) noexcept nogil:

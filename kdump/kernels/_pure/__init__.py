@@ -12,7 +12,7 @@
   index. Positions of records are indexes into the bytes they were decoded from.
 """
 
-from kdump.kernels._pure.frames import walk, walk_pre08
+from kdump.kernels._pure.frames import hop, walk, walk_pre08
 from kdump.kernels._pure.gathering import gather, room_for
 from kdump.kernels._pure.messages import folded_changes, message_reader, message_writer
 from kdump.kernels._pure.placing import count_placed
@@ -47,9 +47,9 @@ from kdump.kernels._pure.totals import bounds_of, keep_largest, sum_batches, sum
 __all__ = [
     "bounds_of", "count_placed", "crc32", "crc32_joined", "crc32c", "crc32c_joined",
     "decode_messages", "decode_records", "decode_run", "folded_changes", "follow_producers",
-    "format_batches", "format_records", "gather", "index_entries", "index_sectors", "inner_base",
-    "keep_freed_memory", "keep_largest", "lay_out_keys", "lay_out_records", "merge_entries",
-    "message_reader", "message_writer", "prove_entries", "prove_records", "resync", "rising_slots",
-    "room_for", "same_records", "select_records", "sort_entries", "span_keys", "sum_batches",
-    "sum_keys", "tally", "walk", "walk_pre08",
+    "format_batches", "format_records", "gather", "hop", "index_entries", "index_sectors",
+    "inner_base", "keep_freed_memory", "keep_largest", "lay_out_keys", "lay_out_records",
+    "merge_entries", "message_reader", "message_writer", "prove_entries", "prove_records", "resync",
+    "rising_slots", "room_for", "same_records", "select_records", "sort_entries", "span_keys",
+    "sum_batches", "sum_keys", "tally", "walk", "walk_pre08",
 ]  # fmt: skip
