@@ -90,14 +90,17 @@ class Command(click.Command):
         )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments; name the command to which an option has moved."""
+        """Read the arguments; name the command to which an option has moved, or why it has none."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             moved = MOVED.get(str(self.name), {}).get(error.option_name)
-            if moved is None:
+            if moved is not None:
+                text = f"{error.option_name} is now: kdump {moved}"
+            elif error.option_name == "--engine":
+                text = f"kdump {self.name} has no --engine: it runs on this machine only"
+            else:
                 raise
-            text = f"{error.option_name} is now: kdump {moved}"
             raise click.UsageError(text, ctx) from None
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

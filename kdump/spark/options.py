@@ -21,6 +21,8 @@ from kdump.option_values import (
     read_time,
     read_truth,
 )
+from kdump.spark.paths import read_folder
+from kdump.storage import places
 
 LOGS = ("records", "batches")
 FILES = (*LOGS, "index-entries", "segments")
@@ -192,6 +194,20 @@ OPTIONS = (
         "With decode: latest shows Avro as the newest version of its subject has it.",
         ("records",),
         "reader_schema",
+    ),
+    Option(
+        "tier",
+        read_folder,
+        "Folder or bucket with the remote segments of tiered topics, to be checked as well.",
+        ("findings",),
+        "tier",
+    ),
+    Option(
+        "tierKey",
+        places.absolute,
+        "With tier: the private key in PEM that decrypts remote segments of Aiven's plugin.",
+        ("findings",),
+        "tier_key",
     ),
     Option("group", str, _GROUP, CONSUMERS, "group"),
     Option("atMs", read_time, _AT, REPLAYED, "at_ms"),

@@ -34,6 +34,16 @@ def paths_of(given: list[str], *, fail_on_missing: bool) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def read_folder(text: str) -> str:
+    """Read a folder that is not itself a path to read; executors may run elsewhere."""
+    path = _local(text)
+    if places.has_password(path):
+        raise ValueError("has a password, which Spark would show: leave it out")
+    if not places.is_uri(path) and not places.isdir(path):
+        raise ValueError("is not a folder")
+    return places.absolute(path)
+
+
 def _separated(text: str) -> list[str]:
     """Split a list of paths, as Hadoop takes it; a path with a comma that exists is none."""
     if "," not in text or places.lexists(_local(text)):

@@ -38,11 +38,9 @@ _AS_KAFKA = tuple("key value topic partition offset timestamp timestampType head
 _MADE = {"timestamp": "timestamp", "timestampType": "int"}
 _INDEX_ENTRIES = """row string, topic string, partition int, segment bigint, slot bigint,
     offset bigint, position bigint, timestamp_ms bigint, path string"""
-#: Findings are rows here too: what is missing in a replay is said beside what it came to.
 _OWNER = ", ".join(f"{field.name} {_SQL.get(field.type, field.type)}" for field in OWNER)
 _FILE = ", ".join(f"{field.name} {_SQL.get(field.type, field.type)}" for field in FILE)
 _TOLD = f"row string, {_OWNER}"
-_FINDING = "code string, severity string, message string, path string"
 _METADATA = f"""
     {_TOLD}, name string, feature_level int, state string, broker_id int, epoch bigint,
     incarnation_id string, endpoints string, rack string, fenced boolean,
@@ -62,8 +60,7 @@ _METADATA = f"""
     after string, text string, source string, as_of_offset bigint, as_of_ms bigint,
     leader_id int, log_start_offset bigint, snapshot_offset bigint, complete boolean,
     in_transaction boolean, brokers_count int, topics_count int, deleted_topics_count int,
-    unknown_records int, other_copies array<string>, paths_unfinished int, {_FINDING}
-"""
+    unknown_records int, other_copies array<string>, paths_unfinished int"""
 
 
 def _records() -> str:
@@ -81,8 +78,15 @@ def _batches() -> str:
 
 
 def _of_kinds(*kinds: type[Row]) -> str:
-    """Return the columns of a view with rows of some kinds, and findings."""
-    return f"{_TOLD}, {_columns(*kinds)}, {_FINDING}"
+    """Return the columns of a view with rows of some kinds."""
+    return f"{_TOLD}, {_columns(*kinds)}"
+
+
+def _with_findings(ddl: str) -> str:
+    """Add the columns of findings: what a replay is missing is said beside what it came to."""
+    known = {column.split(" ", 1)[0] for column in ddl.split(", ")}
+    more = _columns(FindingRow).split(", ")
+    return ", ".join([ddl, *(one for one in more if one.split(" ", 1)[0] not in known)])
 
 
 def _columns(*kinds: type[Row]) -> str:
@@ -106,11 +110,10 @@ VIEWS = {
     "index-entries": f"{' '.join(_INDEX_ENTRIES.split())}, {_OWNER}, {_FILE}",
     "segments": f"{_columns(Segment)}, {_OWNER}, {_FILE}",
     "summary": f"{_columns(PartitionSums)}, {_OWNER}",
-    "groups": _of_kinds(groups.Group, groups.Member, groups.CommittedOffset),
-    "commits": _of_kinds(groups.OffsetCommit),
-    "metadata": " ".join(_METADATA.split()),
-    "transactions": _of_kinds(transactions.Transaction).replace("smallint", "int")
-    + ", topic string, partition int",  # of findings; transactions have many
+    "groups": _with_findings(_of_kinds(groups.Group, groups.Member, groups.CommittedOffset)),
+    "commits": _with_findings(_of_kinds(groups.OffsetCommit)),
+    "metadata": _with_findings(" ".join(_METADATA.split())),
+    "transactions": _with_findings(_of_kinds(transactions.Transaction).replace("smallint", "int")),
 }
 
 #: What `records` has beside where internal topics are decoded.

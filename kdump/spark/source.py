@@ -158,7 +158,7 @@ class KdumpSource(DataSource):
         paths = self._given.read("paths", [])
         one = self._given.read("path")
         paths += [one] if one else []
-        if not paths and not self._given.read("serverProperties"):
+        if not paths and not any(map(self._given.read, ("serverProperties", "tier"))):
             given = any(self._given.names())
             raise UsageError('give a path: .load("/var/lib/kafka")' if given else _NO_TABLES)
         return paths_of(paths, fail_on_missing=fail_on_missing)
@@ -171,6 +171,8 @@ class KdumpSource(DataSource):
         asked = self._given.of_engine(view)
         if "at_ms" in asked and "at_offset" in asked:
             raise UsageError("options atMs and atOffset exclude each other")
+        if "tier_key" in asked and "tier" not in asked:
+            raise UsageError("option tierKey needs tier")
         if view in verified.VIEWS and "decompress_limit" in asked:
             asked.setdefault("deep", True)  # else no batch would be held to the limit
         if view in replays.VIEWS:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 VIEWS = ("findings", "summary")
 #: What is planned last of all in the view of findings, and read in a task of its own.
 DIRECTORIES = "directories"
+#: The same for remote storage.
+TIER = "tier"
 
 
 class PartitionSums(Row, kind="summary"):
@@ -72,21 +74,27 @@ def planned(request: Request) -> Iterator[tuple[Planned, int]]:
         yield Planned(item, settings.of(partition, item.topic), releases), size_bytes
 
 
-def findings(paths: list[str], pieces: Iterable[Any], options: DumpOptions) -> Iterator[Finding]:
-    """Verify the partitions of a task, or the data directories with all that is said of them."""
+def findings(
+    paths: list[str], pieces: Iterable[Any], options: DumpOptions
+) -> Iterator[tuple[Finding, bool]]:
+    """Verify the partitions of a task, or what else a piece names, with all that is said of it.
+
+    Each finding comes with whether its file is a node's; the objects of remote storage are not.
+    """
     from kdump.engine.coordinators.asked import Coordinators
-    from kdump.engine.verify.run import directory_findings
+    from kdump.engine.verify.run import directory_findings, tier_findings
 
     named, asked = spread_all(paths)[0], _verify_options(options)
     coordinators = Coordinators(named, options.server_properties)
     for piece in pieces:
-        if piece == DIRECTORIES:
-            for found in directory_findings(named, asked):
-                if isinstance(found, KdumpError):
-                    raise found
-                yield found
-        else:
-            yield from _result_of(piece, asked, coordinators).findings
+        if isinstance(piece, Planned):
+            yield from ((one, True) for one in _result_of(piece, asked, coordinators).findings)
+            continue
+        is_remote = piece == TIER
+        for found in (tier_findings if is_remote else directory_findings)(named, asked):
+            if isinstance(found, KdumpError):
+                raise found
+            yield found, not is_remote or found.path.startswith(tuple(f"{one}/" for one in named))
 
 
 def sums(paths: list[str], pieces: Iterable[Any], options: DumpOptions) -> Iterator[PartitionSums]:
@@ -147,4 +155,6 @@ def _verify_options(options: DumpOptions) -> VerifyOptions:
         server_properties=options.server_properties,
         deep=options.deep,
         decompress_limit=options.decompress_limit,
+        tier=options.tier,
+        tier_key=options.tier_key,
     )

@@ -53,7 +53,10 @@ def planned(pieces: tuple[bytes, ...]) -> Iterator[Any]:
 
 def _planned(request: Request) -> Iterator[tuple[Any, ...]]:
     view, paths, options = request[:3]
+    tier = options.tier if view == "findings" else None
     if not paths and options.server_properties is None:
+        if tier is not None:
+            yield (verified.TIER,)
         return
     if view in replays.VIEWS:
         for of_cluster in replays.clusters(paths, options):
@@ -62,6 +65,8 @@ def _planned(request: Request) -> Iterator[tuple[Any, ...]]:
         yield from packed(verified.planned(request), PARTITION_TASK_BYTES)
         if view == "findings":
             yield (verified.DIRECTORIES,)
+        if tier is not None:
+            yield (verified.TIER,)
     elif view in ("index-entries", "segments"):
         yield from packed(_files_alone(request), PARTITION_TASK_BYTES)
     else:
@@ -115,7 +120,7 @@ def rows_of(request: Request, pieces: tuple[bytes, ...], schema: Arrow) -> Itera
             yield from of_rows(replays.rows_of(view, of_cluster, options), schema)
     elif view == "findings":
         found = verified.findings(paths, planned(pieces), options)
-        yield from of_rows((_finding_row(one, owners) for one in found), schema)
+        yield from of_rows((_finding_row(*one, owners) for one in found), schema)
     elif view == "summary":
         sums = verified.sums(paths, planned(pieces), options)
         yield from of_rows((_sums_row(one, owners) for one in sums), schema)
@@ -129,9 +134,11 @@ def rows_of(request: Request, pieces: tuple[bytes, ...], schema: Arrow) -> Itera
         yield from of_items(files, schema, headers=view == "batches", decode=options.decode)
 
 
-def _finding_row(found: Finding, owners: Owners) -> dict[str, object]:
-    place = owners.of_place(found.path, in_partition=found.topic is not None)
-    return finding_row(found, __version__) | place.owner
+def _finding_row(found: Finding, has_owner: bool, owners: Owners) -> dict[str, object]:
+    row = finding_row(found, __version__)
+    if not has_owner:
+        return row
+    return row | owners.of_place(found.path, in_partition=found.topic is not None).owner
 
 
 def _sums_row(sums: verified.PartitionSums, owners: Owners) -> dict[str, object]:

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus import corpus
-from damaged_catalogue import Damaged
+from corpus import corpus, shared
+from damaged_catalogue import OTHERS, Damaged
 from every_code import at_once, made_in
 from findings_rows import rows_of, told
 from fleet import make_fleet
+from tiered import planted
 from view_rows import view_rows
 
 from kdump.engine.reading.options import DumpOptions
@@ -23,6 +24,8 @@ def of_the_view(damaged: Damaged, pack_bytes: int = 1 << 20) -> list[dict[str, A
         deep=damaged.deep,
         server_properties=damaged.server_properties,
         decompress_limit=damaged.decompress_limit,
+        tier=damaged.tier,
+        tier_key=damaged.tier_key,
     )
     return view_rows("findings", damaged.paths, options, pack_bytes=pack_bytes)
 
@@ -80,6 +83,33 @@ def test_ten_brokers_at_once(tmp_path: Path) -> None:
     assert compare(*make_fleet(tmp_path)) == {
         "crc-mismatch": 1, "log-end-lost": 1, "checkpoint-malformed": 1,
     }  # fmt: skip
+
+
+def test_remote_storage_alone(tmp_path: Path) -> None:
+    """A manifest that cannot be believed; the row names no node."""
+    place = tmp_path / "orders-nO5caqCwS4mJy1twxMkd4A/0"
+    place.mkdir(parents=True)
+    (place / f"{0:020}-_Y1Q7t4WT26IaezKIFxOjQ.rsm-manifest").write_text("{")
+    damaged = Damaged((), tier=str(tmp_path))
+    assert compared(damaged) == {"remote-manifest-invalid": 1}
+    (row,) = of_the_view(damaged)
+    assert row["data_directory"] is None
+
+
+def test_faults_of_remote_storage(tmp_path: Path) -> None:
+    """Those that were planted in a broker's, and damaged segments of Aiven's plugin."""
+    found: Counter[str] = Counter()
+    for faults in (("f01", "f05", "f09", "f12", "f18", "f19"), ("f13", "f15")):
+        data, tier = planted(faults[0], tmp_path / faults[0], *faults[1:])
+        found += compared(Damaged([Path(data)], tier=tier))
+    root = shared()
+    assert root is not None
+    key = str(root / "corpus/tiered/aiven/test-key-private.pem")
+    for name, deep in (("d04", False), ("d11", False), ("d12", True)):
+        tier = str(corpus("tiered/aiven/damaged") / name)
+        found += compared(Damaged((), deep, tier=tier, tier_key=key if deep else None))
+    told = {code for code, command in OTHERS.items() if command == "verify --tier"}
+    assert not told - found.keys()
 
 
 @pytest.mark.parametrize("name", ["newest/data/killed", "modern/data/killed"])

@@ -12,7 +12,10 @@ from view_rows import view_rows
 from kdump.engine.registry import COMMANDS
 from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.finding import Finding
+from kdump.rows.declared import members
+from kdump.rows.finding import FindingRow
 from kdump.spark.owners import OWNER
+from kdump.spark.replays import VIEWS
 from kdump.spark.schema import columns_of
 
 SAMPLES = Path(__file__).parents[2] / "sample-data"
@@ -66,3 +69,9 @@ def test_findings_of_a_replay_say_of_which_partition() -> None:
     told = [row for row in rows if row["row"] == "finding"]
     assert told
     assert all(row["topic"] is not None and row["partition"] is not None for row in told)
+
+
+def test_findings_of_a_replay_have_all_that_the_command_says() -> None:
+    said = {field.name for field in members(FindingRow) if not field.omitted}
+    for view in VIEWS:
+        assert not said - columns_of(view).keys(), view

@@ -348,6 +348,10 @@ def rows_read(reader: Any) -> list[Any]:
         ({"view": "commits", "history": "false"}, "it is an option of metadata"),
         ({"view": "transactions", "group": "a"}, "it is an option of groups, commits"),
         ({"view": "metadata", "atMs": "1", "atOffset": "1"}, "exclude each other"),
+        ({"view": "findings", "tier": "/nowhere/at/all"}, "'/nowhere/at/all' is not a folder"),
+        ({"view": "findings", "tier": "s3://a:secret@b"}, "has a password, which Spark would"),
+        ({"view": "findings", "tierKey": "key.pem"}, "option tierKey needs tier"),
+        ({"view": "summary", "tier": "/"}, "it is an option of findings"),
     ],
 )
 def test_values_are_held_to_what_the_command_takes(

@@ -1,6 +1,7 @@
 """What runs in process needs no Spark, imports none, and says in one line what is missing."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -9,9 +10,13 @@ from pathlib import Path
 
 import builders
 import pytest
+from commands import CONTEXT, NAMES
 
+from kdump.cli import cli
 from kdump.spark import session
 from kdump.spark.session import SparkMissing, spark_session
+
+ROOT = Path(__file__).parents[2]
 
 
 def kdump(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -135,6 +140,29 @@ def test_wrong_words(
         main(["verify", "--engine", "spark", *arguments, str(directory)])
     assert ended.value.code in (1, 2)
     assert capsys.readouterr().err.startswith(f"kdump: {error}")
+
+
+def test_commands_that_run_on_spark(capsys: pytest.CaptureFixture[str]) -> None:
+    """Help, pages and refusals agree on which they are."""
+    from kdump.cli import main
+
+    with_it = set()
+    for name in NAMES:
+        command = cli.get_command(CONTEXT, name)
+        assert command is not None
+        if any("--engine" in one.opts for one in command.params):
+            with_it.add(name)
+    for name in set(NAMES) - with_it:
+        with pytest.raises(SystemExit) as ended:
+            main([name, "--engine", "spark", "x"])
+        assert ended.value.code == 2
+        assert f"kdump {name} has no --engine: it runs on this" in capsys.readouterr().err
+    manual = (ROOT / "man/kdump-spark.7").read_text().replace("\\", "")
+    listed = manual.partition(".SH COMMANDS ON SPARK")[2].partition("\ntake\n")[0]
+    assert set(re.findall(r"kdump ([a-z-]+)", listed)) == with_it
+    page = (ROOT / "docs/spark.md").read_text()
+    listed = page.partition("`--engine spark` is an option of")[2].partition(". ")[0]
+    assert set(re.findall(r"`([a-z-]+)`", listed)) == with_it
 
 
 def test_archive_without_spark(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,6 +46,8 @@ class Damaged(NamedTuple):
     server_properties: str | None = None
     decompress_limit: int = 64 << 20
     kind: str | None = None
+    tier: str | None = None
+    tier_key: str | None = None
 
 
 Maker = Callable[[Path], Damaged]

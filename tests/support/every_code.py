@@ -29,8 +29,12 @@ def at_once(made: dict[str, Damaged], *, deep: bool) -> Damaged:
 def on_spark(spark: Any, damaged: Damaged) -> list[dict[str, Any]]:
     """Give the rows of the view."""
     options = {"deep": str(damaged.deep), "decompressLimit": str(damaged.decompress_limit)}
-    if damaged.server_properties is not None:
-        options["serverProperties"] = damaged.server_properties
+    more = {
+        "serverProperties": damaged.server_properties,
+        "tier": damaged.tier,
+        "tierKey": damaged.tier_key,
+    }
+    options |= {name: given for name, given in more.items() if given is not None}
     reader = spark.read.format("kdump").options(view="findings", **options)
     return [row.asDict() for row in reader.load([*map(str, damaged.paths)]).collect()]
 

@@ -24,6 +24,8 @@ def told(damaged: Damaged) -> list[Mapping[str, Any]]:
         deep=damaged.deep,
         server_properties=damaged.server_properties,
         decompress_limit=damaged.decompress_limit,
+        tier=damaged.tier,
+        tier_key=damaged.tier_key,
     )
     rows = []
     for item in verify(opened(map(str, damaged.paths), FileOverrides(damaged.kind)), options):

@@ -65,18 +65,21 @@ def broker_on_faults() -> Iterator[dict[str, Any]]:
         yield json.loads(line)
 
 
-def planted(fault: str, folder: Path, *, index_cache: bool = True) -> tuple[str, str]:
-    """Plant a fault in a copy of `last` in a folder; give its data directory and its storage."""
+def planted(fault: str, folder: Path, *more: str, index_cache: bool = True) -> tuple[str, str]:
+    """Plant faults in a copy of `last` in a folder; give its data directory and its storage."""
     if not folder.exists():
         shutil.copytree(corpus("tiered/data/last"), folder)
-        root = shared()
-        assert root is not None
-        for name in truth()[fault]["remove"] if fault != "none" else ():
-            (folder / name).unlink()
-        if fault != "none" and truth()[fault]["overlay"]:
-            overlay = root / "corpus/tiered/faults" / truth()[fault]["overlay"]
-            with tarfile.open(overlay) as archive:
-                archive.extractall(folder, filter="data")
+        for one in (fault, *more) if fault != "none" else ():
+            _plant(truth()[one], folder)
         if not index_cache:
             shutil.rmtree(folder / "data/remote-log-index-cache")
     return str(folder / "data"), str(folder / "remote")
+
+
+def _plant(fault: dict[str, Any], folder: Path) -> None:
+    for name in fault["remove"]:
+        (folder / name).unlink()
+    root = shared()
+    if fault["overlay"] and root is not None:
+        with tarfile.open(root / "corpus/tiered/faults" / fault["overlay"]) as archive:
+            archive.extractall(folder, filter="data")

@@ -299,6 +299,15 @@ def directory_findings(named: list[str], options: VerifyOptions) -> Iterator[Fin
             return
 
 
+def tier_findings(named: list[str], options: VerifyOptions) -> Iterator[Finding | KdumpError]:
+    """Look at remote storage alone."""
+    from kdump.engine.verify.tier import check_tier
+
+    for seen in check_tier(named, options, settings_for(options, named)):
+        if isinstance(seen, (Finding, KdumpError)):
+            yield seen
+
+
 def verify_item(
     item: Item,
     pace: Pace,
