@@ -105,6 +105,19 @@ def _symptoms() -> list[str]:
     return lines
 
 
+def _sources() -> list[str]:
+    """Give the sources of the timeline: kinds of events, clocks, what events are about."""
+    from kdump.engine.timeline.sources import NO_TOPIC, SOURCES
+
+    lines: list[str] = []
+    for source in SOURCES:
+        where = {NO_TOPIC: "data directories", None: "each partition"}.get(source.topic)
+        kinds, clocks = (", ".join(one.split()) for one in (source.gives, source.clocks))
+        lines += [".TP", f".B {escaped(where or str(source.topic))}"]
+        lines.append(escaped(f"{kinds}; clock: {clocks}; about: {source.subject}"))
+    return lines
+
+
 def _spark_options() -> list[str]:
     """Give the options of Spark's data source: the views that have each, and what it does."""
     from kdump.spark.options import ALL, OPTIONS
@@ -149,6 +162,7 @@ LISTS = {
     "findings": ("kdump.1", _findings),
     "versions": ("kdump.1", _versions),
     "members": ("kdump-dump.1", _members),
+    "sources of timeline": ("kdump-timeline.1", _sources),
     "symptoms": ("kdump-playbooks.7", _symptoms),
     "options of spark": ("kdump-spark.7", _spark_options),
     "columns of spark": ("kdump-spark.7", _spark_columns),

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.remote_log import COPY_FINISHED, DELETE_FINISHED
-from kdump.engine.coordinators.partitions import Item, Records, Reported
-from kdump.engine.timeline.happening import COORDINATOR, LEADER, Happening, Open, Tie
-from kdump.engine.timeline.metadata import Leaders
-from kdump.findings.rows import RecordChunk
+from kdump.engine.coordinators.partitions import Item, Records
+from kdump.engine.timeline.happening import COORDINATOR, LEADER, Happening, Open, Step
 from kdump.kernels import columns as c
 from kdump.messages.records import decoder
 from kdump.messages.table import Fields
 from kdump.replay.group_lives import At, GroupLives, Joined, Left, Rebalanced
-from kdump.replay.groups import TOPIC as GROUPS
 from kdump.replay.transactions import STATES
-from kdump.replay.transactions import TOPIC as TRANSACTIONS
-from kdump.storage.names import REMOTE_LOG_METADATA_TOPIC
+
+if TYPE_CHECKING:
+    from kdump.engine.timeline.replica import Replica
+    from kdump.findings.rows import RecordChunk
 
 _GROUP_RECORDS = {
     "group_metadata",
@@ -30,112 +29,6 @@ _GROUP_RECORDS = {
     "streams_group_member_metadata",
 }
 _MOST_PENDING = _MOST_STEPS = 100_000
-
-
-class Step(NamedTuple):
-    """A record of a transactional id, which its markers lie before or behind."""
-
-    producer_id: int
-    producer_epoch: int
-    state: str
-    clock: int | None
-    at_ms: int
-    transactional_id: str
-    partitions: tuple[str, ...]
-
-
-class CoordinatorRead(NamedTuple):
-    """What a partition of a coordinators' topic gives besides its events."""
-
-    steps: tuple[Step, ...]
-    ties: tuple[Tie, ...]
-    open_: tuple[Open, ...]
-    reported: tuple[Reported, ...]
-
-
-def coordinator_events(
-    item: Item,
-    topic_id: str | None,
-    leaders: Leaders,
-    take: Callable[[Happening], None],
-    pace: Callable[[int], None],
-    limit: int,
-) -> CoordinatorRead:
-    """Hand over the events of one replica of a partition of a coordinators' topic."""
-    log = _LOGS[item.topic](item, take)
-    ties = EpochTies(item.topic, item.partition, topic_id, leaders)
-
-    def chunk(one: RecordChunk) -> None:
-        records, data = one.records, one.data
-        for row in range(records.count):
-            batch = records.batch(row)
-            epoch = one.batches.leader_epoch(batch)
-            clock = ties.batch(epoch, records.timestamp(row))
-            key, value = records.key(data, row), records.payload(data, row)
-            is_control = bool(one.batches.flags_of(batch) & c.CONTROL)
-            log.at(
-                _At(
-                    records.offset(row),
-                    epoch,
-                    records.timestamp(row),
-                    clock,
-                    one.place.path,
-                    one.place.segment,
-                    one.batches.position(batch),
-                    one.batches.producer_id(batch)
-                    if one.batches.flags_of(batch) & c.TRANSACTIONAL
-                    else -1,
-                )
-            )
-            if is_control:
-                log.control(key)
-            else:
-                log.record(key, value)
-
-    records = Records(item, pace, limit, log.lost)
-    reported = records.into(chunk)
-    return CoordinatorRead(tuple(log.steps), tuple(ties.found), log.open(), tuple(reported))
-
-
-class EpochTies:
-    """Follows the leader epochs of a log whose batches bear the broker's time, for ties.
-
-    A controller says who leads before that one appends; the last batch of a leader comes before
-    the first of the next.
-    """
-
-    def __init__(self, topic: str, partition: int, topic_id: str | None, leaders: Leaders) -> None:
-        self.found: list[Tie] = []
-        self._place = (topic, topic_id, partition)
-        self._leaders = leaders
-        self._epoch: int | None = None
-        self._leader: int | None = None
-        self._last_ms = -1
-        self.back_ms = 0
-
-    def leader(self, epoch: int) -> int | None:
-        """Return who led in an epoch."""
-        term = self._leaders.term(*self._place, epoch)
-        return None if term is None else term.leader
-
-    def batch(self, epoch: int, at_ms: int) -> int | None:
-        """Take note of a batch; return whose clock dated it. `back_ms`: how far that went back."""
-        self.back_ms = 0
-        if epoch != self._epoch:
-            term = self._leaders.term(*self._place, epoch)
-            leader = None if term is None else term.leader
-            if term is not None and term.controller is not None and term.at_ms is not None:
-                why = "a change of leader, then a batch of that epoch"
-                self.found.append(Tie(term.controller, term.at_ms, term.leader, at_ms, why))
-            if self._leader is not None and leader is not None and self._last_ms >= 0:
-                why = "the last batch of one leader, then the first of the next"
-                self.found.append(Tie(self._leader, self._last_ms, leader, at_ms, why))
-            self._epoch, self._leader = epoch, leader
-        elif self._leader is not None and at_ms < self._last_ms:
-            self.back_ms = self._last_ms - at_ms
-            self.found.append(Tie(self._leader, self._last_ms, self._leader, at_ms, "set back"))
-        self._last_ms = at_ms
-        return self._leader
 
 
 class _At(NamedTuple):
@@ -150,25 +43,39 @@ class _At(NamedTuple):
 
 
 class _Log:
-    def __init__(self, item: Item, take: Callable[[Happening], None]) -> None:
-        self.steps: deque[Step] = deque(maxlen=_MOST_STEPS)
-        self._item = item
-        self._take = take
-        self._decode = decoder(item.topic)
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        self._decode = decoder(replica.item.topic)
         self._at = _At(0, -1, -1, None, "", None, 0, -1)
 
-    def at(self, place: _At) -> None:
-        self._at = place
+    def read(self) -> None:
+        """Read all records, and hand over their events."""
+        replica = self._replica
+        item = Item(*replica.item[:3], False, replica.item.size_bytes)
+        records = Records(item, replica.pace, replica.options.decompress_limit, self.lost)
+        replica.read.reported += records.into(self._chunk)
+
+    def _chunk(self, one: RecordChunk) -> None:
+        records, data, known = one.records, one.data, -1
+        for row in range(records.count):
+            batch = records.batch(row)
+            if batch != known:
+                known, epoch = batch, one.batches.leader_epoch(batch)
+                flags, clock = one.batches.flags_of(batch), self._replica.leader(epoch)
+                producer = one.batches.producer_id(batch) if flags & c.TRANSACTIONAL else -1
+                place = one.place.path, one.place.segment, one.batches.position(batch), producer
+            self._at = _At(records.offset(row), epoch, records.timestamp(row), clock, *place)
+            key = records.key(data, row)
+            if flags & c.CONTROL:
+                self.control(key)
+            else:
+                self.record(key, records.payload(data, row))
 
     def lost(self) -> None:
         """Take note that records are missing."""
 
     def control(self, key: bytes | None) -> None:
         """Take up a marker."""
-
-    def open(self) -> tuple[Open, ...]:
-        """Return the transactions that nothing ends."""
-        return ()
 
     def record(self, key: bytes | None, value: bytes | None) -> None:
         """Take up a record."""
@@ -184,22 +91,10 @@ class _Log:
         raise NotImplementedError
 
     def _event(self, what: str, subject: str, text: str, **more: str | None) -> Happening:
-        at, item = self._at, self._item
+        at, item = self._at, self._replica.item
         return Happening(
-            what,
-            subject,
-            text,
-            item.topic,
-            item.partition,
-            at.offset,
-            at.epoch,
-            None,
-            COORDINATOR,
-            at.clock,
-            at.at_ms,
-            at.path,
-            at.segment,
-            at.position,
+            *(what, subject, text, item.topic, item.partition, at.offset, at.epoch, None),
+            *(COORDINATOR, at.clock, at.at_ms, at.path, at.segment, at.position),
             about=more.get("about"),
             group=more.get("group"),
         )
@@ -208,8 +103,8 @@ class _Log:
 class _Groups(_Log):
     """Members, generations, and commits: one in a transaction counts from its marker on."""
 
-    def __init__(self, item: Item, take: Callable[[Happening], None]) -> None:
-        super().__init__(item, take)
+    def __init__(self, replica: Replica) -> None:
+        super().__init__(replica)
         self._offsets: dict[tuple[str, str, int], int] = {}
         self._lives = GroupLives()
         self._pending: dict[int, list[tuple[tuple[str, str, int], int, Happening]]] = {}
@@ -232,7 +127,7 @@ class _Groups(_Log):
             self._commit(group, str(key["topic"]), int(key["partition"]), value)
         elif kind in _GROUP_RECORDS:
             what, text = self._group(kind, key, value)
-            self._take(self._event(what, group, text, group=group))
+            self._replica.take(self._event(what, group, text, group=group))
 
     def _commit(self, group: str, topic: str, partition: int, value: Fields | None) -> None:
         name = group, topic, partition
@@ -254,7 +149,7 @@ class _Groups(_Log):
         if before is not None and offset < before:
             text = f"{name[1]}-{name[2]} back from {before:,} to {offset:,}"
             event = event._replace(what="commit-back", text=text)
-        self._take(event)
+        self._replica.take(event)
 
     def _group(self, kind: str, key: Fields, value: Fields | None) -> tuple[str, str]:
         at = At(self._at.at_ms, self._at.offset)
@@ -298,16 +193,19 @@ _WORDS = {
 class _Transactions(_Log):
     """Transaction coordinator: what became of each transactional id."""
 
-    def __init__(self, item: Item, take: Callable[[Happening], None]) -> None:
-        super().__init__(item, take)
+    def __init__(self, replica: Replica) -> None:
+        super().__init__(replica)
         self._last: dict[str, tuple[str, Happening]] = {}
+        self._steps: deque[Step] = deque(maxlen=_MOST_STEPS)
 
-    def open(self) -> tuple[Open, ...]:
-        events = [event for state, event in self._last.values() if state == "Ongoing"]
-        text = "; nothing ends it"
-        return tuple(
-            Open(-1, one._replace(what="transaction-hangs", text=one.text + text)) for one in events
-        )
+    def read(self) -> None:
+        super().read()
+        read = self._replica.read
+        read.steps += self._steps
+        for state, event in self._last.values():
+            if state == "Ongoing":
+                text = f"{event.text}; nothing ends it"
+                read.open.append(Open(-1, event._replace(what="transaction-hangs", text=text)))
 
     def _said(self, kind: str, key: Fields, value: Fields | None) -> None:
         name = str(key.get("transactionalId", ""))
@@ -317,7 +215,7 @@ class _Transactions(_Log):
         number = int(value["transactionStatus"])
         state = STATES[number] if 0 <= number < len(STATES) else ""
         at = self._at
-        self.steps.append(
+        self._steps.append(
             Step(
                 *(value["producerId"], value["producerEpoch"], state, at.clock, at.at_ms, name),
                 partitions=tuple(_partitions(value)),
@@ -330,7 +228,7 @@ class _Transactions(_Log):
             where = ", ".join(_partitions(value)) or "no partition yet"
             text = f"producer {value['producerId']}/{value['producerEpoch']} {words}; {where}"
             event = event._replace(text=text)
-            self._take(event)
+            self._replica.take(event)
             self._last[name] = state, event
         elif state != before:
             self._last[name] = state, event
@@ -352,8 +250,8 @@ _MOST_SEGMENTS = 1_000_000
 class _Tiers(_Log):
     """Remote log metadata: which segments were copied and deleted, dated by the broker that did."""
 
-    def __init__(self, item: Item, take: Callable[[Happening], None]) -> None:
-        super().__init__(item, take)
+    def __init__(self, replica: Replica) -> None:
+        super().__init__(replica)
         self._ranges: dict[str, str] = {}
 
     def record(self, key: bytes | None, value: bytes | None) -> None:
@@ -373,13 +271,21 @@ class _Tiers(_Log):
         text = f"{self._ranges.get(segment, f'segment {segment}')} {words}"
         event = self._event(what, f"{topic}-{place['partition']}", text, about=topic)
         at_ms = data["eventTimestampMs"]
-        self._take(event._replace(broker_id=broker, clock=LEADER, clock_of=broker, at_ms=at_ms))
+        self._replica.take(
+            event._replace(broker_id=broker, clock=LEADER, clock_of=broker, at_ms=at_ms)
+        )
 
 
-_LOGS: dict[str, type[_Log]] = {
-    GROUPS: _Groups,
-    TRANSACTIONS: _Transactions,
-    REMOTE_LOG_METADATA_TOPIC: _Tiers,
-}
-#: The topics whose records are read.
-TOPICS = frozenset(_LOGS)
+def group_events(replica: Replica) -> None:
+    """Hand over the events of groups."""
+    _Groups(replica).read()
+
+
+def transaction_events(replica: Replica) -> None:
+    """Hand over the events of transactional ids."""
+    _Transactions(replica).read()
+
+
+def tier_events(replica: Replica) -> None:
+    """Hand over the events of remote segments."""
+    _Tiers(replica).read()

@@ -81,3 +81,25 @@ class Open(NamedTuple):
 
     producer_id: int
     event: Happening
+
+
+class Step(NamedTuple):
+    """A record of a transactional id, which its markers lie before or behind."""
+
+    producer_id: int
+    producer_epoch: int
+    state: str
+    clock: int | None
+    at_ms: int
+    transactional_id: str
+    partitions: tuple[str, ...]
+
+
+class Marker(NamedTuple):
+    """A transaction marker, dated by the leader of its partition."""
+
+    producer_id: int
+    producer_epoch: int
+    clock: int
+    at_ms: int
+    partition: str

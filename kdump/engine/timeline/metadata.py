@@ -5,88 +5,63 @@ Every copy is read: of a log that has lost its beginning another may have it.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from kdump.engine.cluster.rows import change_row
+from kdump.engine.reading.damage import at_place
 from kdump.engine.timeline.happening import CONTROLLER, Happening
+from kdump.engine.timeline.leaders import METADATA_ID, Term
+from kdump.errors import PathError
+from kdump.findings.rows import Place
 from kdump.replay import cluster_facts as c
 from kdump.replay.cluster import read_replay
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
 
-_MOST_EPOCHS = 1_000_000
-#: The metadata log is known by it, or by none: it is a topic in no metadata.
-_METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+if TYPE_CHECKING:
+    from kdump.engine.timeline.replica import Replica
+
+#: What an event is, its subject, its text, the topic that it is about, the broker it happened to.
+_Words = tuple[str, str, str, str | None, int | None]
 
 
-class Term(NamedTuple):
-    """A leader epoch of a partition: who led, and when which controller said so."""
-
-    epoch: int
-    leader: int
-    controller: int | None
-    at_ms: int | None
-
-
-class Leaders:
-    """Who led which partition in which epoch, as the metadata logs tell."""
-
-    def __init__(self) -> None:
-        self._terms: dict[tuple[str, int], list[Term]] = {}
-        self._ids: dict[str, str] = {CLUSTER_METADATA_TOPIC: _METADATA_ID}
-        self._count = 0
-
-    def name(self, topic: str, topic_id: str) -> None:
-        """Take note that a topic has an id; the last one that it had counts."""
-        self._ids[topic] = topic_id
-
-    def add(self, topic_id: str, partition: int, term: Term) -> None:
-        """Take note of an epoch."""
-        terms = self._terms.setdefault((topic_id, partition), [])
-        at = bisect_left(terms, term.epoch, key=lambda one: one.epoch)
-        if at < len(terms) and terms[at].epoch == term.epoch:
-            if terms[at].at_ms is None:
-                terms[at] = term
-        elif self._count < _MOST_EPOCHS:
-            self._count += 1
-            terms.insert(at, term)
-
-    def term(self, topic: str, topic_id: str | None, partition: int, epoch: int) -> Term | None:
-        """Return the epoch of a partition; None where no metadata log has it."""
-        terms = self._terms.get((topic_id or self._ids.get(topic, ""), partition))
-        at = bisect_right(terms, epoch, key=lambda one: one.epoch) if terms else 0
-        term = terms[at - 1] if terms and at else None
-        return term if term is not None and term.epoch == epoch else None
-
-
-def metadata_events(
-    path: str, leaders: Leaders, take: Callable[[Happening], None], limit: int
-) -> bool:
-    """Hand over the events of one copy of the metadata log; say whether it is whole."""
-    told = _Told(path, leaders, take)
-    replay = read_replay(path, whole=True, limit=limit, on_change=told.change, tells_first=True)
-    return not replay.holes
+def metadata_events(replica: Replica) -> None:
+    """Hand over the events of one copy of the metadata log, and who led."""
+    item, limit, reported = replica.item, replica.options.decompress_limit, replica.read.reported
+    told = _Told(replica).change
+    try:
+        replay = read_replay(item.path, whole=True, limit=limit, on_change=told, tells_first=True)
+    except PathError as error:
+        reported.append(error)
+        return
+    if replay.holes:
+        message = "Part of this copy of the metadata log is missing or cannot be read: its events "
+        message += "are listed only where another copy has them."
+        place = Place(item.topic, item.partition, None, item.path)
+        reported.append(at_place("replay-incomplete", place, message=message))
 
 
 class _Told:
-    def __init__(self, path: str, leaders: Leaders, take: Callable[[Happening], None]) -> None:
-        self._path = path
-        self._leaders = leaders
-        self._take = take
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+        self._leaders = replica.leaders
         self._controllers: dict[int, int] = {}  # by epoch
         self._removed: tuple[str, int | None] = ("", None)
+        self._led_until: dict[int, int] = {}  # when brokers lost what they led
+        self._let_go: dict[int, bool] = {}
 
     def change(self, change: c.Change) -> None:
         at, after = change.at, change.after
         if isinstance(after, c.Leader):
             self._controllers[at.epoch] = after.leader_id
-            self._leaders.add(_METADATA_ID, 0, Term(at.epoch, after.leader_id, None, None))
+            self._leaders.add(METADATA_ID, 0, Term(at.epoch, after.leader_id, None, None))
         controller = self._controllers.get(at.epoch)
         if isinstance(after, c.Topic):
             self._leaders.name(after.topic, after.topic_id)
         elif isinstance(after, c.Partition):
             before = change.before
+            if isinstance(before, c.Partition) and before.leader != after.leader:
+                self._led_until[before.leader] = at.time_ms
             if not isinstance(before, c.Partition) or before.leader_epoch != after.leader_epoch:
                 time_ms = at.known_ms
                 term = Term(after.leader_epoch, after.leader, controller, time_ms)
@@ -94,31 +69,17 @@ class _Told:
         if at.offset is None:
             return  # a snapshot knows what is, not when it came about
         for what, subject, text, about, broker in self._events(change):
-            self._take(
-                Happening(
-                    what,
-                    subject,
-                    text,
-                    CLUSTER_METADATA_TOPIC,
-                    0,
-                    at.offset,
-                    at.epoch,
-                    broker,
-                    CONTROLLER,
-                    controller,
-                    at.time_ms,
-                    self._path,
-                    about=about,
-                )
-            )
+            place = CLUSTER_METADATA_TOPIC, 0, at.offset, at.epoch, broker
+            dated = CONTROLLER, controller, at.time_ms, self._replica.item.path
+            self._replica.take(Happening(what, subject, text, *place, *dated, about=about))
 
-    def _events(self, change: c.Change) -> Iterator[tuple[str, str, str, str | None, int | None]]:
+    def _events(self, change: c.Change) -> Iterator[_Words]:
         fact, before, after = change.fact, change.before, change.after
         if isinstance(fact, c.Partition):
             if isinstance(before, c.Partition) and isinstance(after, c.Partition):
                 yield from _partition(before, after)
         elif isinstance(fact, c.Broker):
-            yield from _broker(before, after)
+            yield from self._broker(before, after, change.at.time_ms)
         elif isinstance(fact, c.Leader):
             text = f"node {fact.leader_id} is the active controller, epoch {fact.epoch}"
             yield "leader", f"{CLUSTER_METADATA_TOPIC}-0", text, None, fact.leader_id
@@ -149,14 +110,46 @@ class _Told:
         elif isinstance(fact, c.DelegationToken):
             yield "token", fact.owner, f"{fact.token_id} {_words(change)}", None, None
 
+    def _broker(self, before: c.Fact | None, after: c.Fact | None, at_ms: int) -> Iterator[_Words]:
+        """Tell of a broker; that it stopped may not have been announced: see M8."""
+        if not isinstance(after, c.Broker):
+            return
+        number, let_go = after.broker_id, self._let_go
+        if not isinstance(before, c.Broker) or before.epoch != after.epoch:
+            clean = not isinstance(before, c.Broker) or before.in_controlled_shutdown
+            likely = let_go.pop(number, False)
+            text = "registered" if before else "registered for the first time"
+            text += f"; broker epoch {after.epoch}"
+            if not clean:
+                text += f": it had {'likely asked to' if likely else 'not said that it would'} stop"
+            clean = clean or likely
+            yield "start-clean" if clean else "start-unclean", str(number), text, None, number
+            return
+        if after.fenced != before.fenced:
+            what = "fenced" if after.fenced else "unfenced"
+            text = f"{what}: it {'leads nothing' if after.fenced else 'may lead again'}"
+            yield what, str(number), text, None, number
+        if after.in_controlled_shutdown:
+            text = "" if before.in_controlled_shutdown else "asked to stop in order"
+        elif before is after:
+            text = "fenced once more: it had likely asked to stop" if number in let_go else ""
+            let_go[number] = bool(text)
+        elif not after.fenced or before.fenced:
+            text = ""
+        elif self._led_until.get(number) == at_ms:
+            text = "fenced: no heartbeat came for broker.session.timeout.ms"
+        else:
+            let_go[number] = False
+            text = "fenced, when it led nothing: no heartbeat came, or it asked to stop"
+        if text:
+            yield "stop", str(number), text, None, number
+
 
 def _words(change: c.Change) -> str:
     return str(change_row(change, secrets=False).get("text"))
 
 
-def _partition(
-    before: c.Partition, after: c.Partition
-) -> Iterator[tuple[str, str, str, str | None, int | None]]:
+def _partition(before: c.Partition, after: c.Partition) -> Iterator[_Words]:
     subject = c.subject_of(after)
     if before.leader != after.leader:
         unclean = before.recovery_state != after.recovery_state and after.leader >= 0
@@ -177,30 +170,6 @@ def _partition(
     ]
     if moved:
         yield "reassign", subject, "; ".join(moved), after.topic, None
-
-
-def _broker(
-    before: c.Fact | None, after: c.Fact | None
-) -> Iterator[tuple[str, str, str, str | None, int | None]]:
-    if not isinstance(after, c.Broker):
-        return
-    number = after.broker_id
-    if not isinstance(before, c.Broker) or before.epoch != after.epoch:
-        clean = not isinstance(before, c.Broker) or before.in_controlled_shutdown
-        first = " for the first time" if before is None else ""
-        text = f"registered{first}; broker epoch {after.epoch}"
-        if not clean:
-            text += ": it had not said that it would stop"
-        yield "start-clean" if clean else "start-unclean", str(number), text, None, number
-        return
-    if after.fenced != before.fenced:
-        what, text = ("fenced", "leads nothing") if after.fenced else ("unfenced", "may lead again")
-        yield what, str(number), f"{what}: it {text}", None, number
-    if after.in_controlled_shutdown and not before.in_controlled_shutdown:
-        yield "stop", str(number), "asked to stop in order", None, number
-    elif after.fenced and not before.fenced and not after.in_controlled_shutdown:
-        text = "fenced: no heartbeat came for broker.session.timeout.ms"
-        yield "stop", str(number), text, None, number
 
 
 def _list(brokers: tuple[int, ...]) -> str:

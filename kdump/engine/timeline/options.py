@@ -8,23 +8,18 @@ from typing import NamedTuple
 
 from kdump.engine.coordinators.patterns import matches
 from kdump.engine.timeline.happening import Happening
+from kdump.engine.timeline.sources import SOURCES
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.targets import EVERYTHING, Selection
 
-#: Words of `--what`.
-WHAT = tuple(
-    "format start-clean start-unclean stop fenced unfenced leader isr epoch reassign topic-create"
-    " topic-delete config acl quota user token feature member rebalance group-empty commit"
-    " commit-back transaction-begin transaction-commit transaction-abort transaction-hangs roll"
-    " retention delete clean damage time-jump gap tier-copy tier-delete file-created file-changed"
-    " record".split()
-)
 #: A single record, which `--key` and `--grep` ask for.
 RECORD = "record"
+#: Words of `--what`.
+WHAT = tuple(dict.fromkeys(word for source in SOURCES for word in source.gives.split()))
 #: What says how a node fared: part of the story of every topic.
 _OF_NODES = frozenset(("start-clean", "start-unclean", "stop", "fenced", "unfenced"))
-#: Told only to those who name them: a start and a stop say as much.
-_IF_NAMED = frozenset(("fenced", "unfenced"))
+#: Told only to those who name them: a start, a stop and a change of leader say as much.
+_IF_NAMED = frozenset(("fenced", "unfenced", "epoch"))
 #: How clocks are held against each other.
 AUTO, NONE = "auto", "none"
 Skew = str | Mapping[int, int]

@@ -12,41 +12,38 @@ are a small part of all that lies here.
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import NamedTuple
 
 from kdump.engine.coordinators import partitions as coordinated
 from kdump.engine.coordinators.partitions import Reported
 from kdump.engine.reading.damage import at_place
-from kdump.engine.timeline.clocks import Clocks
-from kdump.engine.timeline.coordinators import TOPICS, Step, coordinator_events
+from kdump.engine.timeline.clocks import FILE_TICK_MS, Clocks
 from kdump.engine.timeline.happening import (
     FILE,
     NO_CLOCK,
-    RECORDED,
     Happening,
+    Marker,
     Open,
+    Step,
     Tie,
     unpacked,
 )
-from kdump.engine.timeline.logs import INTERNAL, LogRead, Marker, log_events
-from kdump.engine.timeline.metadata import Leaders, metadata_events
+from kdump.engine.timeline.leaders import Leaders
 from kdump.engine.timeline.options import NONE, TimelineOptions
-from kdump.engine.work.pace import Pace, Progress
+from kdump.engine.timeline.replica import Item, Read, read_item
+from kdump.engine.timeline.sources import NO_TOPIC, sources
+from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 from kdump.engine.work.spool import SortedRun, Spool, merged, scratch_directory
-from kdump.errors import KdumpError, NothingToDo, PathError
+from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.rows import Place, Row
 from kdump.rows.timeline import Event
-from kdump.storage import names, places
+from kdump.storage import places
 from kdump.storage.about import owner_of
 from kdump.storage.checkpoints import java_int
 from kdump.storage.data_directories import spread_all
-from kdump.storage.local_log import LocalLog
-from kdump.storage.properties import read_topic_id
 from kdump.storage.targets import Selection, Target, data_directories, resolve
 
 #: Logs are read whole while they have less than this, or than so small a part of all bytes.
@@ -56,27 +53,6 @@ _LEAST_FILES = 3
 _SORTED_BY = struct.Struct(">Qq")
 #: Twice a time that no clock shows; what a broken record says lies between.
 _FAR = 1 << 62
-
-
-class Item(NamedTuple):
-    """One replica of one partition; `whole`: all its headers are read."""
-
-    path: str
-    topic: str
-    partition: int
-    node: int | None
-    size_bytes: int
-    whole: bool
-
-
-class ItemRead(NamedTuple):
-    """What came of an item: its events in runs, and what ties the clocks."""
-
-    runs: tuple[SortedRun, ...]
-    ties: tuple[Tie, ...] = ()
-    steps: tuple[Step, ...] = ()
-    log: LogRead = LogRead()
-    reported: tuple[Reported, ...] = ()
 
 
 def timeline(
@@ -109,16 +85,15 @@ class _Timeline:
         self._progress = progress
         self._driver = driver
         self._scratch = scratch
-        self._leaders = Leaders()
+        self._step = partial(read_item, options=options, leaders=Leaders(), scratch=scratch)
         self._clocks = Clocks()
         self._runs: list[SortedRun] = []
         self._steps: list[Step] = []
         self._markers: set[Marker] = set()
-        self._open: dict[tuple[str, int] | None, tuple[tuple[int, int], tuple[Open, ...]]] = {}
-        self._file_times: dict[int, list[tuple[int, int]]] = {}
-        self._spans: dict[int, list[tuple[int, int]]] = {}
+        self._open: dict[tuple[str, int], tuple[tuple[int, int], list[Open]]] = {}
         self._file_ties: list[Tie] = []
-        self._copied: set[int] = set()
+        self._files: dict[int, list[tuple[list[int], tuple[int, int] | None]]] = {}
+        self._copied: set[int | None] = set()
         self._nodes: dict[int, str] = {}  # in the order of the paths
 
     def rows(self) -> Iterator[Row | Reported]:
@@ -126,24 +101,24 @@ class _Timeline:
         found = resolve(self._paths, Selection(), self._options.server_properties, listed=False)
         yield from coordinated.gather(found, targets)
         targets = [one for one in targets if one.whole and one.log is not None]
-        spool = Spool(self._scratch)
         directories, _ = spread_all(self._paths)
         for path in directories:
-            self._format(path, spool)
+            node = java_int(owner_of(path)[0] or "")
+            if node is not None and node not in self._nodes:
+                self._nodes[node] = path
+                yield from self._first(Item(path, NO_TOPIC, 0, node))
         if not targets:
             if not self._nodes:
                 yield NothingToDo("no data directory and no partition is among what was given")
             return
-        yield from self._metadata(targets, spool)
-        spool.flush()
-        self._runs += spool.runs
+        for target in targets:
+            if any(sources(target.topic or "", first=True)):
+                item = Item(target.path, target.topic or "", target.partition or 0, None)
+                yield from self._first(item)
         items = self._items(targets)
         self._progress.planned_items += len(items)
         self._progress.planned_bytes += sum(one.size_bytes for one in items)
-        step = partial(
-            read_item, options=self._options, leaders=self._leaders, scratch=self._scratch
-        )
-        for _, result in self._driver(items, step, self._progress):
+        for _, result in self._driver(items, self._step, self._progress):
             if isinstance(result, KdumpError):
                 yield result
             else:
@@ -155,55 +130,9 @@ class _Timeline:
 
     # Gathering.
 
-    def _format(self, path: str, spool: Spool) -> None:
-        """Take note of a data directory, and of when it was formatted."""
-        node = java_int(owner_of(path)[0] or "")
-        if node is None:
-            return
-        first = node not in self._nodes
-        self._nodes.setdefault(node, path)
-        meta = os.path.join(path, names.META_PROPERTIES)
-        try:
-            modified = places.stat(meta).st_mtime_ns // 1_000_000
-        except OSError:
-            return
-        if first:
-            self._keep(
-                spool,
-                Happening(
-                    "format",
-                    str(node),
-                    "meta.properties was written",
-                    broker_id=node,
-                    node=node,
-                    clock=FILE if places.keeps_times(meta) else NO_CLOCK,
-                    clock_of=node,
-                    at_ms=modified,
-                    path=meta,
-                ),
-            )
-
-    def _metadata(self, targets: list[Target], spool: Spool) -> Iterator[Reported]:
-        """Read every copy of the metadata log."""
-        for target in targets:
-            if target.topic != names.CLUSTER_METADATA_TOPIC:
-                continue
-            take = partial(self._keep, spool)
-            try:
-                limit = self._options.decompress_limit
-                if not metadata_events(target.path, self._leaders, take, limit):
-                    yield at_place(
-                        "replay-incomplete",
-                        Place(target.topic, target.partition, None, target.path),
-                        message="Part of this copy of the metadata log is missing or cannot be "
-                        "read: its events are listed only where another copy has them.",
-                    )
-            except PathError as error:
-                yield error
-
-    def _keep(self, spool: Spool, event: Happening) -> None:
-        if self._options.admits(event):
-            spool.add(event.packed())
+    def _first(self, item: Item) -> Iterator[Reported]:
+        """Read what others build on."""
+        yield from self._take(self._step(item, lambda size: None, first=True))
 
     def _items(self, targets: list[Target]) -> list[Item]:
         found = []
@@ -216,7 +145,7 @@ class _Timeline:
                 continue
             node = java_int(owner_of(places.parent(places.absolute(target.path)))[0] or "")
             size = sum(places.planned_size(str(one.log)) for one in log.logs)
-            found.append(Item(target.path, target.topic, target.partition, node, size, False))
+            found.append(Item(target.path, target.topic, target.partition, node, size))
         left = max(_WHOLE_BYTES, sum(one.size_bytes for one in found) // _WHOLE_PART)
         for at in sorted(range(len(found)), key=lambda at: found[at].size_bytes):
             left -= found[at].size_bytes
@@ -225,24 +154,21 @@ class _Timeline:
             found[at] = found[at]._replace(whole=True)
         return found
 
-    def _take(self, read: ItemRead) -> Iterator[Reported]:
+    def _take(self, read: Read) -> Iterator[Reported]:
         yield from read.reported
         self._runs += read.runs
         self._steps += read.steps
-        log = read.log
-        self._markers.update(log.markers)
-        if log.reached >= self._open.get(log.place, ((-1, -1), ()))[0]:
-            self._open[log.place] = log.reached, log.open_
-        for tie in (*read.ties, *log.ties):
+        self._markers.update(read.markers)
+        place = read.item[1:3]
+        if read.reached >= self._open.get(place, ((-1, -1), []))[0]:
+            self._open[place] = read.reached, read.open
+        for tie in read.ties:
             if tie.by_file:
                 self._file_ties.append(tie)
             else:
                 self._clocks.add(tie)
-        node = log.node
-        if node is not None:
-            self._file_times.setdefault(node, []).append(log.file_times)
-            if log.span is not None:
-                self._spans.setdefault(node, []).append(log.span)
+        if (node := read.item.node) is not None and read.item.topic != NO_TOPIC:
+            self._files.setdefault(node, []).append((read.file_times, read.span))
 
     def _hangs(self) -> None:
         """Tell of the transactions that are open in the replica that goes on for longest."""
@@ -262,9 +188,9 @@ class _Timeline:
 
     def _settle(self) -> Iterator[Reported]:
         """Bound the clocks, by times of files only where these were not lost in copying."""
-        for node, counts in self._file_times.items():
-            known, late = (sum(column) for column in zip(*counts, strict=True))
-            spans = self._spans.get(node, [])
+        for node, files in self._files.items():
+            known, late = (sum(counts[at] for counts, _ in files) for at in (0, 1))
+            spans = [span for _, span in files if span is not None]
             is_short = len(spans) >= _LEAST_FILES and (
                 max(high for _, high in spans) - min(low for low, _ in spans) <= _COPIED_WITHIN_MS
             )
@@ -319,53 +245,34 @@ class _Timeline:
             clock, clock_of, at_ms = NO_CLOCK, None, None
         earliest = latest = None
         if clock_of is not None and at_ms is not None and abs(at_ms) < _FAR:
-            bounds = self._clocks.of(clock_of)
-            if bounds.at_most_ms is not None:
-                earliest = at_ms - bounds.at_most_ms
-            if bounds.at_least_ms is not None:
-                latest = at_ms - bounds.at_least_ms + (10 if clock == FILE else 0)
+            tick = FILE_TICK_MS if clock == FILE else 0
+            earliest, latest = self._bounds(clock_of, at_ms, at_ms + tick)
         elif event.file_to is not None and not copied:
-            bounds = self._clocks.of(event.broker_id)
-            if event.file_from is not None and bounds.at_most_ms is not None:
-                earliest = event.file_from - bounds.at_most_ms
-            if bounds.at_least_ms is not None:
-                latest = event.file_to - bounds.at_least_ms + 10
+            until = event.file_to + FILE_TICK_MS
+            earliest, latest = self._bounds(event.broker_id, event.file_from, until)
             if earliest is not None and latest is not None and earliest > latest:
                 earliest = None
         return Event(
-            at_ms,
-            earliest,
-            latest,
-            clock,
-            clock_of,
-            event.what,
-            event.subject,
-            event.topic,
-            event.partition,
-            event.offset,
-            event.broker_id,
-            event.text,
+            *(at_ms, earliest, latest, clock, clock_of, event.what, event.subject),
+            *(event.topic, event.partition, event.offset, event.broker_id, event.text),
             {"path": event.path, "segment": event.segment, "position": event.position},
-            event.basis or RECORDED,
+            event.basis,
         )
+
+    def _bounds(
+        self, broker: int | None, from_ms: int | None, to_ms: int
+    ) -> tuple[int | None, int | None]:
+        """Give the earliest and the latest of times of a broker, on the common clock."""
+        least, most = self._clocks.of(broker)
+        earliest = None if most is None or from_ms is None else from_ms - most
+        return earliest, None if least is None else to_ms - least
 
 
 def _place_in_time(row: Event) -> int:
-    """Say where a row stands: twice the middle of its bounds, behind all others without bounds."""
-    earliest, latest = row.at_earliest_ms, row.at_latest_ms
-    if earliest is None and latest is None:
-        return _FAR if row.at_ms is None else _bounded(2 * row.at_ms)
-    if earliest is None:
-        earliest = latest
-    if latest is None:
-        latest = earliest
-    assert earliest is not None
-    assert latest is not None
-    return _bounded(earliest + latest)
-
-
-def _bounded(place: int) -> int:
-    return min(max(place, -_FAR), _FAR - 1)
+    """Say where a row stands: twice the middle of its bounds, behind all others without a time."""
+    ends = [one for one in (row.at_earliest_ms, row.at_latest_ms) if one is not None]
+    ends = ends or ([] if row.at_ms is None else [row.at_ms])
+    return min(max(ends[0] + ends[-1], -_FAR), _FAR - 1) if ends else _FAR
 
 
 def _transaction_ties(steps: Iterable[Step], markers: Iterable[Marker]) -> Iterator[Tie]:
@@ -399,46 +306,3 @@ def _transaction_ties(steps: Iterable[Step], markers: Iterable[Marker]) -> Itera
                 yield Tie(first, first_ms, clock, at_ms, "a decision, then its marker")
                 why = "a marker, then the end of its transaction"
                 yield Tie(clock, at_ms, last, last_ms, why)
-
-
-def read_item(
-    item: Item, pace: Pace, *, options: TimelineOptions, leaders: Leaders, scratch: str
-) -> ItemRead:
-    """Read the events of one replica of a partition."""
-    spool = Spool(scratch)
-
-    def take(event: Happening) -> None:
-        if options.admits(event):
-            spool.add(event.packed())
-
-    log = LocalLog.open(item.path)
-    topic_id = read_topic_id(item.path)
-    ties: tuple[Tie, ...] = ()
-    steps: tuple[Step, ...] = ()
-    open_: tuple[Open, ...] = ()
-    reported: tuple[Reported, ...] = ()
-    limit = options.decompress_limit
-    if item.topic in TOPICS:
-        one = coordinated.Item(item.path, item.topic, item.partition, False, item.size_bytes)
-        steps, ties, open_, reported = coordinator_events(one, topic_id, leaders, take, pace, limit)
-    else:
-        pace(item.size_bytes)
-    read = log_events(
-        log,
-        item.topic,
-        item.partition,
-        item.node,
-        topic_id,
-        leaders,
-        take,
-        whole=item.whole or item.topic in TOPICS | INTERNAL,
-        limit=limit,
-    )
-    if options.key is not None or options.grep is not None:
-        from kdump.engine.timeline.records import record_events
-
-        place = Place(item.topic, item.partition, None, item.path)
-        reported = (*reported, *record_events(place, topic_id, leaders, take, options))
-    spool.flush()
-    read = read._replace(open_=(*read.open_, *open_))
-    return ItemRead(tuple(spool.runs), ties, steps, read, reported)

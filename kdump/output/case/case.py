@@ -109,18 +109,8 @@ class Case:
         self.out_of_sync: list[tuple[int, int]] = []
         self._behind: dict[str, int] = {}
         self.events: list[Event] = []
-        self._lines = _Lines()
-        self.condensed = Condensed(self._lines, detail=False)
-
-    @property
-    def lines(self) -> list[Line]:
-        """The lines of the timeline."""
-        return self._lines.lines
-
-    @property
-    def lines_left_out(self) -> int:
-        """How many lines of the timeline were not kept."""
-        return self._lines.left_out
+        self.timeline = _Lines()
+        self.condensed = Condensed(self.timeline, detail=False)
 
     def hide(self, text: str) -> str:
         """Replace names in a text where that is asked for."""

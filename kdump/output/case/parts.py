@@ -18,6 +18,7 @@ from kdump.output.case.case import MOST_ROWS, Case, Part, is_grave
 from kdump.output.case.plot import bars, ranges, series
 from kdump.output.case.summary import lost_text, no_damage, other_copies, summary
 from kdump.output.column_widths import cells_of
+from kdump.output.tables.timeline import skew_text
 from kdump.output.values import AUTO
 from kdump.output.verify_recovery import COLUMNS as RECOVERY_COLUMNS
 from kdump.output.verify_recovery import rank, totals_lines
@@ -136,10 +137,7 @@ def _forecast(case: Case) -> Iterator[Block]:
 def _timeline(case: Case) -> Iterator[Block]:
     yield from _begin(case, "Timeline", "timeline")
     for row in case.rows("timeline", ClockSkew):
-        low, high = (_seconds(one) for one in (row.at_least_ms, row.at_most_ms))
-        ahead = f"The clock of broker {row.broker_id} is ahead of that of broker"
-        text = f"{ahead} {row.against_broker_id} by {low} to {high} s ({row.from_})."
-        yield Text(text)
+        yield Text(f"T{skew_text(row)[1:]}.")
     lines, left_out = _condensed(case)
     yield Text(
         "Times are on one clock. ≈: the order against the line above is not certain. Events that "
@@ -163,9 +161,9 @@ def _timeline(case: Case) -> Iterator[Block]:
 
 def _condensed(case: Case) -> tuple[list[tuple[str, ...]], dict[str, int]]:
     """Return the lines that are shown, and how many of each kind are not."""
-    lines, left_out = case.lines, dict[str, int]()
-    if case.lines_left_out:
-        left_out["all kinds, at the end"] = case.lines_left_out
+    lines, left_out = case.timeline.lines, dict[str, int]()
+    if case.timeline.left_out:
+        left_out["all kinds, at the end"] = case.timeline.left_out
     for what in _LEAST:
         if len(lines) > _LINES:
             kept = [one for one in lines if one.what != what or is_grave(one.what, one.text)]
@@ -379,7 +377,3 @@ def _ids(ids: Sequence[int] | None) -> str:
 
 def _whole(value: float) -> str:
     return f"{value:,.0f}"
-
-
-def _seconds(value: int | None) -> str:
-    return "?" if value is None else f"{value / 1000:,.3f}"

@@ -131,15 +131,12 @@ def _is_behind(before: Event | None, event: Event) -> bool:
     return latest is not None and earliest is not None and latest <= earliest
 
 
-def _skew_lines(row: ClockSkew) -> list[str]:
+def skew_text(row: ClockSkew) -> str:
     """Say how far a clock is ahead."""
-    bounds = [_seconds(row.at_least_ms), _seconds(row.at_most_ms)]
-    of = f"the clock of broker {row.broker_id} is ahead of that of {row.against_broker_id}"
-    return [f"{of} by {bounds[0]} to {bounds[1]} s ({row.from_})"]
-
-
-def _seconds(value: int | None) -> str:
-    return "?" if value is None else f"{value / 1000:,.3f}"
+    bounds = (row.at_least_ms, row.at_most_ms)
+    low, high = ("?" if one is None else f"{one / 1000:,.3f}" for one in bounds)
+    of = f"the clock of broker {row.broker_id} is ahead of that of broker {row.against_broker_id}"
+    return f"{of} by {low} to {high} s ({row.from_})"
 
 
 _EVENTS: tuple[Column[Event], ...] = (
@@ -156,4 +153,4 @@ _LINES: tuple[Column[Line], ...] = (
     folded("text", lambda row: row.text, 20),
 )
 TABLES: Tables = {Event: _EVENTS, Line: _LINES}
-SUMMARIES: Summaries = {ClockSkew: _skew_lines}
+SUMMARIES: Summaries = {ClockSkew: lambda row: [skew_text(row)]}

@@ -25,11 +25,14 @@ from tiered import moment
 import kdump
 from kdump.cli import cli
 from kdump.engine.timeline.clocks import Clocks
-from kdump.engine.timeline.coordinators import EpochTies, Step
-from kdump.engine.timeline.happening import Happening, Tie, unpacked
-from kdump.engine.timeline.logs import Marker
-from kdump.engine.timeline.metadata import Leaders, Term, metadata_events
+from kdump.engine.timeline.happening import Happening, Marker, Step, Tie, unpacked
+from kdump.engine.timeline.headers import EpochTies
+from kdump.engine.timeline.leaders import Leaders, Term
+from kdump.engine.timeline.options import WHAT, TimelineOptions
+from kdump.engine.timeline.replica import Item, Replica, read_item
 from kdump.engine.timeline.run import _transaction_ties
+from kdump.engine.timeline.sources import SOURCES
+from kdump.engine.work.spool import merged
 from kdump.rows.timeline import ClockSkew, Event
 from kdump.storage.source import Source
 
@@ -409,18 +412,61 @@ def test_clocks_that_drift_stay_bounded() -> None:
     assert 240 <= row.at_most_ms <= 260
 
 
-def test_controllers_that_follow_each_other_tie_their_clocks() -> None:
-    leaders, found = Leaders(), list[Happening]()
-    path = str(THREE / "n1/__cluster_metadata-0")
-    assert metadata_events(path, leaders, found.append, 1 << 20)
-    led = [one for one in found if one.subject == "__cluster_metadata-0"]
+def test_controllers_that_follow_each_other_tie_their_clocks(tmp_path: Path) -> None:
+    leaders, scratch, none = Leaders(), str(tmp_path), TimelineOptions()
+    item = Item(str(THREE / "n1/__cluster_metadata-0"), "__cluster_metadata", 0, None)
+    read = read_item(
+        item, lambda size: None, options=none, leaders=leaders, scratch=scratch, first=True
+    )
+    found = [unpacked(entry)[1] for entry in merged(read.runs)]
+    led = sorted(one[5:9] for one in found if one.subject == "__cluster_metadata-0")
     assert led
-    for topic_id in (None, "AAAAAAAAAAAAAAAAAAAAAQ"):
-        ties = EpochTies("__cluster_metadata", 0, topic_id, leaders)
-        assert [ties.batch(one.epoch, 100) for one in led] == [one.broker_id for one in led]
-    leaders.add("AAAAAAAAAAAAAAAAAAAAAQ", 0, Term(led[-1].epoch + 1, 99, None, None))
-    ties.batch(led[-1].epoch + 1, 150)
-    assert ties.found[-1][:4] == (led[-1].broker_id, 100, 99, 150)
+    ties = EpochTies(Replica(item, none, leaders, scratch, lambda size: None))
+    assert [ties.batch(epoch, 100) for _, epoch, *_ in led] == [leader for *_, leader, _ in led]
+    _, epoch, leader, _ = led[-1]
+    leaders.add("AAAAAAAAAAAAAAAAAAAAAQ", 0, Term(epoch + 1, 99, None, None))
+    ties.batch(epoch + 1, 150)
+    assert ties.found[-1][:4] == (leader, 100, 99, 150)
+
+
+def test_each_event_is_of_a_source_that_is_listed() -> None:
+    """Each of its kind and its clock, as it is declared there."""
+    every = events(THREE, TRANSACTIONS, SAMPLES / "clean/4.1.1", grep=re.compile(b"."), what=WHAT)
+    kinds = {(one.what, one.clock) for one in every}
+    assert kinds <= {
+        pair for source in SOURCES for pair in product(source.gives.split(), source.clocks.split())
+    }
+    assert {"epoch", "commit", "roll", "transaction-begin", "leader", "record"} <= dict(
+        kinds
+    ).keys()
+    first = {one.subject: one for one in reversed(every) if one.what == "epoch"}
+    assert all(one.text.startswith("the first batch of leader epoch ") for one in first.values())
+
+
+def test_a_broker_that_led_nothing_may_have_been_asked_to_stop(tmp_path: Path) -> None:
+    """Fenced again by the controller: M8."""
+    from kdump.engine.timeline.metadata import _Told
+    from kdump.replay import cluster_facts as c
+
+    item = Item("there", "__cluster_metadata", 0, None)
+    told = _Told(Replica(item, TimelineOptions(), Leaders(), str(tmp_path), lambda size: None))
+    up = c.Broker(7, 1, "", (), None, False, False, (), (), {}, None)
+    down = up._replace(fenced=True)
+    next_one = down._replace(epoch=9)
+
+    def of(*changes: tuple[c.Fact, c.Fact]) -> list[tuple[str, str]]:
+        found = [event for before, after in changes for event in told._broker(before, after, 5)]
+        return [(what, text.partition(":")[0]) for what, _, text, *_ in found if what != "fenced"]
+
+    registered = "registered; broker epoch 9"
+    once = ("stop", "fenced, when it led nothing")
+    assert of((up, down), (down, next_one)) == [once, ("start-unclean", registered)]
+    again = [once, ("stop", "fenced once more"), ("start-clean", registered)]
+    assert of((up, down), (down, down), (down, next_one)) == again
+    assert of((down, down), (down, next_one)) == [("start-unclean", registered)]
+    told._led_until[7] = 5
+    lost = [("stop", "fenced"), ("start-unclean", registered)]
+    assert of((up, down), (down, down), (down, next_one)) == lost
 
 
 def test_brokers_that_are_fenced_are_told_to_those_who_ask() -> None:
