@@ -37,7 +37,7 @@ class ClusterState:
     record, and `next_offset` where the log goes on.
     `complete`: no record is missing of which the state might depend; `unknown` counts records of
     types that are not known here. Each change is told to `on_change`; with `tells_first` also the
-    record that says again what so far only a snapshot said.
+    record that says again what so far only a snapshot said, or fences a broker once more (M8).
     """
 
     def __init__(
@@ -223,6 +223,8 @@ class ClusterState:
         if broker is None:
             return
         if fenced := said.get("fenced", 0):
+            if fenced > 0 and broker.fenced and self._tells_first and self._on_change is not None:
+                self._on_change(Change(at, broker, broker))
             broker = broker._replace(fenced=fenced > 0)
         if said.get("inControlledShutdown", 0):
             broker = broker._replace(in_controlled_shutdown=True)

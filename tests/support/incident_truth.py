@@ -253,7 +253,7 @@ class Truth:
             clean = before is None or before["down"]
             words = "start-clean|start-unclean" if before is None else (
                 "start-clean" if clean else "start-unclean")  # fmt: skip
-            brokers[number] = {"down": False, "incarnation": data["incarnationId"]}
+            brokers[number] = {"down": False, "fenced": False, "incarnation": data["incarnationId"]}
             add(words, str(number), node=number)
         elif kind in ("BROKER_REGISTRATION_CHANGE_RECORD", "FENCE_BROKER_RECORD",
                       "UNFENCE_BROKER_RECORD"):  # fmt: skip
@@ -265,7 +265,11 @@ class Truth:
                 add("stop", str(number), node=number)
             elif fenced == 1:
                 add("stop", str(number), required=not broker["down"], node=number)
+                # One that is fenced again had been let go at once when it asked to stop.
+                broker["down"] |= broker["fenced"]
+                broker["fenced"] = True
             elif fenced == -1:
+                broker["fenced"] = False
                 add("start-clean|start-unclean", str(number), required=False, node=number)
         elif kind == "CONFIG_RECORD":
             name = data["resourceName"]

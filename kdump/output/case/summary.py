@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from kdump.rows.timeline import Event
 
 _TURNS, _PLACES, _SURE_MS = 15, 8, 1000
+#: How the texts of stops begin that were asked for.
+_ORDERLY = ("asked", "fenced once more")
 #: What an event means, where its own words do not say so to a reader who sees only this table.
 _MEANINGS = {
     "start-unclean": "started after an unclean shutdown",
@@ -130,7 +132,10 @@ def _loss(case: Case) -> Iterator[Block]:
     unclean = [one for one in case.events if one.what == "leader" and "unclean" in one.text]
     lost = [one for one in case.events if _weight(one) == 1 and one.what == "stop"]
     if lost:
-        who = dict.fromkeys(f"{one.subject} at {_time(case, one)}" for one in lost[:_PLACES])
+        who = dict.fromkeys(
+            f"{one.subject} at {_time(case, one)}" + " (or asked to stop)" * ("asked" in one.text)
+            for one in lost[:_PLACES]
+        )
         yield Text(f"Brokers lost without a clean stop: {', '.join(who)}.", "damage")
     if unclean:
         names = ", ".join(dict.fromkeys(case.hide(one.subject) for one in unclean[:_PLACES]))
@@ -208,7 +213,7 @@ def _weight(event: Event) -> int:
     if event.what == "leader":
         return 0
     if event.what in ("stop", "start-unclean"):
-        return 1 if "asked" not in event.text else 5
+        return 5 if event.text.startswith(_ORDERLY) else 1
     return {"damage": 2, "commit-back": 3, "transaction-hangs": 3, "topic-delete": 3}.get(
         event.what, 4
     )
@@ -218,7 +223,7 @@ def _meaning(event: Event) -> str:
     if event.what == "leader":
         return "unclean leader election" if "unclean" in event.text else "partition without leader"
     if event.what == "stop":
-        return "broker stopped" if "asked" in event.text else "broker was lost"
+        return "broker stopped" if event.text.startswith(_ORDERLY) else "broker was lost"
     return _MEANINGS.get(event.what, event.what)
 
 
