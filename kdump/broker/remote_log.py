@@ -284,7 +284,7 @@ class Tier:
     ) -> Iterator[RemoteSegment]:
         """Yield the remote segments in which a broker may look a time up, in its order (W5)."""
         first = self.epoch_at(self.log_start)
-        lineage = _with_messages(self.epochs)
+        lineage = with_messages(self.epochs)
         for epoch, _ in self.epochs if first is not None and self.log is not None else ():
             if first is None or epoch < first or self.log is None:
                 continue
@@ -299,7 +299,7 @@ class Tier:
                     yield segment
 
 
-def _with_messages(epochs: list[EpochStart]) -> dict[int, int]:
+def with_messages(epochs: list[EpochStart]) -> dict[int, int]:
     """Return the starts of leader epochs without those that a later one replaces at once."""
     following = [one.start_offset for one in epochs[1:]]
     kept = zip(epochs, [*following, None], strict=True)
@@ -308,7 +308,7 @@ def _with_messages(epochs: list[EpochStart]) -> dict[int, int]:
 
 def is_within(segment: RemoteSegment, log_end: int, lineage: Mapping[int, int]) -> bool:
     """Whether a remote segment is of this log, by the leader epochs of both (W8)."""
-    own = _with_messages(list(segment.leader_epochs))
+    own = with_messages(list(segment.leader_epochs))
     if not own or not lineage or segment.end_offset >= log_end:
         return False
     rising = sorted(lineage)

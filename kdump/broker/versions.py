@@ -350,6 +350,9 @@ FUTURE_LIMITED = Change(
     (4, 0), "KIP-1030 V22", "message.timestamp.after.max.ms is an hour unless set."
 )
 BATCHES_ONLY = Change((4, 0), "KIP-896 V32", "Requests that carry messages are no longer read.")
+REMOTE_DELETION_RETRIED = Change(
+    (4, 0), "W13", "The deletion of a remote segment that did not end is tried again."
+)
 OLD_MESSAGES_REWRITTEN = Change(
     (4, 0), "KIP-724 K6", "The cleaner rewrites messages of magic 0 and 1 as record batches."
 )
@@ -373,6 +376,9 @@ EPOCHS_ARE_RECORDS = Change((4, 2), "N12", "An epoch that is refused is written 
 IDENTITY_REWORDED = Change((4, 2), "N12", "A partition.metadata is refused in other words.")
 LISTS_CHECKED = Change(
     (4, 2), "KIP-1161 N1", "Lists are checked for emptiness and repeats when they are read."
+)
+REMOTE_TIME_EXCEEDED = Change(
+    (4, 3), "W13", "A remote segment just as old as retention.ms stays; before, it goes."
 )
 NEWER_BROKER_RECORD = Change((4, 3), "N11", "Brokers register with version 4 of the record.")
 SETTINGS_REWORDED = Change(

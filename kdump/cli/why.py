@@ -13,6 +13,7 @@ from kdump.cli.options import (
     Read,
     config_option,
     shared_options,
+    tier_option,
     topic_configs_option,
     version_option,
 )
@@ -60,6 +61,7 @@ def read_free(text: str) -> FreeRequest:
     "--cleaner",
     help="Read compacted logs, and show what the cleaner would remove now, and what fails.",
 )
+@tier_option(_ASKED)
 @topic_configs_option(_ASKED)
 @version_option(_ASKED, "Evaluate as a broker of this version.")
 @under("Reports")(

@@ -173,7 +173,7 @@ COMMANDS: Mapping[str, Command] = {
         "why.options:WhyOptions",
         _kinds(
             "segment-fate pinned-segments partition-space topic-space data-directory plan-step"
-            " why-summary"
+            " why-summary remote-fate tier-space"
         )
         | _kinds("compaction", {"cleaner": True}),
     ),

@@ -19,6 +19,7 @@ from kdump.rows.why import (
     PinnedSegments,
     PlanStep,
     SegmentFate,
+    TierSpace,
     TopicSpace,
     WhySummary,
 )
@@ -56,6 +57,7 @@ class WhyTable(TextReport):
         self._unlisted = 0
         self._compacted: list[Compaction] = []
         self._directories: list[DataDirectory] = []
+        self._tiers: list[TierSpace] = []
 
     def write(self, item: Item) -> None:
         """Take one row."""
@@ -69,6 +71,8 @@ class WhyTable(TextReport):
             self._compacted.append(item)
         elif isinstance(item, DataDirectory):
             self._directories.append(item)
+        elif isinstance(item, TierSpace):
+            self._tiers += [item] if item.segments else []
         elif isinstance(item, PlanStep):
             self._steps.append(item)
         elif isinstance(item, WhySummary):
@@ -107,6 +111,7 @@ class WhyTable(TextReport):
             self._width,
         )
         yield from self._sums(row)
+        yield from self._remote()
         yield from self._sentences()
         if len(self._directories) > 1 or row.plans is not None:
             yield ""
@@ -198,6 +203,21 @@ class WhyTable(TextReport):
             if size:
                 yield _line(label, size, words)
 
+    def _remote(self) -> Iterator[str]:
+        """Draw what remote storage has of each partition, the largest first."""
+        if not self._tiers:
+            return
+        found = sorted(self._tiers, key=lambda one: -(one.object_bytes or one.size_bytes))
+        yield ""
+        yield from self._draw(_TIERS, found[:_TOPICS])
+        if len(found) > _TOPICS:
+            yield f"and {counted(len(found) - _TOPICS, 'partition')} more, in --format jsonl"
+        wasted = sum(one.wasted_bytes for one in found)
+        known = all(one.object_bytes is not None for one in found)
+        text = f"wasted in remote storage: {size_text(wasted)}, cut-off copies and orphans"
+        text += "" if known else "; --tier URI adds objects that no metadata names"
+        yield from wrap(text, self._width)
+
     def _sentences(self) -> Iterator[str]:
         waiting = sorted(self._pinned, key=lambda one: -one.size_bytes)
         stuck = [row for row in self._compacted if row.blocked_by in _STUCK]
@@ -283,6 +303,12 @@ def _until_newest(row: SegmentFate) -> str:
     return {"retention.bytes": "more is written", "none": "never"}.get(row.rule, "-")
 
 
+def _next_remote(row: TierSpace) -> str:
+    if row.bytes_by_verdict.get("deletable"):
+        return "next pass"
+    return "-" if row.next_deletable_ms is None else second_cell(row.next_deletable_ms)
+
+
 def _size_or_dash(size: int | None) -> str:
     return "-" if size is None else size_text(size)
 
@@ -354,4 +380,13 @@ _DIRECTORIES: tuple[Column[DataDirectory], ...] = (
     amount("used", lambda row: _size_or_dash(row.used_bytes)),
     amount("free", lambda row: _size_or_dash(row.free_bytes)),
     amount("plan_frees", lambda row: _size_or_dash(row.planned_bytes), 2),
+)
+_TIERS: tuple[Column[TierSpace], ...] = (
+    folded("remote storage", name_of, 14),
+    amount("segments", lambda row: f"{row.segments:,}", 2),
+    amount("size", lambda row: size_text(row.object_bytes or row.size_bytes)),
+    amount("only_there", lambda row: _size_or_dash(row.only_remote_bytes or None)),
+    amount("deletable", lambda row: _size_or_dash(row.bytes_by_verdict.get("deletable"))),
+    amount("wasted", lambda row: _size_or_dash(row.wasted_bytes or None)),
+    folded("next goes", _next_remote, 12),
 )

@@ -158,6 +158,43 @@ class PlanStep(Row, kind="plan-step"):
     directory: Annotated[str | None, "the data directory; null: several"]
 
 
+class RemoteFate(Row, kind="remote-fate"):
+    """A remote segment of a tiered topic: whether total retention deletes it, and when."""
+
+    topic: Annotated[str, "the topic"]
+    partition: Annotated[Int32, "the partition's number"]
+    segment_id: Annotated[str, "the segment's id"]
+    start_offset: Annotated[int, "its first offset"]
+    end_offset: Annotated[int | None, "its last offset, by the metadata"]
+    size_bytes: Annotated[Bytes | None, "size of its log, by the metadata"]
+    state: Annotated[Word | None, "its state, by the metadata; null: without a record"]
+    only_remote: Annotated[bool | None, "whether the local log has none of it; null: not known"]
+    object_bytes: Annotated[Bytes | None, "bytes of all its objects; null: without --tier"]
+    verdict: Annotated[
+        Word, "deletable, kept, not-deleted-by-policy, unfinished, unreferenced, orphan, or gap"
+    ]
+    rule: Annotated[Word, "the setting that decides"]
+    deletable_at_ms: Annotated[Time | None, "when a broker may delete it"]
+    text: Annotated[str, "why, in words"]
+
+
+class TierSpace(Row, kind="tier-space"):
+    """The room that a partition of a tiered topic takes in remote storage."""
+
+    topic: Annotated[str, "the topic"]
+    topic_id: Annotated[str, "its id"]
+    partition: Annotated[Int32, "the partition's number"]
+    log_start: Annotated[int | None, "log start offset; null: the partition is not here"]
+    local_start: Annotated[int | None, "where the local log starts"]
+    segments: Annotated[int, "remote segments, with orphans"]
+    size_bytes: Annotated[Bytes, "their logs, by the metadata"]
+    only_remote_bytes: Annotated[Bytes, "of those that consumers read from remote storage alone"]
+    object_bytes: Annotated[Bytes | None, "bytes of all objects; null: without --tier"]
+    wasted_bytes: Annotated[Bytes, "of these, what no broker reads, less gaps"]
+    bytes_by_verdict: Annotated[dict[str, int], "bytes of objects, or of logs, by verdict"]
+    next_deletable_ms: Annotated[Time | None, "when the next segment may be deleted"]
+
+
 class DataDirectory(Row, kind="data-directory"):
     """A data directory and its file system."""
 

@@ -225,6 +225,10 @@ class AivenPartition:
         """Return the paths of a segment's objects by their endings."""
         return self._objects.get(segment_id, {})
 
+    def paths(self, segment_id: str) -> list[str]:
+        """Return the paths of all objects of a segment."""
+        return [*self.stored(segment_id).values()]
+
     def manifest(self, segment_id: str) -> Manifest | None:
         """Read the manifest of a segment; None where there is none. Raises BadManifest."""
         stored = self.stored(segment_id)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -38,11 +39,11 @@ _KINDS = {
 class PartitionObjects:
     """The objects of one partition: of each segment id its base offset, and its files by kind."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, names_there: Sequence[str] = ()) -> None:
         self.folder = folder
         self.bases: dict[str, int] = {}
         self._files: dict[str, dict[Kind, str]] = {}
-        for name in sorted(_listed(folder)):
+        for name in names_there:
             found = _OBJECT.match(name)
             kind = _KINDS.get(found["what"]) if found else None
             if found is not None and kind is not None:
@@ -54,7 +55,13 @@ class PartitionObjects:
         """Return the paths of a segment's files; None where none of its objects is there."""
         return self._files.get(segment_id)
 
+    def paths(self, segment_id: str) -> list[str]:
+        """Return the paths of all objects of a segment."""
+        return [*self._files.get(segment_id, {}).values()]
 
+
+#: Those of a partition where none were given.
+NO_OBJECTS = PartitionObjects("")
 _TOPIC_FOLDER = re.compile(rf"(?P<topic>.+)-(?P<id>{_ID})\Z")
 _AIVEN = re.compile(rf"(?P<base>\d{{20}})-(?P<id>{_ID})\.(?P<end>log|indexes|rsm-manifest)\Z")
 _LEVELS = 3  # of folders that a prefix of object names may have
@@ -102,7 +109,7 @@ class RemoteObjects:
             return self._found[folders[0]]
         folder = os.path.join(self._root, f"{topic}-{partition}-{topic_id}")
         if folder not in self._found:
-            self._found[folder] = PartitionObjects(folder)
+            self._found[folder] = PartitionObjects(folder, sorted(_listed(folder)))
         return self._found[folder]
 
     def partitions(self) -> list[tuple[str, int, str]]:

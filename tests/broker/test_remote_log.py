@@ -1,4 +1,4 @@
-"""What a broker makes of metadata records of remote segments (W2 to W8)."""
+"""What a broker makes of metadata records of remote segments (W2 to W8), and deletes (W13)."""
 
 from typing import Any
 
@@ -13,6 +13,10 @@ from kdump.broker.remote_log import (
     Tier,
     is_within,
 )
+from kdump.broker.remote_retention import RemoteHold, RemotePass
+from kdump.broker.retention import LogFacts, SegmentFacts
+from kdump.broker.settings import Settings
+from kdump.broker.versions import Version
 from kdump.storage.checkpoints import EpochStart
 
 
@@ -117,3 +121,73 @@ def test_the_log_starts_at_the_first_remote_segment(checkpoint: int | None, star
 def test_a_segment_is_of_the_log_by_its_epochs(own: Any, end: int, inside: bool) -> None:
     one = RemoteSegment("a", own[0][1], end, 0, 1, epochs(*own))
     assert is_within(one, 300, {0: 0, 2: 50, 4: 100}) == inside
+
+
+LOCAL = (SegmentFacts(30, 100, 0, 30, 0), SegmentFacts(40, 50, 0, 40, 0))
+
+
+def holds(
+    log: RemoteLog,
+    *of_log: tuple[int, int],
+    ms: int = -1,
+    size: int = -1,
+    start: int = 0,
+    now: int = 10_000,
+    broker: Version = (4, 4),
+) -> dict[str, RemoteHold]:
+    tier = Tier(log, [*epochs(*(of_log or ((0, 0),)))], start, 30)
+    settings = Settings(retention_ms=ms, retention_bytes=size)
+    facts = LogFacts(LOCAL, tier.log_start, 45, 45, tier.latest(45)[0])
+    return dict(RemotePass(tier, facts, settings, now, broker).holds)
+
+
+def rules(found: dict[str, RemoteHold]) -> list[str | None]:
+    return [found[one].rule for one in sorted(found)]
+
+
+def four() -> RemoteLog:
+    return log_of(*(segment(name, 10 * at, 10 * at + 9) for at, name in enumerate("abcd")))
+
+
+def test_time_size_and_log_start() -> None:
+    assert rules(holds(four())) == [None] * 4
+    found = holds(four(), ms=8981)  # b is just as old as the limit, a older, by its last record
+    assert rules(found) == ["retention.ms", None, None, None]
+    assert [found[one].due_ms for one in "bcd"] == [10_001, 10_011, 10_021]
+    assert rules(holds(four(), ms=8981, broker=(4, 2)))[:2] == ["retention.ms"] * 2
+    assert holds(four(), ms=8982, broker=(4, 2))["b"].due_ms == 10_001
+    # Local segments count from the last tiered offset, 39, on: 400 and 50.
+    assert rules(holds(four(), size=250)) == ["retention.bytes"] * 2 + [None] * 2
+    assert rules(holds(four(), size=251)) == ["retention.bytes"] + [None] * 3
+    assert rules(holds(four(), size=0)) == ["retention.bytes"] * 4
+    # What goes by time counts for the size.
+    assert rules(holds(four(), ms=8981, size=250)) == [
+        "retention.ms",
+        "retention.bytes",
+        None,
+        None,
+    ]
+    assert rules(holds(four(), start=20)) == ["log-start"] * 2 + [None] * 2
+    assert rules(holds(four(), start=19)) == ["log-start"] + [None] * 3
+
+
+def test_what_did_not_end_and_what_is_of_another_log() -> None:
+    log = four()
+    log.update("b", DELETE_STARTED, 2)
+    assert rules(holds(log, size=350)) == [None] * 4  # b counts no more, and a stays before it
+    assert rules(holds(log, size=250)) == ["retention.bytes", "retry", None, None]
+    assert rules(holds(log, size=250, broker=(3, 9))) == ["retention.bytes"] + [None] * 3
+    log.add(segment("half", 10, 19))
+    found = holds(log, ms=8000, now=9_020)
+    assert found["half"] == RemoteHold("retention.ms", None, is_ours=True)
+    log = log_of(segment("a", 0, 9, (0, 0)), segment("b", 10, 19, (1, 10)))
+    other = segment("c", 10, 25, (2, 10))
+    log.add(other)
+    log.update("c", COPY_FINISHED, 1)
+    found = holds(log, (0, 0), (1, 10), ms=0)
+    assert rules(found) == ["retention.ms", "retention.ms", None]
+    assert not found["c"].is_ours
+    # An unclean election: the log begins with a later epoch than any of theirs.
+    assert rules(holds(log, (7, 26), start=26)) == ["leader-epochs"] * 3
+    log.problem = "damaged"
+    assert holds(log, ms=0) == {}

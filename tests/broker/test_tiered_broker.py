@@ -8,13 +8,14 @@ import random
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from time import sleep
+from time import sleep, time
 
 import pytest
 from broker_box import Broker, Json
 from long_runs import LONG, SEED
 
 from kdump.broker.list_offsets import list_offsets
+from kdump.broker.settings import read_topic_config
 from kdump.engine.dump.run import dump
 from kdump.engine.find.options import FindOptions
 from kdump.engine.reading.options import DumpOptions
@@ -22,10 +23,13 @@ from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.salvage.run import salvage
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
+from kdump.engine.why.options import WhyOptions
+from kdump.engine.why.run import why
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import RecordChunk
 from kdump.replay.topic_settings import topic_settings
+from kdump.rows.why import RemoteFate
 from kdump.storage.targets import Selection, resolve
 
 pytestmark = pytest.mark.broker
@@ -33,6 +37,7 @@ pytestmark = pytest.mark.broker
 VERSIONS = ("4.1.1", "4.4.0") if LONG else ("4.4.0",)
 TOPICS = [f"orders{number}" for number in range(30 if LONG else 3)]
 T0 = 1_700_000_000_000
+LEVELS = ("read_uncommitted", "read_committed")
 SPECIAL = {"earliest": -2, "latest": -1, "max": -3, "earliest-local": -4, "latest-tiered": -5}
 
 
@@ -48,7 +53,7 @@ def start(broker: Broker, *more: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def fill(broker: Broker, topic: str, rng: random.Random) -> None:
+def fill(broker: Broker, topic: str, rng: random.Random, *, made: bool = False) -> None:
     configs = {
         "remote.storage.enable": "true",
         "local.retention.bytes": str(rng.choice((9_000, 30_000))),
@@ -73,14 +78,18 @@ def fill(broker: Broker, topic: str, rng: random.Random) -> None:
         })  # fmt: skip
         end = rng.choice(("abort", "commit"))
         operations.append({"op": "txn", "topic": topic, "txn": topic, "count": 9, "end": end})
-    answers = broker.ask(*operations)
+    answers = broker.ask(*operations[made:])
     assert all(answer["ok"] for answer in answers), answers
 
 
-def settled(broker: Broker) -> dict[str, dict[object, list[object]]]:
-    """Wait until nothing moves any more; give what the broker answers of each topic."""
+def settled(broker: Broker) -> dict[tuple[str, str], dict[object, list[object]]]:
+    """Wait until nothing moves any more; give what the broker answers of each topic, and level."""
     times = [T0 + step * 50_000 for step in range(12)]
-    asks = [{"op": "list_offsets", "topic": topic, "at": [*SPECIAL, *times]} for topic in TOPICS]
+    places = [(topic, level) for topic in TOPICS for level in LEVELS]
+    asks: list[Json] = [
+        {"op": "list_offsets", "topic": topic, "at": [*SPECIAL, *times], "isolation": level}
+        for topic, level in places
+    ]
     before: object = None
     for _ in range(40):
         answers = broker.ask(*asks)
@@ -90,8 +99,8 @@ def settled(broker: Broker) -> dict[str, dict[object, list[object]]]:
         before = now
         sleep(3)
     return {
-        topic: {one["at"]: [one["offset"], one["timestamp"]] for one in said}
-        for topic, said in zip(TOPICS, now, strict=True)
+        place: {one["at"]: [one["offset"], one["timestamp"]] for one in said}
+        for place, said in zip(places, now, strict=True)
     }
 
 
@@ -102,14 +111,15 @@ def compare(broker: Broker, data: str, tier: str) -> int:
     asked = 0
     for target in resolve([data], Selection(topic="orders*")):
         assert not isinstance(target, KdumpError)
-        theirs = answers[target.topic or ""]
-        with closing(FindOptions(settings=settings).view(settings.tiered(target))) as view:
-            for at, answer in theirs.items():
-                found = list_offsets(view, SPECIAL[at] if at in SPECIAL else int(str(at)))
-                assert [found.offset, found.timestamp_ms] == answer, (target.topic, at)
-                asked += 1
+        for level in LEVELS:
+            options = FindOptions(settings=settings, isolation=level)
+            with closing(options.view(settings.tiered(target))) as view:
+                for at, answer in answers[target.topic or "", level].items():
+                    found = list_offsets(view, SPECIAL[at] if at in SPECIAL else int(str(at)))
+                    assert [found.offset, found.timestamp_ms] == answer, (target.topic, level, at)
+                    asked += 1
     for topic in TOPICS:
-        for isolation in ("read_uncommitted", "read_committed"):
+        for isolation in LEVELS:
             consumed = broker.ask({"op": "consume", "topic": topic, "isolation": isolation})[0]
             options = DumpOptions(
                 visible=True, isolation=isolation, tier=tier, selection=Selection(topic=topic)
@@ -120,6 +130,35 @@ def compare(broker: Broker, data: str, tier: str) -> int:
     return asked
 
 
+def judged(data: str, tier: str, *limits: str) -> dict[str, RemoteFate]:
+    """Give what `why` says of remote segments, with limits of topics, by their ids."""
+    configs = tuple(map(read_topic_config, ("retention.ms=-1", *limits)))
+    options = WhyOptions(int(time() * 1000), tier=tier, configs=configs)
+    rows = [row for row in why([data], options) if isinstance(row, RemoteFate)]
+    return {row.segment_id: row for row in rows}
+
+
+def deleted_as_foretold(broker: Broker, data: str, tier: str, rng: random.Random) -> int:
+    """Set limits: the broker deletes the remote segments that are foretold; count them."""
+    before = judged(data, tier)
+    assert not [row for row in before.values() if row.verdict == "deletable"]
+    limits = {topic: rng.randrange(30_000, 80_000) for topic in TOPICS[::2]}
+    words = [f"{topic}:retention.bytes={size}" for topic, size in limits.items()]
+    foretold = {
+        one for one, row in judged(data, tier, *words).items() if row.verdict == "deletable"
+    }
+    broker.ask(*(
+        {"op": "alter_topic", "topic": topic, "configs": {"retention.bytes": str(size)}}
+        for topic, size in limits.items()
+    ))  # fmt: skip
+    settled(broker)
+    left = judged(data, tier)
+    assert before.keys() - left.keys() == foretold
+    assert not [row for row in left.values() if row.verdict == "deletable"]
+    assert {row.verdict for row in left.values()} <= {"kept", "not-deleted-by-policy"}
+    return len(foretold)
+
+
 def test_answers_and_rebuilt_topics(broker: Broker, tmp_path: Path) -> None:
     tier = tmp_path / "remote"
     start(broker, "--tier", str(tier))
@@ -127,13 +166,21 @@ def test_answers_and_rebuilt_topics(broker: Broker, tmp_path: Path) -> None:
     for topic in TOPICS:
         fill(broker, topic, rng)
     data = str(broker.directory)
-    assert compare(broker, data, str(tier)) > 10 * len(TOPICS)
+    assert compare(broker, data, str(tier)) > 20 * len(TOPICS)
+    assert deleted_as_foretold(broker, data, str(tier), rng) > len(TOPICS) // 2
     operations = [
         {"op": "delete_records", "topic": topic, "before": rng.randrange(50, 250)}
         for topic in TOPICS[::2]
     ]
     broker.ask(*operations)
-    broker.run("stop")
+    held = TOPICS[1]  # the broker is killed within a copy of a segment of this one
+    (tier / f"hold-{held}").touch()
+    fill(broker, held, rng, made=True)
+    compare(broker, data, str(tier))
+    broker.run("kill")
+    half = [row for row in judged(data, str(tier)).values() if row.state == "COPY_SEGMENT_STARTED"]
+    assert {(row.topic, row.verdict) for row in half} == {(held, "unfinished")}
+    (tier / f"hold-{held}").unlink()
     start(broker)
     compare(broker, data, str(tier))
     broker.run("stop")

@@ -8,33 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from kdump.broker.remote_log import COPY_FINISHED, STATES, RemoteLog, RemoteSegment, Tier, tier_of
+from kdump.broker.remote_log import COPY_FINISHED, STATES, RemoteSegment
 from kdump.engine.reading.damage import at_place, flag_findings, gap_finding
+from kdump.engine.reading.remote_partitions import RemotePartition, gaps_of, remote_partitions
 from kdump.engine.reading.segment_pass import SegmentPass
 from kdump.errors import KdumpError, PathError, StoreError
-from kdump.findings.finding import CATALOGUE, Finding, finding
+from kdump.findings.finding import CATALOGUE, Finding
 from kdump.findings.rows import Place
 from kdump.record.frames import Gap
 from kdump.rows.verify import RemoteSegmentRow
-from kdump.storage import checkpoints, names, places
+from kdump.storage import checkpoints, places
 from kdump.storage.aiven import INDEXES, LOG, MANIFEST, AivenPartition, BadManifest, Manifest
 from kdump.storage.file_records import FileRecords
 from kdump.storage.index import OffsetIndex
 from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets, ResolvedGap, end_of
-from kdump.storage.properties import read_topic_id
-from kdump.storage.remote_objects import PartitionObjects, RemoteObjects
 from kdump.storage.source import Source
-from kdump.storage.targets import Selection, Target, resolve
 from kdump.storage.time_index import TimeIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kdump.engine.verify.options import VerifyOptions
-    from kdump.replay.remote_logs import RemoteLogs
     from kdump.replay.topic_settings import TopicSettings
 
 WHOLE, MISSING, ORPHAN, TRUNCATED = "whole", "missing", "orphan", "truncated"
@@ -60,31 +57,14 @@ _FIRST_BYTES = 61  # the header of a batch
 Item = RemoteSegmentRow | Finding | KdumpError
 
 
-class Partition(NamedTuple):
-    """One partition: its metadata, its objects, and how it lies here, as far as each is at hand.
-
-    `complete`: all metadata of the cluster is, so that an object without a record has none.
-    `tiered` is False for a topic that was deleted, or is tiered no more.
-    """
-
-    topic: str
-    topic_id: str
-    number: int
-    log: RemoteLog | None
-    objects: PartitionObjects | AivenPartition
-    tier: Tier | None
-    complete: bool
-    tiered: bool
-
-
 def check_tier(
     paths: Iterable[str], options: VerifyOptions, settings: TopicSettings
 ) -> Iterator[Item]:
     """Yield a row for each remote segment, and findings, partition by partition."""
     objects = settings.tiers.objects
     assert objects is not None
-    for partition in _partitions(list(paths), options.selection, settings, objects):
-        if not isinstance(partition, Partition):
+    for partition in remote_partitions(list(paths), options.selection, settings, objects):
+        if not isinstance(partition, RemotePartition):
             yield partition
             continue
         try:
@@ -93,74 +73,10 @@ def check_tier(
             yield error
 
 
-def _partitions(
-    paths: list[str], selection: Selection, settings: TopicSettings, objects: RemoteObjects
-) -> Iterator[Partition | Finding | KdumpError]:
-    here: dict[tuple[str, int], Target] = {}
-    of_logs: dict[tuple[str, int], tuple[str, RemoteLog]] = {}
-    complete, metadata = True, False
-    gone: set[tuple[str | None, int]] = set()  # partitions that are tiered no more
-    ids: set[str] = set()  # of the existing topics; empty: not known
-    everything = Selection(retired=False)
-    for target in resolve(paths, everything, listed=False) if paths else ():
-        if isinstance(target, KdumpError) or target.log is None or target.log.name is None:
-            continue  # the checks of the directories tell of errors
-        place = places.parent(target.log.path)
-        if target.topic == names.REMOTE_LOG_METADATA_TOPIC:
-            found = settings.tiers.metadata_paths(place)
-            complete &= settings.has_all(place, target.topic, len(found))
-            metadata = True
-            logs = settings.tiers.logs_in(found)
-            ids |= settings.topic_ids(place)
-            yield from _metadata_damage(target, logs)
-            for (topic_id, number), log in logs.items():
-                of_logs.setdefault((topic_id, number), (logs.topics[topic_id], log))
-        target = settings.tiered(target)
-        tier = tier_of(target)
-        if tier is not None and tier.topic_id is not None:
-            here.setdefault((tier.topic_id, int(target.partition or 0)), target)
-        elif tier is None:
-            gone.add((read_topic_id(target.path), int(target.partition or 0)))
-    keys = {(name, number, one) for (one, number), (name, _) in of_logs.items()}
-    keys.update(objects.partitions())
-    for topic, number, topic_id in sorted(keys):
-        if not selection.admits(topic, number):
-            continue
-        local = here.get((topic_id, number))
-        yield Partition(
-            topic,
-            topic_id,
-            number,
-            of_logs.get((topic_id, number), (topic, None))[1],
-            objects.of(topic, number, topic_id),
-            None if local is None else tier_of(local),
-            complete and metadata,
-            (topic_id, number) not in gone and (not ids or topic_id in ids),
-        )
-
-
-def _metadata_damage(target: Target, logs: RemoteLogs) -> Iterator[Finding]:
-    """Tell of damage that a broker cannot read past in a partition of the metadata topic (W9)."""
-    problems = {log.problem for log in logs.values() if log.problem is not None}
-    for problem in sorted(problems):
-        if not problem.startswith(target.path):
-            continue
-        damaged = [one for (one, _), log in logs.items() if log.problem == problem]
-        topics = sorted({logs.topics[one] for one in damaged})
-        yield finding(
-            "remote-metadata-damaged",
-            path=target.path,
-            topic=target.topic,
-            partition=target.partition,
-            message=f"{problem}. Brokers stop reading the metadata there at each start: no remote "
-            f"read of these topics succeeds: {', '.join(topics)}.",
-        )
-
-
 class _PartitionCheck:
     """Checks one partition."""
 
-    def __init__(self, partition: Partition, options: VerifyOptions) -> None:
+    def __init__(self, partition: RemotePartition, options: VerifyOptions) -> None:
         self._of = partition
         self._options = options
         self._gaps: list[tuple[int, int]] = []
@@ -171,7 +87,7 @@ class _PartitionCheck:
         of = self._of
         log = of.log
         known = dict(log.segments) if log is not None else {}
-        self._gaps = list(self._find_gaps())
+        self._gaps = list(gaps_of(of))
         yield from map(self._gap_finding, self._gaps)
         overlapped = self._overlapped(known)
         unknown = [one for one in of.objects.bases if one not in known]
@@ -197,29 +113,6 @@ class _PartitionCheck:
             yield self._row(segment_id, base, segment, size, verdict)
 
     # Metadata against metadata -----------------------------------------------------------------
-
-    def _find_gaps(self) -> Iterator[tuple[int, int]]:
-        """Yield ranges, both ends included, that no segment leads to."""
-        of = self._of
-        if of.log is None or of.log.problem is not None or not of.tiered:
-            return
-        if of.tier is not None:
-            expected = of.tier.log_start
-            for piece in of.tier.pieces():
-                if piece.first > expected:
-                    yield expected, piece.first - 1
-                expected = piece.last + 1
-            if expected < of.tier.local_start:
-                yield expected, of.tier.local_start - 1
-            return
-        found = of.log.found_ids()
-        last = None
-        for one in sorted(of.log.segments.values(), key=lambda one: one.start_offset):
-            if one.segment_id not in found:
-                continue
-            if last is not None and one.start_offset > last + 1:
-                yield last + 1, one.start_offset - 1
-            last = max(one.end_offset, last or 0)
 
     def _gap_finding(self, gap: tuple[int, int]) -> Finding:
         first, last = gap
@@ -311,16 +204,17 @@ class _PartitionCheck:
         if not of.complete:
             return WHOLE if of.log is None else UNREFERENCED
         if not any(first <= base <= last for first, last in self._gaps):
-            cost = sum(places.getsize(path) for path in files.values())
+            paths = of.objects.paths(segment_id)
+            cost = sum(map(places.getsize, paths))
             deleted = of.log is not None and segment_id in of.log.deleted
             why = "was deleted, by the metadata" if deleted else "is in no metadata record"
-            at = next(iter(files.values()), of.objects.folder)
+            at = next(iter(paths), of.objects.folder)
             self._findings.append(
                 self._say(
                     "remote-orphan",
                     base,
                     at,
-                    f"Segment {segment_id} {why}: {len(files)} objects, {cost:,} bytes. Brokers "
+                    f"Segment {segment_id} {why}: {len(paths)} objects, {cost:,} bytes. Brokers "
                     "neither read, report, nor delete them.",
                     size_bytes=size,
                 )

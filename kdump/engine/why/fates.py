@@ -118,8 +118,9 @@ class Fates:
         text = f"goes with the next pass: {why}"
         if policy.compacts:
             text += "; the cleaner's thread does it"
-        if policy.tiered and rule != LOG_START and self.log.copied_to is None:
-            text += "; only once a copy is in the remote tier, which no file here tells"
+        if policy.tiered and rule != LOG_START:
+            unknown = "only once a copy is in the remote tier, which no file here tells"
+            text += f"; {unknown if self.log.copied_to is None else 'remote storage has a copy'}"
         return Fate(DELETABLE, rule, since_ms, None, text)
 
     def _held(self, number: int, pin_number: int, due_ms: int | None) -> Fate:

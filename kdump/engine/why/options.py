@@ -28,6 +28,7 @@ class WhyOptions(NamedTuple):
     broker_version: Version | None = None  # None: of each directory, the newest it can be of
     cleaner: bool = False
     decompress_limit: int = DEFAULT_LIMIT
+    tier: str | None = None  # where the objects of tiered topics are
 
 
 class Item(NamedTuple):

@@ -21,9 +21,11 @@ from kdump.broker.segment_facts import FROM_FILE, log_facts
 from kdump.broker.shutdown_state import stop_of
 from kdump.broker.sound_start import written_slots
 from kdump.broker.versions import TIME_INDEX, has
+from kdump.engine.reading.remote_partitions import remote_partition
 from kdump.engine.why.compaction import NOT_CLEANED, compaction_of
 from kdump.engine.why.fates import PINNED, Fates, Pin, read_pin
 from kdump.engine.why.freeable import DeletedFiles, Freeable, RetiredDirectory, freeable
+from kdump.engine.why.remote import Judging, remote_rows
 from kdump.errors import PathError, path_errors
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
@@ -352,7 +354,10 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
     gone = len(judged.next_pass.deleted)
     space = space_of(item.path)
     space_row = _space_row(item, space, sum(freed[:gone]), reserved)
-    all_rows = (*rows, *pinned_together(rows), *compaction.rows, space_row)
+    remote = remote_partition(target, topics)
+    by = Judging(facts, settings, broker, options.now_ms)
+    remotes = () if remote is None or item.bases is not None else remote_rows(remote, by)
+    all_rows = (*rows, *pinned_together(rows), *compaction.rows, space_row, *remotes)
     free = going = None
     if options.free:
         around = item.directory

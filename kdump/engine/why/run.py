@@ -8,11 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kdump.engine.reading.remote_partitions import RemotePartition, remote_partitions
 from kdump.engine.why.fates import VERDICTS
 from kdump.engine.why.freeable import DeletedFiles, Freeable, RetiredDirectory
 from kdump.engine.why.freeing import Plan
 from kdump.engine.why.options import Item, WhyOptions
 from kdump.engine.why.partition import judge
+from kdump.engine.why.remote import remote_rows
 from kdump.engine.why.volumes import Goal, goals_of, volume_of
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
@@ -20,7 +22,7 @@ from kdump.errors import KdumpError, NothingToDo, PathError, attempted
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Row
 from kdump.replay.topic_settings import topic_settings
-from kdump.rows.why import PartitionSpace, SegmentFate, TopicSpace, WhySummary
+from kdump.rows.why import PartitionSpace, SegmentFate, TierSpace, TopicSpace, WhySummary
 from kdump.storage import names, places
 from kdump.storage.about import meta_of
 from kdump.storage.data_directories import spread
@@ -96,6 +98,7 @@ def why(
         configs=options.configs,
         from_disk=options.topic_configs,
         broker_version=options.broker_version,
+        tier=options.tier,
     )
     around = {places.parent(item.path) for item in items if item.kind == "partition"}
     not_prepared: list[KdumpError] = []
@@ -110,6 +113,7 @@ def why(
         reported = unknown_settings(directory, topics)
         if reported is not None:
             yield reported
+    here: set[tuple[str, int]] = set()
     logs: list[Freeable] = []
     retired: list[RetiredDirectory] = []
     going: list[DeletedFiles] = []
@@ -122,6 +126,8 @@ def why(
         yield from result.findings
         for row in result.rows:
             sums.add(item, row)
+            if isinstance(row, TierSpace):
+                here.add((row.topic_id, row.partition))
             yield row
         if result.freeable is not None:
             logs.append(result.freeable)
@@ -129,6 +135,8 @@ def why(
             retired.append(result.retired)
         if result.going is not None:
             going.append(result.going)
+    if options.tier is not None or any(map(topics.tiers.metadata_paths, directories)):
+        yield from _elsewhere(named, options, topics, here)
     freeing = Plan(goals, options.now_ms)
     yield from freeing.steps(retired, going, logs)
     asked = {one: goal.asked_bytes for goal in goals for one in goal.directories}
@@ -138,6 +146,18 @@ def why(
         yield volume.row(asked.get(at), planned, sums.directories[at], topics.releases.of(at))
     yield from sums.topics()
     yield sums.summary(goals, freeing if options.free else None)
+
+
+def _elsewhere(
+    paths: list[str], options: WhyOptions, topics: TopicSettings, here: set[tuple[str, int]]
+) -> Iterator[Row | Finding | KdumpError]:
+    """Yield the rows of remote segments of partitions that no data directory has."""
+    for one in remote_partitions(paths, options.selection, topics, topics.tiers.objects):
+        if not isinstance(one, RemotePartition):
+            yield one
+        elif (one.topic_id, one.number) not in here:
+            rows = [*remote_rows(one, None)]
+            yield from rows if len(rows) > 1 else ()
 
 
 class Sums:
