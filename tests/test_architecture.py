@@ -26,7 +26,7 @@ LAYERS: dict[str, tuple[str, str]] = {
     "messages": ("kernels", ""),
     "record": ("errors kernels messages", "lz4 snappy zstandard isal pyarrow"),
     "stores": ("errors", "pyarrow fsspec isal lz4 zstandard cryptography"),
-    "storage": ("errors kernels record stores", ""),
+    "storage": ("errors kernels messages record stores", ""),
     "client": ("errors", "confluent_kafka"),
     "findings": ("errors kernels record storage", ""),
     "broker": ("errors findings kernels messages record storage", ""),

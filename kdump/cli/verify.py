@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -154,7 +155,7 @@ MONITORING = together(
     metavar="FILE|-",
     type=FILE_PATH,
     help="Only show what a broker answers to these batches, as a produce request carries them, "
-    "or to each produce request in a capture of packets.",
+    "or to each produce request in a capture.",
 )
 @_APPEND("--follower", help="With --append: answer as a follower, which keeps offsets.")
 @_APPEND("--now", "now_ms", type=TIME, help="With --append: the broker's time. Default: now.")
@@ -243,6 +244,7 @@ def _append(paths: tuple[str, ...], asked: dict[str, Any]) -> int:
     from kdump.cli.results import Results
     from kdump.engine.registry import COMMANDS
     from kdump.output.progress import Tally
+    from kdump.stores.view_store import STDIN, root_of
 
     engine: Engine = asked.pop("engine")
     writing: Writing = asked.pop("writing")
@@ -253,29 +255,29 @@ def _append(paths: tuple[str, ...], asked: dict[str, Any]) -> int:
     if engine.is_spark or writing.form == "reset-csv":
         raise UsageError("--append excludes --engine spark and --format reset-csv")
     file = asked["append"]
+    if file == "-" and any(path.startswith(root_of(STDIN)) for path in paths):
+        raise UsageError("standard input is one of PATHS already: give --append a file")
+    sent, problems = _read_set(file)
     command = COMMANDS["verify"]
     names = command.options(now_ms=0)._asdict().keys() & asked.keys()
-    given = {name: asked[name] for name in names} | {"append": _read_set(file)}
+    given = {name: asked[name] for name in names} | {"append": sent}
     results = Results(writing, inputs=(*paths, file), report=AppendReport(), tally=Tally())
-    return results.take(command.run(paths, command.options(**given)))
+    return results.take(chain(problems, command.run(paths, command.options(**given))))
 
 
-def _read_set(file: str) -> bytes | str:
-    """Read the batches to be sent, no more than a request may hold; give a capture's path."""
-    from kdump.storage.pcap import is_capture
-    from kdump.storage.source import Source, whole
+def _read_set(file: str) -> tuple[bytes | str, list[KdumpError]]:
+    """Read the batches to be sent, no more than a request may hold; of a capture give the path."""
+    from kdump.cli.run_context import show_unpacked
+    from kdump.storage import names, places
+    from kdump.storage.data_directories import spread_all
+    from kdump.storage.inputs import FileOverrides, opened
+    from kdump.storage.source import whole
 
-    if file != "-":
-        with Source(file) as source:
-            if is_capture(source.read(0, 12)):
-                return file
-        return whole(file, _REQUEST_BYTES)
-    import sys
-
-    data = sys.stdin.buffer.read(_REQUEST_BYTES + 1)
-    if len(data) > _REQUEST_BYTES:
-        raise UsageError(f"--append -: more than {_REQUEST_BYTES:,} bytes, as no request holds")
-    return data
+    (path,) = opened((file,), FileOverrides(), tell=tell, progress=show_unpacked())
+    _, problems = spread_all([path])
+    if names.parse(places.file_name(path)).kind in (names.Kind.CAPTURE, names.Kind.FRAMES):
+        return path, problems
+    return whole(path, _REQUEST_BYTES), problems
 
 
 def run_verify(name: str, paths: tuple[str, ...], asked: dict[str, Any]) -> int:

@@ -14,6 +14,8 @@ NAMES = ("Produce", "Fetch", "MultiFetch", "MultiProduce", "Offsets")
 
 _INT16, _INT32, _INT64 = map(number_reader, ("int16", "int32", "int64"))
 _TOPIC = sized_reader("string", flexible=False, nullable=False)
+_LEAST_REQUEST = 12
+_LEGAL = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _LEAST_PART = 10  # an empty topic, a partition, and what follows
 #: The errors of 0.7 by their codes.
 _ERRORS = {
@@ -36,6 +38,28 @@ class Part(NamedTuple):
     error: str | None = None
     offsets: tuple[int, ...] = ()
     records: slice | None = None
+
+
+def begins_request(head: bytes, size: int) -> bool:
+    """Whether a frame of a size that begins so may be a request: an api, the name of a topic."""
+    api = int.from_bytes(head[:2], "big")
+    if size < _LEAST_REQUEST or api >= len(NAMES):
+        return False
+    at = 4 if api in (MULTI_FETCH, MULTI_PRODUCE) else 2
+    length = int.from_bytes(head[at : at + 2], "big")
+    topic = head[at + 2 : at + 2 + length]
+    return 0 < length <= min(249, size - at - 2) and _LEGAL.issuperset(topic)
+
+
+def is_request(head: bytes, size: int) -> bool:
+    """Whether it is one beyond doubt: all of it is read."""
+    if size > len(head) or not begins_request(head, size):
+        return False
+    try:
+        read_request(head[:size])
+    except Malformed:
+        return False
+    return True
 
 
 def read_request(data: bytes) -> tuple[int, list[Part]]:

@@ -86,6 +86,44 @@ def message_of(name: str, version: int) -> Message:
     raise UnknownVersion
 
 
+def begins_request(head: bytes, size: int) -> bool:
+    """Whether a frame of a size that begins so may be a request of a known api and version."""
+    if size < LEAST_REQUEST or len(head) < LEAST_REQUEST:
+        return False
+    api, version = int.from_bytes(head[:2], "big"), int.from_bytes(head[2:4], "big")
+    known = apis().get(api)
+    if known is None or version not in known.versions:
+        return False
+    length = int.from_bytes(head[8:10], "big", signed=True)
+    if length < 0 or size == LEAST_REQUEST:
+        return length == -1 or size == LEAST_REQUEST
+    if 10 + length > size:
+        return False
+    try:
+        head[10 : 10 + length].decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.reason == "unexpected end of data" and len(head) < 10 + length
+    return True
+
+
+def is_request(head: bytes, size: int) -> bool:
+    """Whether it is one beyond doubt: its fields are read, or it names its client."""
+    if not begins_request(head, size):
+        return False
+    if size > len(head):
+        length = int.from_bytes(head[8:10], "big", signed=True)
+        return length > 0 and head[10 : 10 + length].decode("utf-8", "replace").isprintable()
+    try:
+        header = request_header(head[:size])
+        if is_read(header.api):
+            name = f"{apis()[header.api].name}Request"
+            read_body(name, header.version, head[:size], header.end)
+            return True
+    except Malformed:
+        return False
+    return bool(header.client_id)
+
+
 def is_read(api: int) -> bool:
     """Whether the fields of an api are read."""
     return PRODUCE <= api <= METADATA

@@ -160,7 +160,7 @@ class MirrorStretch(Row, kind="mirror-stretch"):
     topic: Annotated[str, "the topic at the source"]
     partition: Annotated[Int32, "the partition's number"]
     target_topic: Annotated[str, "the topic at the target"]
-    kind: Annotated[Word, "mirrored, reordered, duplicated, only-source or only-target"]
+    kind: Annotated[Word, "mirrored, reordered, duplicated, only-source, aborted or only-target"]
     place: Annotated[Word | None, "start, inside, end: where it lies against what both have"]
     first_offset: Annotated[int | None, "first offset at the source"]
     last_offset: Annotated[int | None, "last offset at the source"]
@@ -203,6 +203,7 @@ class MirrorComparison(Row, kind="mirror-comparison", sums_up=True, judged=True)
     duplicated: Annotated[int, "further copies at the target"]
     reordered: Annotated[int, "records behind one that follows them at the source"]
     stretches_left_out: Annotated[int, "stretches beyond --limit"]
+    aborted: Annotated[int, "records of aborted transactions that only the source has"] = 0
 
 
 class CompareSummary(Summary):

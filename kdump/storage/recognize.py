@@ -35,6 +35,7 @@ KINDS = {
 }
 _LOOKED_AT = 1 << 20  # bytes of a log's start; a larger first batch is believed by its header
 _SMALL = 1 << 20
+_LENGTH_BYTES = 4  # of a frame
 _LOOKED_SLOTS = 64
 _YEAR_2000_MS, _YEAR_2100_MS = 946_684_800_000, 4_102_444_800_000
 
@@ -55,6 +56,8 @@ def recognized(path: str) -> Recognized:
         found = _log(head) or _pre08_log(source)
         if found is None and source.size <= _SMALL:
             found = _small(head)
+        if found is None and _frames(head):
+            return Recognized("frames")
         return found or Recognized(_index(head, source.size))
 
 
@@ -69,6 +72,15 @@ def _log(head: bytes) -> Recognized | None:
 def _pre08_log(source: Source) -> Recognized | None:
     first = next(Pre08Records(source, limit=_LOOKED_AT).walk(), None) if source.size else None
     return Recognized("kafka", 0) if isinstance(first, Pre08Entry) else None
+
+
+def _frames(head: bytes) -> bool:
+    """Recognize a file of requests and responses by the first request."""
+    from kdump.messages import old_protocol, protocol
+
+    size = int.from_bytes(head[:_LENGTH_BYTES], "big")
+    first = head[_LENGTH_BYTES:]
+    return protocol.is_request(first, size) or old_protocol.is_request(first, size)
 
 
 def _small(data: bytes) -> Recognized | None:

@@ -23,7 +23,7 @@ def store_of(uri: str) -> tuple[Listed, str]:
     root, path = uris.split(uri)
     key = (os.getpid(), root)
     store = _open.get(key)
-    if store is None:
+    if store is None or (isinstance(store.store, ViewStore) and store.store.is_replaced):
         store = _open[key] = Listed(_new(root))
     return store, path
 

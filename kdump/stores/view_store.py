@@ -110,6 +110,7 @@ class ViewStore:
     files: Any = None
 
     def __init__(self, root: str) -> None:
+        self._root = root
         self._members = _view(root)
         self._directories: dict[str, dict[str, Status]] = {"": {}}
         for path, member in self._members.items():
@@ -121,6 +122,11 @@ class ViewStore:
             self._directories[above] = {}
             self._enter(above, Status(True, False, 0, 0))
         self._directories[above][name] = status
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether the view was made anew, of a file that has changed."""
+        return _views.get(self._root) is not self._members
 
     def at(self, path: str) -> str:
         """Return a path as it is."""

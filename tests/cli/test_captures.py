@@ -98,12 +98,17 @@ def test_names_in_a_capture_cannot_drive_a_terminal(tmp_path: Path) -> None:
     )
 
 
-def test_frames_are_read_where_they_are_asked_for(tmp_path: Path) -> None:
+def test_frames_are_known_by_the_first_request(tmp_path: Path) -> None:
+    """One that begins with a response is read where it is asked for."""
     path = tmp_path / "one"
-    path.write_bytes(framed(b"a") + framed(b"b"))
+    frames = framed(b"a") + framed(b"b")
+    answer = b"\0\0\0\x04\0\0\0\7"
+    for data, words in ((frames, ()), (answer + frames, ("--as", "frames"))):
+        path.write_bytes(data)
+        result = run("dump", *words, "--format", "jsonl", path)
+        rows = [json.loads(line) for line in result.stdout.splitlines()]
+        assert [row["client_id"] for row in rows][-2:] == ["a", "b"]
     assert "client_id" not in run("dump", "--format", "jsonl", path).stdout
-    result = run("dump", "--as", "frames", "--format", "jsonl", path)
-    assert [json.loads(line)["client_id"] for line in result.stdout.splitlines()] == ["a", "b"]
 
 
 def test_the_hint_names_the_file_that_was_given(tmp_path: Path) -> None:

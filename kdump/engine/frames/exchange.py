@@ -21,8 +21,6 @@ MOST_PENDING = 1 << 16
 _LEAST_PENDING = 16
 _MOST_CLIENT_ID = 255  # characters of a client id that is kept for the answer
 _SASL_TOKEN = "SaslToken"
-_LEAST_OLD = 12
-_LEGAL = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 class DecodedFrame(NamedTuple):
@@ -59,15 +57,9 @@ class Exchange:
 
         `strictly`: it may as well be a response, which often looks like a produce request.
         """
-        if not self.is_old and _begins_new(head, size):
-            if not strictly:
-                return True
-            if size <= len(head):
-                one = Exchange().request(head[:size])
-                return one.problem is None and (one.fields is not None or bool(one.client_id))
-            length = int.from_bytes(head[8:10], "big", signed=True)
-            return length > 0 and head[10 : 10 + length].decode("utf-8", "replace").isprintable()
-        return _begins_old(head, size)
+        if not self.is_old and protocol.begins_request(head, size):
+            return not strictly or protocol.is_request(head, size)
+        return old_protocol.begins_request(head, size)
 
     def begins_response(self, head: bytes, size: int) -> bool:
         """Whether it answers a request that is known."""
@@ -79,7 +71,8 @@ class Exchange:
         """Take a request; of one that is too large only the beginning is given."""
         if not self.is_old:
             said = self._request(data, whole=whole)
-            if said is not None and (said.problem is None or not _begins_old(data, len(data))):
+            is_old = old_protocol.begins_request(data, len(data))
+            if said is not None and (said.problem is None or not is_old):
                 return said
         try:
             api, parts = old_protocol.read_request(data)
@@ -117,7 +110,7 @@ class Exchange:
                 REQUEST, problem=("frame-malformed", "The header of the request is cut short.")
             )
         known = protocol.apis().get(header.api)
-        if self._has_tokens and not _begins_new(data, len(data)):
+        if self._has_tokens and not protocol.begins_request(data, len(data)):
             return DecodedFrame(REQUEST, name=_SASL_TOKEN)
         said = DecodedFrame(
             REQUEST,
@@ -227,34 +220,3 @@ class Exchange:
 
 def _correlation_id(data: bytes) -> int:
     return int.from_bytes(data[:4], "big", signed=True)
-
-
-def _begins_new(head: bytes, size: int) -> bool:
-    """Whether this may be a request of 0.8 or later, of a known api and version."""
-    if size < protocol.LEAST_REQUEST or len(head) < protocol.LEAST_REQUEST:
-        return False
-    api, version = int.from_bytes(head[:2], "big"), int.from_bytes(head[2:4], "big")
-    known = protocol.apis().get(api)
-    if known is None or version not in known.versions:
-        return False
-    length = int.from_bytes(head[8:10], "big", signed=True)
-    if length < 0 or size == protocol.LEAST_REQUEST:
-        return length == -1 or size == protocol.LEAST_REQUEST
-    if 10 + length > size:
-        return False
-    try:
-        head[10 : 10 + length].decode("utf-8")
-    except UnicodeDecodeError as error:
-        return error.reason == "unexpected end of data" and len(head) < 10 + length
-    return True
-
-
-def _begins_old(head: bytes, size: int) -> bool:
-    """Whether this may be a request of 0.7: what it asks for, and the name of a topic."""
-    api = int.from_bytes(head[:2], "big")
-    if size < _LEAST_OLD or api >= len(old_protocol.NAMES):
-        return False
-    at = 4 if api in (old_protocol.MULTI_FETCH, old_protocol.MULTI_PRODUCE) else 2
-    length = int.from_bytes(head[at : at + 2], "big")
-    topic = head[at + 2 : at + 2 + length]
-    return 0 < length <= min(249, size - at - 2) and _LEGAL.issuperset(topic)

@@ -8,6 +8,7 @@ order; where one side has more, the walk decides, which knows the shift around t
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from itertools import groupby
@@ -15,7 +16,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from kdump.engine.dump.split_reader import SplitReader
-from kdump.engine.mirror.plan import MirrorOptions
+from kdump.engine.mirror.plan import Aborted, MirrorOptions
 from kdump.engine.reading.split_edges import SplitEdges
 from kdump.engine.work.pace import Going, Pace
 from kdump.engine.work.splits import Split
@@ -24,18 +25,21 @@ from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import RecordChunk, RecordRow
 from kdump.kernels import columns as c
+from kdump.kernels.columns import RecordBatches
+from kdump.storage.names import OFFSET_MAX
 
 _HASH_BYTES = 16
 _WHERE = Struct(">IBQ")
 _PARTS = Struct(">Iiiq")
-_SOURCE, _TARGET = 0, 1
+#: Sides; a record of an aborted transaction of the source may be nowhere at the target.
+_SOURCE, _TARGET, _ABORTED = 0, 1, 2
 _SIGN = 1 << 63
 #: Records that say the same, of which the walk decides which is which, and which are looked at.
 _MOST_OPEN, _MOST_ALIKE = 64, 1 << 22
 #: What the walk reads: of the source by its offsets, of the target by its own.
 _PLACE = Struct(">IQB")
 OFFSET = Struct(">q")
-PAIRED, MISSING, OPEN = 0, 1, 2
+PAIRED, MISSING, OPEN, ABORTED, OPEN_ABORTED = range(5)
 #: A mark that a record of the target was taken sorts before what may be left of it.
 TAKEN, EXTRA, COPY, OPEN_COPY = 0, 1, 2, 3
 
@@ -72,12 +76,12 @@ def spool_split(
     pace: Pace,
     *,
     options: MirrorOptions,
-    sides: Mapping[str, tuple[int, int, int]],
+    sides: Mapping[str, tuple[int, int, int, Aborted]],
     directory: str,
     buckets: int,
 ) -> Spooled:
     """Write hashes of the records of a split to sorted runs."""
-    pair, side, start = sides[split.target.path]
+    pair, side, start, aborted = sides[split.target.path]
     spool = Spool(directory, buckets)
     reader = SplitReader(split, options, as_stored=True)
     going = Going(split.size_bytes, pace, split.start)
@@ -87,7 +91,7 @@ def spool_split(
         if isinstance(item, RecordChunk):
             going.reached(item)
             if item.controls is None:
-                where = pair, side, start
+                where = pair, side, start, aborted
                 for entry in _entries(item, *where, with_times=not options.ignore_times):
                     spool.add(entry)
                     count += 1
@@ -103,20 +107,38 @@ def spool_split(
 
 
 def _entries(
-    chunk: RecordChunk, pair: int, side: int, log_start: int, *, with_times: bool
+    chunk: RecordChunk,
+    pair: int,
+    side: int,
+    log_start: int,
+    aborted: Aborted,
+    *,
+    with_times: bool,
 ) -> Iterator[bytes]:
     records, data = chunk.records, memoryview(chunk.data)
     where = _WHERE.pack
+    may_abort = bool(aborted) and bool(chunk.batches.flags & c.TRANSACTIONAL)
     for row in chunk.numbers:
         if records.flags_of(row) & c.MARKER or records.offset(row) < log_start:
             continue
-        _, start, size, _, _, *_, headers, headers_count, _ = records.row(row)
+        at, start, size, _, _, *_, headers, headers_count, _ = records.row(row)
+        if may_abort:
+            side = _ABORTED if _is_aborted(chunk.batches, at, aborted) else _SOURCE
         said = data[headers : start + size] if headers_count else b""
         time_ms = records.timestamp(row) if with_times else -1
         key, value = records.key(data, row), records.payload(data, row)
         yield _hash(pair, key, value, time_ms, said) + where(
             pair, side, records.offset(row) + _SIGN
         )
+
+
+def _is_aborted(batches: RecordBatches, row: int, aborted: Aborted) -> bool:
+    """Whether the transaction of a batch was aborted (L9)."""
+    if not batches.flags_of(row) & c.TRANSACTIONAL:
+        return False
+    ended = aborted.get(batches.producer_id(row), ())
+    at = bisect_right(ended, (batches.base_offset(row), OFFSET_MAX)) - 1
+    return at >= 0 and batches.last_offset(row) <= ended[at][1]
 
 
 def _hash(
@@ -138,7 +160,7 @@ def pair_bucket(bucket: Bucket, pace: Pace, *, options: MirrorOptions) -> Sorted
     """Pair the records of a bucket."""
     sources, targets = Spool(bucket.path), Spool(bucket.path)
     for _, entries in groupby(merged(bucket.runs, bucket.number), _hash_of):
-        sides = array("q"), array("q")
+        sides = array("q"), array("q"), array("q")
         pair = 0
         for entry in entries:
             pair, side, place = _WHERE.unpack_from(entry, _HASH_BYTES)
@@ -159,20 +181,26 @@ def _pair_up(
     pair: int,
     here: array[int],
     there: array[int],
+    aborted: array[int],
     to_source: Callable[[bytes], None],
     to_target: Callable[[bytes], None],
 ) -> None:
+    left_out = aborted
+    if len(here) != len(there):  # else the mirror has what was committed
+        here, left_out = array("q", sorted((*here, *aborted))), array("q")
+    is_aborted = set(aborted).__contains__
     if here and there and len(here) != len(there) and max(len(here), len(there)) <= _MOST_OPEN:
         choices = b"".join(map(OFFSET.pack, (len(here), *there)))
         for offset in here:
-            to_source(at_place(pair, offset, OPEN) + choices)
+            kind = OPEN_ABORTED if is_aborted(offset) else OPEN
+            to_source(at_place(pair, offset, kind) + choices)
         for offset in there:
             to_target(at_place(pair, offset, OPEN_COPY) + OFFSET.pack(here[0]))
         return
     for offset, other in zip(here, there, strict=False):
         to_source(at_place(pair, offset, PAIRED) + OFFSET.pack(other))
-    for offset in here[len(there) :]:
-        to_source(at_place(pair, offset, MISSING))
+    for offset in (*here[len(there) :], *left_out):
+        to_source(at_place(pair, offset, ABORTED if is_aborted(offset) else MISSING))
     for offset in there[len(here) :]:
         kind, first = (COPY, here[0]) if here else (EXTRA, 0)
         to_target(at_place(pair, offset, kind) + OFFSET.pack(first))

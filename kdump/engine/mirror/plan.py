@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import PartitionView
+from kdump.broker.visibility import aborted_transactions
 from kdump.engine.coordinators.partitions import Reported, cleaned_to, furthest, gather, item_of
 from kdump.engine.reading.options import DumpOptions
 from kdump.errors import KdumpError
@@ -16,6 +17,10 @@ from kdump.storage.targets import Selection, Target, resolve
 #: Topics of brokers and of MirrorMaker's own, which are never mirrored.
 _INTERNAL = ("__*", "*.internal", "heartbeats", "*.heartbeats", "mm2-*")
 _CHECKPOINTS = ".checkpoints.internal"
+
+
+#: First and last offsets of aborted transactions by their producers, rising.
+Aborted = dict[int, list[tuple[int, int]]]
 
 
 class MirrorOptions(DumpOptions):
@@ -43,6 +48,7 @@ class Pair(NamedTuple):
     """A partition and its mirror; `target` is None where that is not here.
 
     `is_cleaned`: the cleaner came over one of them. `starts` are where the two logs start.
+    `aborted` are transactions of the source that a mirror of committed records leaves out.
     """
 
     topic: str
@@ -51,7 +57,8 @@ class Pair(NamedTuple):
     target_topic: str
     target: str | None
     is_cleaned: bool
-    starts: tuple[int, int] = (0, 0)
+    starts: tuple[int, int]
+    aborted: Aborted
 
 
 class Plan(NamedTuple):
@@ -90,7 +97,16 @@ def plan(source: str, target: str, options: MirrorOptions, planned: Plan) -> Ite
         )
         to = None if mirror is None else mirror.path
         starts = _start(one), _start(mirror)
-        planned.pairs.append(Pair(topic, number, one.path, name, to, is_cleaned, starts))
+        pair = Pair(topic, number, one.path, name, to, is_cleaned, starts, _aborted(one))
+        planned.pairs.append(pair)
+
+
+def _aborted(target: Target) -> Aborted:
+    """Collect the aborted transactions of a partition that its transaction indexes name."""
+    found: Aborted = {}
+    for one in aborted_transactions(target.log.segments if target.log else ()):
+        found.setdefault(one.producer_id, []).append((one.first_offset, one.last_offset))
+    return found
 
 
 def _start(target: Target | None) -> int:

@@ -18,6 +18,7 @@ from kdump.engine.mirror.walking import (
     DUPLICATED,
     END,
     INSIDE,
+    LEFT_OUT,
     MIRRORED,
     ONLY_SOURCE,
     ONLY_TARGET,
@@ -67,7 +68,7 @@ def mirror(
     if options.groups:
         yield from translations.gather(source, planned)
     sides = {
-        path: (number, side, pair.starts[side])
+        path: (number, side, pair.starts[side], {} if side else pair.aborted)
         for number, pair in enumerate(pairs)
         for side, path in enumerate((pair.source, pair.target))
         if path is not None and pair.target is not None
@@ -222,4 +223,5 @@ def _comparison(
         count(DUPLICATED),
         count(REORDERED),
         left,
+        count(LEFT_OUT),
     )

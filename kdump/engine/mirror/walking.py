@@ -7,11 +7,14 @@ from heapq import merge
 from typing import NamedTuple
 
 from kdump.engine.mirror.pairing import (
+    ABORTED,
     COPY,
     MISSING,
     OFFSET,
     OPEN,
+    OPEN_ABORTED,
     OPEN_COPY,
+    PAIRED,
     TAKEN,
     at_place,
     read_place,
@@ -21,6 +24,7 @@ from kdump.engine.work.spool import Spool, merged
 #: Kinds of stretches.
 MIRRORED, REORDERED, ONLY_SOURCE = "mirrored", "reordered", "only-source"
 ONLY_TARGET, DUPLICATED = "only-target", "duplicated"
+LEFT_OUT = "aborted"  # records of aborted transactions, which a mirror need not have
 #: Where what only one side has lies, against what both have.
 START, INSIDE, END = "start", "inside", "end"
 _HEAD = 13
@@ -69,15 +73,24 @@ class Walk:
             _, offset, kind = read_place(entry)
             target = self._target(entry, offset, kind)
             if target is None:
-                if held is not None:
+                is_aborted = kind in (ABORTED, OPEN_ABORTED)
+                # With what waits, all that is held are aborted ones behind it.
+                if (
+                    held is not None
+                    and waiting is None
+                    and (held.kind != LEFT_OUT or not is_aborted)
+                ):
                     yield held
                     held = None
-                waiting = _longer(waiting, Stretch(ONLY_SOURCE, offset, offset, None, None, 1))
+                if is_aborted:
+                    held = _longer(held, Stretch(LEFT_OUT, offset, offset, None, None, 1))
+                else:
+                    waiting = _longer(waiting, Stretch(ONLY_SOURCE, offset, offset, None, None, 1))
                 continue
             if waiting is not None:
                 yield waiting._replace(place=INSIDE if self.paired else START)
                 waiting = None
-            self._note(offset, target, is_open=kind == OPEN)
+            self._note(offset, target, is_open=kind in (OPEN, OPEN_ABORTED))
             while at < len(self._wanted) and self._wanted[at] <= offset:
                 self.found[self._wanted[at]] = target
                 at += 1
@@ -91,10 +104,10 @@ class Walk:
                     yield held
                 held = one
             self.last_target = max(target, self.last_target or target)
-        if held is not None:
-            yield held
         if waiting is not None:
             yield waiting._replace(place=END)
+        if held is not None:
+            yield held
         if self.last_target is not None:
             for offset in self._wanted[at:]:
                 self.found[offset] = self.last_target + 1
@@ -109,10 +122,10 @@ class Walk:
 
     def _target(self, entry: bytes, offset: int, kind: int) -> int | None:
         """Return which record of the target it is, of several the one at the shift so far."""
-        if kind == MISSING:
+        if kind in (MISSING, ABORTED):
             return None
         found = [place for (place,) in OFFSET.iter_unpack(entry[_HEAD:])]
-        if kind != OPEN:
+        if kind == PAIRED:
             return int(found[0])
         count, *places = found
         taken, left = self._shared.pop(places[0], (set[int](), count))

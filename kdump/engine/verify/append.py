@@ -22,7 +22,7 @@ from kdump.kernels.members import codec_name
 from kdump.record.layout import format_of
 from kdump.replay.topic_settings import TopicSettings, topic_settings
 from kdump.rows.verify import Append, StoredEntries
-from kdump.storage import places
+from kdump.storage import names, places
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 from kdump.storage.targets import Target, resolve
@@ -77,7 +77,9 @@ def _captured(
     from kdump.engine.frames.produced import SentSet, sent_sets
 
     answered = False
-    sets = sent_sets(capture, Kind.CAPTURE, options.selection, options.decompress_limit)
+    is_frames = names.parse(places.file_name(capture)).kind is Kind.FRAMES
+    kind = Kind.FRAMES if is_frames else Kind.CAPTURE
+    sets = sent_sets(capture, kind, options.selection, options.decompress_limit)
     for one in sets:
         if not isinstance(one, SentSet):
             yield one
@@ -86,7 +88,8 @@ def _captured(
             answered = True
             yield from _guarded(target, Sent(one.number, one.data), settings, options)
     if not answered:
-        yield NothingToDo(f"{capture}: no produce request for a partition under the paths")
+        named = places.given(capture)
+        yield NothingToDo(f"{named}: no produce request for a partition under the paths")
 
 
 def _guarded(

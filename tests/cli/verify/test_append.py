@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import builders as b
+import captures
 import pytest
+import zstandard
 from click.testing import CliRunner, Result
 from commands import DATA
 
@@ -210,7 +212,10 @@ def test_tables_and_wrong_usage(tmp_path: Path) -> None:
 
 
 def test_each_request_of_a_capture_is_answered(tmp_path: Path) -> None:
-    """Each by itself, for the partitions under the paths; the row says by which frame it came."""
+    """Each by itself, for the partitions under the paths; the row says by which frame it came.
+
+    The form of the capture makes no difference: of packets, of frames, compressed, standard input.
+    """
     partition = tmp_path / "orders-0"
     shutil.copytree(OLD, partition)
     capture = tmp_path / "capture"
@@ -224,9 +229,59 @@ def test_each_request_of_a_capture_is_answered(tmp_path: Path) -> None:
     assert [row["frame"] for row in rows] == [
         frame["number"] for frame in frames if frame["topic"] == "orders"
     ]
+    for data in forms(capture.read_bytes()):
+        capture.write_bytes(data)
+        assert (
+            done.stdout == verify("--broker-version", "4.4", "--append", capture, tmp_path).stdout
+        )
+        words = ["verify", "--broker-version", "4.4", "--append", "-", str(tmp_path)]
+        assert done.stdout == CliRunner().invoke(cli, [*words, "--format=jsonl"], input=data).stdout
     missing = verify("--append", capture, DATA / "clean" / "4.1.1" / "d2")
     assert missing.exit_code == 1
-    assert "no produce request for a partition under the paths" in missing.stderr
+    assert missing.stderr == (
+        f"kdump: {capture}: no produce request for a partition under the paths\n"
+    )
+
+
+def forms(data: bytes) -> list[bytes]:
+    """Give a capture of packets in the other forms that it may have."""
+    frames = b"".join(
+        len(frame).to_bytes(4, "big") + frame for _, _, frame in captures.messages_in(data)
+    )
+    return [*map(gzip.compress, (data, frames)), zstandard.compress(data), frames]
+
+
+def test_captures_that_end_early(tmp_path: Path) -> None:
+    """What comes before is answered; one line, or one finding with its position, says the rest."""
+    partition = tmp_path / "orders-0"
+    shutil.copytree(OLD, partition)
+    data = gzip.decompress(CLIENTS.read_bytes())
+    packed, _, _, frames = forms(data)
+    capture = tmp_path / "capture"
+    for cut, code, said in (
+        (packed[:6000], "capture-cut-short", "ends early or is damaged"),
+        (data[:20_000], "capture-cut-short", "The capture ends within"),
+        (frames[:20_000], "frame-cut-short", "it has 267 bytes of 3,066."),
+        (frames[:20], "frame-cut-short", "within"),
+        (packed[:9], None, "ends early or is damaged"),
+    ):
+        capture.write_bytes(cut)
+        done = verify("--broker-version", "4.4", "--append", capture, tmp_path)
+        assert said in done.output
+        told = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+        assert [row["code"] for row in told if row["severity"] != "note"] == [code] * bool(code)
+        assert "Traceback" not in done.output
+        if code:
+            assert done.exit_code in (2, 3, 4)
+            for command in ("dump", "verify", "sequences"):
+                read = CliRunner().invoke(cli, [command, "--format", "jsonl", str(capture)])
+                assert f'"code":"{code}"' in read.output
+        else:
+            assert done.exit_code == 1
+    words = ["verify", "--append", "-", "-"]
+    done = CliRunner().invoke(cli, words, input=frames)
+    assert done.exit_code == 2
+    assert "standard input is one of PATHS already" in done.stderr
 
 
 def verify(*words: object) -> Result:

@@ -2,6 +2,7 @@
 
 import json
 import random
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,66 @@ def test_sound_mirrors_are_not_damage(tmp_path: Path) -> None:
     (tmp_path / "a" / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 9\n")
     partition(tmp_path / "holes", "orders-0", [5, 6, 8, 9])
     assert verdicts(told(source, tmp_path / "holes")) == [("cleaned-differently", "note")]
+
+
+def test_aborted_transactions_are_not_missing(tmp_path: Path) -> None:
+    """A mirror has all records, or those that were committed, also of a transaction sent again."""
+    source = tmp_path / "a" / "pay-0"
+    source.mkdir(parents=True)
+    log, index, sent = b"", b"", []
+    for number, (values, is_aborted) in enumerate(
+        [
+            ((0, 1), False),
+            ((2, 3), True),
+            ((2, 3), False),
+            ((4,), True),
+            ((5,), False),
+            ((6,), True),
+        ]
+    ):
+        base, first = len(sent), len(sent)
+        records = [builders.record(at, 0, b"k", b"v%d" % one) for at, one in enumerate(values)]
+        log += builders.batch(
+            records, base_offset=base, attributes=builders.TRANSACTIONAL, producer_id=7,
+            producer_epoch=0, base_sequence=number, base_timestamp=AT_MS, max_timestamp=AT_MS,
+        )  # fmt: skip
+        sent += [*((one, is_aborted) for one in values), (None, False)]
+        log += builders.marker(
+            int(not is_aborted), base_offset=len(sent) - 1, producer_id=7, producer_epoch=0
+        )
+        if is_aborted:
+            index += struct.pack(">hqqqq", 0, 7, first, len(sent) - 1, len(sent))
+    (source / f"{0:020}.log").write_bytes(log)
+    (source / f"{0:020}.txnindex").write_bytes(index)
+    committed = [one for one, is_aborted in sent if one is not None and not is_aborted]
+    every = [one for one, _ in sent if one is not None]
+    for name, there, aborted, expected in (
+        ("committed", committed, 4, ("mirrored", None)),
+        ("every", every, 0, ("mirrored", None)),
+        ("behind", committed[:-1], 4, ("behind", "note")),
+        ("missing", [*committed[:2], *committed[3:]], 4, ("missing", "damage")),
+        ("some", [*every[:-2], every[-1]], 0, ("missing", "damage")),
+    ):
+        mirror = tmp_path / name / "pay-0"
+        mirror.mkdir(parents=True)
+        (mirror / f"{0:020}.log").write_bytes(
+            b"".join(
+                builders.batch(
+                    [builders.record(0, 0, b"k", b"v%d" % one)], base_offset=at,
+                    base_timestamp=AT_MS, max_timestamp=AT_MS,
+                )
+                for at, one in enumerate(there)
+            )
+        )  # fmt: skip
+        rows = told(source.parent, mirror.parent)
+        (comparison,) = (one for one in rows if one.row == "mirror-comparison")
+        assert (comparison.verdict, comparison.severity) == expected, name
+        assert comparison.aborted == aborted, name
+        shown = stretches(rows)
+        assert sum(one[-1] for one in shown if one[0] == "aborted") == aborted
+        assert comparison.paired + comparison.only_source + aborted == len(every)
+        firsts = [one[2] for one in shown]
+        assert firsts == sorted(firsts), name
 
 
 def test_made_mirrors_are_told_as_they_were_made(tmp_path: Path) -> None:
