@@ -7,10 +7,11 @@ add up over a third broker, as lengths of ways do.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from typing import NamedTuple
 
+from kdump.engine.timeline.eras import Era, Point, eras
 from kdump.engine.timeline.happening import Tie
 from kdump.rows.timeline import ClockSkew
 
@@ -43,6 +44,7 @@ class Clocks:
         self._counts: dict[_Pair, int] = {}
         self._fixed: dict[int, int] = {}
         self._most: _Most = {}
+        self._eras: dict[int, list[Era]] = {}
         self.common: int | None = None
         self.brokers: set[int] = set()
 
@@ -75,6 +77,7 @@ class Clocks:
         self.common = common
         self._fixed = dict(skew)
         direct: _Most = {}
+        contradict: list[set[int]] = []
         set_meanwhile = {pair for pair in self._files for one in pair if one in self._set_back}
         for first, second in sorted({(min(pair), max(pair)) for pair in self._records}):
             there = self._records.get((first, second), [])
@@ -89,6 +92,7 @@ class Clocks:
                     direct[pair] = max(known)
                 if len(steady) > 1:
                     set_meanwhile.add(pair)
+                    contradict.append({first, second})
         self._most = _closed(direct, self.brokers)
         closer = dict(self._most)
         for (first, second), kept in self._files.items():
@@ -102,6 +106,38 @@ class Clocks:
         closer = _closed(closer, self.brokers)
         if all(_agree(closer, first, second) for first, second in closer):
             self._most = closer
+        # One clock was set if the contradictions are those of its ties, and of no other's.
+        for broker in set[int].intersection(*contradict) if len(contradict) > 1 else ():
+            self._eras[broker] = eras(self._points(broker))
+
+    def _points(self, broker: int) -> Iterator[Point]:
+        """Yield what the ties of a clock with others say of it, against the common one."""
+        for (first, second), ties in self._records.items():
+            least, most = self.of(second if first == broker else first)
+            if broker in (first, second) and least is not None and most is not None:
+                for tie in ties:
+                    if first == broker:
+                        shown, other, gap = tie.first_ms, tie.second_ms, least - _gap(tie)
+                        yield Point(shown, other - (least + most) // 2, at_least_ms=gap)
+                    else:
+                        shown, other, gap = tie.second_ms, tie.first_ms, most + _gap(tie)
+                        yield Point(shown, other - (least + most) // 2, at_most_ms=gap)
+
+    def was_set(self, broker: int | None) -> bool:
+        """Whether it is known what a clock showed before and after it was set."""
+        return bool(self._eras.get(-1 if broker is None else broker))
+
+    def when(self, broker: int | None, at_ms: int, since_ms: int | None = None) -> Bounds:
+        """By how much a clock was ahead when it showed a time, which was not before another."""
+        able = [
+            era
+            for era in self._eras.get(-1 if broker is None else broker, ())
+            if era.from_ms <= at_ms <= era.to_ms
+            and (since_ms is None or at_ms - era.at_least_ms >= since_ms)
+        ]
+        if not able or broker in self._fixed or broker == self.common:
+            return self.of(broker)
+        return Bounds(min(era.at_least_ms for era in able), max(era.at_most_ms for era in able))
 
     def of(self, broker: int | None) -> Bounds:
         """By how much the clock of a broker is ahead of the common one."""

@@ -39,7 +39,7 @@ def checkpoint_events(replica: Replica) -> None:
     home, place = replica.item.path, replica.event[3:5]
     made_path = os.path.join(home, names.PARTITION_METADATA)
     if (made := replica.modified(made_path)) is not None:
-        text = f"{names.PARTITION_METADATA} was written: the replica began here"
+        text = "the replica began here"
         replica.take(file_event(replica, "file-created", made_path, text, made))
     directory = LOG_DIRS.around(home)
 

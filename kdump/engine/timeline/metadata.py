@@ -95,7 +95,7 @@ class _Told:
             of_topic = fact.resource_type == "topic"
             name = fact.resource or "cluster"
             subject = name if of_topic or not fact.resource else f"{fact.resource_type} {name}"
-            text = f"{fact.key} {_words(change)}"
+            text = f"{fact.key} {'' if after else 'no longer set: it '}{_words(change)}"
             yield "config", subject, text, fact.resource if of_topic else None, None
         elif isinstance(fact, c.Feature):
             yield "feature", fact.name, _words(change), None, None

@@ -21,6 +21,7 @@ from kdump.engine.coordinators.partitions import Reported
 from kdump.engine.reading.damage import at_place
 from kdump.engine.timeline.clocks import FILE_TICK_MS, Clocks
 from kdump.engine.timeline.happening import (
+    COORDINATOR,
     FILE,
     NO_CLOCK,
     Happening,
@@ -85,7 +86,8 @@ class _Timeline:
         self._progress = progress
         self._driver = driver
         self._scratch = scratch
-        self._step = partial(read_item, options=options, leaders=Leaders(), scratch=scratch)
+        self._leaders = Leaders()
+        self._step = partial(read_item, options=options, leaders=self._leaders, scratch=scratch)
         self._clocks = Clocks()
         self._runs: list[SortedRun] = []
         self._steps: list[Step] = []
@@ -246,10 +248,10 @@ class _Timeline:
         earliest = latest = None
         if clock_of is not None and at_ms is not None and abs(at_ms) < _FAR:
             tick = FILE_TICK_MS if clock == FILE else 0
-            earliest, latest = self._bounds(clock_of, at_ms, at_ms + tick)
+            earliest, latest = self._bounds(event, clock_of, at_ms, at_ms + tick)
         elif event.file_to is not None and not copied:
             until = event.file_to + FILE_TICK_MS
-            earliest, latest = self._bounds(event.broker_id, event.file_from, until)
+            earliest, latest = self._bounds(event, event.broker_id, event.file_from, until)
             if earliest is not None and latest is not None and earliest > latest:
                 earliest = None
         return Event(
@@ -260,12 +262,29 @@ class _Timeline:
         )
 
     def _bounds(
-        self, broker: int | None, from_ms: int | None, to_ms: int
+        self, event: Happening, broker: int | None, from_ms: int | None, to_ms: int
     ) -> tuple[int | None, int | None]:
         """Give the earliest and the latest of times of a broker, on the common clock."""
-        least, most = self._clocks.of(broker)
-        earliest = None if most is None or from_ms is None else from_ms - most
-        return earliest, None if least is None else to_ms - least
+        since = self._since(event) if self._clocks.was_set(broker) else None
+        earliest = latest = None
+        if (
+            from_ms is not None
+            and (most := self._clocks.when(broker, from_ms, since)[1]) is not None
+        ):
+            earliest = from_ms - most
+        if (least := self._clocks.when(broker, to_ms, since)[0]) is not None:
+            latest = to_ms - least
+        return earliest, latest
+
+    def _since(self, event: Happening) -> int | None:
+        """Give a time on the common clock before a coordinator's record: it led only then."""
+        if event.clock != COORDINATOR or event.topic is None or event.partition is None:
+            return None
+        term = self._leaders.term(event.topic, None, event.partition, event.epoch)
+        if term is None or term.at_ms is None:
+            return None
+        most = self._clocks.when(term.controller, term.at_ms).at_most_ms
+        return None if most is None else term.at_ms - most
 
 
 def _place_in_time(row: Event) -> int:

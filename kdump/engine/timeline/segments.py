@@ -94,7 +94,7 @@ class _Segments:
     def _roll(self, segment: LogSegment, first: RecordBatches | None, modified: int | None) -> None:
         event = self._replica.event._replace(
             what="roll",
-            text=f"segment {places.file_name(str(segment.log))} begins",
+            text=f"a segment begins at offset {segment.base_offset:,}",
             offset=segment.base_offset,
             path=str(segment.log),
             segment=segment.base_offset,

@@ -9,7 +9,7 @@ from kdump.findings.finding import CATALOGUE, Finding, Severity
 from kdump.findings.shell import DIRECTORY, format_command, path_word
 from kdump.output.amounts import counted, time_text
 from kdump.output.case.blocks import Block, Commands, Heading, Table, Text
-from kdump.output.tables.timeline import middle
+from kdump.output.tables.timeline import in_words, middle
 from kdump.rows.groups import CommittedOffset
 from kdump.rows.info import Hint
 from kdump.rows.verify import NodeStart, VerifySummary
@@ -205,7 +205,12 @@ def _turns(case: Case) -> Iterator[tuple[str, str, str, str]]:
             seen.add(key)
             chosen.append(event)
     for event in sorted(chosen, key=lambda one: (middle(one) is None, middle(one) or 0)):
-        yield _time(case, event), _meaning(event), case.hide(event.subject), case.hide(event.text)
+        yield (
+            _time(case, event),
+            _meaning(event),
+            case.hide(event.subject),
+            case.hide(in_words(event)),
+        )
 
 
 def _weight(event: Event) -> int:

@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 
 #: What comes in numbers: alike within so long it is one line.
 _CONDENSED = frozenset(
-    "commit config epoch feature file-created isr leader member rebalance retention roll"
-    " tier-copy tier-delete topic-create topic-delete transaction-begin transaction-commit".split()
+    "clean commit config delete epoch feature file-created isr leader member rebalance retention"
+    " roll tier-copy tier-delete topic-create topic-delete transaction-begin"
+    " transaction-commit".split()
 )
 _WITHIN_MS = 5_000
 #: What one broker or group does is not thrown together with what another does.
 _BY_SUBJECT = frozenset(("commit", "config", "member", "rebalance"))
 _SUBJECTS_SHOWN, _HELD = 3, 1000
+#: What is of the disk of one broker, which nothing else in its line says.
+_OF_A_DISK = frozenset("clean damage delete file-changed gap retention".split())
 
 
 class Line(Row, kind="timeline-line"):
@@ -93,20 +96,27 @@ class Condensed(ForwardingSink):
             mark = "" if _is_behind(self._before, first) else "≈"
             shown = mark + shown[11:23]
         self._before = first
-        subject, text = first.subject, first.text
+        subject, text = first.subject, in_words(first)
         if count > 1:
             subjects = list(dict.fromkeys(one.subject for one in events))
             subject = ", ".join(subjects[:_SUBJECTS_SHOWN])
             if len(subjects) > _SUBJECTS_SHOWN:
                 subject += f" and {len(subjects) - _SUBJECTS_SHOWN} more"
             texts = {one.text for one in events}
-            text = f"{counted(count, 'event')}: {text}" + (" …" if len(texts) > 1 else "")
+            text = first.text.partition("; ")[0] + " …" if len(texts) > 1 else first.text
+            text = f"{counted(count, 'event')}: {text}"
         self._sink.write(Line(shown, first.what, subject, text))
 
 
 def _grave(event: Event) -> str:
     """Keep apart what must not be lost among what is alike."""
     return next((word for word in ("no leader", "unclean") if word in event.text), "")
+
+
+def in_words(event: Event) -> str:
+    """Say what an event was, and on whose disk where it is of one alone."""
+    is_of_one = event.what in _OF_A_DISK and event.broker_id is not None
+    return f"broker {event.broker_id}: {event.text}" if is_of_one else event.text
 
 
 def middle(event: Event) -> int | None:
@@ -132,11 +142,20 @@ def _is_behind(before: Event | None, event: Event) -> bool:
 
 
 def skew_text(row: ClockSkew) -> str:
-    """Say how far a clock is ahead."""
-    bounds = (row.at_least_ms, row.at_most_ms)
-    low, high = ("?" if one is None else f"{one / 1000:,.3f}" for one in bounds)
-    of = f"the clock of broker {row.broker_id} is ahead of that of broker {row.against_broker_id}"
-    return f"{of} by {low} to {high} s ({row.from_})"
+    """Say how far a clock is ahead or behind."""
+    low, high = (None if one is None else one / 1000 for one in (row.at_least_ms, row.at_most_ms))
+    against = f"that of broker {row.against_broker_id}"
+    if high is not None and high <= 0:
+        by = f"behind {against} by {_seconds(high)} to {_seconds(low)} s"
+    elif low is not None and low < 0:
+        by = f"between {_seconds(low)} s behind and {_seconds(high)} s ahead of {against}"
+    else:
+        by = f"ahead of {against} by {_seconds(low)} to {_seconds(high)} s"
+    return f"the clock of broker {row.broker_id} is {by} ({row.from_})"
+
+
+def _seconds(value: float | None) -> str:
+    return "?" if value is None else f"{abs(value):,.3f}"
 
 
 _EVENTS: tuple[Column[Event], ...] = (

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -52,7 +53,7 @@ def test_what_happened_is_told_from_whatever_disks_are_left(number: int, tmp_pat
                 row["at_most_ms"] = _known(row["at_most_ms"], 10**15)
             answer = tmp_path / name / "answer.jsonl"
             answer.write_text("".join(json.dumps(row) + "\n" for row in rows))
-            _check(root, tmp_path / name, nodes, disks)
+            _check(root, tmp_path / name, nodes, disks, is_steady=not jumped)
 
 
 def _known(value: int | None, otherwise: int) -> int:
@@ -73,7 +74,12 @@ def _hold_bounds(path: Path, truth: Truth, skews: list[dict[str, Any]], jumped: 
             assert -low <= most.get((broker, against), 10**15), row
 
 
-def _check(root: Path, path: Path, nodes: tuple[int, ...], disks: str) -> None:
+def _check(root: Path, path: Path, nodes: tuple[int, ...], disks: str, *, is_steady: bool) -> None:
+    """Ask the checker; nine tenths of pairs of different clocks are to be in a decided order.
+
+    Not where nothing ties two clocks closely. A time that a clock showed twice, as it was set back,
+    can be of before and of after; in these incidents that leaves up to 8 % of the pairs undecided.
+    """
     check = [sys.executable, str(root / "corpus/incident/check.py"), "-v"]
     check += ["--corpus", str(path), "--answer", str(path / "answer.jsonl")]
     check += ["--only", ",".join(map(str, nodes))] if len(nodes) < len(NODES) else []
@@ -82,3 +88,8 @@ def _check(root: Path, path: Path, nodes: tuple[int, ...], disks: str) -> None:
     first, *wrong = done.stdout.splitlines()
     assert not wrong, (nodes, disks, first, wrong[:20])
     assert "; 0 rows by file times" in first or disks != "copied", first
+    figures = re.search(r"(\d+) of (\d+) pairs of different clocks decided.*widest (\d+) ms", first)
+    assert figures is not None, first
+    decided, pairs, widest = map(int, figures.groups())
+    if not is_steady or widest < 2_500:
+        assert decided >= (0.9 if is_steady else 0.85) * pairs, (nodes, disks, first)

@@ -364,8 +364,11 @@ def test_a_replica_that_stopped_early_does_not_make_a_transaction_hang(tmp_path:
 
 
 def test_a_clock_that_was_set_is_bounded_by_what_it_showed_before_and_after() -> None:
-    """Made clocks of which one jumps, and ties of them: the bounds hold both of its times."""
-    bounded = 0
+    """Made clocks of which one jumps, and ties of them: the bounds hold both of its times.
+
+    So do those of each time that it showed, and these are close where it showed that only once.
+    """
+    bounded = by_time = 0
     for seed in range(200):
         draw = random.Random(seed)
         ahead = {broker: draw.randrange(-100_000, 100_000) for broker in range(3)}
@@ -374,7 +377,8 @@ def test_a_clock_that_was_set_is_bounded_by_what_it_showed_before_and_after() ->
         truth = {broker: {ahead[broker] - ahead[0]} for broker in (1, 2)}
         clocks = Clocks()
         at_ms = 0
-        last = {}
+        last, shown, late = {}, list[tuple[int, int]](), list[Tie]()
+        loose = draw.choice((0.0, 0.1, 0.4))
         while at_ms < 400_000:
             first, second = draw.sample(range(3), k=2)
             at_ms += draw.randrange(100, 5000)
@@ -387,14 +391,28 @@ def test_a_clock_that_was_set_is_bounded_by_what_it_showed_before_and_after() ->
             if last.get(first, one) > one:
                 clocks.add(Tie(first, last[first], first, one, "set back"))
             last[first] = one
-            clocks.add(Tie(first, one, second, then + ahead[second], "made"))
+            shown += [(one, ahead[1] - ahead[0])] if first == 1 else []
+            if draw.random() < loose:
+                late.append(Tie(first, one, second, 0, "long before"))
+            else:
+                clocks.add(Tie(first, one, second, then + ahead[second], "made"))
+            if draw.random() < 0.1:
+                for tie in late:
+                    clocks.add(tie._replace(second_ms=at_ms + 300 + ahead[tie.second]))
+                late.clear()
         clocks.settle(range(3), 0, {})
+        for at_ms, then_ahead in shown:
+            least, most = clocks.when(1, at_ms)
+            assert least is None or least <= then_ahead, seed
+            assert most is None or then_ahead <= most, seed
+            by_time += least is not None and most is not None and most - least < 5_000
         for row in clocks.rows():
             bounded += row.at_least_ms is not None and row.at_most_ms is not None
             for each in truth[row.broker_id]:
                 assert row.at_least_ms is None or row.at_least_ms <= each, seed
                 assert row.at_most_ms is None or each <= row.at_most_ms, seed
     assert bounded > 300
+    assert by_time > 4_000
 
 
 def test_clocks_that_drift_stay_bounded() -> None:
