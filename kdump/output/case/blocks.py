@@ -5,6 +5,7 @@ HTML has no script and makes no request, which its content security policy enfor
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from typing import Any, NamedTuple
@@ -75,7 +76,7 @@ border-bottom:1px solid var(--line)}
 th{color:var(--dim);font-weight:600;white-space:nowrap}
 caption{white-space:nowrap}figcaption{font-size:.875rem}
 .n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
-td.l{overflow-wrap:anywhere;min-width:9rem}pre{font-family:ui-monospace,monospace;font-size:.8125rem}
+td.l{overflow-wrap:anywhere;min-width:9rem}td.t{white-space:nowrap}pre{font-family:ui-monospace,monospace;font-size:.8125rem}
 pre{background:var(--box);border:1px solid var(--line);padding:.6rem .75rem;margin:.25rem 0 1rem;
 white-space:pre-wrap;overflow-wrap:anywhere}
 summary{cursor:pointer;color:var(--mark);padding:.25rem 0}
@@ -92,6 +93,7 @@ details::details-content{content-visibility:visible;display:block}
 h2{break-after:avoid}tr,svg,pre{break-inside:avoid}}
 """.strip()
 _LONG_WORD = 32
+_TIME = re.compile(r"(?:≈ ?)?(?:\d{4}-\d\d-\d\dT)?\d\d:\d\d:\d\d[\d.]*Z?")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
@@ -151,6 +153,8 @@ def _html_table(block: Table) -> Iterator[str]:
 def _html_cell(text: str, kind: str) -> str:
     if not kind and max(map(len, text.split()), default=0) > _LONG_WORD:
         kind = ' class="l"'
+    elif not kind and _TIME.fullmatch(text):
+        kind = ' class="t"'
     return f"<td{kind}>{_in_html(text)}</td>"
 
 

@@ -196,11 +196,12 @@ def _open(case: Case) -> Iterator[Block]:
 
 
 def _turns(case: Case) -> Iterator[tuple[str, str, str, str]]:
-    seen: set[tuple[str, str]] = set()
+    seen: set[tuple[str, str, int | None]] = set()
     ranked = sorted(case.events, key=_weight)[: 10 * _TURNS]
     chosen: list[Event] = []
     for event in ranked:
-        key = event.what, event.subject
+        of = event.broker_id if event.what == "damage" else None
+        key = event.what, event.subject, of
         if key not in seen and len(chosen) < _TURNS:
             seen.add(key)
             chosen.append(event)

@@ -82,8 +82,13 @@ class Condensed(ForwardingSink):
     def _flush(self) -> None:
         groups, self._groups, self._began = self._groups, {}, None
         counts, self._more = self._more, {}
+        lines: dict[tuple[str, ...], tuple[list[Event], int]] = {}
         for key, events in groups.items():
-            self._line(events, counts[key])
+            of = key if counts[key] > 1 else (key[0], "", events[0].text)  # the same of several
+            kept, count = lines.get(of, ([], 0))
+            lines[of] = kept + events, count + counts[key]
+        for events, count in lines.values():
+            self._line(events, count)
 
     def _line(self, events: list[Event], count: int) -> None:
         first = events[0]
