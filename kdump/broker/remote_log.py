@@ -236,6 +236,19 @@ class Tier:
             return None
         return self.log.segment_at(epoch, offset)
 
+    def reads(self, segment: RemoteSegment) -> bool:
+        """Whether some offset from the log start on is read from a segment, if not locally (W4)."""
+        own = dict(segment.leader_epochs)
+        for number, (epoch, start) in enumerate(self.epochs):
+            if epoch not in own:
+                continue
+            first, last = max(start, own[epoch], self.log_start), segment.last_offset_in(epoch)
+            if number + 1 < len(self.epochs):
+                last = min(last, self.epochs[number + 1].start_offset - 1)
+            if first <= last and self.log and self.log.segment_at(epoch, first) == segment:
+                return True
+        return False
+
     def pieces(self) -> Iterator[Piece]:
         """Yield what is read from where, from the log start to the local log; gaps are left out."""
         offset = self.log_start

@@ -191,3 +191,19 @@ def test_what_did_not_end_and_what_is_of_another_log() -> None:
     assert rules(holds(log, (7, 26), start=26)) == ["leader-epochs"] * 3
     log.problem = "damaged"
     assert holds(log, ms=0) == {}
+
+
+def test_segments_that_a_log_reads_after_an_unclean_election() -> None:
+    """Up to 14 both logs are the same: of the old one, segments up to there are read."""
+    log = log_of(
+        segment("a", 0, 9),
+        segment("b", 10, 19),
+        segment("c", 20, 29),
+        segment("d", 15, 24, (2, 15)),
+    )
+    tier = Tier(log, [*epochs((0, 0), (2, 15))], 0, 15)
+    ids = [one for one in "abcd" if tier.reads(log.segments[one])]
+    assert ids == ["a", "b", "d"]
+    assert [piece.segment.segment_id for piece in tier.pieces()] == ["a", "b"]
+    assert not Tier(log, [*epochs((0, 0), (2, 15))], 12, 15).reads(log.segments["a"])
+    assert not Tier(log, [*epochs((2, 15))], 15, 15).reads(log.segments["b"])

@@ -6,19 +6,15 @@ KDUMP_FUZZ=long takes 30 topics of each of two brokers. Needs `broker/` of KDUMP
 import os
 import random
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
-from time import sleep, time
+from time import time
 
 import pytest
 from broker_box import Broker, Json
 from long_runs import LONG, SEED
+from tiered_live import T0, compare, settled
 
-from kdump.broker.list_offsets import list_offsets
 from kdump.broker.settings import read_topic_config
-from kdump.engine.dump.run import dump
-from kdump.engine.find.options import FindOptions
-from kdump.engine.reading.options import DumpOptions
 from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.salvage.run import salvage
 from kdump.engine.verify.options import VerifyOptions
@@ -27,18 +23,12 @@ from kdump.engine.why.options import WhyOptions
 from kdump.engine.why.run import why
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding, Severity
-from kdump.findings.rows import RecordChunk
-from kdump.replay.topic_settings import topic_settings
 from kdump.rows.why import RemoteFate
-from kdump.storage.targets import Selection, resolve
 
 pytestmark = pytest.mark.broker
 
 VERSIONS = ("4.1.1", "4.4.0") if LONG else ("4.4.0",)
 TOPICS = [f"orders{number}" for number in range(30 if LONG else 3)]
-T0 = 1_700_000_000_000
-LEVELS = ("read_uncommitted", "read_committed")
-SPECIAL = {"earliest": -2, "latest": -1, "max": -3, "earliest-local": -4, "latest-tiered": -5}
 
 
 @pytest.fixture(params=VERSIONS)
@@ -82,54 +72,6 @@ def fill(broker: Broker, topic: str, rng: random.Random, *, made: bool = False) 
     assert all(answer["ok"] for answer in answers), answers
 
 
-def settled(broker: Broker) -> dict[tuple[str, str], dict[object, list[object]]]:
-    """Wait until nothing moves any more; give what the broker answers of each topic, and level."""
-    times = [T0 + step * 50_000 for step in range(12)]
-    places = [(topic, level) for topic in TOPICS for level in LEVELS]
-    asks: list[Json] = [
-        {"op": "list_offsets", "topic": topic, "at": [*SPECIAL, *times], "isolation": level}
-        for topic, level in places
-    ]
-    before: object = None
-    for _ in range(40):
-        answers = broker.ask(*asks)
-        now = [answer["offsets"] for answer in answers]
-        if now == before:
-            break
-        before = now
-        sleep(3)
-    return {
-        place: {one["at"]: [one["offset"], one["timestamp"]] for one in said}
-        for place, said in zip(places, now, strict=True)
-    }
-
-
-def compare(broker: Broker, data: str, tier: str) -> int:
-    """Ask kdump what the broker was asked, beside it; return how many answers were equal."""
-    answers = settled(broker)
-    settings = topic_settings(None, [data], tier=tier)
-    asked = 0
-    for target in resolve([data], Selection(topic="orders*")):
-        assert not isinstance(target, KdumpError)
-        for level in LEVELS:
-            options = FindOptions(settings=settings, isolation=level)
-            with closing(options.view(settings.tiered(target))) as view:
-                for at, answer in answers[target.topic or "", level].items():
-                    found = list_offsets(view, SPECIAL[at] if at in SPECIAL else int(str(at)))
-                    assert [found.offset, found.timestamp_ms] == answer, (target.topic, level, at)
-                    asked += 1
-    for topic in TOPICS:
-        for isolation in LEVELS:
-            consumed = broker.ask({"op": "consume", "topic": topic, "isolation": isolation})[0]
-            options = DumpOptions(
-                visible=True, isolation=isolation, tier=tier, selection=Selection(topic=topic)
-            )
-            chunks = [item for item in dump([data], options) if isinstance(item, RecordChunk)]
-            assert sum(map(len, chunks)) == consumed["count"], (topic, isolation)
-            asked += 1
-    return asked
-
-
 def judged(data: str, tier: str, *limits: str) -> dict[str, RemoteFate]:
     """Give what `why` says of remote segments, with limits of topics, by their ids."""
     configs = tuple(map(read_topic_config, ("retention.ms=-1", *limits)))
@@ -151,7 +93,7 @@ def deleted_as_foretold(broker: Broker, data: str, tier: str, rng: random.Random
         {"op": "alter_topic", "topic": topic, "configs": {"retention.bytes": str(size)}}
         for topic, size in limits.items()
     ))  # fmt: skip
-    settled(broker)
+    settled(broker.ask, TOPICS)
     left = judged(data, tier)
     assert before.keys() - left.keys() == foretold
     assert not [row for row in left.values() if row.verdict == "deletable"]
@@ -166,7 +108,7 @@ def test_answers_and_rebuilt_topics(broker: Broker, tmp_path: Path) -> None:
     for topic in TOPICS:
         fill(broker, topic, rng)
     data = str(broker.directory)
-    assert compare(broker, data, str(tier)) > 20 * len(TOPICS)
+    assert compare(broker.ask, TOPICS, data, str(tier)) > 20 * len(TOPICS)
     assert deleted_as_foretold(broker, data, str(tier), rng) > len(TOPICS) // 2
     operations = [
         {"op": "delete_records", "topic": topic, "before": rng.randrange(50, 250)}
@@ -176,13 +118,13 @@ def test_answers_and_rebuilt_topics(broker: Broker, tmp_path: Path) -> None:
     held = TOPICS[1]  # the broker is killed within a copy of a segment of this one
     (tier / f"hold-{held}").touch()
     fill(broker, held, rng, made=True)
-    compare(broker, data, str(tier))
+    compare(broker.ask, TOPICS, data, str(tier))
     broker.run("kill")
     half = [row for row in judged(data, str(tier)).values() if row.state == "COPY_SEGMENT_STARTED"]
     assert {(row.topic, row.verdict) for row in half} == {(held, "unfinished")}
     (tier / f"hold-{held}").unlink()
     start(broker)
-    compare(broker, data, str(tier))
+    compare(broker.ask, TOPICS, data, str(tier))
     broker.run("stop")
     found = [
         one for one in verify([data], VerifyOptions(tier=str(tier))) if isinstance(one, Finding)

@@ -11,6 +11,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from maven_brokers import class_path
 from node_starts import box
 
 NODES = (1, 2, 3)
@@ -36,18 +37,35 @@ auto.leader.rebalance.enable=false
 log.index.size.max.bytes=65536
 log.retention.check.interval.ms=3600000
 """
+_TIERED = """\
+remote.log.storage.system.enable=true
+remote.log.storage.manager.class.name=FolderTier
+remote.log.storage.manager.impl.prefix=rsm.config.
+rsm.config.dir={}
+remote.log.metadata.manager.listener.name=PLAINTEXT
+rlmm.config.remote.log.metadata.topic.replication.factor=3
+rlmm.config.remote.log.metadata.topic.num.partitions=1
+remote.log.manager.task.interval.ms=1000
+log.retention.check.interval.ms=2000
+log.initial.task.delay.ms=1000
+"""
 
 
 class ThreeNodes:
     """A cluster of three in a directory: `n1` to `n3` are data directories.
 
-    `dynamic`: the voters are in the log (KIP-853), else in the settings.
+    `dynamic`: the voters are in the log (KIP-853), else in the settings. `tier`: the folder that is
+    the brokers' remote storage. `versions` has nodes of another version than `version`.
     """
 
-    def __init__(self, directory: Path, version: str, *, dynamic: bool = False) -> None:
+    def __init__(
+        self, directory: Path, version: str, *, dynamic: bool = False, tier: Path | None = None
+    ) -> None:
         self.directory = directory
         self.version = version
+        self.versions: dict[int, str] = {}
         self.dynamic = dynamic
+        self.tier = tier
         self.running: dict[int, subprocess.Popen[bytes]] = {}
         self._ports: dict[tuple[int, str], int] = {}
         self._locks = []
@@ -102,14 +120,14 @@ class ThreeNodes:
             text = "".join(
                 line for line in text.splitlines(True) if not line.startswith("inter.broker")
             )
-        settings.write_text(text)
+        settings.write_text(text + (_TIERED.format(self.tier) if self.tier else ""))
         simple = "org.slf4j.simpleLogger."
         jvm = {f"{simple}defaultLogLevel": "info", f"{simple}showThreadName": "false",
                f"{simple}logFile": "System.out", "kafka.logs.dir": self.directory}  # fmt: skip
         command = [
             *box().java("NONE", "-Xmx300m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"),
             *(f"-D{name}={value}" for name, value in jvm.items()),
-            "-cp", box().build(self.version), *words, str(settings),
+            "-cp", _class_path(self.versions.get(node, self.version)), *words, str(settings),
         ]  # fmt: skip
         with self.log(node).open("w") as log:
             return subprocess.Popen(
@@ -154,6 +172,12 @@ class ThreeNodes:
                     return node
             time.sleep(0.1)
         return None
+
+
+def _class_path(version: str) -> str:
+    """Give the class path of a version: of the program, or from Maven."""
+    path: str = box().build(version) if version in box().KINDS else class_path(version)
+    return path
 
 
 def _is_stopped(process: "subprocess.Popen[bytes]") -> bool:

@@ -137,7 +137,8 @@ class _PartitionCheck:
         """
         found: dict[str, RemoteSegment] = {}
         ids = self._of.log.found_ids() if self._of.log is not None else ()
-        left = sorted((known[one] for one in ids), key=lambda one: (one.start_offset, one.event_ms))
+        read = filter(self._is_read, (known[one] for one in ids))
+        left = sorted(read, key=lambda one: (one.start_offset, one.event_ms))
         number = 1
         while number < len(left):
             before, one = left[number - 1 : number + 1]
@@ -385,9 +386,11 @@ class _PartitionCheck:
     # Words and rows ------------------------------------------------------------------------------
 
     def _is_read(self, segment: RemoteSegment) -> bool:
-        """Whether a broker reads the segment, or may: it does not below the log start."""
+        """Whether a broker reads the segment: none below the log start, or of another log."""
         of = self._of
-        return of.tiered and (of.tier is None or segment.end_offset >= of.tier.log_start)
+        if not of.tiered or of.tier is None or of.tier.log is None or of.tier.problem is not None:
+            return of.tiered
+        return of.tier.reads(segment)
 
     def _is_local(self, segment: RemoteSegment) -> bool:
         tier = self._of.tier

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.broker.remote_log import COPY_STARTED, DELETE_STARTED, STATES, RemoteLog
+from kdump.broker.remote_log import COPY_STARTED, DELETE_STARTED, STATES, RemoteLog, Tier
 from kdump.broker.remote_retention import EPOCHS, RETRY, RemoteHold, RemotePass
 from kdump.broker.retention import BY_SIZE, BY_TIME, LOG_START
 from kdump.engine.reading.remote_partitions import RemotePartition, gaps_of
@@ -143,7 +143,7 @@ def _fate(
             EPOCHS: "its leader epochs are older than those of the log",
         }[hold.rule]
         return _Fate(DELETABLE, hold.rule, by.now_ms, f"{_NEXT}: {why}")
-    return _kept(segment, hold, settings)
+    return _kept(segment, hold, settings, of.tier)
 
 
 def _without_record(of: RemotePartition, segment_id: str) -> _Fate:
@@ -157,7 +157,7 @@ def _without_record(of: RemotePartition, segment_id: str) -> _Fate:
     return _Fate(KEPT, NO_RULE, None, text)
 
 
-def _kept(segment: RemoteSegment, hold: RemoteHold, settings: Settings) -> _Fate:
+def _kept(segment: RemoteSegment, hold: RemoteHold, settings: Settings, tier: Tier) -> _Fate:
     verdict, what = KEPT, "kept"
     if segment.state == COPY_STARTED:
         verdict = UNFINISHED
@@ -165,7 +165,9 @@ def _kept(segment: RemoteSegment, hold: RemoteHold, settings: Settings) -> _Fate
     elif segment.state == DELETE_STARTED:
         verdict, what = UNFINISHED, "a deletion that has not ended: it stays"
     if not hold.is_ours:
-        if verdict == KEPT:
+        if verdict == KEPT and tier.reads(segment):
+            what = "kept for its first records, and of another log behind them,"
+        elif verdict == KEPT:
             verdict, what = UNREFERENCED, "not of this log, by its leader epochs: stays"
         text = f"{what} until the log starts above it"
         return _Fate(verdict, NO_RULE, None, text)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from kdump.output.amounts import counted, number_cell, second_cell, time_cell
 from kdump.output.column_widths import Column, amount, folded, number, short
-from kdump.output.row_tables import Tables
+from kdump.output.row_tables import Tables, release_title
 from kdump.rows.groups import (
     CommittedOffset,
     Group,
@@ -133,6 +134,11 @@ def _history_time(row: Row) -> str:
     return time_cell(row.to_ms if isinstance(row, PartitionOwner) else row["at_ms"])
 
 
+def _title(rows: Sequence[CommittedOffset]) -> str:
+    """Name the release by whose rule offsets expire, where one does."""
+    return release_title(row for row in rows if row.expire_ms is not None)
+
+
 _DIFFERENCES_SHOWN = 3
 _UUID = re.compile("([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 _GROUPS: tuple[Column[Group], ...] = (
@@ -182,3 +188,4 @@ TABLES: Tables = {
     Rebalance: _HISTORY,
     PartitionOwner: _HISTORY,
 }
+TITLES = {CommittedOffset: _title}
