@@ -139,7 +139,7 @@ class ProducedSet:
         claimed = int.from_bytes(rest[8:12], "big", signed=True)
         if claimed < SMALLEST_MESSAGE:
             raise RefusedError(CORRUPT, f"a size field of {claimed:,} at byte {at:,}")
-        if len(rest) == HEADER_SIZE_UP_TO_MAGIC and has(self._broker, v.RECORD_BATCHES):
+        if len(rest) == HEADER_SIZE_UP_TO_MAGIC and has(self._broker, v.MAGIC_BEFORE_SIZE):
             _refuse_magic(int.from_bytes(rest[16:], "big", signed=True))
 
 

@@ -385,7 +385,9 @@ class _Records:
         if reason in _UNREAD and not rows.format(row).is_legacy:
             error = topic.invalid
         if reason == reasons.INNER_EMPTY and not has(topic.broker, v.RECORD_BATCHES):
-            error = UNKNOWN
+            error = UNKNOWN if self._by_clients_code else ""
+        if reason == reasons.CODEC_FAILED and not self._by_clients_code:
+            error = "" if piece.detail == GZIP_CUT and is_opened else CORRUPT
         is_zstd = rows.attributes(row) & CODEC_MASK == ZSTD and reason == reasons.CODEC_FAILED
         is_zstd = is_zstd and has(topic.broker, v.ZSTD_END_NOT_READ)
         if is_zstd and self.count + piece.records.count == rows.records_count(row):
@@ -416,7 +418,8 @@ class _Records:
             self.newest = max(self.newest, high)
             may_be_wrong |= bool(rows.attributes(row) & TIMESTAMP_TYPE_BIT)
             unwritable |= low < NO_TIMESTAMP and (
-                has(self._topic.broker, v.RECORD_BATCHES) or not self._topic.format.has_timestamps
+                has(self._topic.broker, v.RECORD_BATCHES)
+                or (self._by_clients_code and not self._topic.format.has_timestamps)
             )
             may_be_wrong |= low <= NO_TIMESTAMP or self._is_off(low) or self._is_off(high)
         elif self._is_timed_anyway:
@@ -432,7 +435,8 @@ class _Records:
         """Check a record: magic, checksum, key, timestamp; the first that is wrong counts."""
         topic, flags = self._topic, records.flags_of(number)
         if flags & c.INNER_MAGIC_OTHER:
-            self._note(topic.invalid, "a message of another magic in a wrapper")
+            error = topic.invalid if has(topic.broker, v.INNER_MAGIC_NAMED) else UNKNOWN
+            self._note(error, "a message of another magic in a wrapper")
         elif flags & c.INNER_CRC_BAD and has(topic.broker, v.RECORD_BATCHES):
             raise RefusedError(CORRUPT, BAD_INSIDE)
         elif topic.compacted and records.key_size(number) < 0:
@@ -443,8 +447,18 @@ class _Records:
         ):
             headers = self._topic.format.is_legacy and records.headers_count(number)
             is_early = rows.has_timestamps(row) and records.timestamp(number) < NO_TIMESTAMP
+            is_early &= self._by_clients_code
             if (headers or is_early) and self.converts and not self._errors:
                 raise RefusedError(UNKNOWN, UNWRITABLE)
+
+    @property
+    def _by_clients_code(self) -> bool:
+        """Whether what is in a wrapper is read, and written, as clients do (V21, V24)."""
+        return has(self._topic.broker, v.READ_BY_CLIENTS_CODE)
+
+    def moves(self, rows: RecordBatches, row: int) -> bool:
+        """Whether offsets in a wrapper end at its own even if that is 0 (F14)."""
+        return not (self._by_clients_code or rows.last_offset(row))
 
     @property
     def _is_measured_first(self) -> bool:
@@ -564,11 +578,13 @@ def _opened(sent: ProducedSet, topic: Topic, source: int, codec: int, answer: An
                     and has(topic.broker, v.ORDER_INSIDE)
                 ):
                     raise RefusedError(topic.invalid, "offsets inside that are not 0, 1, 2, …")
-                if kept and list(offsets) != list(wanted):
+                is_moved = wanted.stop > 1 and records.moves(rows, row)
+                if kept and (is_moved or list(offsets) != list(wanted)):
                     records.refuse_skipped(rows, row)
                     kept = False
                 expected += len(offsets)
-            kept = kept and rows.magic(row) == read.magic
+            is_empty = not (piece.records.count or has(topic.broker, v.READ_BY_CLIENTS_CODE))
+            kept = kept and (is_empty or rows.magic(row) == read.magic)
             rewriter.add(piece.data, piece.records, has_timestamps=had_timestamps)
         newest = max(newest, records.newest)
     assert first is not None
@@ -582,11 +598,13 @@ def _opened(sent: ProducedSet, topic: Topic, source: int, codec: int, answer: An
     if kept and records.has_bad_inside:
         raise RefusedError(CORRUPT, BAD_INSIDE)
     if kept:
-        size, count = others, entries
+        size, count, (rows, row) = others, entries, first
+        magic = read.magic if rewriter.count else rows.magic(row)
+        if not (topic.stamps or has(topic.broker, v.WRAPPERS_TIMED)):
+            time = rows.max_timestamp(row)
+        time = time if format_of(magic).has_timestamps else NO_TIMESTAMP
         answer.note("offsets", "compressed as the topic has it: only offsets and times are set")
-        answer.store(
-            StoredRun(begin, last, count, read.magic, codec, topic.stamps, time, size, size)
-        )
+        answer.store(StoredRun(begin, last, count, magic, codec, topic.stamps, time, size, size))
         return
     written = rewriter.written()
     answer.rewritten = True

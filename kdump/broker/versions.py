@@ -111,10 +111,19 @@ MESSAGE_TIMESTAMPS = Change((0, 10), "KIP-32 L12", "Messages have timestamps: ma
 SIZE_HELD_AGAINST_END = Change(
     (0, 10), "S3", "An entry's size is compared with the file's end before memory is requested."
 )
+WRAPPERS_TIMED = Change(
+    (0, 10, 1), "V24", "A wrapper that is kept has the newest time in it; in 0.10.0 its own."
+)
+INNER_MAGIC_NAMED = Change(
+    (0, 10, 1), "V10", "A message of another magic in a wrapper is corrupt; in 0.10.0 unknown."
+)
 TIME_INDEX = Change((0, 10, 1), "KIP-33 I12", "Segments have a time index.")
 TIME_LOOKUP = Change((0, 10, 1), "KIP-79 L12", "ListOffsets answers with an offset for a time.")
 FIRST_ENTRY_WHOLE = Change(
     (0, 10, 1), "KIP-74 L3", "A fetch returns its first entry whole, however large."
+)
+READ_BY_CLIENTS_CODE = Change(
+    (0, 10, 2), "V21", "Wrappers are read as by clients; before, what is cut short ends in silence."
 )
 IMPOSSIBLE_SIZE_RAISES = Change((0, 10, 2), "S5 L2", "A size that no entry can have raises.")
 SIZES_WRAP = Change(
@@ -148,14 +157,14 @@ FIVE_BATCHES_KNOWN = Change(
 LAG_REWORDED = Change((1, 0), "N1", "A lag that is too low is refused in other words.")
 META_ADDRESS_REFUSED = Change((1, 0), "N1", "A broker does not advertise the address 0.0.0.0.")
 FUTURE_REPLICAS = Change((1, 1), "KIP-113 R12", "A replica may be moved between directories.")
+COUNTS_COMPARED = Change(
+    (1, 1), "V11", "A batch's count is compared with its offsets; before, with 0."
+)
 LAST_OFFSETS_INDEXED = Change(
     (2, 0), "I9", "Index entries name a batch's last offset; before, its first."
 )
 OFFSETS_REFUSED = Change(
     (2, 0), "V27", "A follower names what is wrong with offsets that do not rise."
-)
-COUNTS_COMPARED = Change(
-    (2, 0), "V11", "A batch's count is compared with its offsets; before, with 0."
 )
 INDEX_MAY_END_AT_BASE = Change(
     (2, 0), "I11", "An index whose last entry names the base offset passes its check."
@@ -168,6 +177,9 @@ SWAP_REPLACES_WHAT_OVERLAPS = Change(
 )
 OFFSETS_KEPT_A_WEEK = Change(
     (2, 0), "KIP-186 G6", "offsets.retention.minutes is 10080 unless set; before, 1440."
+)
+MAGIC_BEFORE_SIZE = Change(
+    (2, 0), "V1", "The magic of an entry that is not complete is looked at, too."
 )
 OFFSETS_EXPIRE_WITH_GROUP = Change(
     (2, 1), "KIP-211 G6", "Members keep their group's offsets; before, each had its own end."
