@@ -17,7 +17,7 @@ _LISTED = under("What is listed")
     common="--explained --topic --fail-on --jobs --format",
 )
 @_LISTED(
-    "--explained", help="List gaps with a harmless explanation, too; by default they are counted."
+    "--explained", help="List gaps with another explanation, too; by default they are counted."
 )
 @shared_options(decompresses=False)
 def sequences(paths: tuple[str, ...], **asked: Any) -> int:

@@ -692,6 +692,12 @@ CATALOGUE: dict[str, Code] = {
         "the data directory with the metadata log, shows whether it was.",
         "Consumers skip the missing offsets silently, and brokers do not notice.",
     ),
+    "offsets-apart": _note(
+        "Offsets are missing between two batches of a segment, and nothing compacts the topic.",
+        "Compare with a replica (kdump compare). Harmless if the topic was compacted before, or if "
+        "this replica was a follower that truncated its log inside a batch.",
+        "Consumers skip the missing offsets silently, and brokers do not notice.",
+    ),
     "segment-missing": _damage(
         "A segment is missing from a log.",
         "Recover the segment from a replica or a backup.",

@@ -417,6 +417,12 @@ def _behind_its_snapshots(made: DataDirectory, path: Path) -> None:
     write_checkpoint(path / "leader-epoch-checkpoint", [(0, 9)])
 
 
+def _without_batch(made: DataDirectory, path: Path) -> None:
+    log = made.path / "orders-0" / f"{0:020}.log"
+    whole = log.read_bytes()
+    log.write_bytes(whole[:BATCH_BYTES] + whole[2 * BATCH_BYTES :])
+
+
 def _foreign(root: Path) -> Damaged:
     shutil.copytree(SAMPLES / "clean/4.1.1", root / "node")
     meta = root / "node/d2/meta.properties"
@@ -567,6 +573,7 @@ MAKERS: dict[str, Maker] = {
     "reindex-unfinished": _put(f"orders-0/{10:020}.index.kdump-tmp"),
     "swap-left": _directory(_swapped),
     "segments-apart": _directory(lambda made: _without_segment(made, proof=False)),
+    "offsets-apart": _cluster(spoil=_without_batch),
     "segment-missing": _directory(lambda made: _without_segment(made, proof=True)),
     "partition-empty": _made("new-0"),
     "directory-retired": _renamed("orders-0", f"orders-0.{7:032x}-delete"),

@@ -5,6 +5,9 @@ them silently. Where the settings of a topic are known and nothing compacts it, 
 Where they are not known, a hole is reported only in a log that has no other: it is loss where the
 rest of the partition shows that it held records, and only suspected otherwise.
 
+Holes between the batches of a segment are told too where nothing compacts the topic, but as a note:
+it may have been compacted before, and a follower may have cut its log inside a batch (I19).
+
 Retention and DeleteRecords remove segments from the front, and trim the leader epochs (X2). So
 epochs that start below the first segment show that it is missing, but for tiered topics, whose
 local log starts above the log start. Their file may follow a moment later (X2): the segments that
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Unpack
 
@@ -23,9 +27,11 @@ from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.findings.finding import About, Finding
 from kdump.storage import names, places
+from kdump.storage.file_records import FileRecords
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind, Retirement
 from kdump.storage.producer_snapshot import sound_snapshot
+from kdump.storage.source import Source
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -90,6 +96,56 @@ def holes(partition: PartitionScan, covered: Sequence[Covered]) -> Iterator[Find
             # Most logs have no hole, and need no file read for it.
             start = _start(partition) if start is None else start
             yield _hole_finding(partition, one, hole, start, cleaner)
+    if cleaner.settled:
+        yield from _inside(partition, cleaner.why)
+
+
+def _inside(partition: PartitionScan, why: str) -> Iterator[Finding]:
+    """Report offsets missing between batches, if no batch shows that a cleaner was there."""
+    found: list[Finding] = []
+    for one in partition.segments:
+        if one.first is None or not one.complete or one.gaps or one.wrappers:
+            continue
+        if one.records_count == one.last_offset + 1 - one.first.base_offset:
+            continue
+        inside = _between_batches(one)
+        if inside is None:
+            return
+        start = _start(partition) if inside else 0
+        inside = [at for at in inside if at[0].next_offset > start]  # nobody reads below it
+        if not inside:
+            continue
+        (hole, position), *others = inside
+        words = f"{hole.words} are between two batches, and in none."
+        if others:
+            more = sum(later.next_offset - later.offset for later, _ in others)
+            words += f" {more:,} more are missing between later batches."
+        words += f" They may be lost: {why}."
+        missing = _missing("offsets-apart", one, hole, message=words)
+        found.append(missing._replace(position=position))
+    yield from found
+
+
+def _between_batches(one: SegmentScan) -> list[tuple[Covered, int]] | None:
+    """Find the holes between batches, each with the position behind it.
+
+    None: a batch has fewer records than offsets, as a cleaner leaves it.
+    """
+    found = []
+    with suppress(PathError), Source(one.path) as source:
+        end = None
+        for batches in FileRecords(source).headers(0, one.end_position):
+            spans = zip(
+                batches.base_offsets, batches.last_offsets, batches.records_counts,
+                batches.positions, strict=True,
+            )  # fmt: skip
+            for base, last, count, position in spans:
+                if count != last + 1 - base:
+                    return None
+                if end is not None and end < base:
+                    found.append((Covered(end, base), position))
+                end = last + 1
+    return found
 
 
 def _of_files(partition: PartitionScan) -> list[SegmentScan]:

@@ -195,7 +195,7 @@ def _explanation(event: SequenceBreak, batches: RecordBatches, kind: str) -> str
     if kind == rules.REMOVED:
         return (
             f"offsets are also missing between {before:,} and {base:,}: compaction removed "
-            "them, or a segment is missing, which verify reports."
+            "them, or they are lost; verify reports that where the settings are known."
         )
     if kind == rules.EXPIRED:
         return (

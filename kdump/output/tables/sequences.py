@@ -46,8 +46,8 @@ def _sequence_summary(row: SequenceSummary) -> list[str]:
         )
     if row.removed or row.expired or row.restarted:
         lines.append(
-            f"harmless gaps: {row.removed:,} removed, {row.expired:,} expired, "
-            f"{row.restarted:,} restarted; --explained lists them"
+            f"gaps with an explanation: {row.removed:,} where offsets are missing too, "
+            f"{row.expired:,} expired, {row.restarted:,} restarted; --explained lists them"
         )
     for many, word, words in (
         (row.rows_not_listed, "row", "{} not listed: at most 10,000 per partition"),

@@ -179,3 +179,38 @@ def codes_of(directory: Path) -> list[str]:
     options = VerifyOptions()
     items = verify([str(directory)], options)
     return [item.code for item in items if isinstance(item, Finding)]
+
+
+def inside(directory: Path, settings: Settings = DELETED) -> list[Finding]:
+    return [one for one in checked(directory, settings=settings) if one.code == "offsets-apart"]
+
+
+def test_offsets_missing_between_batches_are_told_where_nothing_compacts(orders: Path) -> None:
+    whole = batches(60, 90)
+    size = sum(map(len, whole[:3]))
+    write(orders, 60, "log", b"".join(whole[:3] + whole[4:6] + whole[7:]))
+    (found,) = inside(orders)
+    assert (found.severity.value, found.offset, found.next_offset) == ("note", 69, 72)
+    assert (found.position, found.size_bytes) == (size, 0)
+    assert found.message == (
+        "Offsets 69-71 (3) are between two batches, and in none. 3 more are missing "
+        "between later batches. They may be lost: nothing compacts this topic "
+        f"(cleanup.policy=delete, {DELETED.source('cleanup_policy')})."
+    )
+    assert [one.code for one in told(orders, DELETED)] == ["segment-missing"]
+    assert inside(orders, Settings()) == []  # a cleaner may have been there
+    write_checkpoint(orders.parent / "log-start-offset-checkpoint", [("orders", 0, 72)])
+    (found,) = inside(orders)
+    assert (found.offset, found.next_offset) == (78, 81)  # nobody reads the others
+    write_checkpoint(orders.parent / "cleaner-offset-checkpoint", [("orders", 0, 60)])
+    assert inside(orders) == []
+
+
+def test_a_batch_with_fewer_records_than_offsets_shows_that_a_cleaner_was_there(
+    orders: Path,
+) -> None:
+    whole = batches(60, 90)
+    write(orders, 60, "log", b"".join(whole[:3] + whole[4:]))
+    sparse = builders.batch([builders.record(offset_delta=5)], last_offset_delta=5)
+    write(orders, 0, "log", sparse + b"".join(batches(6, 30)))
+    assert inside(orders) == []
