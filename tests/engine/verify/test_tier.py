@@ -40,7 +40,12 @@ FOUND = {
     "f20": ("segment-missing", None, "480-544"),
 }
 #: What else is said of the same fault.
-ALSO = {"f15": {"crc-mismatch"}, "f16": {"remote-orphan", "log-end-lost", "snapshot-stray"}}
+ALSO = {
+    "f13": {"offsets-apart"},  # where the record of the segment was
+    "f14": {"offsets-apart"},
+    "f15": {"crc-mismatch"},
+    "f16": {"remote-orphan", "log-end-lost", "snapshot-stray"},
+}
 
 
 def checked(data: str, tier: str, *, deep: bool = True) -> tuple[list[Finding], list[Any]]:
