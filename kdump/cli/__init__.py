@@ -23,13 +23,13 @@ from kdump.errors import InternalError, KdumpError, unforeseen
 #: What the commands are for, in the order of the help: name -> the line that it shows.
 _COMMANDS = {
     "Look": {
-        "info": "Show what is here, which release wrote it, and what to ask next.",
+        "info": "Show topics, sizes, the release that wrote them, and problems.",
         "dump": "Show records, batch headers, or index entries.",
         "groups": "Show consumer groups, committed offsets, and who moved them.",
-        "transactions": "Show transactions: producers, open ones, hanging ones.",
+        "transactions": "Show transactions, and which are open or hanging.",
         "cluster": "Show the cluster metadata at any offset or time.",
         "usage": "Sum bytes and records by topic, partition, producer, or key.",
-        "sql": "Answer questions in SQL about all of it.",
+        "sql": "Query records, batches, groups, and all other rows in SQL.",
         "schema": "Show the row kinds: fields, types, units, and meaning.",
     },
     "Check": {
@@ -46,9 +46,9 @@ _COMMANDS = {
     },
     "Explain": {
         "why": "Explain why a disk is full, and what retention deletes next.",
-        "timeline": "Show what happened, in one order, over all brokers.",
-        "report": "Write one page of all that was found, for a postmortem.",
-        "elect": "Choose the leader of each partition that loses the least.",
+        "timeline": "Show what happened on all brokers, in one order.",
+        "report": "Write all findings to one page, for a postmortem.",
+        "elect": "Find the leader that loses the fewest records.",
     },
     "Repair": {
         "reindex": "Rebuild indexes as log recovery does.",

@@ -17,7 +17,7 @@ from kdump.cli.salvage import BROKER, BUILT, TAKEN, run_salvage
 )
 @BUILT
 @TAKEN
-@under("What is taken")(
+@under("Selection")(
     "--propose-map",
     metavar="FILE",
     type=FILE_PATH,
@@ -28,12 +28,13 @@ from kdump.cli.salvage import BROKER, BUILT, TAKEN, run_salvage
 def carve(paths: tuple[str, ...], *, propose_map: str | None, **asked: Any) -> int:
     """Find batches in raw disk images among PATHS, and rebuild partitions from them.
 
-    A batch counts if its checksum is right. Batches that cannot be attributed to a partition
-    are grouped as carved-1, carved-2, …; --topic-map names them, and --propose-map writes what
-    is known. Directories among PATHS are more copies, as in kdump salvage.
+    A batch is used if its checksum is right. Batches that cannot be attributed to a partition
+    are grouped as carved-1, carved-2, …; --topic-map assigns them to partitions, and
+    --propose-map writes a draft of that file. Directories among PATHS are further copies, as in
+    kdump salvage.
 
-    --out builds next to DIR and renames, as kdump salvage does; kdump produce then sends the
-    records to a running cluster. The status is 3 if anything was lost.
+    --out builds the result next to DIR and renames it at the end, as kdump salvage does. kdump
+    produce then sends the records to a running cluster. The status is 3 if anything was lost.
 
     \b
     Examples:

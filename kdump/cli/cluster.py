@@ -14,7 +14,7 @@ from kdump.cli.run_context import wrong_usage
 from kdump.errors import UsageError
 from kdump.option_values import MEANT_AS_SECONDS, read_int64, read_time, read_words
 
-_SHOWN = under("What is shown")
+_SELECTION = under("Selection")
 _WORDS = (
     "features,brokers,controllers,topics,partitions,configs,quotas,users,acls,producer-ids"
 ).split(",")
@@ -39,36 +39,36 @@ _MOMENT = Read("offset|time", read_moment)
     cls=Command,
     common="--what --at --diff --history --topic --format",
 )
-@_SHOWN(
+@_SELECTION(
     "--at",
     type=_MOMENT,
     help="Show the state at this offset of the metadata log (inclusive), or at this time.",
 )
-@_SHOWN(
+@_SELECTION(
     "--what",
     type=Read("words", partial(read_words, known=_WORDS), _WORDS),
     metavar="WORD[,WORD]",
     help=f"Only these parts: {', '.join(_WORDS)}.",
 )
-@_SHOWN(
+@_SELECTION(
     "--broker",
     type=FROM_0,
     help="Only this broker, its settings, and the partitions with a replica on it.",
 )
-@_SHOWN(
+@_SELECTION(
     "--diff",
     nargs=2,
     type=_MOMENT,
     metavar="FROM TO",
     help="Show what changed between two offsets or times.",
 )
-@_SHOWN("--history", help="List every change up to --at, in log order.")
-@_SHOWN(
+@_SELECTION("--history", help="List every change up to --at, in log order.")
+@_SELECTION(
     "--view",
     type=click.Choice(("zookeeper",)),
     help="Show the same facts under their ZooKeeper paths.",
 )
-@_SHOWN("--show-secrets", help="Show sensitive settings, and the salts and keys of users.")
+@_SELECTION("--show-secrets", help="Show sensitive settings, and the salts and keys of users.")
 @shared_options()
 def cluster(
     paths: tuple[str, ...],
@@ -86,9 +86,10 @@ def cluster(
     topics are included, with the time and the record of the deletion.
 
     PATHS are data directories of controllers or brokers (both store the log), or the directory
-    __cluster_metadata-0. A number is an offset below 978307200, else epoch milliseconds.
-    --topic and --partition select topics. An unreadable part of the log is a finding; the next
-    snapshot replaces it. A cluster with ZooKeeper has little metadata on disk; that is shown.
+    __cluster_metadata-0. A number below 978307200 is an offset, and a larger one epoch
+    milliseconds. --topic and --partition select topics. An unreadable part of the log is a
+    finding; from the next snapshot on the state is complete again. A cluster with ZooKeeper has
+    little metadata on disk; that is shown.
 
     Sensitive settings, and the salts and keys of users, are masked without --show-secrets.
 

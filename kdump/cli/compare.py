@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from kdump.output.report import Report
 
 _MIRRORS = under("Mirrors")
-_REPORTED = under("What is reported")
+_REPORT = under("Report")
 
 
 @click.command(
     cls=Command,
     common="--mirror --groups --topic --partition --limit --jobs --format",
 )
-@_REPORTED(
+@_REPORT(
     "-n",
     "--limit",
     "shown",
@@ -38,7 +38,7 @@ _REPORTED = under("What is reported")
 @_MIRRORS(
     "--alias",
     metavar="NAME",
-    help="With --mirror: the source's name, which mirrored topics begin with.",
+    help="With --mirror: the source's alias, the prefix of mirrored topics.",
 )
 @_MIRRORS("--ignore-times", help="With --mirror: records may differ in their times.")
 @scratch_option(_MIRRORS)
@@ -58,14 +58,14 @@ def compare(paths: tuple[str, ...], *, writing: Writing, **asked: Any) -> int:
     Normal differences between brokers are notes: a log that starts or ends at another offset,
     further compaction, other segments, other batches with the same records. Damage is:
     different records at one offset, records appended under different leader epochs, bytes that
-    only one side can read, records missing inside a log, and logs that were once longer.
+    only one side can read, records missing inside a log, and logs that lost their end.
 
-    With --mirror the directories are those of two clusters, and the same records lie at other
-    offsets: which stretches of records are mirrored with which shift, what only one side has,
-    what is out of order or there twice. Records are paired by key, value, headers, and time.
-    --groups says which offsets of the target stand for the committed ones, from MirrorMaker's
-    checkpoints and offset syncs if they are there, else from the records; --format reset-csv
-    writes them for kafka-consumer-groups --reset-offsets --from-file.
+    With --mirror, the directories belong to two clusters, where the same records have different
+    offsets. The output lists the mirrored ranges and their offset shift, and records that are
+    missing on one side, out of order, or duplicated. Records are matched by key, value, headers,
+    and time. --groups translates committed offsets, by MirrorMaker's checkpoints and offset
+    syncs, or else by the records; --format reset-csv writes them for kafka-consumer-groups
+    --reset-offsets --from-file.
 
     Each partition gets a one-word verdict, the last common leader epoch and offset, what each
     replica has beyond that, and the replica to copy from.

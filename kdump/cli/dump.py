@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kdump.engine.reading.options import DumpOptions
     from kdump.output.sink import Item
 
-_SHOWN = under("What is shown")
+_ROWS_AND_VALUES = under("Rows and values")
 _RANGES = under("Ranges")
 _FILTERS = under("Filters")
 
@@ -39,49 +39,55 @@ _FILTERS = under("Filters")
     cls=Command,
     common="--batches --entries --from-offset --from-time --limit --key --visible --topic --format",
 )
-@_SHOWN("--batches", help="Show batch headers; decompress nothing.")
-@_SHOWN(
+@_ROWS_AND_VALUES("--batches", help="Show batch headers; decompress nothing.")
+@_ROWS_AND_VALUES(
     "--entries",
     help="Show the entries of indexes, producer snapshots, and checkpoints.",
 )
-@_SHOWN("--hex", "as_hex", help="Show every field of a batch with its bytes and position.")
-@_SHOWN(
+@_ROWS_AND_VALUES(
+    "--hex", "as_hex", help="Show every field of a batch with its bytes and position."
+)
+@_ROWS_AND_VALUES(
     "--records-only",
     help="Omit rows for batches whose records cannot be read; the finding reports them.",
 )
-@_SHOWN(
+@_ROWS_AND_VALUES(
     "--decode",
     type=click.Choice(("auto", "schema", "raw")),
-    help="Decode keys and values of internal topics and those written by a schema, or show their "
-    "bytes; schema: also rows of schemas. Default: auto in a table and in JSON Lines.",
+    help="auto decodes internal topics and data written with a schema; schema also adds a row per "
+    "schema; raw decodes nothing. Default: auto in a table and in JSON Lines, else raw.",
 )
-@_SHOWN(
+@_ROWS_AND_VALUES(
     "--schemas",
     "schema_files",
     metavar="TOPIC=FILE",
     multiple=True,
-    help="Decode a topic's values by an .avsc or .proto file; or DIR, or TOPIC: where the "
-    "registry's topic is, or its name. Repeatable.",
+    help="Decode TOPIC's values with this .avsc or .proto file. A single word is the schema "
+    "registry's topic, or a directory that contains it. Repeatable.",
 )
-@_SHOWN("--schemas-at", "schemas_at_ms", type=TIME, help="Take the registry as of this time.")
-@_SHOWN(
+@_ROWS_AND_VALUES(
+    "--schemas-at", "schemas_at_ms", type=TIME, help="Use the schemas registered at this time."
+)
+@_ROWS_AND_VALUES(
     "--reader-schema",
     type=click.Choice(("latest",)),
-    help="Show Avro as the newest version of its subject has it.",
+    help="Convert Avro data to the newest schema version of its subject.",
 )
-@_SHOWN(
+@_ROWS_AND_VALUES(
     "--decoder",
     metavar="COMMAND",
-    help="Ask a program for what keys and values hold; kdump-dump(1) says how.",
+    help="Decode keys and values with this program; kdump-dump(1) has its protocol.",
 )
-@_SHOWN(
+@_ROWS_AND_VALUES(
     "--decoder-timeout",
     "decoder_timeout_s",
     type=DURATION,
     default="10s",
-    help="Wait so long for an answer of the decoder.",
+    help="Wait at most this long for the decoder.",
 )
-@_SHOWN("--deep", help="With --batches: open wrappers to count the messages inside.")
+@_ROWS_AND_VALUES(
+    "--deep", help="With --batches: decompress batches of magic 0 and 1 to count their messages."
+)
 @_RANGES("--from-offset", type=INT64, help="Start at this offset.")
 @_RANGES("--to-offset", type=INT64, help="Stop before this offset.")
 @_RANGES("--from-time", "from_time_ms", type=TIME, help="Start at this time.")
@@ -90,7 +96,7 @@ _FILTERS = under("Filters")
 @_RANGES("--tail", type=FROM_0, help="Only the last N rows of each partition.")
 @_FILTERS("--key", type=BYTES, help="Only records with exactly this key.")
 @_FILTERS("--grep", type=PATTERN, help="Only records whose key or value matches.")
-@_SHOWN(
+@_ROWS_AND_VALUES(
     "--show-secrets", help="Show the keys of SCRAM users and sensitive settings, in every format."
 )
 @_FILTERS("--producer-id", type=INT64, help="Only records of this producer.")
@@ -98,8 +104,8 @@ _FILTERS = under("Filters")
     "--visible",
     help="Only what a consumer receives: log start offset to high watermark, no control records.",
 )
-@tier_option(_SHOWN)
-@tier_key_option(_SHOWN)
+@tier_option(_ROWS_AND_VALUES)
+@tier_key_option(_ROWS_AND_VALUES)
 @_FILTERS(
     "--isolation",
     type=ISOLATION,
@@ -132,9 +138,9 @@ def dump(
     offset, records after the high watermark, control records, and aborted data. --visible shows
     the consumer's view.
 
-    Reads each segment once, in order; ranges use the indexes if these are sound. Damage does
-    not stop it: a finding on standard error reports what is wrong, and reading continues at the
-    next valid batch.
+    Reads each segment once, in order. A start or end is looked up in the indexes, if they are
+    sound. Damage does not stop it: a finding on standard error reports what is wrong, and reading
+    continues at the next valid batch.
 
     A capture of packets (pcap, pcapng) shows its requests and responses, and the records in them.
 

@@ -12,7 +12,7 @@ from kdump.cli.headings import Command, under
 from kdump.cli.options import ISOLATION, Read, scratch_option, shared_options
 from kdump.option_values import read_duration
 
-_COMPARED = under("What is compared")
+_COMPARISON = under("Comparison")
 _WORDS = ("key", "value")
 _HEADER = "header:"
 
@@ -55,25 +55,25 @@ def read_within(text: str) -> Within:
     cls=Command,
     common="--by --within --topic --isolation --format",
 )
-@_COMPARED(
+@_COMPARISON(
     "--by",
     type=Read("what", read_compared, (*_WORDS, _HEADER)),
     default="key,value",
     help="Compare by key, value, key,value, or header:NAME.",
 )
-@_COMPARED(
+@_COMPARISON(
     "--within",
     type=Read("distance", read_within),
-    help="Only copies this close to the one before: 10m by time, '1000 records' by offset.",
+    help="Only duplicates this close to the previous copy: 10m in time, '1000 records' by offset.",
 )
-@_COMPARED("--visible", help="Only what a consumer receives, as in dump.")
-@_COMPARED(
+@_COMPARISON("--visible", help="Only what a consumer receives, as in dump.")
+@_COMPARISON(
     "--isolation",
     type=ISOLATION,
     default="read_uncommitted",
     help="read_committed (implies --visible): no aborted data.",
 )
-@scratch_option(_COMPARED)
+@scratch_option(_COMPARISON)
 @shared_options(has_bytes=True)
 def duplicates(
     paths: tuple[str, ...],

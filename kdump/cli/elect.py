@@ -15,22 +15,22 @@ from kdump.cli.options import shared_options, version_option
     common="--topic --broker-version --format",
 )
 @version_option(
-    under("Which start"),
+    under("Broker"),
     "Version of the broker that loads each log.",
 )
 @shared_options(is_wide=False, metavar="DIR DIR...", missing="give two directories or more")
 def elect(paths: tuple[str, ...], **asked: Any) -> int:
-    """Choose the leader of each partition, and of the metadata quorum, that loses the least.
+    """For each partition and the metadata quorum, find the leader that loses the fewest records.
 
     The replicas are in two or more of the directories: data directories of different brokers,
-    partition directories, or directories with segments. The best leader is the replica whose
-    log, as a start leaves it, has the newest last leader epoch, and among those the highest end
-    offset.
+    partition directories, or directories with segments. The best leader is the replica with the
+    newest leader epoch at the end of its log and, among those, the highest end offset. Records
+    that a start of the broker would truncate do not count.
 
-    For every other choice the loss is shown in records, and for metadata in words, with what a
-    controller does by itself and the command to type; for many partitions, also the order in
-    which to start the nodes. The in-sync replicas come from the metadata log, if one directory
-    has it. Damage inside the logs is not checked: use kdump compare.
+    Shows what every other choice would lose, what the controller does by itself, the command to
+    type, and for many partitions the order in which to start the nodes. The in-sync replicas come
+    from the metadata log, if one directory has it. Damage inside the logs is not checked: use
+    kdump compare.
 
     \b
     Examples:

@@ -11,7 +11,7 @@ from kdump.cli.lookups import LookupCommand, lookup_options, run
 from kdump.cli.options import FROM_0, INT_SIZE, LOOKUP_FORMATS, shared_options
 from kdump.option_values import read_int64
 
-_FETCH = under("What a fetch returns")
+_FETCH = under("Fetch")
 
 
 @click.command(
@@ -36,14 +36,14 @@ def find_offset(paths: tuple[str, ...], **asked: Any) -> int:
 
     Reads only the files of the segment that may contain the offset, the index and the end of
     the newest segment, and the checkpoints; read_committed also reads headers from the newest
-    usable producer snapshot on. The answer is the broker's, which checks no checksum. Consumers
-    do: if they fail before the record, that is a finding with exit status 3.
+    usable producer snapshot on. Brokers do not verify checksums, but consumers do: damage
+    that a consumer meets before the record is a finding with exit status 3.
 
     With --max-bytes, shows the bytes that one fetch returns: where they start and end, the
     complete batches in them, and the one that is cut at the end.
 
-    In a 0.7 partition, where offsets are byte positions, the entry that contains the byte is
-    shown. The exit status is 4 if no partition has an answer.
+    In Kafka 0.7, offsets are byte positions, and the entry that contains the byte is shown. The
+    exit status is 4 if no partition has an answer.
 
     \b
     Examples:

@@ -12,7 +12,7 @@ from kdump.cli.lookups import LookupCommand, lookup_options, run
 from kdump.cli.options import FROM_1, LOOKUP_FORMATS, Count, shared_options
 from kdump.option_values import read_time
 
-_REQUEST = under("Which request")
+_REQUEST = under("Request")
 _WORDS = {
     "latest": -1,
     "earliest": -2,
@@ -57,12 +57,13 @@ def find_time(paths: tuple[str, ...], **asked: Any) -> int:
     Answers like a ListOffsets request, one row per partition. PATHS are segment files (which
     stand for their partition), partition directories, or data directories. TIME is epoch
     milliseconds, @ and epoch seconds, ISO 8601 (UTC by default), 14:05 (today), yesterday, now,
-    a distance back (now-30m or -30m), earliest, latest, max-timestamp, of tiered topics also
-    earliest-local, latest-tiered and earliest-pending-upload, or the protocol's -1 to -6.
+    a distance back (now-30m or -30m), earliest, latest, max-timestamp, or the
+    protocol's -1 to -6. Tiered topics also have earliest-local, latest-tiered, and
+    earliest-pending-upload.
 
-    A broker searches only the first segment whose last time index entry reaches TIME, and
-    answers "none" even if a later segment has such a record. --check scans the log and reports
-    where that, or a wrong index, makes a difference.
+    A broker searches only the first segment whose last time index entry reaches TIME, and answers
+    "none" even if a later segment has such a record. --check scans the log and reports where
+    this rule, or a wrong index, changes the answer.
 
     The exit status is 4 if no partition has an answer.
 

@@ -12,32 +12,32 @@ from kdump.cli.options import LOOKUP_FORMATS, TIME, shared_options, version_opti
 if TYPE_CHECKING:
     from kdump.cli.run_context import Writing
 
-_ASKED = under("What is asked for")
+_SELECTION = under("Selection")
 
 
 @click.command(
     cls=Command,
     common="--group --at --history --topic --format",
 )
-@_ASKED(
+@_SELECTION(
     "--group",
     metavar="GLOB",
     help="Only groups that match, for example 'billing*'. A plain name reads only the group's "
     "own partition.",
 )
-@_ASKED("--at", "at_ms", type=TIME, help="Show the state at this time.")
-@_ASKED(
+@_SELECTION("--at", "at_ms", type=TIME, help="Show the state at this time.")
+@_SELECTION(
     "--history",
     help="List joins, leaves, rebalances, owners of partitions, and changes of committed offsets.",
 )
-@_ASKED("--backwards", help="With --history: only changes to a lower offset.")
-@_ASKED(
+@_SELECTION("--backwards", help="With --history: only changes to a lower offset.")
+@_SELECTION(
     "--explain",
-    help="With --history: compute each assignment again, and say which assignors give it.",
+    help="With --history: name the assignors of Kafka that give the same assignment.",
 )
-@_ASKED("--from", "from_ms", type=TIME, help="With --history: start at this time.")
-@_ASKED("--to", "to_ms", type=TIME, help="With --history: stop before this time.")
-@version_option(_ASKED, "Expire offsets as this version does.")
+@_SELECTION("--from", "from_ms", type=TIME, help="With --history: start at this time.")
+@_SELECTION("--to", "to_ms", type=TIME, help="With --history: stop before this time.")
+@version_option(_SELECTION, "Expire offsets as this version does.")
 @shared_options(LOOKUP_FORMATS, on_spark=False)
 def groups(
     paths: tuple[str, ...],
@@ -51,19 +51,18 @@ def groups(
     Replays __consumer_offsets under PATHS, and __share_group_state if there are share groups.
     --topic and --partition select committed offsets.
 
-    If the partition of a committed offset is under PATHS too, its row has the start and end of
-    the log and the lag: the high watermark in the directory's checkpoint, which is written
-    every five seconds, minus the committed offset. Both describe the disk as it is now, even
-    with --at.
+    If the partition of a committed offset is under PATHS too, its row has the start and end of the
+    log, and the lag: high watermark minus committed offset. The high watermark comes from a
+    checkpoint that brokers write every five seconds. With --at, log and lag still describe the
+    disk as it is now.
 
-    An offset committed in a transaction counts from the transaction marker on; until then its
-    row is `pending`. --history shows who changed which offset, when, and how many members the
-    group had at that time (none: an admin client changed it); who joined and left; each
-    rebalance; and which member had which partition from when to when, or nobody. With --explain
-    it says which of Kafka's assignors give the same members just that assignment, and where the
-    group's own gives another. Compaction removes superseded records; --at and --history report
-    what is missing. States that exist only in the coordinator's memory (PreparingRebalance) are
-    not on disk.
+    An offset committed in a transaction counts from the transaction marker on; until then its row
+    is `pending`. --history shows each change of a committed offset, with the number of members at
+    that time (none: an admin client changed it); joins, leaves, and rebalances; and the owners of
+    each partition over time. --explain names the assignors of Kafka that give the same assignment,
+    and reports where the group's own assignor gives another one. Compaction removes superseded
+    records; --at and --history report what is missing. States that exist only in the coordinator's
+    memory (PreparingRebalance) are not on disk.
 
     --format reset-csv writes the file for kafka-consumer-groups --reset-offsets --from-file.
 

@@ -9,32 +9,33 @@ import click
 from kdump.cli.headings import Command, under
 from kdump.cli.options import shared_options
 
-_SHOWN = under("What is shown")
+_DISPLAY = under("Display")
 
 
 @click.command(cls=Command, common="--sort --partitions --explain --topic --format")
-@_SHOWN(
+@_DISPLAY(
     "--sort",
     type=click.Choice(("size", "name", "last")),
     default="size",
     help="Order topics by size, name, or last write. Default: size.",
 )
-@_SHOWN("--partitions", help="List each partition as well, with its checkpointed offsets.")
-@_SHOWN(
+@_DISPLAY("--partitions", help="List each partition as well, with its checkpointed offsets.")
+@_DISPLAY(
     "--explain",
-    help="List the evidence for the release that wrote each directory, and its upgrades.",
+    help="Show how the release that wrote each directory was detected, and past upgrades.",
 )
 @shared_options(on_spark=False, decompresses=False, missing=None)
 def info(paths: tuple[str, ...], **asked: Any) -> int:
-    """Show what is in a data directory, which Kafka release wrote it, and what to ask next.
+    """Show the topics in a data directory, the Kafka release that wrote it, and problems
+    with the next command to type.
 
     Reads names, sizes, checkpoints, meta.properties, and the metadata log; no other log is
     opened, so it is quick on any directory and safe next to a running broker. `kdump PATH` is
     the same. Without PATHS: the directories of a broker that runs on this host, if this user can
     read its command line.
 
-    Sizes are those of the logs, without indexes. Times are those of files. Each hint names
-    something that is not ordinary and the command to type next.
+    Sizes exclude indexes. Times are file modification times. Each hint describes something
+    unusual, with the command to type next.
 
     \b
     Examples:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from kdump.cli.run_context import Engine, Writing
 
-_ANSWER = under("Whose answer")
-_SAID = under("What is said about it")
+_ANSWER = under("Answer")
+_EXPLANATION = under("Explanation")
 
 #: What both lookups have: whose answer is asked for, and how much is said about it.
 lookup_options = together(
@@ -58,8 +58,12 @@ lookup_options = together(
         help="Offset for partitions without an answer in --format reset-csv. Default: latest, as "
         "in Kafka's own tool. Other formats add reset_offset.",
     ),
-    _SAID("--explain", help="Show how the answer is found, step by step; in JSON as `steps`."),
-    _SAID("--check", help="Also scan the log, and report an index that leads elsewhere."),
+    _EXPLANATION(
+        "--explain", help="Show how the answer is found, step by step; in JSON as `steps`."
+    ),
+    _EXPLANATION(
+        "--check", help="Also scan the log, and report an index that gives a different answer."
+    ),
 )
 
 

@@ -244,7 +244,7 @@ def tier_key_option(under_heading: Callable[..., Decorator]) -> Decorator:
     return under_heading(
         "--tier-key",
         type=FILE_PATH,
-        help="Private key in PEM that decrypts remote segments of Aiven's plugin.",
+        help="PEM file with the private key of encrypted remote segments (Aiven's plugin).",
     )
 
 
@@ -286,7 +286,8 @@ _PATH_OPTIONS = (
     _PATHS(
         "--server-properties",
         type=FILE_PATH,
-        help="Use the settings in a broker's own file, and without PATHS its data directories.",
+        help="The broker's server.properties: its settings are used and, without PATHS, its "
+        "log.dirs.",
     ),
     _PATHS(
         "--as",
@@ -332,11 +333,13 @@ _SPARK_OPTIONS = (
     _ENGINE(
         "--master", metavar="URL", help="With --engine spark: the cluster, for example local[4]."
     ),
-    _ENGINE("--remote", metavar="URL", help="With --engine spark: a Connect server, sc://HOST."),
+    _ENGINE(
+        "--remote", metavar="URL", help="With --engine spark: the Spark Connect server, sc://HOST."
+    ),
     _ENGINE(
         "--archive",
         type=FILE_PATH,
-        help="With --engine spark: a packed environment with kdump for the executors.",
+        help="With --engine spark: a packed Python environment with kdump, for the executors.",
     ),
 )
 _BYTES_OPTION = _OUTPUT(
@@ -346,7 +349,9 @@ _BYTES_OPTION = _OUTPUT(
     default="auto",
     help="Encoding of keys, values, and headers; auto: text where valid UTF-8, else base64.",
 )
-_WIDE_OPTION = _OUTPUT("-v", "--wide", help="In a table: truncate nothing and omit no column.")
+_WIDE_OPTION = _OUTPUT(
+    "-v", "--wide", help="In a table: show every column, and every cell in full."
+)
 
 
 def output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) -> Decorator:
@@ -368,8 +373,8 @@ def output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) ->
             "-o",
             "--output",
             type=FILE_PATH,
-            help="Write the results to FILE, which appears when it is complete; with DIR/, one "
-            "file per row kind. Required for parquet and arrow.",
+            help="Write the results to FILE, created only when complete. DIR/ gets one file per "
+            "row kind. Required for parquet and arrow.",
         ),
         _OUTPUT("--rows", metavar="KIND", help="Only rows of this kind."),
         _OUTPUT("--force", help="Replace existing files that --output and other options name."),
@@ -378,7 +383,7 @@ def output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) ->
         _OUTPUT("--no-pager", help="Never show a long table in a pager."),
         _OUTPUT(
             "--csv-safe",
-            help="In CSV: put ' before text that a spreadsheet would run as a formula.",
+            help="In CSV: put ' before text that a spreadsheet would treat as a formula.",
         ),
         _OUTPUT(
             "--utc-offset",

@@ -9,7 +9,7 @@ import click
 from kdump.cli.headings import Command, under
 from kdump.cli.options import FROM_0, FROM_1, scratch_option, shared_options
 
-_KEYS = under("Where keys belong")
+_KEYS = under("Keys")
 PARTITIONERS = (
     *("any", "default", "murmur2", "consistent-random", "crc32"),
     *("fnv1a", "fnv1a-reference", "fnv1a-unsigned", "java-hash", "java-hash-old"),
@@ -26,7 +26,7 @@ _ALL = 1 << 62
     "--partitioner",
     type=click.Choice(PARTITIONERS),
     default="any",
-    help="Partitioner that assigns keys; any selects and names the one that fits best.",
+    help="Partitioner of the producers; any detects and names the one that fits best.",
 )
 @_KEYS(
     "--partitions",
@@ -34,7 +34,12 @@ _ALL = 1 << 62
     help="Number of partitions per topic. Default: from the metadata log, else the number of "
     "directories.",
 )
-@_KEYS("--top", type=FROM_0, default=20, help="Show the N keys that moved most; 0 shows all.")
+@_KEYS(
+    "--top",
+    type=FROM_0,
+    default=20,
+    help="Show the N keys with the most misplaced records; 0 shows all.",
+)
 @scratch_option(_KEYS)
 @shared_options(has_bytes=True)
 def placement(
@@ -44,13 +49,12 @@ def placement(
     top: int,
     **asked: Any,
 ) -> int:
-    """Find records that are on another partition than the hash of their key selects.
+    """Find records that are not on the partition that the hash of their key selects.
 
     For each topic: how many records are misplaced, between which offsets, by which producers,
     and which keys are on several partitions. All records are read.
 
-    default is murmur2 of the Java client, consistent-random is the partitioner of librdkafka,
-    fnv1a that of Sarama.
+    default is the Java client (murmur2), consistent-random is librdkafka, fnv1a is Sarama.
 
     \b
     Examples:

@@ -19,46 +19,46 @@ from kdump.cli.options import (
 from kdump.cli.verify import MONITORING, NOTES, PluginCommand, limits, run_verify
 from kdump.errors import UsageError
 
-_START = under("Which start")
-_TIME = under("How long it takes")
-_AMOUNT = under("How much is read")
+_BROKER = under("Broker")
+_RECOVERY_TIME = under("Recovery time")
+_SCOPE_AND_PACE = under("Scope and pace")
 
 
 @click.command(
     cls=PluginCommand,
     common="--server-properties --broker-version --quick --measure --as-user --nagios --format",
 )
-@version_option(_START, "Version of the broker that starts.")
-@_START(
+@version_option(_BROKER, "Version of the broker that starts.")
+@_BROKER(
     "--as-user",
     metavar="USER",
     help="Check file permissions for this user, given by name or number. Default: permissions "
     "are not checked.",
 )
-@config_option(_START)
-@topic_configs_option(_START)
-@_TIME(
+@config_option(_BROKER)
+@topic_configs_option(_BROKER)
+@_RECOVERY_TIME(
     "--recovery-rate",
     type=RATE,
     help="Bytes that one recovery thread reads per second. Default: 100MiB.",
 )
-@_TIME(
+@_RECOVERY_TIME(
     "--measure",
     help="Read each data directory for up to 3 s, bypassing the page cache, and estimate the "
     "recovery time as a range.",
 )
-@_TIME(
+@_RECOVERY_TIME(
     "--recovery-threads",
     type=FROM_1,
     help="Recovery threads per data directory. Default: num.recovery.threads.per.data.dir of "
     "--server-properties, else 2 (1 before 4.0).",
 )
-@_AMOUNT(
+@_SCOPE_AND_PACE(
     "--quick",
     help="Read only the logs that the start reads. Damage that remains after the start is then"
     " not reported.",
 )
-@limits(_AMOUNT)
+@limits(_SCOPE_AND_PACE)
 @MONITORING
 @NOTES
 @shared_options(LOOKUP_FORMATS, is_wide=False)
@@ -66,10 +66,9 @@ def predict(paths: tuple[str, ...], **asked: Any) -> int:
     """Predict whether a broker starts on PATHS, what the start does to each partition, and what
     is lost.
 
-    The prediction is for --broker-version, with its settings, checkpoints, and metadata log,
-    and loads each log as that version does. It also estimates the recovery time. Nothing is
-    changed. The logs are checked as in kdump verify, so that damage that still stops consumers
-    after the start is reported; --quick skips that.
+    Applies the rules of --broker-version to the settings, checkpoints, metadata log, and logs,
+    and estimates the recovery time. Nothing is changed. The logs are also checked as in kdump
+    verify, because damage can still stop consumers after the start; --quick skips that.
 
     Losses and failed starts are findings: the exit status is 3 if one is at or above --fail-on.
 

@@ -11,58 +11,59 @@ from kdump.cli.options import FILE_PATH, RATE, TIME, shared_options, topic_confi
 from kdump.cli.salvage import TAKEN, run_salvage
 from kdump.errors import UsageError
 
-_CLUSTER = under("Into which cluster")
-_GROUPS = under("Offsets of groups")
+_TARGET_CLUSTER = under("Target cluster")
+_GROUP_OFFSETS = under("Group offsets")
 
 
 @click.command(
     cls=Command,
     common="--bootstrap-server --dry-run --topic --rate --apply-groups --client-properties",
 )
-@_CLUSTER(
+@_TARGET_CLUSTER(
     "--bootstrap-server",
     "produce",
     metavar="BROKERS",
     required=True,
     help="Brokers of the cluster: HOST:PORT,...",
 )
-@_CLUSTER(
+@_TARGET_CLUSTER(
     "--client-properties",
     metavar="FILE",
     type=FILE_PATH,
     help="TLS and SASL settings, in the format of --command-config in Kafka's own tools.",
 )
-@_CLUSTER("--dry-run", help="Send nothing, and show what would be sent.")
-@_CLUSTER(
+@_TARGET_CLUSTER("--dry-run", help="Send nothing, and show what would be sent.")
+@_TARGET_CLUSTER(
     "--resume",
     metavar="STATE",
     type=FILE_PATH,
-    help="File that records the progress of a run. Default: a file that the same command finds"
-    " again.",
+    help="File that records the progress, so that the run can be resumed. Default: a file that "
+    "the same command finds again.",
 )
-@_CLUSTER(
+@_TARGET_CLUSTER(
     "--rate",
     metavar="SIZE",
     type=RATE,
     help="Send at most this much per second, for example 20MiB.",
 )
-@_GROUPS("--groups", help="Report the committed offsets of groups as offsets of the new records.")
-@_GROUPS(
-    "--apply-groups",
-    help="Also commit them in the cluster, for groups without active members.",
+@_GROUP_OFFSETS(
+    "--groups", help="Show the committed offsets of groups, translated to the new offsets."
 )
-@_GROUPS(
+@_GROUP_OFFSETS(
+    "--apply-groups",
+    help="Also commit the offsets of groups without active members, translated to the new offsets.",
+)
+@_GROUP_OFFSETS(
     "--groups-at",
     type=TIME,
-    help="Use the offsets committed at this time. Default: before the deletion for a deleted "
-    "topic, else now.",
+    help="Use the offsets committed at this time. Default: now; for a deleted topic, just before "
+    "its deletion.",
 )
 @TAKEN
-@topic_configs_option(under("What is taken"))
+@topic_configs_option(under("Selection"))
 @shared_options(on_spark=False)
 def produce(paths: tuple[str, ...], *, client_properties: str | None, **asked: Any) -> int:
-    """Send the records of the best copy of each partition under PATHS to a running cluster,
-    each once.
+    """Send each record that the copies under PATHS have to a running cluster, exactly once.
 
     The copies are merged as in kdump salvage. Records of committed transactions go to existing
     topics, to the same partitions, in order, with their times, headers, and nulls; the cluster

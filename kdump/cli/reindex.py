@@ -21,46 +21,46 @@ from kdump.stores.uris import is_uri, is_view
 if TYPE_CHECKING:
     from kdump.cli.run_context import Engine, Writing
 
-_DONE = under("What is done")
-_RECOVERY = under("Whose recovery")
+_ACTION = under("Action")
+_RECOVERY_SETTINGS = under("Recovery settings")
 
 
 @click.command(
     cls=Command,
     common="--write --undo --out --only --topic --server-properties",
 )
-@_DONE("--write", help="Write the indexes. Without this option nothing is changed.")
-@_DONE(
+@_ACTION("--write", help="Write the indexes. Without this option nothing is changed.")
+@_ACTION(
     "--out",
     metavar="DIR",
     type=FILE_PATH,
     help="Build in DIR/TOPIC-PARTITION and leave the source untouched; does not need --write.",
 )
-@_DONE(
+@_ACTION(
     "--undo",
-    help="Restore the files that the latest --write replaced; only a plan without --write.",
+    help="Restore the files that the latest --write replaced. Without --write, only show them.",
 )
-@_DONE("--all", "every", help="Also rebuild sound indexes that differ from what recovery writes.")
-@_DONE("--up-to-damage", help="For a damaged log: build indexes up to the damage.")
-@_DONE(
+@_ACTION("--all", "every", help="Also rebuild sound indexes that differ from what recovery writes.")
+@_ACTION("--up-to-damage", help="For a damaged log: build indexes up to the damage.")
+@_ACTION(
     "--only",
     metavar="KINDS",
     help="Rebuild only these, joined by commas: index, timeindex, txnindex, leader-epochs, "
     "checkpoints. Default: the first three.",
 )
-@_RECOVERY(
+@_RECOVERY_SETTINGS(
     "--index-interval-bytes",
     type=INT_SIZE,
     help="The topic's index.interval.bytes. Default: from the metadata log, else 4096.",
 )
-@_RECOVERY(
+@_RECOVERY_SETTINGS(
     "--max-index-bytes",
     type=INT_SIZE,
     help="The topic's segment.index.bytes. Default: from the metadata log, else 10485760.",
 )
-@config_option(_RECOVERY)
-@topic_configs_option(_RECOVERY)
-@version_option(_RECOVERY, "Rebuild as the recovery of this version does.")
+@config_option(_RECOVERY_SETTINGS)
+@topic_configs_option(_RECOVERY_SETTINGS)
+@version_option(_RECOVERY_SETTINGS, "Rebuild as the recovery of this version does.")
 @shared_options(on_spark=False)
 def reindex(
     paths: tuple[str, ...], *, only: str | None, engine: Engine, writing: Writing, **asked: Any
@@ -70,13 +70,14 @@ def reindex(
 
     Without --write this only shows a plan: the entries of each index now and after the rebuild,
     the first difference, and the reason. Each log is read once with its checksums; nothing is
-    decompressed, except wrappers with --broker-version below 2.0. Sound indexes are left alone.
+    decompressed, except magic 0 and 1 with --broker-version below 2.0. Sound indexes are left
+    alone.
 
     --write writes the new file next to the old one, keeps the old one as .bak-<UTC time>, and
-    renames; interrupted at any point, each index is complete, old or new. It is refused (status
-    5) while a broker runs on the data directory, and where a broker would truncate the log.
-    Topic configs come from the metadata log on the same disks; each row names them and their
-    source.
+    renames; if interrupted at any point, each index is either the complete old file or the
+    complete new one. It is refused (status 5) while a broker runs on the data directory, and where
+    a broker would truncate the log. Topic configs come from the metadata log on the same disks;
+    each row names them and their source.
 
     \b
     Examples:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kdump.output.report import Page, Result
     from kdump.output.sink import Sink
 
-_ASKED = under("What is in it")
+_CONTENTS = under("Contents")
 _TITLE = "Kafka incident report"
 
 
@@ -57,30 +57,39 @@ class CaseReport(Report):
     cls=Command,
     common="--output --title --from --to --redact --records --no-hashes --format",
 )
-@_ASKED("--title", default=_TITLE, metavar="TEXT", help="Title of the page.")
-@_ASKED(
-    "--from", "from_ms", type=TIME, help="Start the timeline here; show the cluster then as well."
+@_CONTENTS("--title", default=_TITLE, metavar="TEXT", help="Title of the page.")
+@_CONTENTS(
+    "--from",
+    "from_ms",
+    type=TIME,
+    help="Start the timeline here, and also show the state of the cluster at this time.",
 )
-@_ASKED(
-    "--to", "to_ms", type=TIME, help="End the timeline, and show the cluster, before this time."
+@_CONTENTS(
+    "--to",
+    "to_ms",
+    type=TIME,
+    help="End the timeline before this time, and show the state of the cluster then.",
 )
-@_ASKED("--deep", help="Decompress and check every record, too.")
-@_ASKED("--no-hashes", help="List the files without their SHA-256.")
-@_ASKED(
+@_CONTENTS("--deep", help="Decompress and check every record, too.")
+@_CONTENTS("--no-hashes", help="List the files without their SHA-256.")
+@_CONTENTS(
     "--records",
     type=FROM_1,
     help="Show this many records before and after damage, with keys and values.",
 )
-@_ASKED("--redact", help="Replace names of topics, groups, hosts, and principals, and the paths.")
-@_ASKED(
+@_CONTENTS(
+    "--redact",
+    help="Replace paths and the names of topics, groups, hosts, and principals by pseudonyms.",
+)
+@_CONTENTS(
     "--now",
     "now_ms",
     type=TIME,
     default="now",
-    help="Evaluate retention at this time, and date the page. Default: now.",
+    help="Time for which retention is evaluated, and date of the page. Default: now.",
 )
-@version_option(_ASKED, "Version of the broker whose next start is predicted.")
-@scratch_option(_ASKED)
+@version_option(_CONTENTS, "Version of the broker whose next start is predicted.")
+@scratch_option(_CONTENTS)
 @shared_options(REPORT_FORMATS, on_spark=False, is_wide=False)
 def report(
     paths: tuple[str, ...],

@@ -22,52 +22,54 @@ from kdump.cli.options import (
 from kdump.errors import UsageError
 from kdump.stores.uris import is_uri, is_view
 
-_DONE = under("What is done")
-_TAKEN = under("What is taken")
-_BROKER = under("For which broker")
+_ACTION = under("Action")
+_SELECTION = under("Selection")
+_TARGET_BROKER = under("Target broker")
 
 #: What is built, by `salvage` and `carve`.
 BUILT = together(
-    _DONE(
+    _ACTION(
         "--out",
         metavar="DIR",
         type=FILE_PATH,
         help="Build a data directory for a broker. Without this option nothing is written.",
     ),
-    _DONE("--dry-run", help="With --out: write nothing, and show what would be built."),
+    _ACTION("--dry-run", help="With --out: write nothing, and show what would be built."),
 )
 #: What is taken from copies, by `salvage`, `carve` and `produce`.
 TAKEN = together(
-    _TAKEN(
+    _SELECTION(
         "--prefer",
         metavar="newest-epoch|longest|PATH",
-        help="Use this copy as the leader, and in conflicts within one epoch.",
+        help="Use this copy as the leader, and where copies contradict each other.",
     ),
-    _TAKEN(
+    _SELECTION(
         "--split-batches",
-        help="Where no copy has the complete batch, re-encode the records that can be recovered "
-        "from a torn one.",
+        help="If no copy has the complete batch, recover single records from a torn one and "
+        "re-encode them.",
     ),
-    _TAKEN(
+    _SELECTION(
         "--mend-headers",
-        help="Keep batches whose only fault is a header field outside the checksum: length and "
-        "magic that the checksum proves, offset and leader epoch that the neighbors imply.",
+        help="Repair header fields outside the checksum: length and magic if the checksum then "
+        "matches, offset and leader epoch if the neighboring batches imply them.",
     ),
-    _TAKEN("--from-offset", type=INT64, help="Start at this offset."),
-    _TAKEN("--to-offset", type=INT64, help="Stop before this offset."),
-    _TAKEN(
+    _SELECTION("--from-offset", type=INT64, help="Start at this offset."),
+    _SELECTION("--to-offset", type=INT64, help="Stop before this offset."),
+    _SELECTION(
         "--topic-map",
         metavar="FILE",
         type=FILE_PATH,
-        help="File with new topic names, as lines OLD,NEW; for carved groups "
+        help="File with new topic names, one OLD,NEW per line; for carved batches, "
         "carved-1,TOPIC-PARTITION.",
     ),
 )
 #: For whom something is built, by `salvage` and `carve`.
 BROKER = together(
-    _TAKEN("--topic-id", metavar="ID", help="Topic id of the result. Default: that of the copies."),
-    topic_configs_option(_BROKER),
-    version_option(_BROKER, "Version of the broker that will start on the result."),
+    _SELECTION(
+        "--topic-id", metavar="ID", help="Topic id of the result. Default: that of the copies."
+    ),
+    topic_configs_option(_TARGET_BROKER),
+    version_option(_TARGET_BROKER, "Version of the broker that will start on the result."),
 )
 
 
@@ -76,17 +78,16 @@ BROKER = together(
     common="--out --dry-run --prefer --topic --check --split-batches --mend-headers",
 )
 @BUILT
-@_DONE(
+@_ACTION(
     "--check",
     "manifest",
     metavar="MANIFEST",
     type=FILE_PATH,
-    help="Check the data directory PATHS against the manifest of the run that built it, and do"
-    " nothing else.",
+    help="Only check the data directory PATHS against the manifest of the run that built it.",
 )
 @TAKEN
-@tier_option(_TAKEN)
-@tier_key_option(_TAKEN)
+@tier_option(_SELECTION)
+@tier_key_option(_SELECTION)
 @BROKER
 @shared_options(on_spark=False, missing=TIER_ALONE)
 def salvage(paths: tuple[str, ...], *, manifest: str | None, **asked: Any) -> int:
@@ -95,14 +96,14 @@ def salvage(paths: tuple[str, ...], *, manifest: str | None, **asked: Any) -> in
     Copies are partition directories of any broker or backup, -delete, -stray, and -future
     directories, and the .deleted, .swap, and .cleaned files in them, which need no --retired. A
     batch is used if its checksum is right and its records can be read; it is copied unchanged.
-    The copy that an election would choose leads. Records of other copies from truncated epochs
-    have diverged; they are reported and left out.
+    Where copies differ, the one that would win an election is the leader. Records that
+    only other copies have from epochs that the leader truncated are reported and left out.
 
     Different records at one offset of one epoch are a conflict: it is reported, and --out is
     refused until --prefer selects a copy.
 
-    --out builds next to DIR and renames, so an interrupted run leaves nothing that looks
-    complete. DIR must be empty or not exist, and no broker may run there (status 5). Offsets
+    --out builds the result next to DIR and renames it at the end, so an interrupted run never
+    looks complete. DIR must be empty or not exist, and no broker may run there (status 5). Offsets
     and gaps are kept. The manifest is written next to DIR. The status is 3 if anything was
     lost. kdump produce sends the records to a running cluster instead.
 

@@ -9,31 +9,32 @@ import click
 from kdump.cli.headings import Command, under
 from kdump.cli.options import shared_options
 
-_LISTED = under("What is listed")
+_DISPLAY = under("Display")
 
 
 @click.command(
     cls=Command,
     common="--explained --topic --fail-on --jobs --format",
 )
-@_LISTED(
-    "--explained", help="List gaps with another explanation, too; by default they are counted."
+@_DISPLAY(
+    "--explained",
+    help="Also list gaps that have another explanation; by default they are only counted.",
 )
 @shared_options(decompresses=False)
 def sequences(paths: tuple[str, ...], **asked: Any) -> int:
     """Find missing and repeated sequence numbers of idempotent and transactional producers.
 
-    Only batch headers are read. A gap means that sequence numbers are missing and offsets are
-    not; if both are missing, compaction removed records (or a segment is missing, which verify
-    reports).
+    Only batch headers are read. A gap is where sequence numbers are missing but offsets are not.
+    If offsets are missing, too, compaction removed the records (or a segment is missing, which
+    verify reports).
 
     A producer that was idle for producer.id.expiration.ms (one day by default) may have been
     forgotten by the broker and may continue at any number. An epoch starts at 0, and so does a
     producer in a log that is complete from offset 0. Other first numbers, and numbers around
     damage, cannot be judged.
 
-    A capture of packets shows what producers sent: a repeat is a retry there, and offsets count
-    the records that the capture has for a partition.
+    In a packet capture, a repeat is a retry by the producer. Offsets there are record numbers
+    within the capture, counted per partition.
 
     Retries by another producer, or a replayed topic, have their own sequence numbers: use kdump
     duplicates. Gaps and repeats are notes: the exit status is 3 for them only with --fail-on

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kdump.api.sql import Session
     from kdump.cli.run_context import Writing
 
-_QUERY = under("The query")
+_QUERY = under("Query")
 
 
 class _Sql(Command):
@@ -45,20 +45,20 @@ def _is_path(word: str) -> bool:
     "--memory",
     type=POSITIVE_SIZE,
     default="1GiB",
-    help="Memory for DuckDB; what needs more goes through files in --scratch.",
+    help="Memory limit of DuckDB; larger queries use files in --scratch.",
 )
 @scratch_option(_QUERY)
 @shared_options(on_spark=False, decompresses=False, has_bytes=True, metavar="[QUERY] [PATHS]...")
 def sql(paths: tuple[str, ...], *, query: str | None, **asked: Any) -> int:
-    """Answer a SELECT statement in the SQL of DuckDB about records, batches, groups, and all else.
+    """Run a SELECT statement (DuckDB SQL) on records, batches, groups, and all other rows.
 
     Every row kind is a table, named in the plural (kdump schema lists the kinds): records,
     batches, committed_offsets, findings. Each topic is a view of records. Names that are SQL
     words need quotes: "offset", "group".
 
     Only what a query needs is read: conditions on topic, partition, offset, and time skip
-    segments by their indexes, limit stops early, and count(*) reads batch headers only. Nothing
-    can be written, and no other file and no network is in reach.
+    segments, limit stops early, and count(*) reads batch headers only. A query cannot write,
+    open other files, or use the network.
 
     Without QUERY on a terminal there is a prompt; in a pipe the query is read from standard
     input. Needs DuckDB: pip install 'kdump[sql]'.

@@ -28,7 +28,7 @@ from kdump.option_values import read_words
 if TYPE_CHECKING:
     from kdump.cli.run_context import Writing
 
-_ASKED = under("What is asked for")
+_SELECTION = under("Selection")
 _CLOCKS = under("Clocks")
 
 
@@ -45,42 +45,46 @@ def _read_skew(text: str) -> str | tuple[int, int]:
     cls=Command,
     common="--from --to --around --topic --group --what --format",
 )
-@_ASKED("--from", "from_ms", type=TIME, help="Start at this time.")
-@_ASKED("--to", "to_ms", type=TIME, help="Stop before this time.")
-@_ASKED("--around", "around_ms", type=TIME, help="Only what may have happened around this time.")
-@_ASKED(
+@_SELECTION("--from", "from_ms", type=TIME, help="Start at this time.")
+@_SELECTION("--to", "to_ms", type=TIME, help="Stop before this time.")
+@_SELECTION(
+    "--around", "around_ms", type=TIME, help="Only events that may have happened around this time."
+)
+@_SELECTION(
     "--within",
     "within",
     type=DURATION,
-    help="With --around: how far before and after it [default: 5m].",
+    help="With --around: this long before and after it. Default: 5m.",
 )
-@_ASKED(
+@_SELECTION(
     "--group",
     metavar="GLOB",
-    help="Only groups that match; commits only where an offset goes back.",
+    help="Only groups that match; of their commits, only those to a lower offset.",
 )
-@_ASKED(
+@_SELECTION(
     "--what",
     type=Read("words", partial(read_words, known=WHAT), WHAT),
     metavar="WORD[,WORD]",
     help="Only events of these kinds, for example leader,isr,stop.",
 )
-@_ASKED("--key", type=BYTES, help="Add the records that have this key.")
-@_ASKED("--grep", type=PATTERN, help="Add the records whose key or value matches.")
-@_ASKED("--detail", help="In a table: a line for each event, however many are alike.")
+@_SELECTION("--key", type=BYTES, help="Add the records that have this key.")
+@_SELECTION("--grep", type=PATTERN, help="Add the records whose key or value matches.")
+@_SELECTION(
+    "--detail", help="In a table: show every event; by default similar events share a line."
+)
 @_CLOCKS(
     "--skew",
     type=Read("auto|none|broker=ms", _read_skew, (AUTO, NONE)),
     multiple=True,
-    help="Bound the clocks by what the disks show; believe each clock; or say by how much the "
-    "clock of a broker is ahead (repeatable). Default: auto.",
+    help="auto estimates how much clocks differ; none trusts every clock; BROKER=MS states how "
+    "many milliseconds a broker is ahead (repeatable). Default: auto.",
 )
 @_CLOCKS(
     "--clock",
     type=FROM_0,
-    help="Give all times on the clock of this broker. Default: the first broker given.",
+    help="Show all times on the clock of this broker. Default: the first broker given.",
 )
-@scratch_option(_ASKED)
+@scratch_option(_SELECTION)
 @shared_options(TIMELINE_FORMATS, on_spark=False, is_wide=False)
 def timeline(
     paths: tuple[str, ...],
@@ -93,24 +97,24 @@ def timeline(
     detail: bool,
     **asked: Any,
 ) -> int:
-    """Show what happened, in one order, over all brokers given.
+    """Show the events of all given brokers in one order.
 
-    Events come from the metadata log, __consumer_offsets and __transaction_state, from segments,
-    checkpoints, and times of files. What several replicas show is listed once. Of other topics
-    headers and indexes are read: damage and open transactions are found in small logs only, so
-    use kdump verify and kdump transactions for all. --key and --grep read the logs, too, and add
-    single records.
+    Events come from the metadata log, __consumer_offsets and __transaction_state, segments,
+    checkpoints, and file times. An event that several replicas have is listed once. Only headers
+    and indexes of other topics are read, and only small logs are searched for damage and open
+    transactions: use kdump verify and kdump transactions for the others. --key and --grep read
+    the logs and add single records.
 
-    Clocks differ. The same event is often dated by two brokers, which bounds their clocks against
-    each other: each event has an earliest and a latest time on one common clock, and the order of
-    two events is certain only where these do not overlap. In tables, ≈ stands before a time whose
-    order against the line above is not certain.
+    The clocks of brokers differ. Events that two brokers recorded limit by how much: each event
+    gets an earliest and a latest time on one common clock. The order of two events is certain
+    only if these ranges do not overlap. In tables, ≈ marks a line that may have happened before
+    the line above it.
 
     --format timesketch writes JSON Lines that Timesketch imports, --format bodyfile the body file
-    of mactime. Both have the middle of an event's bounds, and no event without a time.
+    of mactime. Both use the middle of an event's time range, and omit events without a time.
 
-    Events without any time stand last. --from, --to and --around keep what may have happened
-    then. With --topic, starts and stops of brokers stay.
+    Events without any time come last. --from, --to and --around keep every event that may have
+    happened in that range. --topic keeps starts and stops of brokers.
 
     \b
     Examples:

@@ -9,35 +9,34 @@ import click
 from kdump.cli.headings import Command, under
 from kdump.cli.options import TIME, shared_options
 
-_ASKED = under("What is asked for")
+_SELECTION = under("Selection")
 
 
 @click.command(
     cls=Command,
     common="--id --open --at --topic --format",
 )
-@_ASKED(
+@_SELECTION(
     "--id",
     "transactional_id",
     metavar="GLOB",
     help="Only transactional ids that match, for example 'billing*'. A plain id reads only its"
     " own partition of __transaction_state.",
 )
-@_ASKED("--at", "at_ms", type=TIME, help="Show the state at this time.")
-@_ASKED("--open", "open_only", help="Only open transactions.")
+@_SELECTION("--at", "at_ms", type=TIME, help="Show the state at this time.")
+@_SELECTION("--open", "open_only", help="Only open transactions.")
 @shared_options()
 def transactions(paths: tuple[str, ...], **asked: Any) -> int:
     """Show transactions: their producers, which are open, which are hanging, and the command to
     abort them.
 
     Replays __transaction_state under PATHS, and finds the open transactions in the logs. There
-    is one row per transactional id, and one per producer with an open transaction that belongs
-    to no id.
+    is one row per transactional id, and one per producer whose open transaction has no known id.
 
-    An open transaction is hanging if its coordinator does not know it, as in
-    kafka-transactions.sh find-hanging: no marker will follow, and read_committed consumers wait
-    at its first offset. If the coordinator's topic is not complete here, age decides: no
-    transaction may be older than transaction.max.timeout.ms.
+    An open transaction is hanging if its coordinator does not know it, as in kafka-transactions.sh
+    find-hanging: no marker will follow, and read_committed consumers wait at its first offset. If
+    __transaction_state is incomplete here, a transaction is hanging if it is older than
+    transaction.max.timeout.ms.
 
     Each log is read from its newest producer snapshot on; with --at, from the start. --topic
     and --partition select the partitions that transactions write to.

@@ -10,7 +10,7 @@ from kdump.cli.headings import Command, under
 from kdump.cli.options import FROM_0, Read, shared_options
 from kdump.option_values import read_words
 
-_ADDED = under("What is added up")
+_GROUPING = under("Grouping")
 _WORDS = ("topic", "partition", "hour", "day", "producer", "codec", "key")
 #: Rows by default where there may be very many of them.
 _TOP = 20
@@ -30,18 +30,18 @@ def read_grouping(text: str) -> tuple[str, ...]:
     cls=Command,
     common="--by --top --topic --jobs --format",
 )
-@_ADDED(
+@_GROUPING(
     "--by",
     type=Read("words", read_grouping, _WORDS),
     metavar="WORD[,WORD]",
     help="Group by topic, partition, hour, day, producer, codec, or key. Default: topic.",
 )
-@_ADDED(
+@_GROUPING(
     "--top",
     type=FROM_0,
     help="Show the N largest; 0 shows all. Default: 20 by key or producer, else all.",
 )
-@_ADDED("--deep", help="Open wrappers of magic 0 and 1 to count the messages inside.")
+@_GROUPING("--deep", help="Decompress batches of magic 0 and 1 to count their messages.")
 @shared_options(has_bytes=True)
 def usage(
     paths: tuple[str, ...],
@@ -53,11 +53,11 @@ def usage(
     """Sum batches, records, and bytes by topic, partition, hour, day, producer, codec, or key,
     largest first.
 
-    Everything except keys comes from batch headers: each log is read once, checksums are
-    checked, and nothing is decompressed. size_bytes are bytes on disk, including control
-    batches. By hour or day (UTC), a batch counts where its latest timestamp is, and rows are in
-    order of time. By key, every record is read; plain_bytes are the uncompressed bytes of keys,
-    values, and headers, without control records.
+    Everything except keys comes from batch headers: each log is read once, checksums are checked,
+    and nothing is decompressed. size_bytes are bytes on disk, including control batches. By hour
+    or day (UTC), each batch counts at its latest timestamp, and rows are sorted by time. By key,
+    every record is read; plain_bytes are the uncompressed bytes of keys, values, and headers,
+    without control records.
 
     Memory is bounded for any number of keys. Up to half a million groups are exact; beyond that
     the largest are still found, and each row states its possible error. Damage is a finding on

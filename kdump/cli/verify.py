@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
     from kdump.cli.run_context import Engine, Writing
 
-_CHECKED = under("What is checked")
-_APPEND = under("What a broker accepts")
-_AMOUNT = under("How much at a time")
-_MONITORING = under("For monitoring")
+_CHECKS = under("Checks")
+_APPEND_CHECK = under("Append check")
+_SCOPE_AND_PACE = under("Scope and pace")
+_MONITORING = under("Monitoring")
 _OUTPUT = under("Output")
 _UNKNOWN = 3  # of a monitoring plug-in: could not be done
 
@@ -139,46 +139,46 @@ MONITORING = together(
     cls=PluginCommand,
     common="--deep --quick --topic --state --nagios --fail-on --jobs --format",
 )
-@_CHECKED("--deep", help="Decompress and check every record, too.")
-@_CHECKED("--quick", help="Check names, sizes, indexes, and log ends only; read no log completely.")
-@tier_option(_CHECKED)
-@tier_key_option(_CHECKED)
+@_CHECKS("--deep", help="Decompress and check every record, too.")
+@_CHECKS("--quick", help="Check names, sizes, indexes, and log ends only; read no log completely.")
+@tier_option(_CHECKS)
+@tier_key_option(_CHECKS)
 @NOTES
 @version_option(
-    _CHECKED,
+    _CHECKS,
     "Version of the broker that serves the log after damage.",
 )
-@config_option(_CHECKED, "--topic-config")
-@topic_configs_option(_CHECKED)
-@_APPEND(
+@config_option(_CHECKS, "--topic-config")
+@topic_configs_option(_CHECKS)
+@_APPEND_CHECK(
     "--append",
     metavar="FILE|-",
     type=FILE_PATH,
-    help="Only show what a broker answers to these batches, as a produce request carries them, "
-    "or to each produce request in a capture.",
+    help="Check nothing else: show what a broker would answer to these batches (the records of a "
+    "produce request), or to each produce request in a capture.",
 )
-@_APPEND("--follower", help="With --append: answer as a follower, which keeps offsets.")
-@_APPEND("--now", "now_ms", type=TIME, help="With --append: the broker's time. Default: now.")
-@_APPEND("--explain", help="With --append: show how the answer is found; in JSON as `steps`.")
-@_AMOUNT(
+@_APPEND_CHECK("--follower", help="With --append: answer as a follower, which keeps offsets.")
+@_APPEND_CHECK("--now", "now_ms", type=TIME, help="With --append: the broker's time. Default: now.")
+@_APPEND_CHECK("--explain", help="With --append: show how the answer is found; in JSON as `steps`.")
+@_SCOPE_AND_PACE(
     "--state",
     type=FILE_PATH,
     help="Record checked segments in FILE, skip sealed segments that did not change, and "
     "report their findings again.",
 )
-@_AMOUNT(
+@_SCOPE_AND_PACE(
     "--recheck-after",
     "recheck_s",
     type=DURATION,
     help="With --state: re-verify segments last checked longer ago than this, for example 30d."
     " Default: never.",
 )
-@_AMOUNT(
+@_SCOPE_AND_PACE(
     "--subset",
     type=SLICE,
     help="Check slice N of T. A segment is always in the same slice; 1/T to T/T cover everything.",
 )
-@limits(_AMOUNT)
+@limits(_SCOPE_AND_PACE)
 @MONITORING
 @_MONITORING(
     "--summary-by",

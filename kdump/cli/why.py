@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kdump.cli.run_context import Writing
     from kdump.engine.why.volumes import FreeRequest
 
-_ASKED = under("What is asked for")
+_SELECTION = under("Selection")
 
 
 def read_free(text: str) -> FreeRequest:
@@ -40,15 +40,15 @@ def read_free(text: str) -> FreeRequest:
     cls=Command,
     common="--free --topic --config --now --rolls --cleaner --format",
 )
-@_ASKED(
+@_SELECTION(
     "--now",
     "now_ms",
     type=TIME,
     default="now",
     help="Evaluate retention at this time. Default: now.",
 )
-@config_option(_ASKED)
-@_ASKED(
+@config_option(_SELECTION)
+@_SELECTION(
     "--free",
     "free",
     type=Read("[directory=]size", read_free),
@@ -56,14 +56,14 @@ def read_free(text: str) -> FreeRequest:
     help="Plan commands that free this much space, least loss first: on each file system with "
     "less free, or in one data directory (d2=6MiB). Repeatable.",
 )
-@_ASKED("--rolls", help="Show which rule rolled each segment; reads the first header of each.")
-@_ASKED(
+@_SELECTION("--rolls", help="Show which rule rolled each segment; reads the first header of each.")
+@_SELECTION(
     "--cleaner",
     help="Read compacted logs, and show what the cleaner would remove now, and what fails.",
 )
-@tier_option(_ASKED)
-@topic_configs_option(_ASKED)
-@version_option(_ASKED, "Evaluate as a broker of this version.")
+@tier_option(_SELECTION)
+@topic_configs_option(_SELECTION)
+@version_option(_SELECTION, "Evaluate as a broker of this version.")
 @under("Reports")(
     "--textfile",
     type=FILE_PATH,
@@ -78,8 +78,8 @@ def why(paths: tuple[str, ...], *, textfile: str | None, writing: Writing, **ask
     disks. Reads only the time index and the end of each segment, and the start of a log only if
     its index is not reliable. Writes nothing except --textfile.
 
-    What a broker keeps in memory is not visible: the high watermark is as old as its
-    checkpoint. Sizes are those of the files; totals match du.
+    A broker's memory is not visible: the high watermark is as old as its checkpoint. Sizes are
+    those of the files; totals match du.
 
     \b
     Examples:

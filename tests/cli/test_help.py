@@ -45,7 +45,7 @@ def test_options_stand_under_headings(command: str) -> None:
 def test_headings_of_dump() -> None:
     found = headings(kdump("dump", "--help").output)
     assert found[:3] == ["Examples", "Common options", "More examples"]
-    assert found[3:6] == ["What is shown", "Ranges", "Filters"]
+    assert found[3:6] == ["Rows and values", "Ranges", "Filters"]
 
 
 def test_short_forms(tmp_path: Path) -> None:
