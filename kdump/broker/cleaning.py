@@ -284,7 +284,7 @@ class Cleaning:
             end = batches.end_position(batches.count - 1)
             yield run
         if end < segment.end:
-            why = {reasons.LENGTH_TOO_SMALL: "a size that no entry can have"}
+            why = {reasons.LENGTH_TOO_SMALL: "an impossible entry size"}
             raise FailedError(
                 segment.path, end, why.get(records.stopped_by, "bytes that hold no whole entry")
             )

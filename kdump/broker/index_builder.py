@@ -267,7 +267,7 @@ class IndexBuilder:
         if batches.flags & c.MAGIC_UNKNOWN and has(self.rules.broker, v.RECORD_BATCHES):
             for row in range(batches.count):
                 if batches.is_mislabelled(row):
-                    self._stop_before(batches, row, "the batch fails its checksum", "cut")
+                    self._stop_before(batches, row, "a checksum mismatch", "cut")
                     return row
         return batches.count
 
@@ -289,7 +289,7 @@ class IndexBuilder:
                 self._stop_before(batches, row, "the wrapper cannot be opened", "fail")
             elif reason == reasons.OFFSET_RANGE:
                 last = batches.last_offset(row)
-                what = f"offset {last} does not belong into the segment"
+                what = f"offset {last} does not belong in the segment"
                 below = last < self.base_offset
                 self._stop_before(batches, row, what, "fail" if below else "split")
             else:
@@ -325,11 +325,11 @@ class IndexBuilder:
         if gap.reason == "zeros":
             return  # preallocated and never written: recovery cuts it off, and nothing is lost
         what = {
-            "crc-mismatch": "the batch fails its checksum",
+            "crc-mismatch": "a checksum mismatch",
             "batch-too-small": "the batch is too small to be one",
             "length-too-small": "the length field is below the smallest message",
-            "cut-short": "the batch is not there to its end",
-            "short-tail": "the batch is not there to its end",
+            "cut-short": "an incomplete batch",
+            "short-tail": "an incomplete batch",
         }.get(gap.reason, "no batch can be read")
         self.stop = Stop(gap.position, self.next_offset, what, "cut", gap)
 

@@ -114,19 +114,19 @@ class Entries:
                     return
                 yield from self._hand_out(buffer, position, rows)
             if reason == reasons.LENGTH_TOO_SMALL:
-                self.why = "a size that no entry can have"
+                self.why = "an impossible entry size"
                 return
             if reason != reasons.END and position + filled >= self.end:
                 if reason == reasons.CUT_SHORT and has(self.broker, v.RECORD_BATCHES):
                     self._refuse_int_overflow(position + at, _ENTRY.unpack_from(buffer, at)[1])
-                self.why = "an entry that is cut short"
+                self.why = "an incomplete entry"
                 return
             if at == 0 and reason == reasons.CUT_SHORT:
                 needed = LOG_OVERHEAD + _ENTRY.unpack_from(buffer)[1]
                 if has(self.broker, v.RECORD_BATCHES):
                     self._refuse_int_overflow(position, needed - LOG_OVERHEAD)
                 if needed > self.end - position:
-                    self.why = "an entry that is cut short"
+                    self.why = "an incomplete entry"
                     return
                 if needed > self.limit:
                     if not (yield from self._oversize(position, needed)):
@@ -151,7 +151,7 @@ class Entries:
         walk = FileRecords(self.source, limit=self.limit).walk(position, position + size)
         item = next(walk, None)
         if not isinstance(item, Oversize) or not self._sound(item.batches.header(0)):
-            self.why = "a checksum that does not match"
+            self.why = "a checksum mismatch"
             return False
         yield from self._hand_out(bytearray(), position, item.batches)
         return True
@@ -169,7 +169,7 @@ class Entries:
                 self.why = "an entry above message.max.bytes"
                 return number
             if (old or flags) and not self._sound(rows.header(number)):
-                self.why = "a checksum that does not match"
+                self.why = "a checksum mismatch"
                 return number
         return -1
 

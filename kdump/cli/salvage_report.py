@@ -15,6 +15,8 @@ from kdump.findings.shell import (
     DIRECTORY,
     LOG_DIR,
     SERVER_PROPERTIES,
+    Variable,
+    Word,
     format_command,
     path_word,
 )
@@ -165,22 +167,25 @@ def _steps(out: str, partitions: list[str]) -> list[str]:
     """Say how what was built gets into a running cluster, as commands."""
     where = "a broker to which alone they are assigned"
     lines = [
-        f"To bring the partitions of {out} to {where}, whose data directory is {LOG_DIR}:",
+        (
+            f"To bring the partitions of {out} to {where}: set {LOG_DIR} to its data directory and "
+            f"{ASIDE} to a directory for the old files, and type:"
+        ),
         _step("kafka-server-stop.sh"),
     ]
     for name in partitions[:_STEPS_SHOWN]:
-        there = f"{LOG_DIR}/{name}"
-        lines.append(_step("mv", there, ASIDE))
-        lines.append(_step("cp", "-a", path_word(f"{out}/{name}"), LOG_DIR))
-        lines.append(_step("chown", "-R", f"--reference={LOG_DIR}", there))
+        there, owner = Variable(LOG_DIR, f"/{name}"), Variable(LOG_DIR, option="--reference=")
+        lines.append(_step("mv", there, Variable(ASIDE)))
+        lines.append(_step("cp", "-a", path_word(f"{out}/{name}"), Variable(LOG_DIR)))
+        lines.append(_step("chown", "-R", owner, there))
     if len(partitions) > _STEPS_SHOWN:
         lines.append(f"  # and so on for {len(partitions) - _STEPS_SHOWN:,} more")
     lines += [
-        _step("rm", "-f", f"{LOG_DIR}/{CLEAN_SHUTDOWN}"),
+        _step("rm", "-f", Variable(LOG_DIR, f"/{CLEAN_SHUTDOWN}")),
         _step("kafka-server-start.sh", "-daemon", SERVER_PROPERTIES),
     ]
     return lines
 
 
-def _step(*words: str) -> str:
+def _step(*words: Word) -> str:
     return f"  {format_command(words)}"

@@ -4,7 +4,8 @@ Paths, names of topics and groups, and ids in a command come from a disk. `forma
 each word; no other module joins words into a command (a test reads them all). A value that Kafka
 cannot have is not printed as an argument: the line is then a comment that gives the reason.
 
-What kdump cannot know stands in a command as one of the placeholders below, and as no other word.
+What kdump cannot know is one of the placeholders below, and no other word. A directory whose files
+a command replaces or removes is a `Variable`: pasted before it is set, the line does nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +40,20 @@ class Unusable(NamedTuple):
     why: str
 
 
-Word = str | Unusable
+class Variable(NamedTuple):
+    """A directory that the user names in a shell variable; unset, the shell runs nothing."""
+
+    name: str
+    below: str = ""
+    option: str = ""
+
+    @property
+    def text(self) -> str:
+        """The word as bash reads it: an error if the variable is unset or empty."""
+        return f'{self.option}"${{{self.name}:?}}"{quoted(self.below) if self.below else ""}'
+
+
+Word = str | Unusable | Variable
 
 
 def format_command(
@@ -60,12 +74,17 @@ def format_command(
     groups += [] if into is None else [(" > ", [into])]
     line = ""
     for sign, some in groups:
+        texts = []
         for word in some:
             if isinstance(word, Unusable):
                 return _NO_COMMAND + word.why
-            if "\0" in word:
+            if isinstance(word, Variable):
+                texts.append(word.text)
+            elif "\0" in word:
                 return f"{_NO_COMMAND}no argument can contain the NUL of {_shown(word)}"
-        line += sign + " ".join(quoted(word) for word in some if isinstance(word, str))
+            else:
+                texts.append(quoted(word))
+        line += sign + " ".join(texts)
     return line
 
 

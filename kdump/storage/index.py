@@ -189,7 +189,7 @@ class Index(EntryFile):
     def odd_length(self) -> str | None:
         """Say that the file ends inside a slot, as the end of `sanityCheck` does (I11, I17)."""
         if self.trailing_bytes:
-            return f"length {self.size_bytes} is no multiple of {self.layout.size}"
+            return f"length {self.size_bytes} is not a multiple of {self.layout.size}"
         return None
 
     def zero_slot(self, field: int) -> int:

@@ -279,8 +279,8 @@ def test_a_lost_quorum_is_brought_back(tmp_path: Path, dynamic: bool, left: int)
                 assert command.endswith(f"controller-{anew}.properties")
                 cluster.storage_tool(anew, *command.partition(" --config ")[0].split()[2:])
             else:
-                typed = command.replace(f"METADATA_LOG_DIR_{anew}", str(cluster.data(anew)))
-                subprocess.run(typed, shell=True, check=True)
+                where = {f"METADATA_LOG_DIR_{anew}": str(cluster.data(anew))}
+                subprocess.run(command, shell=True, check=True, env=os.environ | where)
         for node in (left, anew):
             cluster.start(node)
         assert cluster.leader() in (left, anew)

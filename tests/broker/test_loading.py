@@ -103,7 +103,7 @@ def test_a_cut_deletes_what_is_behind(partition: Partition) -> None:
     assert [segment.base_offset for segment in found.deleted] == [3, 4]
     assert found.cut is found.segments[0]
     assert found.cut.end == len(at(0))
-    assert found.cut.why_cut == "a checksum that does not match"
+    assert found.cut.why_cut == "a checksum mismatch"
     assert sorted(found.files.snapshots.kept) == [1]
 
 

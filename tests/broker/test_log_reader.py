@@ -59,7 +59,7 @@ def test_entry_larger_than_a_block(sound: bool, limit: int, tmp_path: Path) -> N
             held = len(run.data) > 0
             assert held or run.base == run.batches.position(0) == len(small)
         assert entries.stop == (source.size if sound else len(small))
-        assert entries.why == ("" if sound else "a checksum that does not match")
+        assert entries.why == ("" if sound else "a checksum mismatch")
 
 
 def test_message_above_the_largest_an_old_broker_takes(tmp_path: Path) -> None:
@@ -87,9 +87,9 @@ TWO = batch([record()], base_offset=1)
 BROKEN = bytes([*TWO[:-1], TWO[-1] ^ 1])
 HEADLESS = struct.pack(">qiibIHBBB", 1, 14, 0, 2, 0, 0, 0, 0, 1)  # its delta ends in what follows
 LARGE = batch([record(value=bytes(2 * BLOCK_BYTES))], base_offset=1)
-CUT = "an entry that is cut short"
-CHECKSUM = "a checksum that does not match"
-SIZE = "a size that no entry can have"
+CUT = "an incomplete entry"
+CHECKSUM = "a checksum mismatch"
+SIZE = "an impossible entry size"
 NEW, OLD = (4, 1), (0, 10)
 
 

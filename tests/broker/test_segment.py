@@ -250,8 +250,8 @@ def test_modification_time(tmp_path: Path) -> None:
     ("log", "cut", "valid", "why"),
     [
         (TWO, 0, 12, ""),
-        (TWO + at(12)[:-1], SIZE - 1, 12, "an entry that is cut short"),
-        (at(10)[:-1], SIZE - 1, 10, "an entry that is cut short"),
+        (TWO + at(12)[:-1], SIZE - 1, 12, "an incomplete entry"),
+        (at(10)[:-1], SIZE - 1, 10, "an incomplete entry"),
         (b"", 0, 10, ""),
     ],
 )

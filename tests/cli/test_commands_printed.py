@@ -32,6 +32,8 @@ TOOLS = ["kdump", "rm", "mv", "cp", "sed", "chown", "grep", "touch", "kafka-conf
 TOOLS += ["kafka-consumer-groups.sh", "kafka-delete-records.sh", "kafka-leader-election.sh"]
 TOOLS += ["kafka-metadata-quorum.sh", "kafka-storage.sh", "kafka-topics.sh"]
 TOOLS += ["kafka-transactions.sh", "kafka-server-stop.sh", "kafka-server-start.sh"]
+#: What a user sets before typing a command that replaces files.
+DIRECTORIES = ["LOG_DIR", "ASIDE", *(f"METADATA_LOG_DIR_{node}" for node in range(1, 4))]
 COMMAND = re.compile(
     r"(?:kafka-[a-z-]+\.sh|kdump (?!again )[a-z-]+|rm -rf?|mv|cp -a|sed -i|chown|# no command:)"
     r"(?: .*|$)",
@@ -114,7 +116,7 @@ def evaluated(lines: list[str], directory: Path) -> list[list[str]]:
         ["/bin/bash", "-c", loop],
         input=source,
         cwd=empty,
-        env={"PATH": str(stubs), "LC_ALL": "C.UTF-8"},
+        env={"PATH": str(stubs), "LC_ALL": "C.UTF-8", **{one: one for one in DIRECTORIES}},
         capture_output=True,
         check=False,
     )

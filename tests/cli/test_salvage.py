@@ -113,8 +113,8 @@ def test_a_terminal_is_told_what_to_do_next(copies: list[Path], tmp_path: Path) 
     status, written = on_terminal("salvage", "--out", str(out), *map(str, copies))
     assert status == 0
     text = written.decode().replace("\r", "")
-    assert f"  cp -a {out}/orders-0 LOG_DIR\n" in text
-    assert "  rm -f LOG_DIR/.kafka_cleanshutdown\n" in text
+    assert f'  cp -a {out}/orders-0 "${{LOG_DIR:?}}"\n' in text
+    assert '  rm -f "${LOG_DIR:?}"/.kafka_cleanshutdown\n' in text
 
 
 def test_an_image_is_carved(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from kdump.findings.shell import (
+    Variable,
     cluster_id_word,
     format_command,
     is_command,
@@ -66,3 +68,18 @@ def test_path_is_not_an_option(path: str) -> None:
     line = format_command(("printf", "%s", path_word(path)))
     done = subprocess.run(["bash", "-c", line], capture_output=True, check=True)
     assert os.fsdecode(done.stdout) == f"./{path}"
+
+
+def test_directory_to_be_named_stops_the_command_until_it_is_set(tmp_path: Path) -> None:
+    (tmp_path / "a b").mkdir()
+    target = Variable("WHERE", "/a b", option="--target-directory=")
+    line = format_command(("rm", "-rf", Variable("WHERE", "/a b"))) + "; echo " + target.text
+    unset = subprocess.run(["bash", "-c", line], capture_output=True, check=False, cwd=tmp_path)
+    assert unset.returncode
+    assert b"WHERE" in unset.stderr
+    assert not unset.stdout
+    assert (tmp_path / "a b").exists()
+    where = {"WHERE": str(tmp_path), "PATH": os.environ["PATH"]}
+    done = subprocess.run(["bash", "-c", line], capture_output=True, check=True, env=where)
+    assert done.stdout.decode() == f"--target-directory={tmp_path}/a b\n"
+    assert not (tmp_path / "a b").exists()

@@ -35,7 +35,7 @@ WHOLE = made(
     topic=None,
     partition=None,
     outcome="refuses-to-start",
-    reason="the whole broker would not start: orders-9 stops it",
+    reason="the broker would not start: orders-9 stops it",
     records_lost=0,
     path="/data",
 )

@@ -232,7 +232,7 @@ def test_a_log_end_astray_stands_before_all_other_damage() -> None:
 
 
 def test_consequences_that_are_sentences_stand_by_themselves() -> None:
-    words = "A broker that looks for offsets 8-9 passes over this wrapper, which has them."
+    words = "A broker that looks for offsets 8-9 skips this wrapper, which contains them."
     text = " ".join(" ".join(drawn(found("wrapper-offset", consequences=(words,)))).split())
     assert words in text
     assert ".." not in text.replace("...", "")

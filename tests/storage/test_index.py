@@ -45,7 +45,7 @@ class TestOffsetIndex:
     def test_piece_of_an_entry_is_left_out(self) -> None:
         index = OffsetIndex(offsets((29, 4216)) + b"\0\0\0", 0)
         assert (len(index), index.trailing_bytes) == (1, 3)
-        assert index.sanity() == "length 11 is no multiple of 8"
+        assert index.sanity() == "length 11 is not a multiple of 8"
 
     def test_zero_tail_is_no_entry(self) -> None:
         index = OffsetIndex(offsets((29, 4216), (41, 8400)) + bytes(8 * 10000), 0)
@@ -223,7 +223,7 @@ class TestTimeIndex:
     def test_sanity(self, index: TimeIndex) -> None:
         assert index.sanity() is None
         assert TimeIndex(times((5, -1)), 9).sanity() == "last offset 8 is below the base offset 9"
-        assert TimeIndex(times((5, 1)) + b"x", 0).sanity() == "length 13 is no multiple of 12"
+        assert TimeIndex(times((5, 1)) + b"x", 0).sanity() == "length 13 is not a multiple of 12"
         assert TimeIndex(b"", 0).sanity() is None
 
     def test_tool_stops_at_the_first_zero_offset_behind_slot_0(self) -> None:

@@ -64,11 +64,12 @@ def kept_out(entries: Sequence[FileStatus]) -> Iterator[tuple[FileStatus, str]]:
         needed = entry.needed
         if entry.uid == owner:
             if (entry.mode >> 6) & needed != needed:
-                yield entry, f"Mode {_octal(entry)} keeps its own user {owner} out."
+                yield entry, f"Mode {_octal(entry)} does not let its owner {owner} open it."
         elif (entry.mode >> 3) & needed != needed and entry.mode & needed != needed:
             why = (
-                f"It belongs to user {entry.uid} with mode {_octal(entry)}; user {owner}, to whom "
-                "most here belongs, cannot open it."
+                f"It belongs to user {entry.uid} with mode {_octal(entry)}; user {owner}, the "
+                "owner of "
+                "most files here, cannot open it."
             )
             yield entry, why
 
@@ -78,7 +79,7 @@ def access_findings(entries: Sequence[FileStatus], place: Place) -> Iterator[Fin
     refused = list(kept_out(entries))
     if refused:
         more = len(refused) - 1
-        message = refused[0][1] + (f" The same of {more:,} more." if more else "")
+        message = refused[0][1] + (f" {more:,} more are like it." if more else "")
         yield at_place("file-access", place, path=refused[0][0].path, message=message)
 
 

@@ -44,7 +44,7 @@ class WrongAnswer(NamedTuple):
         return sentence.format(right=right, given=given)
 
 
-HARMLESS = "No lookup that was tried goes wrong by it."
+HARMLESS = "All lookups that were tried still give the right answer."
 
 
 class Answers:
@@ -228,9 +228,9 @@ class EntryReports:
     def disorder(self, code: str, odd: list[int], count: int) -> Finding:
         """Entries that do not rise: one finding, for they are one disorder."""
         targets = [target for slot in odd[:TRIES] for target in self.near(slot)]
-        message = f"{count:,} entries do not rise above those before them."
+        message = f"{count:,} entries are not above those before them."
         if count == 1:
-            message = "One entry does not rise above those before it."
+            message = "One entry is not above those before it."
         return self.find_misled(code, odd[0], message, self.wrong(targets))
 
     def bad(self, entries: list[BadEntry]) -> Iterator[Reported]:

@@ -98,7 +98,7 @@ def _stale_entries(directory: LogDir, path: str, offsets: Offsets) -> Iterator[F
             Place(*gone[0], None, path),
             offset=offsets[gone[0]],
             actual=len(gone),
-            message=f"{_partitions(gone)} listed, and not in this data directory.",
+            message=f"{_partitions(gone)} listed, but not in this data directory.",
         )
 
 
@@ -110,7 +110,7 @@ def _left_out(path: str, offsets: Offsets, facts: Sequence[PartitionFacts]) -> I
             "checkpoint-lacks-partition",
             Place(*missing[0], None, path),
             actual=len(missing),
-            message=f"{_partitions(missing)} not listed: for a broker that is offset 0.",
+            message=f"{_partitions(missing)} not listed; a broker then uses offset 0.",
         )
 
 

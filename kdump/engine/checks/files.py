@@ -42,10 +42,11 @@ _EXPECTED = names.SEGMENT_KINDS | {
     Kind.LOCK,
 }
 _LEFTOVERS = {
-    names.DELETED: "A start removes {them}; a running broker does after log.segment.delete.delay.",
-    names.CLEANED: "A start removes {them}, unless a cleaner is at work just now.",
-    names.PART: "A start removes {them}, unless a snapshot is being written just now.",
-    names.TEMPORARY: "An unfinished write; brokers ignore {them} and write again.",
+    names.DELETED: "A start removes {them}, and a running broker after "
+    "log.segment.delete.delay.ms.",
+    names.CLEANED: "A start removes {them}. A running cleaner may be using {them}.",
+    names.PART: "A start removes {them}. A running broker may be writing {them}.",
+    names.TEMPORARY: "The write did not finish; brokers ignore {them} and write again.",
 }
 _RETIRED = {
     names.Retirement.DELETE: "The partition was deleted or moved away; a running broker, or the "
@@ -131,9 +132,7 @@ class Files(Check):
 def unknown_files(paths: Sequence[str], place: Place) -> Iterator[Finding]:
     """Yield one finding for all the files that no broker knows."""
     if paths:
-        message = (
-            f"{first_and_more(paths)} unknown to brokers, which pass over what they do not know."
-        )
+        message = f"{first_and_more(paths)} unknown to brokers, which ignore such files."
         yield at_place("file-unknown", place, path=paths[0], actual=len(paths), message=message)
 
 
@@ -240,16 +239,17 @@ def _words(found: list[_Swap], replaced: list[int], lost: list[int]) -> str:
     bases = _list([swap.base_offset for swap in found])
     if lost:
         return (
-            f"Swap files of {bases} are next to files of an unfinished cleaning: a start "
-            f"deletes those of {_list(lost)}."
+            f"The .swap files of segment {bases} are next to files of an unfinished cleaning: "
+            f"a start deletes those of segment {_list(lost)}."
         )
     if replaced:
-        return f"A start puts the swap files of {bases} in the place of segment {_list(replaced)}."
+        return f"A start replaces segment {_list(replaced)} by the .swap files of segment {bases}."
     words = (
-        f"A start makes the swap files of {bases} segments; no other segment holds their offsets."
+        f"A start turns the .swap files of segment {bases} into a segment; no other has its "
+        "offsets."
     )
     if any(swap.legacy for swap in found):
-        words += " Brokers of 0.9.0 to 0.10.2 delete the segment before them as well."
+        words += " Brokers from 0.9.0 to 0.10.2 also delete the segment before it."
     return words
 
 

@@ -192,13 +192,13 @@ class _Order:
             too_high = entry.first > floor and last.first != floor + 1
         if too_high:
             message = (
-                f"{offsets_clause(last.first, last.last, 'lie', 'lies')} above the batch that "
+                f"{offsets_clause(last.first, last.last, 'are', 'is')} above the batch that "
                 f"follows, which starts at {entry.first:,}."
             )
             return self._at("offset-not-rising", last, floor + 1, message)
         message = (
-            f"{offsets_clause(entry.first, entry.last, 'do', 'does')} not rise above the batch "
-            f"before, which ends at {last.last:,}."
+            f"{offsets_clause(entry.first, entry.last, 'are', 'is')} not above the batch before, "
+            f"which ends at {last.last:,}."
         )
         return self._at("offset-not-rising", entry, last.last + 1, message)
 
@@ -219,7 +219,7 @@ class _Order:
             verbs = "reach", "reaches"
             where = f"into the next segment, which starts at {segment.next_base:,}"
         else:
-            verbs = "lie", "lies"
+            verbs = "are", "is"
             where = f"above {end - 1:,}, the highest that the segment can hold"
         offsets = offsets_clause(entry.first, entry.last, *verbs)
         message = f"{offsets} {where}. {fits:,} would fit."

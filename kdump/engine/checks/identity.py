@@ -148,7 +148,7 @@ def _foreign(member: Member, known: Member, state: ClusterState) -> str:
         return ""
     if owners:
         return (
-            f"It names node {own}. The metadata log in {known.path} has its directory.id as "
+            f"It names node {own}. The metadata log in {known.path} lists its directory.id as "
             f"node {owners[0]}'s."
         )
     holders = set.intersection(*map(set, placed))

@@ -120,7 +120,7 @@ def _log_too_short(proof: Proof) -> Reported:
         expected=offset,
         actual=segment.last_offset,
         message=f"The log ends at position {segment.end_position:,} with offset "
-        f"{segment.last_offset:,}; its indexes know of offset {offset:,} at time {time_ms}.",
+        f"{segment.last_offset:,}; its indexes refer to offset {offset:,} at time {time_ms}.",
         lost_at_least=1,
         lost_at_most=None if behind is None else behind - segment.last_offset - 1,
         next_offset=behind,

@@ -88,7 +88,9 @@ class LeaderEpochs(Check):
             # With an old format in use there is none, nor beside a log that was copied away alone.
             newest = self._log.spans[-1].epoch
             if newest != NO_EPOCH and (checkpoint.path or _broker_keeps(self.partition)):
-                there = "has no entry" if checkpoint.path else "is not there"
+                there = (
+                    "the checkpoint has no entry" if checkpoint.path else "there is no checkpoint"
+                )
                 span = spans[-1]
                 none = _Wrong("leader-epochs-missing", span, span.first_offset, "none", there)
                 yield self._mismatch(none, checkpoint)
@@ -113,8 +115,8 @@ class LeaderEpochs(Check):
             expected=f"epoch {span.epoch} at offset {wrong.offset}",
             actual=wrong.actual,
             message=(
-                f"Batches of leader epoch {span.epoch} lie at offsets {span.first_offset:,}-"
-                f"{span.last_offset:,}; the checkpoint {wrong.words}."
+                f"Leader epoch {span.epoch} has batches at offsets {span.first_offset:,}-"
+                f"{span.last_offset:,}, but {wrong.words}."
             ),
         )
         return Conditional(reported, _touches(span))
@@ -158,7 +160,7 @@ class _Checkpoint:
                     place,
                     expected=f"{len(read.entries)} entries",
                     actual=f"{len(self.entries)} entries",
-                    message=f"Epochs or start offsets do not rise: a broker keeps {kept}.",
+                    message=f"Epochs or start offsets do not increase: a broker keeps {kept}.",
                 )
             )
 
@@ -239,12 +241,14 @@ def _wrong(span: Span, checkpoint: _Checkpoint) -> _Wrong | None:
         return None  # trimmed in the midst of the epoch
     if span.epoch not in checkpoint.epochs:
         there = last if first is None else first
-        words = f"knows no such epoch, and has {there.epoch} there"
+        words = f"the checkpoint lacks this epoch, and has {there.epoch} there"
         code = "leader-epochs-missing"
         return _Wrong(code, span, span.first_offset, f"epoch {there.epoch}", words)
     code = "leader-epochs-start"
     start = next(entry.start_offset for entry in checkpoint.entries if entry.epoch == span.epoch)
     if start > span.first_offset:
-        return _Wrong(code, span, span.first_offset, str(start), f"lets it begin at {start:,}")
-    words = f"lets epoch {last.epoch} begin at {last.start_offset:,}"
+        return _Wrong(
+            code, span, span.first_offset, str(start), f"the checkpoint has it begin at {start:,}"
+        )
+    words = f"the checkpoint has epoch {last.epoch} begin at {last.start_offset:,}"
     return _Wrong(code, span, span.last_offset, str(last.start_offset), words)

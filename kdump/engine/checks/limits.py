@@ -105,8 +105,8 @@ class Limits(Check):
                 f"{self._largest:,}; the largest has {self._large.worst:,} bytes.",
             )
         for tally, limit_ms, words in (
-            (self._late, self._after_ms, "later than their file was last changed"),
-            (self._early, self._before_ms, "earlier than the segment before was last changed"),
+            (self._late, self._after_ms, "after the last change of their file"),
+            (self._early, self._before_ms, "before the last change of the previous segment"),
         ):
             if tally.first is not None:
                 yield tally.first.finding(

@@ -157,20 +157,20 @@ def _stop_finding(segment: SegmentScan, header: _Header, indexed: int | None) ->
     eight = fits.to_bytes(8, "big", signed=True).hex(" ")
     if not header.sound:
         way = (
-            "The batch is broken as well: with .kafka_cleanshutdown taken away, recovery cuts the "
-            f"log off at position {header.position:,}."
+            "The batch is also damaged: if .kafka_cleanshutdown is removed, recovery truncates the "
+            f"log at position {header.position:,}."
         )
     elif sure:
-        way = f"{fits:,} fits, {eight} in its first eight bytes."
+        way = f"{fits:,} would fit: {eight} as its first eight bytes."
     else:
-        way = f"{fits:,} or above fits, {eight} in its first eight bytes."
+        way = f"{fits:,} or above would fit: {eight} as its first eight bytes."
     if header.last < header.before:
         harm = (
-            f"A start takes {last + 1:,} or the segment's base offset as the log end, and "
+            f"A start uses {last + 1:,} or the segment's base offset as the log end, and "
             "deletes every segment if that is below the log start offset."
         )
     else:
-        harm = f"A start takes {last + 1:,} as the log end, and continues from there."
+        harm = f"A start uses {last + 1:,} as the log end, and continues from there."
     return at_place(
         "log-end-astray",
         segment.place,
@@ -179,7 +179,7 @@ def _stop_finding(segment: SegmentScan, header: _Header, indexed: int | None) ->
         offset=fits,
         expected=fits,
         actual=header.first,
-        message=f"The last batch has {offsets_text(first, last)}; those before end at "
+        message=f"The last batch has {offsets_text(first, last)}, but those before it end at "
         f"{header.before:,}. {harm} {way}",
     )
 

@@ -161,7 +161,10 @@ def _hole_finding(
 ) -> Finding:
     """Report a hole behind a segment; `start`: no offset below it is missed."""
     if hole.next_offset <= start:
-        words = f"{hole.words} are in no segment. The log starts at {start:,}: nobody reads them."
+        words = (
+            f"{hole.words} are in no segment. The log starts at {start:,}, so consumers do "
+            "not read them."
+        )
         return _missing("segments-apart", one, hole, message=words)
     lost = hole._replace(offset=max(hole.offset, start))
     why = cleaner.why if cleaner.settled or cleaner.excluded else None
@@ -177,7 +180,7 @@ def _loss(
     partition: PartitionScan, one: SegmentScan, hole: Covered, lost: Covered, why: str
 ) -> Finding:
     count = lost.next_offset - lost.offset
-    words = f"{lost.words} are in no segment and lost: {why}."
+    words = f"{lost.words} are in no segment. They are lost: {why}."
     if (left := _deleted(partition, hole)) is not None:
         words += f" {left} is still there: copy it before a start removes it."
     if partition.settings.tiered:
@@ -200,8 +203,8 @@ def _first_missing(partition: PartitionScan, covered: Sequence[Covered]) -> Iter
     if _is_elsewhere(partition, hole, covered) or _deleted(partition, hole) is not None:
         return
     why = (
-        f"leader epoch {epochs[0].epoch} starts at {hole.offset:,}, and where a broker removes "
-        "segments it moves that up"
+        f"leader epoch {epochs[0].epoch} starts at {hole.offset:,}, and a broker that removes "
+        "segments raises that offset"
     )
     found = _loss(partition, first, hole, hole, why)
     yield found._replace(position=0)
@@ -300,7 +303,7 @@ def _cleaner(partition: PartitionScan) -> _Cleaner | None:
     if not whole:
         why = "whether the topic is compacted is unknown: its data directory is not here"
         return _Cleaner(why)
-    return _Cleaner("the cleanup.policy of the topic is not known here", provable=True)
+    return _Cleaner("the topic's cleanup.policy is unknown", provable=True)
 
 
 def _proof(partition: PartitionScan, start: int, end: int) -> str | None:
@@ -308,7 +311,7 @@ def _proof(partition: PartitionScan, start: int, end: int) -> str | None:
     log = partition.log
     for segment in log.segments:
         if segment.log is None and start <= segment.base_offset < end:
-            return f"the indexes of a segment {segment.base_offset} are still there"
+            return f"the indexes of segment {segment.base_offset} still exist"
     for offset, path in log.snapshots():
         if start < offset < end:
             return f"a producer snapshot was taken at {offset:,}"
@@ -317,7 +320,7 @@ def _proof(partition: PartitionScan, start: int, end: int) -> str | None:
         for producer in sound_snapshot(path) or ():
             if start <= producer.last_offset < end:
                 return (
-                    f"the snapshot of producers at {offset:,} knows of a batch of producer "
+                    f"the producer snapshot at {offset:,} lists a batch of producer "
                     f"{producer.producer_id} that ends at {producer.last_offset:,}"
                 )
         break

@@ -82,7 +82,7 @@ def _differs(member: Member, first: Member, expected: str, actual: str) -> Findi
         path=os.path.join(member.path, names.META_PROPERTIES),
         expected=expected,
         actual=actual,
-        message=f"{actual} here, {expected} going by {first.path}.",
+        message=f"{actual} here, but {expected} in {first.path}.",
     )
 
 
@@ -119,5 +119,5 @@ def _twice(group: Sequence[Member]) -> Iterator[Finding]:
                     Place(name.topic, name.partition, None, path),
                     expected=other,
                     actual=path,
-                    message=f"{other} holds the same partition; brokers refuse to start.",
+                    message=f"{other} has the same partition; brokers do not start with both.",
                 )

@@ -59,8 +59,8 @@ def offset_index_reports(proof: Proof, answers: Answers) -> Iterator[Reported]:
 _OPENINGS = 2  # a segment is opened when it is made, and by a restart or two
 _EMPTY_FACTOR = 3  # an index is empty for no reason if its log has room for so many entries
 _MESSAGES = {
-    c.NO_BATCH: "No batch starts at position {position:,}, where the entry for offset {offset:,} "
-    "says one does.",
+    c.NO_BATCH: "The entry for offset {offset:,} names position {position:,}, where no batch "
+    "starts.",
     c.PASSES_OVER: "The entry for offset {offset:,} says that no batch before position "
     "{position:,} reaches it, but one does.",
     c.BELOW_BATCH: "The entry for offset {offset:,} names the batch at position {position:,}, "
@@ -85,7 +85,9 @@ def _is_unwritten(segment: SegmentScan) -> bool:
 class _Reports(EntryReports):
     """Makes findings about one offset index."""
 
-    sentence = "A fetch from offset {target:,} has to start at {{right}}; a broker gives {{given}}."
+    sentence = (
+        "A fetch from offset {target:,} should start at {{right}}, but a broker gives {{given}}."
+    )
     known_bad: frozenset[int] = frozenset()
 
     def try_target(self, target: int) -> WrongAnswer | None:
@@ -178,7 +180,7 @@ class Spacing:
             spacing = segment.end_position // len(index)
             self._densest = spacing if self._densest is None else min(self._densest, spacing)
         elif not index.entries and not segment.active:
-            message = f"No entry stands for the {segment.end_position:,} bytes of the log."
+            message = f"The index has no entry for a log of {segment.end_position:,} bytes."
             # The first entry is that of the first append that starts beyond the interval, and a
             # restart in between begins to count again.
             expected = proof.last_position > _OPENINGS * self._interval
@@ -186,7 +188,7 @@ class Spacing:
             if expected and not is_cleaned:
                 self._shown.append(segment.base_offset)
                 message += (
-                    f" With index.interval.bytes={self._interval:,} ({self._source}) there is one, "
+                    f" With index.interval.bytes={self._interval:,} ({self._source}) it should, "
                     "unless the segment was written in one large append, as by a follower, over "
                     "several restarts, or under another setting."
                 )

@@ -172,7 +172,7 @@ class Producers(Check):
 def _mixed(segment: SegmentScan, batches: RecordBatches, event: MixedBatch) -> Conditional:
     message = (
         f"Producer {event.producer_id} has a transaction open since offset "
-        f"{event.first_offset:,}, and this batch of it is not transactional."
+        f"{event.first_offset:,}, but this batch of the same producer is not transactional."
     )
     return _suspect(
         "transaction-mixed", segment, batches, event.row, event.first_offset, message=message
@@ -188,7 +188,7 @@ def _sequence(
     whose = f"Producer {event.producer_id}, epoch {event.producer_epoch}: "
     if judged == DUPLICATE:
         message = whose + (
-            f"sequence {event.base_sequence:,} is here again; the batch before it, up to offset "
+            f"sequence {event.base_sequence:,} is repeated; the batch before it, up to offset "
             f"{before.last_offset:,}, ended at {before.last_sequence:,}."
         )
         code = "sequence-duplicate"
@@ -198,7 +198,7 @@ def _sequence(
     elif judged == GAP:
         message = whose + (
             f"{ahead(event):,} sequence numbers are missing between offset "
-            f"{before.last_offset:,} and {batches.base_offset(row):,}, and no offset is."
+            f"{before.last_offset:,} and {batches.base_offset(row):,}, but no offset is missing."
         )
         code = "sequence-gap"
     else:
@@ -271,7 +271,7 @@ def open_transactions(
             message += _abort_words(newest, first)
         else:
             looks = producer_command(str(partition.log.path), producer_id, first)
-            message += f" To look at it: {format_command(looks)}"
+            message += f" To see its batches: {format_command(looks)}"
         more = len(states.open) - _SHOWN
         if first == stable and more > 0:
             message += f" {more:,} more transactions are open."
@@ -319,7 +319,7 @@ def _limit_words(partition: PartitionScan) -> str:
     whose = "as --server-properties says" if stated else "Kafka's default"
     return (
         "No transaction may be open longer than transaction.max.timeout.ms, "
-        f"{span_text(settings.transaction_max_timeout_ms)} ({whose}): it hangs."
+        f"{span_text(settings.transaction_max_timeout_ms)} ({whose}): it is hanging."
     )
 
 
@@ -337,4 +337,4 @@ def _abort_words(newest: SegmentScan, first: int) -> str:
     if place.topic is None or place.partition is None:
         return ""
     command = format_command(abort_command(place.topic, place.partition, first))
-    return f" On a running cluster this ends it: {command}"
+    return f" To end it on a running cluster: {command}"

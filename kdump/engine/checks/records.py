@@ -221,13 +221,13 @@ def _wrapper_ends(batch: BatchAt, records: DecodedRecords, record: int) -> Findi
     """Tell of a magic 0 wrapper that ends elsewhere; its messages have offsets of their own."""
     last = batch.batches.last_offset(batch.row)
     inside = records.offset(record - 1) if 0 < record <= records.count else None
-    message = f"The wrapper's offset {last:,} is not that of its last message"
+    message = f"The wrapper's offset {last:,} is not the offset of its last message"
     consequences: tuple[str, ...] = ()
     if inside is not None:
         message += f", {inside:,}"
-        words = "stops at this wrapper, which has none of them"
+        words = "stops at this wrapper, which does not contain them"
         if inside > last:
-            words = "passes over this wrapper, which has them"
+            words = "skips this wrapper, which contains them"
         low, high = sorted((inside, last))
         consequences = (f"A broker that looks for offsets {range_text(low + 1, high)} {words}.",)
     return batch.finding(
@@ -259,7 +259,7 @@ def _resting(found: Finding) -> Conditional:
 
 
 def _max_timestamp_words(newest: int, stated: int) -> str:
-    words = f"The header says {stated}, the newest record is of {newest}."
+    words = f"The header has the largest timestamp {stated}, but the newest record has {newest}."
     if stated < newest:
-        return f"{words} Lookups by time pass over the records above {stated}."
-    return f"{words} A query for the newest record may find none."
+        return f"{words} Lookups by time skip the records after {stated}."
+    return f"{words} A lookup of the largest timestamp may find no record."

@@ -49,8 +49,8 @@ class Rolling(Check):
             next(at.place for at in self.partition.segments if at.base_offset == first),
             expected=f"{self.settings.segment_bytes} bytes or {self.settings.segment_ms} ms",
             actual=len(unexplained),
-            message=f"{len(unexplained):,} of {len(self.rolled):,} segments were rolled for no "
-            f"known reason ({by_rule}): the topic may have had others.",
+            message=f"{len(unexplained):,} of {len(self.rolled):,} segments were rolled for an "
+            f"unknown reason ({by_rule}): the topic may have had other settings.",
         )
 
     def _explained(self, one: SegmentScan, following: SegmentScan) -> RollRule | None:

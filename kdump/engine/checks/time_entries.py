@@ -26,7 +26,7 @@ class TimeEntries(EntryReports):
     """Makes findings about the entries of one time index."""
 
     sentence = (
-        "For time {target} the answer within this segment is {{right}}; a broker gives {{given}}."
+        "For time {target} the answer in this segment is {{right}}, but a broker gives {{given}}."
     )
 
     def try_target(self, target: int) -> WrongAnswer | None:

@@ -118,10 +118,11 @@ class TimeIndexes:
                 target_ms = min(doubt.believed_ms, hidden.true_ms)
                 right = f"an offset of segment {hidden.segment}"
         if right is None:
-            message = f"{doubt.finding.message} No lookup by time goes wrong by it."
+            message = f"{doubt.finding.message} All lookups by time still give the right answer."
             return doubt.finding._replace(message=message)
         message = (
-            f"{doubt.finding.message} For time {target_ms} the answer is {right}; a broker gives "
+            f"{doubt.finding.message} For time {target_ms} the answer is {right}, but a broker "
+            "gives "
             f"{given}."
         )
         return doubt.finding._replace(message=message, expected=right, actual=given)

@@ -218,9 +218,9 @@ class TransactionIndexCheck:
     def _add_stable(self, segment: SegmentScan, slot: _Slot, ended: TransactionEnd) -> None:
         expected, actual = ended.last_stable_offset, slot.entry.last_stable_offset
         message = (
-            f"Entry {slot.slot} says that all below {actual:,} was decided when producer "
-            f"{ended.producer_id}'s transaction was aborted at offset {ended.offset:,}; by the "
-            f"log it was all below {expected:,}."
+            f"Entry {slot.slot} has the last stable offset {actual:,} for producer "
+            f"{ended.producer_id}'s transaction, aborted at offset {ended.offset:,}; the log "
+            f"gives {expected:,}."
         )
         self._add(
             "transaction-index-stable-offset", segment, slot, ended, expected,

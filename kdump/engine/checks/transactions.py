@@ -41,7 +41,7 @@ def _control(segment: SegmentScan, run: Run, row: int) -> Conditional | None:
         code = "control-record"
         message = _PROBLEMS[marker.problem]
         if replayed:
-            message += " A broker that recovers the segment cuts it off here."
+            message += " A broker that recovers the segment truncates it here."
     elif marker.kind is None:
         return None
     elif marker.kind not in control.TYPE_NAMES:
@@ -52,7 +52,7 @@ def _control(segment: SegmentScan, run: Run, row: int) -> Conditional | None:
     elif marker.ends_transaction and batches.records_count(row) != 1:
         code = "control-count"
         expected, actual = 1, batches.records_count(row)
-        message = f"A transaction marker's batch holds {actual} records; only the first counts."
+        message = f"The batch of a transaction marker has {actual} records; only the first is used."
     else:
         return None
     batch, offset = BatchAt(segment.place, batches, row), batches.base_offset(row)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kdump.findings.shell import (
     BOOTSTRAP,
     CONTROLLER,
+    Variable,
     cluster_id_word,
     format_command,
     path_word,
@@ -63,23 +64,23 @@ def _of_partition(row: ReplicaElection, best: Choice, *, alone: bool) -> tuple[s
     )
     crash = " as after a crash," if best["in_sync"] else ""
     if alone:
-        first = f"Start {node} first, and {_list(others)} once it leads"
-        otherwise = f"if it does not become the leader by itself,{crash} elect it"
-        return f"{why}{first}; {otherwise}.", [asked]
-    first = f"{node} goes furthest; the summary has one start order for all partitions"
+        first = f"Start {node} first; start {_list(others)} when it leads"
+        otherwise = f"If it does not become the leader by itself,{crash} elect it"
+        return f"{why}{first}. {otherwise}.", [asked]
+    first = f"{node} has the longest log; the summary gives the start order of all nodes"
     first = first if best["node_id"] is None else first.capitalize()
-    return f"{why}{first}. If this partition has no leader then,{crash} elect it.", [asked]
+    return f"{why}{first}. If this partition still has no leader,{crash} elect it.", [asked]
 
 
 def _of_quorum(row: ReplicaElection, best: Choice, known: Registered) -> tuple[str, list[str]]:
     node, choices = node_name(best), row.choices
     voters, here = row.voters_count, row.voters_here or 0
     if voters is None:
-        sure = f"{node} goes furthest; who the voters are is not on these disks. "
+        sure = f"{node} has the longest log; these disks do not name the voters. "
     elif best["electable"]:
         return _start_first(row, best)
     elif not best["voter"]:
-        sure = f"{node} goes furthest, and is not a voter: its log has to be given to the voters. "
+        sure = f"{node} has the longest log, but is not a voter: copy its log to the voters. "
     else:
         are = "is" if here == 1 else "are"
         sure = f"Of {voters} voters {here} {are} here, too few to elect a leader. "
@@ -96,7 +97,11 @@ def _of_quorum(row: ReplicaElection, best: Choice, known: Registered) -> tuple[s
     formatted = missing[: max(lacking, 0)]
     for number in formatted:
         commands += _formatted(best["path"], number, known)
-    advice = sure + "With all nodes stopped, give its log to the others, then start them."
+    advice = sure + "Stop all nodes, copy this log to the others, then start them."
+    for number in formatted:
+        advice += (
+            f" METADATA_LOG_DIR_{number}: set it to the metadata log directory of node {number}."
+        )
     if empty := [f"node {number}" for number in formatted if number in known.brokers]:
         advice += _empty_brokers(empty)
         tool = ("kafka-leader-election.sh", "--bootstrap-server", BOOTSTRAP, "--election-type")
@@ -132,8 +137,8 @@ def _start_first(row: ReplicaElection, best: Choice) -> tuple[str, list[str]]:
     ))  # fmt: skip
     if not rest:
         return f"Start {_list(together)}: only {node} can be elected.", [status]
-    first = f"Start {_list(together)}, and {_list(rest)} once {node} leads"
-    return f"{first}: started together, a shorter log may be elected.", [status]
+    first = f"Start {_list(together)}; start {_list(rest)} only when {node} leads"
+    return f"{first}. Otherwise a node with a shorter log may be elected.", [status]
 
 
 def _copied(source: str, path: str) -> list[str]:
@@ -155,7 +160,7 @@ def _formatted(source: str, number: int, known: Registered) -> list[str]:
     """
     directory_id, where = dict(known.directory_ids).get(number), f"METADATA_LOG_DIR_{number}"
     form = ("kafka-storage.sh", "format", "--cluster-id", cluster_id_word(known.cluster_id))
-    log = f"{where}/{names.METADATA_LOG}"
+    log = Variable(where, f"/{names.METADATA_LOG}")
     initial = ("--no-initial-controllers",) if directory_id else ()
     commands = [
         format_command((*form, *initial, "--config", f"controller-{number}.properties")),
@@ -165,7 +170,8 @@ def _formatted(source: str, number: int, known: Registered) -> list[str]:
     if directory_id is not None:
         named = uuid_word(directory_id)
         change = f"s/^directory.id=.*/directory.id={named}/" if isinstance(named, str) else named
-        commands.append(format_command(("sed", "-i", change, f"{where}/{names.META_PROPERTIES}")))
+        file = Variable(where, f"/{names.META_PROPERTIES}")
+        commands.append(format_command(("sed", "-i", change, file)))
     return commands
 
 

@@ -21,24 +21,26 @@ def _sentences(row: ReplicaComparison, records: Counter[str]) -> Iterator[str]:
     many = {kind: _records(records[kind]) for kind in counts}
     if kinds.EVERYWHERE in counts:
         if records[kinds.EVERYWHERE]:
-            yield f"No sound copy is here of up to {many[kinds.EVERYWHERE]}."
+            yield f"No copy here is sound for up to {many[kinds.EVERYWHERE]}."
         else:
-            yield "Bytes of all sides hold nothing of use, and their contents are unknown."
+            yield "All sides have bytes that are not batches; what was there is unknown."
     if kinds.DAMAGED in counts:
         if records[kinds.DAMAGED]:
             yield f"{_capital(many[kinds.DAMAGED])} can be read on one side only: copy from it."
         else:
-            yield "Bytes of one side hold nothing of use, and no other has records in their place."
+            yield "One side has bytes that are not batches; no other side has records there."
     if kinds.RECORD in counts or kinds.BATCH in counts:
         count = records[kinds.RECORD] + records[kinds.BATCH]
         yield f"{_capital(_records(count))} not the same on both sides."
     if kinds.EPOCH in counts:
         yield f"{_capital(many[kinds.EPOCH])} appended under different leader epochs."
     if kinds.MISSING in counts:
-        yield f"{_capital(many[kinds.MISSING])} missing on one side, and not by compaction."
+        yield (
+            f"{_capital(many[kinds.MISSING])} missing on one side; compaction does not explain it."
+        )
     if kinds.TRUNCATED in counts:
         gone = many[kinds.TRUNCATED]
-        yield f"A log was truncated: the last {gone} of the other are gone from it."
+        yield f"One log was truncated: it lacks the last {gone} of the other."
     if kinds.RECORD in counts or kinds.EPOCH in counts:
         yield from _parting(row)
         yield from _not_committed(row)
@@ -85,8 +87,8 @@ def _parting(row: ReplicaComparison) -> Iterator[str]:
     if epoch is None or first < end:
         where = "" if epoch is None else ", within a leader epoch that both have"
         yield (
-            f"The logs part at offset {first}{where}: no broker notices, and consumers get what "
-            "the leader has."
+            f"The logs diverge at offset {first}{where}: no broker notices, and consumers "
+            "receive the leader's records."
         )
         return
     yield f"Up to offset {end} the logs have a common history, to leader epoch {epoch}."

@@ -22,23 +22,23 @@ NOT_COMPARED = "not-compared"
 KINDS: dict[str, tuple[Severity, str]] = {
     EVERYWHERE: (Severity.DAMAGE, "No replica here can be read at these offsets."),
     DAMAGED: (Severity.DAMAGE, "One side cannot be read at these offsets; the other can."),
-    RECORD: (Severity.DAMAGE, "Both have a record at the offset, and they are not the same."),
-    BATCH: (Severity.DAMAGE, "Both have a batch, they are not the same, and neither opens."),
+    RECORD: (Severity.DAMAGE, "Both have a record at the offset, but the records differ."),
+    BATCH: (Severity.DAMAGE, "Both have a batch, but they differ, and neither can be decoded."),
     EPOCH: (
         Severity.DAMAGE,
         "Appended under different leader epochs; `fields` has the other differences.",
     ),
     MISSING: (Severity.DAMAGE, "One side has nothing where the other has records."),
-    TRUNCATED: (Severity.DAMAGE, "One side ends before what it once held."),
+    TRUNCATED: (Severity.DAMAGE, "One log ends before offsets that it once had."),
     COMPACTED: (
         Severity.NOTE,
         "Compacted further on one side: it no longer has records that later ones replace.",
     ),
-    REWRITTEN: (Severity.NOTE, "Other batches, the same records: compacted or converted."),
+    REWRITTEN: (Severity.NOTE, "Same records in different batches: compacted or converted."),
     STARTS: (Severity.NOTE, "One log starts later: retention or deleted records."),
     BEHIND: (Severity.NOTE, "One log ends earlier, and there is no sign that it was ever longer."),
     TORN_TAIL: (Severity.NOTE, "The last write was not finished; no other replica has more."),
-    NOT_COMPARED: (Severity.NOTE, "Batches that differ and were not opened."),
+    NOT_COMPARED: (Severity.NOTE, "The batches differ, and their records were not compared."),
 }
 
 #: Of the differences there are, the first here gives the verdict.

@@ -84,7 +84,7 @@ def _doubt(transaction: Transaction | None, one: OpenInPartition, known: Judgeme
     """Say why a transaction that nobody here awaits may still be awaited; empty: it cannot."""
     if transaction is None:
         if known.missing:
-            return f"{known.missing}: whether its coordinator awaits it cannot be told."
+            return f"{known.missing}, so it is unknown whether its coordinator expects it to end."
     elif transaction.problem is not None:
         return _unread_words(transaction)
     elif one.said.producer_id == transaction.producer_id and one.said.producer_epoch > (
@@ -96,13 +96,13 @@ def _doubt(transaction: Transaction | None, one: OpenInPartition, known: Judgeme
         )
     elif _is_behind(transaction, one.said):
         return (
-            f"It ended ({transaction.state}), and the log of {one.name} does not go as far: its "
+            f"It ended ({transaction.state}), but the log of {one.name} ends earlier: its "
             "marker may be on other replicas."
         )
     if not one.live:
         return ""
     allowed = span_text(known.allowed_ms)
-    return f"The broker runs, and a marker may be on its way: look again once it is {allowed} old."
+    return f"The broker is running, and a marker may follow: check again when it is {allowed} old."
 
 
 def _is_behind(transaction: Transaction, said: OpenTransaction) -> bool:
@@ -127,10 +127,10 @@ def _hanging_words(
 ) -> str:
     if transaction is not None and transaction.problem is None:
         where = ", ".join(one.name for one in hung)
-        return f"Its coordinator does not know it in {where}: no marker will follow."
+        return f"Its coordinator has no transaction in {where}: no marker will follow."
     if transaction is None and not known.missing:
-        return "No coordinator knows of its producer: no marker will follow."
-    return f"It is older than any transaction may become, {span_text(known.allowed_ms)}."
+        return "No coordinator knows its producer: no marker will follow."
+    return f"It is older than the longest allowed transaction ({span_text(known.allowed_ms)})."
 
 
 def _marker_words(one: OpenInPartition) -> str:
@@ -147,7 +147,7 @@ def _awaited_words(transaction: Transaction | None, known: JudgementContext) -> 
         decided = "abort" if transaction.state == "PrepareAbort" else "commit"
         return f"Its end is decided, {decided}: the coordinator is writing the markers."
     if transaction.state != "Ongoing" or None in (transaction.start_ms, transaction.timeout_ms):
-        return "Its coordinator is to abort it."
+        return "Its coordinator will abort it."
     end_ms = (transaction.start_ms or 0) + (transaction.timeout_ms or 0)
     when = time_text(end_ms)
     if known.as_of_ms > end_ms:

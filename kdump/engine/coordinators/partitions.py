@@ -74,7 +74,7 @@ def items_of(targets: Iterable[Target], topic: str, *, retired: bool) -> Iterato
                 topic=topic,
                 partition=best.partition,
                 expected=best.path,
-                message=f"{best.path} goes as far or further, and is replayed in its place.",
+                message=f"{best.path} ends at the same offset or later, and is replayed instead.",
             )
         yield item_of(best, retired=retired)
 
@@ -193,9 +193,10 @@ class Records:
             "replay-incomplete",
             item.place,
             offset=self.lost_from,
-            message=f"{places_lost} of the log cannot be read{where}: what records and transaction "
-            "markers in it say is missing in what is shown, and what they ended is shown as if it "
-            "had not ended, unless later records say otherwise.",
+            message=f"{places_lost} of the log cannot be read{where}: records and markers there "
+            "are "
+            "missing from the output. What they ended is shown as open, unless later records "
+            "show its end.",
         )
 
 
@@ -223,8 +224,9 @@ def compacted(item: Item, end: int) -> Finding:
         "replay-compacted",
         item.place,
         offset=end,
-        message=f"The cleaner took records below offset {end:,}: of a key that changed again "
-        "before it, what was there earlier is gone, and not shown.",
+        message=f"The cleaner compacted the log below offset {end:,}: of each key, only the last "
+        "state "
+        "before that offset is left, and earlier ones are not shown.",
     )
 
 

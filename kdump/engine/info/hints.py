@@ -23,14 +23,14 @@ from kdump.storage.names import Retirement
 
 _FULL = 0.95  # of a file system
 _KILLED = (
-    "The broker is not running and did not stop cleanly: a start recovers its logs, and cuts "
-    "off a torn tail."
+    "The broker is not running and did not stop cleanly: a start recovers its logs, and "
+    "truncates a torn tail."
 )
 _NO_LOG = "indexes without their logs"
-_SHORT = "the log ends before its high watermark, so that records are gone"
+_SHORT = "the log ends before its high watermark, so records are missing"
 _AHEAD_MS = 24 * 3600 * 1000  # a time so far ahead of the clock is not a skewed clock
 _RETIRED = {
-    Retirement.DELETE: "being deleted: a running broker does it in a minute, a start at once",
+    Retirement.DELETE: "a running broker deletes them within a minute, a start at once",
     Retirement.STRAY: "set aside by a start: the cluster has no such replicas here",
     Retirement.FUTURE: "being moved here from another data directory",
 }
@@ -73,7 +73,8 @@ def directory_hints(one: Read, now_ms: int) -> Iterator[Advice]:
     )
     if is_copy:
         text = (
-            "Partitions without a broker's own files, such as checkpoints: copies, or files lost."
+            "Partitions without the broker's files, such as checkpoints: a copy, or files are "
+            "missing."
         )
         yield Advice(path, text, "verify")
     elif not meta and has(one.dating.first, v.META_PROPERTIES):
@@ -86,13 +87,17 @@ def directory_hints(one: Read, now_ms: int) -> Iterator[Advice]:
             path, "A broker is running on it: its files change while they are read.", "why"
         )
     elif row.partitions and {*one.listing.topics} <= {names.CLUSTER_METADATA_TOPIC}:
-        yield Advice(path, "It holds the metadata log and no topic: a controller's.", "cluster")
+        yield Advice(
+            path, "It has the metadata log but no topic: the directory of a controller.", "cluster"
+        )
     elif row.partitions and not is_copy and has(one.dating.first, v.RECOVERY_POINTS):
         if not stopped:
             yield Advice(path, _KILLED, "predict")
         elif (left := one.listing.open_transaction) is not None:
             since = time_text(left.since_ms)
-            text = f"{left.partition} has a transaction open at {left.offset:,} since {since}."
+            text = (
+                f"{left.partition} has an open transaction at offset {left.offset:,} since {since}."
+            )
             yield Advice(path, text, "transactions")
     elif meta and not row.partitions:
         yield Advice(path, "It was formatted, and no partition has been placed on it.", "predict")

@@ -74,7 +74,7 @@ def node_start(
     if node.values is None:
         found.append(_not_known(node))
     elif node.elsewhere and len(node.log_dirs) < node.dirs_named:
-        message = f"The contents of the others of the {node.dirs_named} directories of log.dirs."
+        message = f"The contents of the other directories in log.dirs, {node.dirs_named} in total."
         found.append(_not_looked("settings", message, "Name a copy of each."))
     elif not node.kraft:
         found.append(_zookeeper(node))
@@ -123,10 +123,10 @@ def _device_error(path: str) -> str | None:
         return error.reason if places.lexists(path) else None
 
 
-_NAME_IT = "Name it with --broker-version."
+_NAME_IT = "Give its version with --broker-version."
 _WHICH = (
-    "The broker version is unknown: these are not the directories of a KRaft node, as the newest "
-    "release has them."
+    "The broker version is unknown: these directories are not of a KRaft node, and the newest "
+    "release starts only those."
 )
 
 
@@ -214,10 +214,10 @@ def instead(facts: list[Fact], oldest: list[Fact]) -> Fact | None:
     unread = any(fact.cause in ("permission", "unreadable") for fact in facts)
     if unread or (refused is None) == (refused_too is None):
         return None  # what cannot be read would have dated it
-    would = "The oldest release that can have written this would start."
+    would = "The oldest release that may have written this directory would start on it."
     if refused_too is not None:
         would = (
-            f"The oldest release that can have written this would not start: {refused_too.message}"
+            f"The oldest release that may have written this would not start: {refused_too.message}"
         )
     return Fact(UNKNOWN, "version", would, (refused or refused_too or facts[0]).path, _NAME_IT)
 

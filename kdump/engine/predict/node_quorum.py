@@ -60,14 +60,14 @@ _BATCHES = {each.magic for each in FORMATS if not each.is_legacy}
 _APPLIED = "appliedOffset"
 _NUMBERS = ("leaderId", "leaderEpoch", "votedId", _APPLIED)
 _DROP_VOTE = (
-    "Move quorum-state away: the node forgets whom it voted for in its last epoch, and asks the "
-    "other controllers; with others in the quorum that is safe once it has none of their epoch's "
-    "votes to give twice, so start it when they have a leader."
+    "Move quorum-state away: the node then does not know its last vote, and asks the other "
+    "controllers. Start it only when they have a leader, so that it cannot vote twice in one "
+    "epoch."
 )
 _FETCH = (
     "Where other controllers have the log, move __cluster_metadata-0 away and start: the node "
-    "fetches it again. Where this is the only one, try the snapshot before it, or a backup: what "
-    "the cluster was told behind that is lost."
+    "fetches it again. Where this is the only one, try the snapshot before it, or a backup: later "
+    "changes of the cluster are lost."
 )
 _RUN_NEWER = (
     "Start the version that wrote it, or a newer one; a metadata.version that was raised is "
@@ -355,9 +355,10 @@ def _hangs(found: tuple[str, str]) -> bool:
 
 
 def _passed(message: str, path: str) -> Fact:
-    said = f"The node starts, and does not know what it cannot load here: {message}"
+    said = f"The node starts without the metadata that it cannot load here: {message}"
     remedy = (
-        "Mend that before clients come: with other controllers move __cluster_metadata-0 away, and "
+        "Repair that before clients connect: with other controllers move __cluster_metadata-0 "
+        "away, and "
         "the node fetches it again; else try the snapshot before it, or a backup."
     )
     return Fact(STARTS, "metadata-not-loaded", said, path, remedy)
@@ -370,7 +371,9 @@ def _stopped(found: tuple[str, str] | None, path: str, broker: Version) -> Itera
     remedy = _FETCH if cause.startswith("metadata") else _run_newer(broker)
     outcome = UNKNOWN if not message else REFUSES
     if outcome == UNKNOWN:
-        message = "The snapshot is truncated: the log may contradict its missing part, or not."
+        message = (
+            "The snapshot is truncated; whether the log contradicts its missing part is unknown."
+        )
     yield Fact(outcome, cause, message, path, remedy)
 
 

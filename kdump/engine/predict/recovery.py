@@ -164,7 +164,8 @@ def _pre08(row: Recovery, log: LocalLog, *, clean: bool) -> Recovery:
         truncate_position=found.position,
         first_lost_offset=found.end_after,
         records_lost=found.records_lost,
-        reason=f"the message at {found.position} of the last file is not whole and valid",
+        reason=f"the message at position {found.position:,} of the last file is incomplete or "
+        "invalid",
     )
 
 
@@ -197,7 +198,7 @@ def _after(row: Recovery, log: LocalLog, loading: Loading, high_watermark: int) 
     if loading.split and outcome != "wrong-log-end":
         reason = f"{_split_words(loading)}; {reason}" if reason else _split_words(loading)
     if end < high_watermark <= end + RELATIVE_MAX:
-        reason += f"; by its high watermark the log once reached offset {high_watermark}"
+        reason += f"; its high watermark shows that the log once reached offset {high_watermark}"
     row = row.replaced(
         outcome=outcome,
         segments_read=sorted(set(recovered) | set(loading.replayed)),
@@ -219,8 +220,16 @@ def _after(row: Recovery, log: LocalLog, loading: Loading, high_watermark: int) 
         segments_deleted=sorted(loading.segments),
         log_end_before=None,
         log_end_after=None,
-        reason="the partition is being deleted; the start goes on with that",
+        reason="the partition is being deleted; the start continues the deletion",
     )
+
+
+def _segments(count: int) -> str:
+    return "1 segment" if count == 1 else f"{count:,} segments"
+
+
+def _after_it(count: int) -> str:
+    return "the segment after it is" if count == 1 else f"the {count:,} segments after it are"
 
 
 def _outcome(
@@ -231,7 +240,8 @@ def _outcome(
         return "wrong-log-end", (
             f"the last batch has an offset that cannot be right: {split}the log would end at "
             f"{loading.log_end:,}, though the batches before end at {believed:,}, and new records "
-            "go on from there; mend or cut off that batch first (see the finding log-end-astray)"
+            "continue from there; repair or remove that batch first (see the finding "
+            "log-end-astray)"
         )
     if not loading.above_log_start:
         return "delete-segments", (
@@ -240,20 +250,25 @@ def _outcome(
         )
     if loading.deleted:
         if cut is None:
-            return "delete-segments", "a swap from an earlier cleaning displaces the one before it"
+            return (
+                "delete-segments",
+                "a .swap file of an earlier cleaning replaces the segment before it",
+            )
         return "delete-segments", (
-            f"segment {cut.base_offset} is cut to {cut.size_bytes} bytes ({cut.why_cut}), and "
-            f"the {len(loading.deleted)} segments after it are deleted"
+            f"segment {cut.base_offset} is truncated to {cut.size_bytes:,} bytes "
+            f"({cut.why_cut}), and "
+            f"{_after_it(len(loading.deleted))} deleted"
         )
     if cut is not None:
         outcome = "truncate" if cut.size_bytes else "empty"
         return outcome, (
-            f"segment {cut.base_offset} is cut to {cut.size_bytes} bytes ({cut.why_cut})"
+            f"segment {cut.base_offset} is truncated to {cut.size_bytes:,} bytes ({cut.why_cut})"
         )
     if lost.records:
         return "empty", (
-            f"the last index entry of segment {active.base_offset} names an offset that the log "
-            "no longer reaches: the segment counts as empty, and its offsets are given again"
+            f"the last index entry of segment {active.base_offset} is above the end of the log: "
+            "the "
+            "broker treats the segment as empty, and assigns its offsets again"
         )
     if loading.split:
         return "recover", ""
@@ -261,8 +276,9 @@ def _outcome(
         whys = [f"segment {base}: {why}" for base, why in loading.rebuilt]
         if loading.recovered:
             whys.append(
-                f"no mark of a clean stop: {len(loading.recovered)} segments from the recovery "
-                f"point ({loading.stop.recovery_point}) on are read, and are sound"
+                f"no clean shutdown: recovery reads {_segments(len(loading.recovered))} from "
+                "offset "
+                f"{loading.stop.recovery_point} on, and finds no damage"
             )
         return "recover", "; ".join(whys)
     if loading.files.swapped:

@@ -45,7 +45,7 @@ def predict_directory(
         return None
     return Recovery(
         outcome="out-of-memory" if reasons[0][0] == REFUSALS[1] else REFUSALS[0],
-        reason="the whole broker would not start: " + "; ".join(reason for _, reason in reasons),
+        reason="the broker would not start: " + "; ".join(reason for _, reason in reasons),
         path=directory.path,
     )
 
@@ -61,7 +61,7 @@ def _refused(directory: LogDir, partitions: Iterable[Recovery]) -> Iterator[tupl
     if not refused:
         return
     first = refused[0]
-    more = f", and {len(refused) - 1} more partitions" if len(refused) > 1 else ""
+    more = f", and so do {len(refused) - 1:,} more" if len(refused) > 1 else ""
     yield first.outcome, f"{first.topic}-{first.partition} stops it{more}"
 
 
@@ -116,11 +116,12 @@ def verdict(row: Recovery) -> Finding | None:
     lost, first = row.records_lost, row.first_lost_offset
     if lost:
         where = "" if first is None else f" from offset {first:,} on"
-        message = f"The next start loses {lost:,} records{where}: {row.reason}."
+        records = "1 record" if lost == 1 else f"{lost:,} records"
+        message = f"The next start loses {records}{where}: {row.reason}."
         return _start_finding("start-loses-records", row, message)
     if _begins_anew(row):
         message = (
-            "The next start starts over at offset 0; the log ends at "
+            "The next start begins again at offset 0, although the log ends at "
             f"{row.log_end_before:,}: {row.reason}."
         )
         return _start_finding("start-loses-records", row, message)

@@ -217,10 +217,13 @@ def believable_count(header: RecordBatches, last_offset: int, behind: int) -> in
 
 def _loss_words(least: int, most: int | None, first: int, next_offset: int | None) -> str:
     if most is None and not least:
-        return f"Nothing can be read from offset {first:,} on; what was there is unknown."
+        return f"Records from offset {first:,} on cannot be read; how many there were is unknown."
     if most is None:
         records = "record" if least == 1 else "records"
-        return f"At least {least:,} {records} lost, from offset {first:,} on; nothing follows here."
+        return (
+            f"At least {least:,} {records} lost, from offset {first:,} on; nothing follows "
+            "the damage."
+        )
     assert next_offset is not None
     if most == 0:
         return f"No offset is missing before the next on disk, {next_offset:,}."
@@ -342,8 +345,8 @@ def _magic_finding(batch: BatchAt, first: int) -> Finding:
         offset=first,
         expected=read,
         actual=magic,
-        message=f"The magic byte is {magic}, no known format; readers lose {records}, {span}. With "
-        f"magic {read} the checksum is right: the records are sound.",
+        message=f"No format has the magic byte {magic}: {records} cannot be read, {span}. With "
+        f"magic {read} the checksum would be right, so the records are intact.",
         lost_at_least=count,
         lost_at_most=count,
     )
@@ -357,8 +360,8 @@ def reserved_finding(batches: RecordBatches, row: int, place: Place, count: int 
         expected=attributes & meant,
         actual=attributes,
         message=f"The attributes are 0x{attributes:02x}, of which bits 0x"
-        f"{attributes & ~meant:02x} mean nothing in this format"
-        + (f"; so in {count:,} batches of the segment." if count > 1 else "."),
+        f"{attributes & ~meant:02x} have no meaning in this format"
+        + (f"; the same in {count:,} batches of the segment." if count > 1 else "."),
     )
 
 

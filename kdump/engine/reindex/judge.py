@@ -27,7 +27,7 @@ _WHY = {
     c.PASSES_OVER: "entry {} leads past a batch that ends at its offset or later",
     c.BELOW_BATCH: "entry {} names an offset below the batch it points to",
     c.STARTS_LATE: "entry {} leads past a batch that has its time or a later one",
-    c.OTHER_TIME: "entry {} has a time that its batch has not",
+    c.OTHER_TIME: "entry {} has a time that its batch does not have",
 }
 _KEPT = 16
 _OF_TIME = frozenset((c.STARTS_LATE, c.OTHER_TIME))
@@ -61,9 +61,9 @@ class Judge:
         if index.unreadable:
             self._bad[kind] = "the device gives an I/O error"
         elif index.trailing_bytes:
-            self._bad[kind] = f"{index.trailing_bytes} bytes at its end are no entry"
+            self._bad[kind] = f"ends in {index.trailing_bytes} bytes that are not an entry"
         elif index.odd and index.stale_from is None:
-            self._bad[kind] = f"entry {index.odd[0]} does not rise above the one before"
+            self._bad[kind] = f"entry {index.odd[0]} is not above the one before"
         elif index.is_untrimmed and not self.active:
             self._bad[kind] = "zeros after its entries: it was never trimmed"
 

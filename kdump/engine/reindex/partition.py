@@ -62,15 +62,15 @@ class Reading:
         stop = self.stop
         if stop is None:
             return None
-        text = f"{stop.what} at position {stop.position}: a broker that recovers the segment "
+        text = f"{stop.what} at position {stop.position:,}: recovery of the segment "
         if stop.outcome == "split":
             return text + "splits it at the next start"
         if stop.outcome == "fail":
-            return text + "fails, and does not start"
+            return text + "fails, and the broker does not start"
         if stop.outcome == "empty":
             text += "empties it, and loses offset " + str(self.builder.base_offset)
         else:
-            text += f"cuts it there, and loses offset {stop.offset}"
+            text += f"truncates it there, and loses offset {stop.offset}"
         if self.lost_batches:
             batches = "1 sound batch" if self.lost_batches == 1 else (
                 f"{self.lost_batches:,} sound batches"

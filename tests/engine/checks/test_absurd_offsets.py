@@ -98,7 +98,7 @@ def test_the_last_base_offset_is_where_a_start_finds_the_log_end(sound: Path, wr
     found = only(sound)
     assert (found.code, found.position) == ("log-end-astray", start)
     assert (found.expected, found.actual, found.offset) == (87, wrong, 87)
-    assert "87 fits, 00 00 00 00 00 00 00 57" in found.message
+    assert "87 would fit: 00 00 00 00 00 00 00 57" in found.message
 
 
 def test_the_last_wrapper_says_inside_how_many_offsets_it_spans(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_the_last_wrapper_says_inside_how_many_offsets_it_spans(tmp_path: Path) 
     ]
     found = only(write_partition(tmp_path, {0: parts}))
     assert (found.code, found.expected, found.actual) == ("log-end-astray", 9, ABSURD)
-    assert "9 fits, 00 00 00 00 00 00 00 09" in found.message
+    assert "9 would fit: 00 00 00 00 00 00 00 09" in found.message
 
 
 def test_the_last_base_offset_behind_damage_is_told_by_the_index(sound: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_broken_last_batch_with_an_absurd_offset(sound: Path) -> None:
     write(sound, ACTIVE, "log", damage.put(broken, start, struct.pack(">q", ABSURD)))
     found = {one.code: one for one in checked(sound)}
     assert {*found} == {"crc-mismatch", "log-end-astray"}
-    assert "recovery cuts the log off" in found["log-end-astray"].message
+    assert "recovery truncates the log" in found["log-end-astray"].message
     assert found["crc-mismatch"].lost_at_least == 0
 
 
@@ -218,12 +218,12 @@ def test_which_batch_is_out_of_order_and_what_would_fit(
     behind = first[row + 1] if row + 1 < len(first) else None
     ways = {
         "not-rising": [
-            f"do not rise above the batch before, which ends at {fits - 1:,}.",
-            f"lie above the batch that follows, which starts at {behind}.",
+            f"are not above the batch before, which ends at {fits - 1:,}.",
+            f"are above the batch that follows, which starts at {behind}.",
         ],
         "past-next": [f"reach into the next segment, which starts at 30. {fits} would fit."],
         "past-range": [
-            "lie above 2,147,483,647, the highest that the segment can hold. 6 would fit."
+            "are above 2,147,483,647, the highest that the segment can hold. 6 would fit."
         ],
         "below-base": [],
     }
@@ -275,4 +275,4 @@ def test_reserved_bits_are_told_of_once_a_segment(
     parts = [batch(3 * row, attributes=0x100 if row in rows else 0) for row in range(6)]
     found = only(write_partition(tmp_path, {0: parts}))
     assert (found.code, found.position) == ("attributes-reserved", len(parts[0]) * rows[0])
-    assert found.message.endswith(f"; so in {places} batches of the segment.") == (places > 1)
+    assert found.message.endswith(f"; the same in {places} batches of the segment.") == (places > 1)

@@ -214,7 +214,7 @@ def test_partitions_not_here_are_counted(data: DataDirectory, count: int) -> Non
     assert (told.code, told.topic, told.partition) == ("checkpoint-stale-entry", "gone", 0)
     assert (told.offset, told.actual) == (5, count)
     shown = "gone-0 is" if count == 1 else "gone-0 and 2 more are"
-    assert told.message == f"{shown} listed, and not in this data directory."
+    assert told.message == f"{shown} listed, but not in this data directory."
 
 
 def test_a_part_of_a_directory_is_not_held_against_the_rest(data: DataDirectory) -> None:

@@ -99,7 +99,7 @@ def test_an_interrupted_checkpoint_write(data: DataDirectory) -> None:
     told = one(data.path)
     assert told.path == str(first)
     assert told.message == (
-        "cleaner-offset-checkpoint.tmp and 1 more are left over. An unfinished write; brokers "
+        "cleaner-offset-checkpoint.tmp and 1 more are left over. The write did not finish; brokers "
         "ignore it and write again."
     )
 
@@ -273,7 +273,7 @@ def test_directories_of_one_broker_must_agree(
         assert by_settings(settings) == [("meta-properties-differ", "other")]
         (told,) = findings(server_properties=settings)
         assert (told.expected, told.actual) == (expected, actual)
-        assert told.message == f"{actual} here, {expected} going by {data.path}."
+        assert told.message == f"{actual} here, but {expected} in {data.path}."
 
 
 def test_a_directory_of_one_broker_without_meta_properties(

@@ -23,9 +23,9 @@ def swapped(directory: Path, extension: str, size: int, one: int, other: int) ->
 @pytest.mark.parametrize(
     ("one", "other", "message"),
     [
-        (1, 2, "One entry does not rise above those before it."),
-        (1, 3, "2 entries do not rise above those before them."),
-        (2, 5, "2 entries do not rise above those before them."),
+        (1, 2, "One entry is not above those before it."),
+        (1, 3, "2 entries are not above those before them."),
+        (2, 5, "2 entries are not above those before them."),
     ],
 )
 def test_entries_that_do_not_rise(

@@ -128,8 +128,8 @@ def test_leftovers_are_one_note(data: DataDirectory, suffix: str) -> None:
 @pytest.mark.parametrize(
     ("count", "message"),
     [
-        (1, "0.log.deleted is left over. A start removes it; "),
-        (2, "0.log.deleted and 1 more are left over. A start removes them; "),
+        (1, "0.log.deleted is left over. A start removes it, "),
+        (2, "0.log.deleted and 1 more are left over. A start removes them, "),
     ],
 )
 def test_leftovers_are_counted(data: DataDirectory, count: int, message: str) -> None:
@@ -182,11 +182,14 @@ def test_a_swap_without_its_original_is_no_hole(data: DataDirectory) -> None:
     swap(data.path / "users-3", 10)
     told = one(data.path)
     assert (told.code, told.severity.value, told.segment) == ("swap-left", "note", 10)
-    assert "no other segment holds their offsets" in told.message
+    assert "no other has its offsets" in told.message
 
 
-KEPT = "A start makes the swap files of {} segments; no other segment holds their offsets."
-LOST = "Swap files of {} are next to files of an unfinished cleaning: a start deletes those of {}."
+KEPT = "A start turns the .swap files of segment {} into a segment; no other has its offsets."
+LOST = (
+    "The .swap files of segment {} are next to files of an unfinished cleaning: a start deletes "
+    "those of segment {}."
+)
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -225,7 +228,7 @@ def test_of_many_segments_that_are_replaced_five_are_named(
     data.stop()
     (directory / f"{0:020}.log.swap").write_bytes(batches(0, count))
     told = {found.code: found for found in findings(data.path)}["swap-left"]
-    assert told.message == f"A start puts the swap files of 0 in the place of segment {shown}."
+    assert told.message == f"A start replaces segment {shown} by the .swap files of segment 0."
 
 
 def test_a_swap_says_which_segments_it_replaces(data: DataDirectory) -> None:
@@ -233,7 +236,7 @@ def test_a_swap_says_which_segments_it_replaces(data: DataDirectory) -> None:
     (directory / f"{0:020}.log.swap").write_bytes(batches(0, 10))
     told = one(data.path)
     assert told.code == "swap-left"
-    assert "in the place of segment 0, 10." in told.message
+    assert "replaces segment 0, 10 by" in told.message
 
 
 def test_a_swap_beside_a_cleaned_file_is_deleted_by_a_start(data: DataDirectory) -> None:
@@ -241,7 +244,7 @@ def test_a_swap_beside_a_cleaned_file_is_deleted_by_a_start(data: DataDirectory)
     (data.path / "users-3" / f"{10:020}.log.cleaned").write_bytes(b"")
     told = {found.code: found for found in findings(data.path)}
     assert set(told) == {"leftover", "swap-left"}
-    assert "a start deletes those of 20" in told["swap-left"].message
+    assert "a start deletes those of segment 20" in told["swap-left"].message
 
 
 def test_an_old_swap_warns_of_the_segment_before(tmp_path: Path) -> None:
@@ -318,8 +321,8 @@ def test_a_hole_without_a_proof_is_a_note(data: DataDirectory) -> None:
     assert told.position == 5 * BATCH_BYTES
     assert (told.expected, told.actual, told.size_bytes) == (10, 20, 0)
     assert told.message == (
-        "Offsets 10-19 (10) are in no segment. They may be lost: the cleanup.policy of the topic "
-        "is not known here."
+        "Offsets 10-19 (10) are in no segment. They may be lost: the topic's cleanup.policy "
+        "is unknown."
     )
 
 
@@ -338,7 +341,7 @@ def test_indexes_prove_a_hole_only_from_inside_it(
     assert ("index-without-log" in found) is (not proves and base != 20)
     if proves:
         message = found["segment-missing"].message
-        assert message.endswith(f"and lost: the indexes of a segment {base} are still there.")
+        assert message.endswith(f"They are lost: the indexes of segment {base} still exist.")
 
 
 @pytest.mark.parametrize(
@@ -348,9 +351,9 @@ def test_indexes_prove_a_hole_only_from_inside_it(
         (11, 9, "a producer snapshot was taken at 11."),
         (19, 9, "a producer snapshot was taken at 19."),
         (20, 9, None),
-        (20, 10, "the snapshot of producers at 20 knows of a batch of producer 5 that ends at 10."),
+        (20, 10, "the producer snapshot at 20 lists a batch of producer 5 that ends at 10."),
         (20, 20, None),
-        (30, 12, "the snapshot of producers at 30 knows of a batch of producer 5 that ends at 12."),
+        (30, 12, "the producer snapshot at 30 lists a batch of producer 5 that ends at 12."),
     ],
 )
 def test_what_a_snapshot_proves_of_a_hole(
@@ -362,7 +365,7 @@ def test_what_a_snapshot_proves_of_a_hole(
     found = {told.code: told for told in findings(data.path)}
     assert ("segment-missing" in found) is (words is not None)
     if words:
-        message = f"Offsets 10-19 (10) are in no segment and lost: {words}"
+        message = f"Offsets 10-19 (10) are in no segment. They are lost: {words}"
         assert found["segment-missing"].message == message
 
 
@@ -528,12 +531,13 @@ def test_those_kept_out_are_one_finding_that_counts_them() -> None:
     own, other = status("1.log", 500, 0o100444), status("2.log", ROOT)
     (told,) = access_findings([*OWN, own], place)
     assert (told.code, told.path) == ("file-access", own.path)
-    assert told.message == "Mode 0444 keeps its own user 500 out."
+    assert told.message == "Mode 0444 does not let its owner 500 open it."
     (told,) = access_findings([*OWN, other, own, own], place)
     assert told.path == other.path
     assert told.message == (
-        "It belongs to user 0 with mode 0644; user 500, to whom most here belongs, cannot open it."
-        " The same of 2 more."
+        "It belongs to user 0 with mode 0644; user 500, the owner of most files here, cannot open "
+        "it."
+        " 2 more are like it."
     )
 
 

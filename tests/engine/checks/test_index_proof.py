@@ -44,7 +44,7 @@ def test_a_log_that_its_indexes_outlast(tmp_path: Path, last: int | None) -> Non
     assert (told.lost_at_least, told.next_offset) == (1, last)
     assert told.lost_at_most == (None if last is None else 18)
     assert told.message == (
-        f"The log ends at position {end:,} with offset 11; its indexes know of offset 29 at time "
+        f"The log ends at position {end:,} with offset 11; its indexes refer to offset 29 at time "
         f"{START_MS + 290}."
     )
     partition = partition_of(directory)

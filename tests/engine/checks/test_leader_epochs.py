@@ -96,7 +96,7 @@ def test_missing_file(tmp_path: Path) -> None:
         "leader-epochs-missing",
         str(path / "leader-epoch-checkpoint"),
     )
-    assert "is not there" in found.message
+    assert "there is no checkpoint" in found.message
 
 
 def test_a_file_that_goes_while_we_look_is_not_held_against_the_log(tmp_path: Path) -> None:
@@ -198,8 +198,8 @@ def test_an_epoch_around_an_odd_batch_is_one(tmp_path: Path) -> None:
     assert (odd.code, odd.offset) == ("leader-epoch-odd", 2)
     assert missing.code == "leader-epochs-missing"
     assert missing.message == (
-        "Batches of leader epoch 5 lie at offsets 0-4; "
-        "the checkpoint knows no such epoch, and has 3 there."
+        "Leader epoch 5 has batches at offsets 0-4, but "
+        "the checkpoint lacks this epoch, and has 3 there."
     )
 
 
@@ -222,7 +222,7 @@ def test_an_epoch_that_goes_on_in_the_next_segment_ends_there(tmp_path: Path) ->
     (path / "leader-epoch-checkpoint").write_text(epochs((0, 0), (5, 2)))
     assert codes(path) == []
     (path / "leader-epoch-checkpoint").write_text(epochs((0, 0), (5, 1)))
-    assert "offsets 0-1; the checkpoint lets epoch 5 begin at 1" in only(path).message
+    assert "offsets 0-1, but the checkpoint has epoch 5 begin at 1" in only(path).message
 
 
 def test_odd_epoch_across_segments(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_more_changes_than_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert codes(write(tmp_path, 0, 1, 2, 3, checkpoint=epochs((7, 0)))) == []
 
 
-NO_SUCH, MORE = "knows no such epoch", "1 more epochs are wrong."
+NO_SUCH, MORE = "lacks this epoch", "1 more epochs are wrong."
 
 
 def suspects(path: Path) -> list[Conditional]:
@@ -274,28 +274,32 @@ def suspects(path: Path) -> list[Conditional]:
 @pytest.mark.parametrize(
     ("entries", "actual", "message"),
     [
-        ([(0, 0), (1, 3)], "3", "1 lie at offsets 2-3; the checkpoint lets it begin at 3."),
+        (
+            [(0, 0), (1, 3)],
+            "3",
+            "1 has batches at offsets 2-3, but the checkpoint has it begin at 3.",
+        ),
         (
             [(0, 0), (1, 1)],
             "1",
-            "0 lie at offsets 0-1; the checkpoint lets epoch 1 begin at 1.",
+            "0 has batches at offsets 0-1, but the checkpoint has epoch 1 begin at 1.",
         ),
         (
             [(0, 0)],
             "epoch 0",
-            "1 lie at offsets 2-3; the checkpoint knows no such epoch, and has 0 there.",
+            "1 has batches at offsets 2-3, but the checkpoint lacks this epoch, and has 0 there.",
         ),
         (
             [(7, 0)],
             "epoch 7",
-            f"0 lie at offsets 0-1; the checkpoint {NO_SUCH}, and has 7 there; {MORE}",
+            f"0 has batches at offsets 0-1, but the checkpoint {NO_SUCH}, and has 7 there; {MORE}",
         ),
         (
             [(7, 1)],
             "epoch 7",
-            f"0 lie at offsets 0-1; the checkpoint {NO_SUCH}, and has 7 there; {MORE}",
+            f"0 has batches at offsets 0-1, but the checkpoint {NO_SUCH}, and has 7 there; {MORE}",
         ),
-        ([], "none", "1 lie at offsets 2-3; the checkpoint has no entry."),
+        ([], "none", "1 has batches at offsets 2-3, but the checkpoint has no entry."),
     ],
 )
 def test_what_is_said_of_a_checkpoint(
@@ -303,7 +307,7 @@ def test_what_is_said_of_a_checkpoint(
 ) -> None:
     path = write(tmp_path, 0, 0, 1, 1, checkpoint=epochs(*entries))
     ((told, touches),) = suspects(path)
-    assert (told.actual, told.message) == (actual, f"Batches of leader epoch {message}")
+    assert (told.actual, told.message) == (actual, f"Leader epoch {message}")
     assert (told.topic, told.partition) == ("orders", 7)
     size = len(data(0))
     start = 2 if message.startswith("1") else 0

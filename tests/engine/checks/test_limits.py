@@ -64,7 +64,7 @@ def test_times_after_the_last_change_of_the_file(data: DataDirectory) -> None:
     ]
     assert (told[0].expected, told[0].actual) == (5015, 5019)
     assert told[0].message == (
-        "2 batches have record times more than 5,015 ms later than their file was last changed, "
+        "2 batches have record times more than 5,015 ms after the last change of their file, "
         "at most 5,019 ms."
     )
     assert verified(data, "log.message.timestamp.after.max.ms=5015", deep=False) == []

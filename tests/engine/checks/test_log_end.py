@@ -144,21 +144,21 @@ def test_offsets_that_cannot_be(
     found = ended(tmp_path, parts, indexed)
     assert found is not None
     assert found.actual == actual
-    assert f"those before end at {before:,}. " in found.message
+    assert f"those before it end at {before:,}. " in found.message
     assert isinstance(found.expected, int)
     assert found.offset == found.expected
     if fits is None:
         assert found.expected == before + 1
-        assert f"off at position {found.position:,}." in found.message
+        assert f"the log at position {found.position:,}." in found.message
     else:
         assert found.expected == int(fits.removesuffix(" or above").replace(",", ""))
         eight = " ".join(f"{byte:02x}" for byte in struct.pack(">q", found.expected))
-        assert found.message.endswith(f" {fits} fits, {eight} in its first eight bytes.")
+        assert found.message.endswith(f" {fits} would fit: {eight} as its first eight bytes.")
     last = actual if len(parts) > 1 and parts[-1][16] < 2 else actual + 2
     assert f"has {offsets_text(actual, last)};" in found.message
     below = "or the segment's base offset as the log end" in found.message
     assert below == (last < before)
-    assert f"A start takes {last + 1:,} " in found.message
+    assert f"A start uses {last + 1:,} " in found.message
 
 
 def test_a_sealed_segment_does_not_end_the_log(tmp_path: Path) -> None:

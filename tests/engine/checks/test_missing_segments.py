@@ -59,7 +59,7 @@ def test_a_segment_of_a_topic_that_nothing_compacts_is_lost(
     assert (found.lost_at_least, found.lost_at_most) == (30, 30)
     source = settings.source("cleanup_policy")
     assert found.message == (
-        "Offsets 30-59 (30) are in no segment and lost: nothing compacts this topic "
+        "Offsets 30-59 (30) are in no segment. They are lost: nothing compacts this topic "
         f"(cleanup.policy=delete, {source})."
     )
 
@@ -76,7 +76,7 @@ def test_a_file_of_the_broker_decides_where_the_log_is_otherwise_whole(orders: P
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        (Settings(), "the cleanup.policy of the topic is not known here"),
+        (Settings(), "the topic's cleanup.policy is unknown"),
         (
             Settings().given(TOPIC, {"cleanup_policy": "compact,delete"}),
             "the topic is compacted, and a cleaner may have removed them",
@@ -104,11 +104,11 @@ def test_offsets_below_the_log_start_are_not_lost(orders: Path) -> None:
     write_checkpoint(checkpoint, [("orders", 0, 50)])
     found = only(orders, DELETED)
     assert (found.code, found.lost_at_most) == ("segment-missing", 10)
-    assert found.message.startswith("Offsets 50-59 (10) are in no segment and lost")
+    assert found.message.startswith("Offsets 50-59 (10) are in no segment. They are lost")
     write_checkpoint(checkpoint, [("orders", 0, 60)])
     found = only(orders, DELETED)
     assert (found.code, found.lost_at_most) == ("segments-apart", None)
-    assert found.message.endswith("The log starts at 60: nobody reads them.")
+    assert found.message.endswith("The log starts at 60, so consumers do not read them.")
 
 
 def test_markers_have_offsets_and_are_no_records(orders: Path) -> None:

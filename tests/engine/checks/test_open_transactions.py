@@ -18,9 +18,7 @@ LIMIT = (
     "No transaction may be open longer than transaction.max.timeout.ms, 15 min (Kafka's default): "
     "it hangs."
 )
-ABORT = (
-    "On a running cluster this ends it: kafka-transactions.sh --bootstrap-server BOOTSTRAP abort"
-)
+ABORT = "To end it on a running cluster: kafka-transactions.sh --bootstrap-server BOOTSTRAP abort"
 
 
 def opened(offset: int, producer: int, minutes: int = 0) -> bytes:
@@ -34,7 +32,7 @@ def test_one_that_is_open(tmp_path: Path) -> None:
     assert found.message == (
         f"Producer 7, epoch 0, {SINCE} 1 (2023-11-14T22:13:21.000Z), with 2 records; the log "
         "continues for 2 s after it. read_committed consumers stop at offset 1; up to 3 "
-        "records wait after it. To look at it: kdump dump --batches --producer-id 7 "
+        "records wait after it. To see its batches: kdump dump --batches --producer-id 7 "
         f"--from-offset 1 {path}"
     )
 
@@ -58,8 +56,10 @@ def test_by_what_was_written_outside_of_transactions(
         assert first.message == f"Producer 7, epoch 0, {start} {LIMIT}{waiting}{end}"
         assert second.message.endswith(f"{age} {LIMIT} {end[1:-1]}1")
     else:
-        assert first.message.startswith(f"Producer 7, epoch 0, {start}{waiting} To look at it: ")
-        assert f"{age} To look at it: " in second.message
+        assert first.message.startswith(
+            f"Producer 7, epoch 0, {start}{waiting} To see its batches: "
+        )
+        assert f"{age} To see its batches: " in second.message
 
 
 @pytest.mark.parametrize("time", [-1, TIME])

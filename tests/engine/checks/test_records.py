@@ -174,7 +174,7 @@ def test_a_v0_wrapper_that_is_not_numbered_as_its_last_message(tmp_path: Path) -
     found = deep(tmp_path, builders.wrapper(inner([6, 7], magic=0), 9, magic=0))
     assert (found.code, found.expected, found.actual) == ("wrapper-offset", 7, 9)
     assert found.consequences == (
-        "A broker that looks for offsets 8-9 stops at this wrapper, which has none of them.",
+        "A broker that looks for offsets 8-9 stops at this wrapper, which does not contain them.",
     )
 
 
@@ -183,7 +183,7 @@ def test_a_v0_wrapper_that_hides_its_last_messages(tmp_path: Path) -> None:
     found = deep(tmp_path, builders.wrapper(inner([6, 7, 8, 9], magic=0), 7, magic=0))
     assert (found.code, found.expected, found.actual) == ("wrapper-offset", 9, 7)
     assert found.consequences == (
-        "A broker that looks for offsets 8-9 passes over this wrapper, which has them.",
+        "A broker that looks for offsets 8-9 skips this wrapper, which contains them.",
     )
 
 
@@ -324,15 +324,17 @@ def test_each_batch_with_a_time_that_lies_is_named_with_its_own(tmp_path: Path) 
         ("batch-max-timestamp", 11, START_MS + 40),
     ]
     assert found[0].message == (
-        f"The header says {START_MS + 99}, the newest record is of {START_MS + 50}. A query for "
-        "the newest record may find none."
+        f"The header has the largest timestamp {START_MS + 99}, but the newest record has "
+        f"{START_MS + 50}. A lookup of the largest timestamp may "
+        "find no record."
     )
     early = builders.batch([builders.record(0, 9)], base_offset=6, base_timestamp=START_MS,
                            max_timestamp=START_MS + 5)  # fmt: skip
     (told,) = checked(written(tmp_path / "early", early)[0], deep=True)
     assert told.message == (
-        f"The header says {START_MS + 5}, the newest record is of {START_MS + 9}. Lookups by time "
-        f"pass over the records above {START_MS + 5}."
+        f"The header has the largest timestamp {START_MS + 5}, but the newest record has "
+        f"{START_MS + 9}. Lookups by time "
+        f"skip the records after {START_MS + 5}."
     )
 
 

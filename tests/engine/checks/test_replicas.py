@@ -132,7 +132,9 @@ def test_a_start_begins_anew_in_place_of_another_topic_of_that_name(cluster: Clu
     found = findings(cluster.data.path, predict=True)
     (told,) = (one for one in found if one.code == "start-loses-records")
     assert told.topic == "users"
-    assert told.message.startswith("The next start starts over at offset 0; the log ends at")
+    assert told.message.startswith(
+        "The next start begins again at offset 0, although the log ends at"
+    )
 
 
 def test_another_topic_id_after_a_clean_stop_is_told_at_once(cluster: Cluster) -> None:

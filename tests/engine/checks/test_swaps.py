@@ -81,15 +81,15 @@ def test_segments_whose_place_several_swap_files_take(directory: Path) -> None:
     write(directory, 0, SWAP, b"".join(batches(0, 21)))
     write(directory, 21, SWAP, batch(21))
     (one,), covered = found_in(directory)
-    assert one.message == "A start puts the swap files of 0, 21 in the place of segment 0."
+    assert one.message == "A start replaces segment 0 by the .swap files of segment 0, 21."
     assert covered == [Covered(0, 21), Covered(21, 24)]
     write(directory, 21, SWAP, b"".join(batches(21, 63)))
     (one,), _ = found_in(directory)
-    assert one.message == "A start puts the swap files of 0, 21 in the place of segment 0, 60."
+    assert one.message == "A start replaces segment 0, 60 by the .swap files of segment 0, 21."
 
 
 def test_an_empty_swap_file(directory: Path) -> None:
     write(directory, 30, SWAP, b"")
     (one,), covered = found_in(directory)
-    assert one.message.startswith("A start makes the swap files of 30 segments;")
+    assert one.message.startswith("A start turns the .swap files of segment 30 into a segment;")
     assert covered == [Covered(30, 30)]

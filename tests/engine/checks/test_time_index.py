@@ -117,7 +117,7 @@ def test_a_last_entry_too_early_harms_nobody_where_an_earlier_segment_answers(
     put(directory, pairs[:-1], 3)
     found = only(directory)
     assert found.code == "time-index-last"
-    assert "No lookup by time goes wrong by it." in found.message
+    assert "All lookups by time still give the right answer." in found.message
 
 
 def test_an_entry_that_leads_past_a_record(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_quorum() -> None:
             for span in lost["lost"]] == [(3, 498, 503), (4, 504, 516)]  # fmt: skip
     assert lost["changes_lost"]["topic created"] == 3
     assert lost["changes_lost"]["ISR change"] == 6
-    assert fields["advice"].startswith("Start node 1 and node 2, and node 3 once node 1 leads")
+    assert fields["advice"].startswith("Start node 1 and node 2; start node 3 only when node 1 leads.")
     assert (summary["partitions"], summary["at_stake"], summary["rules"]) == (1, 1, {"raft": 1})
 
 
@@ -75,19 +75,19 @@ def test_one_voter_is_too_few() -> None:
         "kafka-storage.sh format --cluster-id threeNodesAAAAAAAAAAAA --config "
         "controller-1.properties"
     )
-    assert remove == f"rm -rf METADATA_LOG_DIR_1/{METADATA}"
-    assert copy == f"cp -a {NODES / 'n3' / METADATA} METADATA_LOG_DIR_1/{METADATA}"
+    assert remove == f'rm -rf "${{METADATA_LOG_DIR_1:?}}"/{METADATA}'
+    assert copy == f'cp -a {NODES / "n3" / METADATA} "${{METADATA_LOG_DIR_1:?}}"/{METADATA}'
 
 
 def test_log_of_a_node_without_a_vote(tmp_path: Path) -> None:
-    """It goes furthest, and has to be given to the voters."""
+    """It has the longest log, which has to be given to the voters."""
     shutil.copytree(NODES, tmp_path / "nodes")
     meta = tmp_path / "nodes/n1/meta.properties"
     meta.write_text(meta.read_text().replace("node.id=1", "node.id=9"))
     fields, _ = rows(*sorted((tmp_path / "nodes").iterdir()), topic="__cluster_metadata")
     assert choices(fields, "node_id", "voter", "electable")[0] == (9, False, False)
     assert fields["leader_node"] == 9
-    assert fields["advice"].startswith("node 9 goes furthest, and is not a voter")
+    assert fields["advice"].startswith("node 9 has the longest log, but is not a voter")
     moved = [command for command in fields["commands"] if command.startswith("mv ")]
     assert len(moved) == 2
     assert all(command.endswith(".metadata-before") for command in moved)

@@ -70,7 +70,7 @@ def test_only_what_is_not_awaited_is_to_be_ended() -> None:
     other = opened(place=("orders", 2))
     verdict = judge(known("Ongoing", partitions=(PLACE,)), [opened(), other], KNOWN)
     assert verdict.hung == (other,)
-    assert verdict.cause == "Its coordinator does not know it in orders-2: no marker will follow."
+    assert verdict.cause == "Its coordinator has no transaction in orders-2: no marker will follow."
 
 
 @dataclass
@@ -84,13 +84,13 @@ class Doubt:
 
 
 DOUBTS = [
-    Doubt("is not here: whether", None, opened(), "Partition 3 of __transaction_state is not here"),
+    Doubt("is not here, so it is unknown", None, opened(), "Partition 3 of __transaction_state is not here"),
     Doubt("cannot be read: unknown-version", known(None, problem="unknown-version"), opened()),
     Doubt("may be behind", known("CompleteCommit"), opened(epoch=4)),
-    Doubt("look again", known("CompleteCommit"), opened(live=True)),
-    Doubt("look again", None, opened(live=True)),
+    Doubt("check again", known("CompleteCommit"), opened(live=True)),
+    Doubt("check again", None, opened(live=True)),
     Doubt(
-        "does not go as far",
+        "ends earlier",
         known("CompleteCommit"),
         opened(age_ms=1500, newest_ms=NOW - 1001),
     ),
@@ -120,7 +120,7 @@ def test_marker_that_only_the_index_knows_is_said() -> None:
     one = opened()
     one = one._replace(said=one.said._replace(marker_offset=1234))
     assert judge(known("CompleteAbort"), [one], KNOWN).cause == (
-        "Its coordinator does not know it in orders-1: no marker will follow. The transaction "
+        "Its coordinator has no transaction in orders-1: no marker will follow. The transaction "
         "index of orders-1 has an ABORT marker for it, at offset 1,234."
     )
 
@@ -135,8 +135,8 @@ def test_what_will_end_it_is_said() -> None:
     assert words("Ongoing", NOW + 59_001) == (
         f"Its time was over at {when}: its coordinator aborts it as soon as it runs."
     )
-    assert words("Ongoing", start_ms=None) == "Its coordinator is to abort it."
-    assert words("PrepareEpochFence") == "Its coordinator is to abort it."
+    assert words("Ongoing", start_ms=None) == "Its coordinator will abort it."
+    assert words("PrepareEpochFence") == "Its coordinator will abort it."
     assert "decided, abort" in words("PrepareAbort")
     assert "decided, commit" in words("PrepareCommit")
 

@@ -72,7 +72,7 @@ def test_one_that_nobody_awaits_hangs(predict: bool, tmp_path: Path) -> None:
     (told,) = found(tmp_path / "d1", tmp_path / "d2", predict=predict, selection=selection)
     assert told.code == "transaction-hanging"
     assert (
-        "Its transactional id is billing-7 (CompleteAbort). Its coordinator does not know it in "
+        "Its transactional id is billing-7 (CompleteAbort). Its coordinator has no transaction in "
         "orders-7: no marker will follow."
     ) in str(told.message)
     assert "--topic orders --partition 7 --start-offset 0" in str(told.message)
@@ -83,7 +83,7 @@ def test_producer_that_no_id_has(tmp_path: Path) -> None:
     states(tmp_path, "Empty", producer=8)
     (told,) = found(tmp_path)
     assert told.code == "transaction-hanging"
-    assert " No coordinator knows of its producer: no marker will follow." in str(told.message)
+    assert " No coordinator knows its producer: no marker will follow." in str(told.message)
 
 
 def test_nothing_is_said_where_the_topic_is_not_all_here(tmp_path: Path) -> None:

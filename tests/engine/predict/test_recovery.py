@@ -138,7 +138,7 @@ def test_what_was_cut_at_load_still_has_its_reason(directory: Directory) -> None
     directory.segment(1, bytes(300), index=None)
     row = directory.predict()
     assert row["truncate_segment"] == 1
-    assert "a size that no entry can have" in row["reason"]
+    assert "an impossible entry size" in row["reason"]
 
 
 def test_clean_mark_and_a_torn_indexed_batch(directory: Directory) -> None:

@@ -39,7 +39,7 @@ def row(**fields: Any) -> Row:
         "records_lost": 10,
         "segments_deleted": [],
         "indexes_rebuilt": [],
-        "reason": "segment 40 is cut to 900 bytes (a checksum that does not match)",
+        "reason": "segment 40 is truncated to 900 bytes (a checksum mismatch)",
         "bytes_read": MIB,
         "path": "/data/d1/orders-7",
     }
@@ -53,7 +53,7 @@ def test_records_lost_are_damage() -> None:
     assert (found.topic, found.partition, found.segment, found.offset) == ("orders", 7, 40, 50)
     assert (found.lost_at_least, found.lost_at_most) == (10, 10)
     assert (found.expected, found.actual) == (60, 50)
-    assert "loses 10 records from offset 50 on: segment 40 is cut" in found.message
+    assert "loses 10 records from offset 50 on: segment 40 is truncated" in found.message
 
 
 @pytest.mark.parametrize("outcome", ["refuses-to-start", "out-of-memory"])

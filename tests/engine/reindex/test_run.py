@@ -158,9 +158,9 @@ def test_sound_index_unlike_a_rebuilt_one_is_left_alone(partition: Path) -> None
     ("data", "why"),
     [
         (damage.flip(INDEX, 15), "no batch starts"),
-        (INDEX + b"abc", "3 bytes at its end"),
+        (INDEX + b"abc", "ends in 3 bytes"),
         (INDEX + bytes(80), "zeros after"),
-        (damage.put(INDEX, 8, offsets((1, 3 * SIZE + 1))), "does not rise"),
+        (damage.put(INDEX, 8, offsets((1, 3 * SIZE + 1))), "is not above the one before"),
         (offsets((4, 3 * SIZE)), "leads past a batch"),
         (offsets((39, 20 * SIZE)), "after the end of the log"),
     ],
@@ -180,7 +180,7 @@ def test_wrong_index_is_rebuilt_and_kept_aside(partition: Path, data: bytes, why
     [
         (b"", "ends at time -1"),
         (times((TIME + 6, 7)), f"ends at time {TIME + 6}"),
-        (times((TIME + 5, 7), (TIME + 38, 39)), "a time that its batch has not"),
+        (times((TIME + 5, 7), (TIME + 38, 39)), "a time that its batch does not have"),
         (times((TIME + 38, 59)), "after the end of the log"),
     ],
 )
@@ -231,7 +231,7 @@ def test_damaged_log_is_refused(partition: Path) -> None:
     assert [(one.code, one.severity) for one in found] == [("crc-mismatch", Severity.DAMAGE)]
     refused = [str(item) for item in items if isinstance(item, Refused)]
     assert len(refused) == 1
-    assert f"at position {10 * SIZE}" in refused[0]
+    assert f"at position {10 * SIZE:,}" in refused[0]
     assert "loses offset 20 up to 39, 9 sound batches among them; it deletes the next" in refused[0]
     # The other segment is whole, and its indexes are written.
     actions = [item.fields["action"] for item in items if isinstance(item, Row)]
@@ -264,7 +264,7 @@ def test_offsets_that_go_back_behind_the_last_entry(partition: Path) -> None:
     items = items_of(partition, write=True, index_interval_bytes=INTERVAL)
     refused = [str(item) for item in items if isinstance(item, Refused)]
     assert len(refused) == 1
-    assert f"at position {21 * SIZE}" in refused[0]
+    assert f"at position {21 * SIZE:,}" in refused[0]
     assert "offsets go back before its end" in refused[0]
     assert "empties it" in refused[0]
     assert not (partition / f"{STEM}.index").exists()
