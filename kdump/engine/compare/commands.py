@@ -99,9 +99,7 @@ def _of_quorum(row: ReplicaElection, best: Choice, known: Registered) -> tuple[s
         commands += _formatted(best["path"], number, known)
     advice = sure + "Stop all nodes, copy this log to the others, then start them."
     for number in formatted:
-        advice += (
-            f" METADATA_LOG_DIR_{number}: set it to the metadata log directory of node {number}."
-        )
+        advice += f" First set METADATA_LOG_DIR_{number} to node {number}'s metadata log directory."
     if empty := [f"node {number}" for number in formatted if number in known.brokers]:
         advice += _empty_brokers(empty)
         tool = ("kafka-leader-election.sh", "--bootstrap-server", BOOTSTRAP, "--election-type")

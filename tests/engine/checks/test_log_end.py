@@ -155,7 +155,7 @@ def test_offsets_that_cannot_be(
         eight = " ".join(f"{byte:02x}" for byte in struct.pack(">q", found.expected))
         assert found.message.endswith(f" {fits} would fit: {eight} as its first eight bytes.")
     last = actual if len(parts) > 1 and parts[-1][16] < 2 else actual + 2
-    assert f"has {offsets_text(actual, last)};" in found.message
+    assert f"has {offsets_text(actual, last)}, but" in found.message
     below = "or the segment's base offset as the log end" in found.message
     assert below == (last < before)
     assert f"A start uses {last + 1:,} " in found.message

@@ -54,7 +54,9 @@ def test_quorum() -> None:
             for span in lost["lost"]] == [(3, 498, 503), (4, 504, 516)]  # fmt: skip
     assert lost["changes_lost"]["topic created"] == 3
     assert lost["changes_lost"]["ISR change"] == 6
-    assert fields["advice"].startswith("Start node 1 and node 2; start node 3 only when node 1 leads.")
+    assert fields["advice"].startswith(
+        "Start node 1 and node 2; start node 3 only when node 1 leads."
+    )
     assert (summary["partitions"], summary["at_stake"], summary["rules"]) == (1, 1, {"raft": 1})
 
 

@@ -84,7 +84,12 @@ class Doubt:
 
 
 DOUBTS = [
-    Doubt("is not here, so it is unknown", None, opened(), "Partition 3 of __transaction_state is not here"),
+    Doubt(
+        "is not here, so it is unknown",
+        None,
+        opened(),
+        "Partition 3 of __transaction_state is not here",
+    ),
     Doubt("cannot be read: unknown-version", known(None, problem="unknown-version"), opened()),
     Doubt("may be behind", known("CompleteCommit"), opened(epoch=4)),
     Doubt("check again", known("CompleteCommit"), opened(live=True)),

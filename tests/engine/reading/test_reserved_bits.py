@@ -45,7 +45,7 @@ def test_many_are_one_note(tmp_path: Path) -> None:
     parts = [batch(base, attributes=0x100 if base > 3 else 0) for base in range(0, 30, 3)]
     directory = write_partition(tmp_path, {0: parts, 30: [batch(30, attributes=0x80)]})
     many, single = checked(directory)
-    assert "so in 8 batches" in many.message
+    assert "the same in 8 batches" in many.message
     assert (many.segment, single.segment) == (0, 30)
 
 

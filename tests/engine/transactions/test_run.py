@@ -115,8 +115,8 @@ def test_without_the_coordinators_age_decides(tmp_path: Path) -> None:
     (row,) = rows(told(path))
     assert row["hanging"] is None
     assert row["cause"] == (
-        "No partition of __transaction_state is here: whether its coordinator awaits it cannot be "
-        "told."
+        "No partition of __transaction_state is here, so it is unknown whether its coordinator "
+        "expects it to end."
     )
     (row,) = rows(told(path, at_ms=SINCE_MS + 900_001))
     assert (row["hanging"], row["open_in"][0]["age_ms"]) == (True, 900_001)
@@ -131,7 +131,7 @@ def test_partition_that_is_missing_may_have_the_id(tmp_path: Path) -> None:
     opened(tmp_path)
     row = rows(told(tmp_path))[-1]
     assert row["hanging"] is None
-    assert row["cause"].startswith("Partition 0 of __transaction_state is not here: ")
+    assert row["cause"].startswith("Partition 0 of __transaction_state is not here, ")
 
 
 def test_beside_a_running_broker_it_may_be_about_to_end(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_damage_in_the_state_is_a_doubt(tmp_path: Path) -> None:
     items = told(tmp_path)
     assert codes(items) == ["crc-mismatch", "replay-incomplete"]
     assert summed(items)[-1] == (None, 7, None, None, 1)
-    assert rows(items)[-1]["cause"].startswith("Part of __transaction_state-0 cannot be read: ")
+    assert rows(items)[-1]["cause"].startswith("Part of __transaction_state-0 cannot be read, ")
 
 
 def test_damage_in_a_log_is_told(tmp_path: Path) -> None:
