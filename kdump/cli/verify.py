@@ -231,7 +231,7 @@ def verify(paths: tuple[str, ...], **asked: Any) -> int:
 
 _REQUEST_BYTES = 100 << 20  # socket.request.max.bytes, unless set
 #: Headings whose options do not go with --append, but for those that follow.
-_NOT_OF_APPEND = ("What is checked", "How much at a time", "For monitoring")
+_NOT_OF_APPEND = ("Checks", "Scope and pace", "Monitoring")
 #: What goes with --append, beside what all commands have.
 _OF_APPEND = frozenset(
     "append follower now_ms explain broker_version configs topic_configs".split()

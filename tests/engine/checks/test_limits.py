@@ -78,8 +78,8 @@ def test_times_before_the_segment_was_begun(data: DataDirectory) -> None:
     ]
     assert (told[0].expected, told[0].actual) == (9985, 9990)
     assert told[0].message == (
-        "3 batches have record times more than 9,985 ms earlier than the segment before was last "
-        "changed, at most 9,990 ms."
+        "3 batches have record times more than 9,985 ms before the last change of the previous "
+        "segment, at most 9,990 ms."
     )
 
 

@@ -16,7 +16,7 @@ MINUTE_MS = 60_000
 SINCE = "has a transaction open since offset"
 LIMIT = (
     "No transaction may be open longer than transaction.max.timeout.ms, 15 min (Kafka's default): "
-    "it hangs."
+    "it is hanging."
 )
 ABORT = "To end it on a running cluster: kafka-transactions.sh --bootstrap-server BOOTSTRAP abort"
 

@@ -131,7 +131,7 @@ def test_what_is_said_where_no_rule_explains(data: DataDirectory, tmp_path: Path
     (told,) = findings(server_properties=stated)
     assert (told.segment, told.actual) == (10, 1)
     assert told.expected == f"{9 * size} bytes or 700 ms"
-    assert "1 of 2 segments were rolled for no known reason" in told.message
+    assert "1 of 2 segments were rolled for an unknown reason" in told.message
     assert "(1 by compacted, 1 by unexplained)" in told.message
 
 

@@ -231,7 +231,7 @@ def test_an_empty_index_says_the_files_time_to_the_millisecond(sound: Path, late
     assert (told.code, told.position, told.size_bytes) == ("time-index-last", 0, 0)
     assert told.message == (
         f"The time index is empty; the largest time in the log is {newest}. For time {asked} the "
-        f"answer is an offset of segment {SECOND}; a broker gives none."
+        f"answer is an offset of segment {SECOND}, but a broker gives none."
     )
 
 
@@ -241,7 +241,8 @@ def test_what_is_said_of_a_last_entry(sound: Path) -> None:
     put(sound, pairs[:-1])
     assert only(sound).message == (
         f"The last entry says {early}; the largest time in the log is {newest}. For time {newest} "
-        f"the answer is an offset of segment {FIRST}; a broker gives an offset of segment {SECOND}."
+        f"the answer is an offset of segment {FIRST}, but a broker gives an offset of segment "
+        f"{SECOND}."
     )
     data = read(sound, FIRST, "timeindex")
     write(sound, FIRST, "timeindex", data + bytes(2 * SIZE))

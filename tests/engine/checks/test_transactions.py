@@ -80,7 +80,7 @@ def test_control_batch_that_cannot_be_decoded(tmp_path: Path) -> None:
     batch = control([builders.control_record(ABORT, VALUE, offset_delta=0)[:-1]])
     (found,) = found_in(tmp_path, [batch])
     assert (found.code, found.actual) == ("control-record", "record")
-    assert "cuts it off" in found.message
+    assert "truncates it" in found.message
 
 
 def test_two_records_in_a_marker_batch(tmp_path: Path) -> None:
