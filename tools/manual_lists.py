@@ -1,6 +1,6 @@
 """What pages say that code has: commands, findings, versions, members of rows, words of options.
 
-Run as a program this file writes them into the pages; a test compares.
+Run as a program this file writes them into the pages, and breaks long lines; a test compares.
 """
 
 import re
@@ -11,6 +11,7 @@ from pathlib import Path
 
 MAN = Path(__file__).parents[1] / "man"
 README = MAN.with_name("README.md")
+_WIDTH = 80  # bytes of a line
 
 
 def _between(name: str) -> re.Pattern[str]:
@@ -22,6 +23,36 @@ def escaped(text: str) -> str:
     """Write text as roff needs it."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{text}" if text.startswith((".", "'")) else text
+
+
+def wrapped(text: str) -> str:
+    """Break lines of text that are filled anyway; `mandoc -T lint` wants at most 80 bytes."""
+    lines: list[str] = []
+    kept = is_tag = False
+    for line in text.splitlines():
+        if re.match(r"\.(?:nf|EX|TS)\b", line):
+            kept = True
+        elif re.match(r"\.(?:fi|EE|TE)\b", line):
+            kept = False
+        if kept or is_tag or line.startswith((".", "'")):
+            lines.append(line)
+        else:
+            lines += _broken(line)
+        is_tag = line.startswith(".TP")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _broken(line: str) -> list[str]:
+    lines = [""]
+    for word in re.split(r"(?<!\\) ", line):  # an escaped space is part of a word
+        longer = f"{lines[-1]} {word}"
+        if not lines[-1]:
+            lines[-1] = word
+        elif len(longer.encode()) <= _WIDTH:
+            lines[-1] = longer
+        else:  # at the start of a line a dot would begin a request
+            lines.append(f"\\&{word}" if word.startswith((".", "'")) else word)
+    return lines
 
 
 def _findings() -> list[str]:
@@ -172,7 +203,7 @@ LISTS = {
 
 def expected_list(name: str) -> str:
     """Give a list as the code has it."""
-    return "".join(f"{line}\n" for line in LISTS[name][1]())
+    return wrapped("".join(f"{line}\n" for line in LISTS[name][1]()))
 
 
 def written_list(name: str) -> str:
@@ -217,6 +248,12 @@ def write_table() -> None:
     )
 
 
+def write_wrapped() -> None:
+    """Break the long lines of all pages."""
+    for page in MAN.iterdir():
+        page.write_text(wrapped(page.read_text("utf-8")), "utf-8")
+
+
 def write_lists() -> None:
     """Put the lists into the pages."""
     for name, (page, _) in LISTS.items():
@@ -230,3 +267,4 @@ if __name__ == "__main__":
     write_lists()
     write_choices()
     write_table()
+    write_wrapped()

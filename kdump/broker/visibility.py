@@ -99,9 +99,12 @@ class View:
     def _why_unknown(self, mark: int | None, log: LocalLog) -> str:
         """Say why the checkpointed high watermark cannot serve; empty if it can."""
         if mark is None:
-            return "No high watermark is on disk for this partition; the log end serves."
+            return (
+                "The high watermark of this partition is not on disk, or cannot be read; the log end "
+                "is used instead."
+            )
         if mark < self.log_start:
-            return f"The high watermark {mark} is below the log start; the log end serves."
+            return f"The high watermark {mark} is below the log start; the log end is used."
         directory = self.directory
         written = directory.checkpoint_time(names.REPLICATION_CHECKPOINT) if directory else None
         active = log.logs[-1].log if log.logs else None
@@ -113,7 +116,7 @@ class View:
             if modified > written + STALE_CHECKPOINT_SECONDS:
                 return (
                     f"The high watermark {mark} was written {modified - written:.0f} s before the "
-                    "log's last change; the log end serves."
+                    "log's last change; the log end is used."
                 )
         return ""
 

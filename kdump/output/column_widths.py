@@ -123,6 +123,8 @@ R = TypeVar("R")
 _LONG_NAME = 10
 #: A longer piece of a cell may be broken.
 _LONGEST_PIECE = 24
+#: Columns of names, which are broken only where no column can be left out instead; up to a length.
+_NAMES, _LONGEST_NAME = ("topic", "partition", "group"), 32
 #: Cells that say nothing.
 _BLANK = ("", "-")
 
@@ -152,9 +154,9 @@ class Column(NamedTuple, Generic[R]):
 
     def title(self) -> tuple[str, str]:
         """Return the name on two lines, the upper one empty where one line will do."""
-        words = self.name.split("_")
+        words = re.split("[_ ]" if self.right else "_", self.name)
         if len(self.name) <= _LONG_NAME or len(words) == 1:
-            return "", self.name.replace("_", " ")
+            return "", " ".join(words)
         splits = [(" ".join(words[:at]), " ".join(words[at:])) for at in range(1, len(words))]
         return min(splits, key=lambda lines: max(map(len, lines)))
 
@@ -244,8 +246,12 @@ def fit(
     shown = list(range(len(columns)))
     if width is None:
         return Layout(tuple(shown), natural, "  ")
+    by_names = [
+        _by_names(column, natural[index]) if column.folds else column
+        for index, column in enumerate(columns)
+    ]
     by_pieces = [
-        _by_pieces(column, (row[index] for row in rows)) for index, column in enumerate(columns)
+        _by_pieces(column, (row[index] for row in rows)) for index, column in enumerate(by_names)
     ]
     blank = {
         index
@@ -253,7 +259,7 @@ def fit(
         if not more and all(row[index] in _BLANK for row in rows)
     }
     while True:
-        for known in (by_pieces, columns):
+        for known in (by_pieces, by_names):
             for gap in (2, 1):
                 room = width - gap * (len(shown) - 1)
                 wanted = [natural[i] for i in shown]
@@ -266,8 +272,16 @@ def fit(
         # One that says nothing goes first; of a stream the next rows may have more to say.
         last = max(shown, key=lambda i: (i in blank, columns[i].rank, i))
         if columns[last].rank == 0 and last not in blank:
+            widths = _share([columns[i] for i in shown], wanted, room)
             return Layout(tuple(shown), widths, " ")
         shown.remove(last)
+
+
+def _by_names(column: Column[R], widest: int) -> Column[R]:
+    """Make a column of names so wide that none has to be broken, if it is not too long."""
+    if column.name not in _NAMES:
+        return column
+    return column._replace(least=max(column.least, min(widest, _LONGEST_NAME)))
 
 
 def _by_pieces(column: Column[R], cells: Iterable[str]) -> Column[R]:

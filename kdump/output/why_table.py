@@ -169,9 +169,13 @@ class WhyTable(TextReport):
         yield from self._draw(_COMPACTION, found[:_PARTITIONS])
         if len(found) > _PARTITIONS:
             yield f"and {counted(len(found) - _PARTITIONS, 'partition')} more, in --format jsonl"
+        alike: dict[str, list[str]] = {}
         for row in found[:_SENTENCES]:
             if row.blocked_by not in _STUCK:
-                yield from wrap(visible(f"{name_of(row)}: {row.text}"), self._width)
+                alike.setdefault(row.text, []).append(name_of(row))
+        for text, partitions in alike.items():
+            yield from wrap(visible(f"{', '.join(partitions)}: {text}"), self._width)
+        for row in found[:_SENTENCES]:
             if row.oldest is not None:
                 text = f"{name_of(row)}: {oldest_text(row.oldest)}"
                 yield from wrap(visible(text), self._width)
@@ -191,7 +195,7 @@ class WhyTable(TextReport):
             if sizes.get(verdict):
                 many = counted(row.segments_by_verdict[verdict], "segment")
                 label = verdict.replace("not-deleted-by-policy", "not deleted")
-                yield _line(label, sizes[verdict], f"{many}: {words}")
+                yield from self._amount(label, sizes[verdict], f"{many}: {words}")
         for label, size, words in (
             ("retired", row.retired_bytes, "waiting for deletion, or stray"),
             (
@@ -201,7 +205,13 @@ class WhyTable(TextReport):
             ),
         ):
             if size:
-                yield _line(label, size, words)
+                yield from self._amount(label, size, words)
+
+    def _amount(self, label: str, size_bytes: int, words: str) -> Iterator[str]:
+        start = f"  {label:{_LABEL}} {size_text(size_bytes):>10}  "
+        for line in wrap(words, self._width - len(start)):
+            yield start + line
+            start = " " * len(start)
 
     def _remote(self) -> Iterator[str]:
         """Draw what remote storage has of each partition, the largest first."""
@@ -271,10 +281,6 @@ class WhyTable(TextReport):
                 yield f"     and back: {visible(step.undo)}"
 
 
-def _line(label: str, size_bytes: int, words: str) -> str:
-    return f"  {label:{_LABEL}} {size_text(size_bytes):>10}  {words}"
-
-
 def _of(name: str, verdict: str, rank: int = 0) -> tuple[Column[_Share], str]:
     def cell(row: _Share) -> str:
         size = row.topic.bytes_by_verdict.get(verdict)
@@ -316,7 +322,7 @@ def _size_or_dash(size: int | None) -> str:
 def _tombstones(row: SegmentFate | Compaction) -> str:
     if row.tombstones is None:
         return "-"
-    return f"{row.tombstones:,} ({row.tombstones_removable:,} go)"
+    return f"{row.tombstones:,} ({row.tombstones_removable:,} due)"
 
 
 def _removes(row: SegmentFate | Compaction) -> str:

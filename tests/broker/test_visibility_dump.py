@@ -101,8 +101,8 @@ def test_high_watermark_above_the_log_end_is_cut_to_it(log_dir: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "age", "why"),
     [
-        (None, 0, "No high watermark is on disk"),
-        ("other 7 5", 0, "No high watermark is on disk"),
+        (None, 0, "not on disk, or cannot be read"),
+        ("other 7 5", 0, "not on disk, or cannot be read"),
         ("orders 7 5", 11, "was written 11 s before the log's last change"),
         ("orders 7 1", 0, "is below the log start"),
     ],

@@ -186,7 +186,7 @@ def test_rolls_and_cleaner_show_in_the_table() -> None:
     ]
     cleaning = compaction("users", at_least=True, cleanable=True, **CLEANED)
     lines = shown(*rows, cleaning, summary(), width=100)
-    assert cells(lines, "0 ")[-2:] == ["5 (3 go)", "7 records, 900 bytes"]
+    assert cells(lines, "0 ")[-2:] == ["5 (3 due)", "7 records, 900 bytes"]
     assert "at least 7 records, 900 bytes" in cells(lines, "users-0  ")
     assert "due now" in cells(lines, "users-0  ")
     assert "orders-0" not in lines

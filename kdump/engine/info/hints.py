@@ -80,7 +80,7 @@ def directory_hints(one: Read, now_ms: int) -> Iterator[Advice]:
     elif not meta and has(one.dating.first, v.META_PROPERTIES):
         yield Advice(path, "meta.properties is missing: brokers need it to start.", "predict")
     elif meta and row.broker_id is None:
-        yield Advice(path, "meta.properties names no broker.", "predict")
+        yield Advice(path, "meta.properties cannot be read, or names no broker.", "predict")
     stopped = places.lexists(os.path.join(path, names.CLEAN_SHUTDOWN))
     if row.locked:
         yield Advice(
@@ -104,9 +104,9 @@ def directory_hints(one: Read, now_ms: int) -> Iterator[Advice]:
     yield from _folders_between(one)
     newest, index = one.listing.newest_ms
     if newest > now_ms + _AHEAD_MS:
-        when = time_text(newest)
+        when = time_text(newest) or f"{newest:,} ms"
         partition = os.path.basename(os.path.dirname(index))
-        text = f"{partition} has a timestamp in the future, {when}: it can pin segments."
+        text = f"{partition} has a timestamp in the future ({when}), which can keep segments."
         yield Advice(path, text, "why")
     for retirement, meaning in _RETIRED.items():
         if count := odd[retirement.value]:

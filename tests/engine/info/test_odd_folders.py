@@ -232,7 +232,7 @@ TABLE = [
         "1 .swap file left over", VERIFY),
     Odd("no meta", node(without(META)), "meta.properties is missing", PREDICT),
     Odd("meta of text", node(lambda path: (path / META).write_text("hello\0")),
-        "names no broker", PREDICT),
+        "or names no broker", PREDICT),
     Odd("meta a folder", node(lambda path: [(path / META).unlink(), (path / META).mkdir()]),
         f"meta.properties {_AMONG}", PREDICT),
     Odd("far time", node(in_the_future), "timestamp in the future", "kdump why {0}"),
