@@ -100,8 +100,8 @@ class View:
         """Say why the checkpointed high watermark cannot serve; empty if it can."""
         if mark is None:
             return (
-                "The high watermark of this partition is not on disk, or cannot be read; the log end "
-                "is used instead."
+                "The high watermark of this partition is not on disk, or cannot be read; the log "
+                "end is used instead."
             )
         if mark < self.log_start:
             return f"The high watermark {mark} is below the log start; the log end is used."
