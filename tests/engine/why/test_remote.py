@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus import expected
+from corpus import expected, shared
 from tiered import MOMENTS, moment, planted, truth
 
 from kdump.broker.settings import read_topic_config
@@ -82,7 +82,9 @@ def test_what_a_broker_deleted_next() -> None:
 
 @pytest.mark.parametrize(
     ("fault", "verdict"),
-    [("f09", "orphan"), ("f10", "orphan"), ("f13", "gap"), ("f14", "gap"), ("f15", "kept")],
+    [("f09", "orphan"), ("f10", "orphan"), ("f13", "gap"), ("f14", "gap"), ("f15", "kept")]
+    if shared() is not None
+    else [],
 )
 def test_what_is_wasted_and_what_only_looks_so(fault: str, verdict: str, tmp_path: Path) -> None:
     told = truth()[fault]
