@@ -92,8 +92,7 @@ CATALOGUE: dict[str, Code] = {
         empty=True,
     ),
     "search-given-up": _damage(
-        "This file of 0.6 or 0.7 has so many bytes that look like messages that the rest was "
-        "not searched.",
+        "Too many bytes of this 0.6 or 0.7 file look like messages, so the rest was not searched.",
         "Recover the rest of the segment from a replica.",
         "Consumers stop where the damage starts; it is not known what is intact after it.",
         show=Show.RAW,

@@ -5,7 +5,7 @@ them silently. Where the settings of a topic are known and nothing compacts it, 
 Where they are not known, a hole is reported only in a log that has no other: it is loss where the
 rest of the partition shows that it held records, and only suspected otherwise.
 
-Holes between the batches of a segment are told too where nothing compacts the topic, but as a note:
+Holes between batches of a segment are reported too where nothing compacts the topic, as a note:
 it may have been compacted before, and a follower may have cut its log inside a batch (I19).
 
 Retention and DeleteRecords remove segments from the front, and trim the leader epochs (X2). So
