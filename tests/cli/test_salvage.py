@@ -97,7 +97,9 @@ def test_tables_and_csv(copies: list[Path]) -> None:
     table = run("--format", "table", *copies).stdout
     assert "orders-0" in table
     assert "10" in table
-    legend, cell = table.splitlines()[0], table.split("from ")[1]
+    title, legend = table.splitlines()[:2]
+    cell = table.split("from ")[1]
+    assert title.startswith("By the rules of Kafka ")
     assert legend == f"A = {copies[0]}"  # once, and a letter in its place
     assert cell.startswith("A: ")
     assert table.count(str(copies[0])) == 1

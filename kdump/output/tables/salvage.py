@@ -6,7 +6,7 @@ from typing import Any
 
 from kdump.output.amounts import number_text, size_text
 from kdump.output.column_widths import Column, amount, folded, number
-from kdump.output.row_tables import Tables, name_of, span_text
+from kdump.output.row_tables import Tables, name_of, release_title, span_text
 from kdump.rows.salvage import CarvedImage, GroupOffset, Produced, SalvageCheck, Salvaged
 
 _RANGES_SHOWN = 3
@@ -39,7 +39,7 @@ def _salvaged_note(fields: Salvaged) -> str:
         taken = "undecided" if at["chosen"] is None else f"taken: {at['chosen']}"
         notes.append(f"conflict: {span_text(at['from'], at['to'])} of {between}, {taken}")
     notes += [
-        f"from {one['path']}: {_ranges(one['offsets'])}"
+        f"from {one['path']}: {_ranges_in_short(one['offsets'])}"
         if "bytes" not in one
         else f"from {one['path']}, bytes {_ranges_in_short(one['bytes'])}"
         for one in fields.from_
@@ -53,7 +53,9 @@ def _salvaged_note(fields: Salvaged) -> str:
             named += ", perhaps at wrong offsets (inside a torn wrapper, or cut)"
         notes.append(f"{group['group']}, {named}{joined}")
     notes += _produced_notes(fields.produced)
-    notes += [f"diverged: {one['path']}: {_ranges(one['offsets'])}" for one in fields.diverged]
+    notes += [
+        f"diverged: {one['path']}: {_ranges_in_short(one['offsets'])}" for one in fields.diverged
+    ]
     return "; ".join(notes)
 
 
@@ -122,3 +124,4 @@ TABLES: Tables = {
     SalvageCheck: _SALVAGE_CHECK,
 }
 COPIES = {Salvaged: _copies}
+TITLES = {Salvaged: release_title}
