@@ -1,5 +1,6 @@
 """A running broker is found by its command line, and a file system by its mount."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,15 +23,18 @@ def _broker(directory: Path) -> subprocess.Popen[bytes]:
     return process
 
 
-def test_settings_of_the_only_broker(tmp_path: Path) -> None:
+def test_settings_of_the_only_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    if settings_of_running_broker() is not None:
-        pytest.skip("a broker runs here")
+    ours: list[str] = []
+    monkeypatch.setattr(os, "listdir", lambda path: ours)  # brokers of other tests may run
+    assert settings_of_running_broker() is None
     first = _broker(tmp_path)
+    ours.append(str(first.pid))
     try:
         assert settings_of_running_broker() == str(tmp_path / "config/server.properties")
         second = _broker(other)
+        ours.append(str(second.pid))
         try:
             assert settings_of_running_broker() is None
         finally:
