@@ -125,7 +125,7 @@ class ViewStore:
 
     @property
     def is_replaced(self) -> bool:
-        """Whether the view was made anew, of a file that has changed."""
+        """Whether there is a newer view of the same path, because its file has changed."""
         return _views.get(self._root) is not self._members
 
     def at(self, path: str) -> str:

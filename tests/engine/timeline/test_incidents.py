@@ -78,8 +78,7 @@ def _check(root: Path, path: Path, nodes: tuple[int, ...], disks: str, *, is_ste
     """Ask the checker; nine tenths of pairs of different clocks are to be in a decided order.
 
     Not where nothing ties two clocks closely. A time that a clock showed twice, as it was set back,
-    can be of before and of after; in these incidents that leaves up to 8 % of the pairs undecided,
-    and up to a quarter where it was set twice.
+    can be of before and of after; in these incidents that leaves up to 8 % of the pairs undecided.
     """
     check = [sys.executable, str(root / "corpus/incident/check.py"), "-v"]
     check += ["--corpus", str(path), "--answer", str(path / "answer.jsonl")]
@@ -93,4 +92,4 @@ def _check(root: Path, path: Path, nodes: tuple[int, ...], disks: str, *, is_ste
     assert figures is not None, first
     decided, pairs, widest = map(int, figures.groups())
     if not is_steady or widest < 2_500:
-        assert decided >= (0.9 if is_steady else 0.75) * pairs, (nodes, disks, first)
+        assert decided >= (0.9 if is_steady else 0.85) * pairs, (nodes, disks, first)
