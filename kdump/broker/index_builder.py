@@ -7,16 +7,14 @@ is that of the first message inside (F18).
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.broker import versions as v
 from kdump.broker.log_reader import RefusalError
-from kdump.broker.producer_events import MixedBatch, TransactionEnd, Unreadable
 from kdump.broker.versions import Version, has
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.record.deep import opened
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.record.layout import MAX_INT64
 from kdump.storage.file_records import DEFAULT_LIMIT
@@ -24,6 +22,7 @@ from kdump.storage.index import OffsetIndex
 from kdump.storage.layout import ABORTED_TRANSACTION, OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kdump.storage.names import OFFSET_MAX
 from kdump.storage.time_index import TimeIndex
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.producer_state import ProducerStates
@@ -302,6 +301,8 @@ class IndexBuilder:
         batches = item.batches
         if not (self.states.open or batches.flags & (c.TRANSACTIONAL | c.CONTROL)):
             return usable  # no transaction begins or ends here, and that is all that is asked
+        from kdump.broker.producer_events import MixedBatch, TransactionEnd, Unreadable
+
         stop = OFFSET_MAX if usable == batches.count else batches.base_offset(usable)
         for event in self.states.replay(item, 0, stop):
             if isinstance(event, TransactionEnd):
@@ -345,6 +346,8 @@ def first_inside(item: Run | Oversize, row: int, limit: int) -> int | None:
     What is inside that message does not matter: 0.9 stored wrappers in wrappers, and took their
     offsets as they stand.
     """
+    from kdump.record.deep import opened
+
     if isinstance(item, Oversize):
         return None
     wrapper = opened(item.data, item.base, item.batches, row, limit)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from kdump.broker.lookup_records import BrokerError, headers_of, records_at
+from kdump.broker.lookup_records import BrokerError, RemoteOnlyError, headers_of, records_at
 from kdump.broker.partition import PartitionView
-from kdump.broker.remote_files import RemoteOnlyError
 from kdump.broker.remote_log import Tier
 from kdump.broker.segment import Segment
 from kdump.broker.versions import (

@@ -16,10 +16,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kdump.broker import versions as v
-from kdump.broker.index_builder import IndexEntries, InvalidOffsetError, full_index
 from kdump.broker.log_reader import Entries, RefusalError, UnknowableError
 from kdump.broker.partition_files import Files
-from kdump.broker.recovered_producers import Producers
 from kdump.broker.segment import OffsetOverflowError, Segment
 from kdump.broker.versions import Version, has
 from kdump.kernels import reasons
@@ -30,9 +28,10 @@ from kdump.storage.names import Kind
 from kdump.storage.offsets import RELATIVE_MAX
 from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex
-from kdump.storage.transaction_index import TransactionIndex
 
 if TYPE_CHECKING:
+    from kdump.broker.index_builder import IndexEntries
+    from kdump.broker.recovered_producers import Producers
     from kdump.broker.settings import Settings
     from kdump.broker.shutdown_state import Stop
     from kdump.storage.local_log import LocalLog
@@ -82,6 +81,8 @@ def _piece(segment: Segment, entries: Entries, rows: RecordBatches, row: int) ->
 
 
 def _take(build: IndexEntries, rows: RecordBatches, first: int, stop: int) -> None:
+    from kdump.broker.index_builder import full_index
+
     row, reason = build.take(rows.slice(first, stop))
     if (full := build.full()) is not None:
         raise full_index(full)
@@ -220,6 +221,8 @@ class Loading:
 
     def _recover(self, segment: Segment) -> int:
         """Recover one segment with the producers' state before it."""
+        from kdump.broker.recovered_producers import Producers
+
         self._at = segment
         if not has(self.broker, v.PRODUCER_STATE):
             return segment.recover(None)
@@ -271,6 +274,8 @@ class Loading:
 
     def _recover_unflushed(self, segment: Segment, behind: list[Segment]) -> bool:
         """Recover one of those; whether it is cut, which deletes all behind it (R5)."""
+        from kdump.broker.index_builder import InvalidOffsetError
+
         self.recovered.append(segment.base_offset)
         try:
             cut = self._recover(segment)
@@ -317,6 +322,8 @@ class Loading:
 
     def _replay(self, log_end: int) -> None:
         """Build the producers' state up to the log end, as the last step of loading (R8)."""
+        from kdump.broker.recovered_producers import Producers
+
         bases = sorted(self.segments)
         self.files.snapshots.remove_strays(bases)
         log_start = max(self.stop.log_start, bases[0])
@@ -386,6 +393,8 @@ class Loading:
 
 def _transaction_index(base: int, path: str, broker: Version) -> str | None:
     """Why a transaction index makes a start recover its segment (I22)."""
+    from kdump.storage.transaction_index import TransactionIndex
+
     one_byte = not has(broker, v.BOTH_VERSION_BYTES)
     with Source(path) as source:
         index = TransactionIndex(source, base, one_byte=one_byte)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Generator, Iterator
-from typing import NamedTuple
 
 from kdump import kernels
 from kdump.broker import versions as v
@@ -17,7 +16,6 @@ from kdump.broker.versions import Version, has
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.kernels.columns import BatchHeader, RecordBatches
-from kdump.record.deep import opened
 from kdump.record.frames import Oversize, Run
 from kdump.record.layout import (
     BATCH_OVERHEAD_V2,
@@ -28,6 +26,7 @@ from kdump.record.layout import (
 )
 from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
 from kdump.storage.source import Source
+from kdump.tuples import NamedTuple
 
 BLOCK_BYTES = 1 << 18
 _ROWS = 4096
@@ -310,6 +309,8 @@ class Entries:
         """The base offset of an entry; a wrapper is opened for it (F18)."""
         if not rows.flags_of(number) & c.WRAPPER:
             return rows.base_offset(number)
+        from kdump.record.deep import opened
+
         position, size = rows.position(number), rows.size_bytes(number)
         if size > self.limit:
             raise UnknowableError(f"a compressed entry of {size} bytes")

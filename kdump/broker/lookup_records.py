@@ -10,11 +10,11 @@ from kdump.broker.log_reader import RefusalError, UnknowableError
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.record.batch import read_batch
 from kdump.record.layout import HEADER_SIZE_UP_TO_MAGIC
 from kdump.storage.file_records import FileRecords
 
 if TYPE_CHECKING:
+    from kdump.broker.remote_log import RemoteSegment
     from kdump.broker.segment import Segment
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Run
@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 
 class BrokerError(Exception):
     """The broker would answer this request with an error, not with an offset."""
+
+
+class RemoteOnlyError(BrokerError):
+    """The answer is in a remote segment whose objects were not given."""
+
+    def __init__(self, remote: RemoteSegment | None) -> None:
+        super().__init__("the objects of remote storage were not given")
+        self.remote = remote
 
 
 @contextmanager
@@ -88,6 +96,8 @@ def records_of(run: Run, *, limit: int, streaming: bool) -> Iterator[tuple[int, 
     where it is not `streaming`. It hands out the last record that is declared only if nothing is
     left behind it.
     """
+    from kdump.record.batch import read_batch
+
     batches = run.batches
     flags = batches.flags_of(0)
     if flags & c.WRAPPER:

@@ -10,15 +10,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kdump.broker import versions as v
 from kdump.broker.index_search import find_offset, floor_slot
 from kdump.broker.loading import LazyLoading
-from kdump.broker.lookup_records import BrokerError, failing_in, raise_undecodable
+from kdump.broker.lookup_records import BrokerError, RemoteOnlyError, failing_in, raise_undecodable
 from kdump.broker.partition_files import made_empty
-from kdump.broker.remote_files import RemoteFiles, RemoteOnlyError, remote_files
-from kdump.broker.remote_log import RemoteSegment, tier_of
 from kdump.broker.segment import Segment
 from kdump.broker.settings import DEFAULT, Settings, SettingsOnDemand, index_settings
 from kdump.broker.shutdown_state import stop_for_lookup
@@ -27,13 +25,15 @@ from kdump.broker.visibility import AbortFilter, View
 from kdump.findings.finding import Finding
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.record.batch import read_batch
 from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
 from kdump.storage.index import OffsetIndex, OffsetPosition
 from kdump.storage.names import OFFSET_MAX, Kind
 from kdump.storage.time_index import TimeIndex
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
+    from kdump.broker.remote_files import RemoteFiles
+    from kdump.broker.remote_log import RemoteSegment
     from kdump.rows.find import FoundStep
     from kdump.storage.targets import Target
 
@@ -92,7 +92,7 @@ class PartitionView:
         self._log_start = view.log_start
         self.high_watermark = view.end
         self.view = view
-        self.tier = tier_of(target)
+        self.tier = view.tier
         self._opened: dict[str, RemoteFiles] = {}
         self.settings: Any = Settings() if settings is None else settings
         self._start: LazyLoading | None = None
@@ -109,7 +109,7 @@ class PartitionView:
     @property
     def first_local(self) -> int:
         """The number of the first segment that is local; those before it are remote."""
-        return sum(isinstance(segment, RemoteFiles) for segment in self.segments)
+        return sum(segment.remote is not None for segment in self.segments)
 
     def _remote(self) -> list[Segment]:
         """The remote segments that are read from, each as often as a piece of it is."""
@@ -119,6 +119,8 @@ class PartitionView:
 
     def remote_segment(self, remote: RemoteSegment) -> RemoteFiles:
         """Return what a remote segment is read by, the same each time."""
+        from kdump.broker.remote_files import remote_files
+
         assert self.tier is not None
         found = self._opened.get(remote.segment_id)
         if found is None:
@@ -162,7 +164,7 @@ class PartitionView:
     def _settle(self, number: int) -> None:
         """Make known what a start does to a segment; those from it on may become others."""
         segment = self.segments[number]
-        if self._start is None or isinstance(segment, RemoteFiles):
+        if self._start is None or segment.remote is not None:
             return
         with failing_in(segment.path):
             changed = self._start.settle(segment.base_offset)
@@ -394,8 +396,7 @@ class PartitionView:
                 segment=segment.base_offset,
             )
             first = False
-            if isinstance(segment, RemoteFiles):
-                segment.check()
+            segment.check()
             entry = self.index_entry(segment, offset)
             position = segment.start + (entry.position if entry else 0)
             found = self.translate(segment, offset, position, entry)
@@ -452,12 +453,13 @@ class PartitionView:
         From the entry found on, to the visible end; control records and, read_committed, the data
         of aborted transactions are passed over (L5, L9).
         """
+        from kdump.record.batch import read_batch
+
         number = self._floor_of(found.segment)
         aborted = AbortFilter(self.view.aborted_from(offset)) if self.committed else None
         position = found.position
         for segment in self.onward(number):
-            if isinstance(segment, RemoteFiles):
-                segment.check()
+            segment.check()
             position = max(position, segment.start)
             records = FileRecords(segment.log(), limit=self.limit)
             for item in records.runs_as_is(position, segment.end):

@@ -6,15 +6,16 @@ lists kept here.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kdump.broker import versions as v
-from kdump.broker.recovered_producers import Snapshots
 from kdump.broker.segment import Segment
 from kdump.broker.versions import Version, has
 from kdump.storage.names import CLEANED, INDEX_KINDS, SWAP, Kind
 
 if TYPE_CHECKING:
+    from kdump.broker.recovered_producers import Snapshots
     from kdump.broker.settings import Settings
     from kdump.storage.local_log import LocalLog, LogSegment
 
@@ -51,12 +52,19 @@ class Files:
                 self.pieces[segment.base_offset] = made_empty(
                     segment, broker, settings, limit=limit
                 )
-        self.snapshots = Snapshots(log.snapshots())
+        self._log = log
         self.swaps: dict[int, str] = {}
         self.replaced: list[int] = []  # base offsets whose files give way to those of a swap
         self.swapped: list[int] = []
         if log.retired:
             self._tidy(log)
+
+    @cached_property
+    def snapshots(self) -> Snapshots:
+        """The snapshots of producers; a clean start of one segment asks for none."""
+        from kdump.broker.recovered_producers import Snapshots
+
+        return Snapshots(self._log.snapshots())
 
     def bases(self) -> list[int]:
         """The base offsets with a log, rising."""

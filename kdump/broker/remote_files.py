@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kdump.broker.lookup_records import BrokerError
+from kdump.broker.lookup_records import BrokerError, RemoteOnlyError
 from kdump.broker.remote_log import RemoteSegment, Tier
 from kdump.broker.segment import Segment
 from kdump.broker.settings import Settings
@@ -16,16 +16,10 @@ from kdump.storage.source import Source
 _INDEXES = (Kind.OFFSET_INDEX, Kind.TIME_INDEX)
 
 
-class RemoteOnlyError(BrokerError):
-    """The answer is in a remote segment whose objects were not given."""
-
-    def __init__(self, remote: RemoteSegment | None) -> None:
-        super().__init__("the objects of remote storage were not given")
-        self.remote = remote
-
-
 class RemoteFiles(Segment):
     """A remote segment; `objects` are its files, None where nothing was given."""
+
+    remote: RemoteSegment
 
     def __init__(
         self,

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kdump.broker import versions as v
 from kdump.broker.versions import Version, has
 from kdump.storage.checkpoints import EpochStart
 from kdump.storage.local_log import LogSegment
 from kdump.storage.names import Kind
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.storage.targets import Target

@@ -12,10 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
-from kdump.broker.index_builder import IndexEntries, InvalidOffsetError, full_index
 from kdump.broker.index_search import find_offset
 from kdump.broker.log_reader import CorruptRecordError, Entries, RefusalError, SearchEnd
-from kdump.broker.sound_start import written_slots
 from kdump.broker.versions import Version
 from kdump.errors import path_errors
 from kdump.kernels import reasons
@@ -29,7 +27,9 @@ from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex, TimestampOffset
 
 if TYPE_CHECKING:
+    from kdump.broker.index_builder import IndexEntries
     from kdump.broker.recovered_producers import Producers
+    from kdump.broker.remote_log import RemoteSegment
     from kdump.broker.settings import Settings
 
     Replay: TypeAlias = Producers | None  # none before 0.11
@@ -47,8 +47,10 @@ class Segment:
     They are believed as they lie until it is recovered: then `rebuilt` is set, `valid_end` is the
     offset behind the last entry that was taken, and `why_cut` says what ended it, if something did.
     `part` is the range of one that a split made (`is_part`). `running`: the segment that a broker
-    appends to, which knows how far it wrote its index.
+    appends to, which knows how far it wrote its index. `remote` is what one in remote storage is.
     """
+
+    remote: RemoteSegment | None = None
 
     def __init__(
         self,
@@ -197,6 +199,8 @@ class Segment:
     def _offset_index(self, data: bytes | Source) -> OffsetIndex:
         index = OffsetIndex(data, self.base_offset, slotwise=True)
         if self._running:
+            from kdump.broker.sound_start import written_slots
+
             index.entries = written_slots(index)
         return index
 
@@ -230,6 +234,9 @@ class Segment:
                 yield entries
             finally:
                 self.bytes_read += entries.bytes_read
+
+    def check(self) -> None:
+        """Raise what a broker answers where it cannot read the segment: of a local one nothing."""
 
     # Lookups -------------------------------------------------------------------------------------
 
@@ -287,6 +294,8 @@ class Segment:
 
     def index_entries(self) -> IndexEntries:
         """What its indexes are built with."""
+        from kdump.broker.index_builder import IndexEntries
+
         return IndexEntries(self.base_offset, self.broker, self.settings, start=self.start)
 
     def put_built(self, build: IndexEntries) -> None:
@@ -302,6 +311,8 @@ class Segment:
 
     def recover(self, producers: Replay) -> int:
         """Recover the segment (R2, R3); return how many bytes are cut."""
+        from kdump.broker.index_builder import InvalidOffsetError
+
         self.refuse_oversize()
         build = self.index_entries()
         self._put(build)
@@ -333,6 +344,8 @@ class Segment:
         self, entries: Entries, rows: RecordBatches, build: IndexEntries, producers: Replay
     ) -> None:
         """Take up entries in the order in which a broker would fail at one of them."""
+        from kdump.broker.index_builder import full_index
+
         row, reason = 0, reasons.UNOPENED
         while reason == reasons.UNOPENED:
             mark, first = build.mark(), row

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker.log_reader import RefusalError
 from kdump.broker.versions import CHECKPOINTS_FORGIVEN, LOG_START, RECOVERY_POINTS, Version, has
 from kdump.record.layout import MAX_INT64
 from kdump.storage import names
 from kdump.storage.names import Retirement
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.storage.local_log import LocalLog

@@ -7,7 +7,6 @@ from bisect import bisect_left
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap
-from kdump.storage.file_records import FileRecords
 from kdump.storage.index import Index, OffsetIndex, OffsetPosition
 from kdump.storage.source import Source
 
@@ -40,6 +39,8 @@ def sound_start(
 
 def _bears_out(log: Source, base_offset: int, entry: OffsetPosition, *, whole: bool) -> bool:
     """Whether an entry starts in the log where an index entry says (I10 c and e)."""
+    from kdump.storage.file_records import FileRecords
+
     if not 0 < entry.position < log.size:
         return False
     header = FileRecords(log).header(entry.position)

@@ -6,30 +6,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from kdump.broker.control_batch import read_control
-from kdump.broker.producer_events import TransactionEnd
-from kdump.broker.producer_state import ProducerStates
-from kdump.broker.remote_log import tier_of
 from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
-from kdump.findings.moments import time_text
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
-from kdump.record import control
 from kdump.record.frames import Gap, Run
 from kdump.storage import names, places
-from kdump.storage.file_records import walk
 from kdump.storage.local_log import LocalLog, LogSegment, with_next_base
 from kdump.storage.names import OFFSET_MAX, Kind
 from kdump.storage.source import Source
-from kdump.storage.transaction_index import AbortedTransaction, TransactionIndex
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from kdump.broker.producer_state import Producer
+    from kdump.broker.producer_events import TransactionEnd
+    from kdump.broker.producer_state import Producer, ProducerStates
+    from kdump.broker.remote_log import Tier
     from kdump.storage.log_dir import LogDir
     from kdump.storage.targets import Target
+    from kdump.storage.transaction_index import AbortedTransaction
 
 
 def log_start(
@@ -67,7 +63,7 @@ class View:
         directory = self.directory = target.log_dir()
         if directory and directory.offsets(names.LOG_START_CHECKPOINT) is None:
             self.findings.append(self._finding("log-start-unknown"))
-        tier = self.tier = tier_of(target)
+        tier = self.tier = self._tier()
         self.log_start = log_start(first, directory, target.topic, target.partition)
         if tier is not None:
             self.log_start = tier.log_start
@@ -87,6 +83,13 @@ class View:
                 self.held = self._held(stable, states)
             remote = tier.local_files() if tier else []
             self.aborted = aborted_transactions([*remote, *log.segments])
+
+    def _tier(self) -> Tier | None:
+        if self._target.tier is None:
+            return None
+        from kdump.broker.remote_log import tier_of
+
+        return tier_of(self._target)
 
     def aborted_from(self, offset: int) -> list[AbortedTransaction]:
         """The aborted transactions that reach an offset, as a fetch from there lists them (L8).
@@ -146,6 +149,8 @@ def aborted_transactions(segments: Iterable[LogSegment]) -> list[AbortedTransact
 
     As a broker serves them: what a missing or torn index does not name is not skipped.
     """
+    from kdump.storage.transaction_index import TransactionIndex
+
     found: list[AbortedTransaction] = []
     for segment in segments:
         path = segment.files.get(Kind.TRANSACTION_INDEX)
@@ -176,6 +181,8 @@ def last_stable_offset(
     snapshot does not know. Batches with a timestamp above `until_ms` are passed over. Why
     some of the log cannot be read goes into `unread`; zeros at its end are no part of it.
     """
+    from kdump.broker.producer_state import ProducerStates
+
     states, start = ProducerStates(), log_start
     if until_ms is None:  # how much of a snapshot is later than a time it does not say
         states, start = _newest_known(log, log_start, high_watermark)
@@ -198,6 +205,8 @@ def last_stable_offset(
 
 def producers_at_end(log: LocalLog, log_start: int, limit: int) -> ProducerStates:
     """Replay producer state to the log end (R7); none is left out for its age."""
+    from kdump.storage.file_records import walk
+
     states, start = _newest_known(log, log_start, None)
     for segment, following in with_next_base(log.logs):
         if (following is None or following > start) and segment.log is not None:
@@ -210,6 +219,8 @@ def producers_at_end(log: LocalLog, log_start: int, limit: int) -> ProducerState
 
 def _newest_known(log: LocalLog, log_start: int, bound: int | None) -> tuple[ProducerStates, int]:
     """Give the state of the newest sound snapshot up to an offset, and where it was taken."""
+    from kdump.broker.producer_state import ProducerStates
+
     for offset, path in reversed(log.snapshots()):
         if offset <= log_start or (bound is not None and offset > bound):
             continue
@@ -234,6 +245,9 @@ def _ended(
     unread: set[str] | None,
 ) -> Iterator[TransactionEnd]:
     """Replay a segment from offset `start` on, and yield the transactions that end in it."""
+    from kdump.broker.producer_events import TransactionEnd
+    from kdump.storage.file_records import walk
+
     try:
         for item in walk(path, limit=limit, next_base=next_base):
             if isinstance(item, Gap):
@@ -283,6 +297,9 @@ class AbortFilter:
             self._active.add(self._waiting.pop().producer_id)
         flags = batches.flags_of(row)
         if flags & c.CONTROL:
+            from kdump.broker.control_batch import read_control
+            from kdump.record import control
+
             if read_control(run, row).kind == control.ABORT:
                 self._active.discard(producer)
             return False
@@ -291,6 +308,8 @@ class AbortFilter:
 
 def transaction_words(producer_id: int, producer: Producer, first: int) -> str:
     """Say whose transaction is open, and since when; a snapshot does not know how much is in it."""
+    from kdump.findings.moments import time_text
+
     since = time_text(producer.since_ms)
     when = f" ({since})" if since else ""
     count = producer.records_count

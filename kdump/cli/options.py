@@ -472,6 +472,7 @@ def shared_options(
                 wrong_usage,
             )
             from kdump.storage.inputs import FileOverrides, opened
+            from kdump.storage.places import holding_listings
             from kdump.storage.targets import Selection
 
             asked["selection"] = Selection.taken(asked)
@@ -483,25 +484,28 @@ def shared_options(
             named = FileOverrides.taken(asked)
             if last is not None:
                 paths, asked["target"] = _split(paths, *last)
-            with wrong_usage():
-                by_tier = missing is not None and "--tier" in missing and asked["tier"] is not None
-                has_other = asked["server_properties"] is not None or by_tier
-                if not paths and not has_other and missing is not None:
-                    raise UsageError(missing)
-                if not has_raw:
-                    paths = opened(
-                        paths,
-                        named,
-                        on_spark=engine.is_spark,
-                        tell=tell,
-                        progress=show_unpacked(),
-                        finished=_finished_segments,
+            with holding_listings():
+                with wrong_usage():
+                    by_tier = (
+                        missing is not None and "--tier" in missing and asked["tier"] is not None
                     )
-                if not writing.quiet:
-                    tell_directories(paths)
-                tell_unmatched(asked.get("configs") or (), paths, asked)
-                engine.check()
-            raise SystemExit(command(paths, engine=engine, writing=writing, **asked))
+                    has_other = asked["server_properties"] is not None or by_tier
+                    if not paths and not has_other and missing is not None:
+                        raise UsageError(missing)
+                    if not has_raw:
+                        paths = opened(
+                            paths,
+                            named,
+                            on_spark=engine.is_spark,
+                            tell=tell,
+                            progress=show_unpacked(),
+                            finished=_finished_segments,
+                        )
+                    if not writing.quiet:
+                        tell_directories(paths)
+                    tell_unmatched(asked.get("configs") or (), paths, asked)
+                    engine.check()
+                raise SystemExit(command(paths, engine=engine, writing=writing, **asked))
 
         return options(called)
 

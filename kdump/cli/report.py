@@ -124,7 +124,7 @@ def report(
     from kdump.cli.results import run_plan
     from kdump.output.case.case import Case
     from kdump.output.forms import form_of_name
-    from kdump.stores.view_store import given_path
+    from kdump.stores.uris import given_path
 
     with wrong_usage():
         if redact and records:

@@ -12,12 +12,7 @@ from kdump.cli import status
 from kdump.errors import KdumpError, PathError, UsageError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
-from kdump.findings.shell import format_command, path_word
-from kdump.output.amounts import counted
-from kdump.output.escape import is_terminal
 from kdump.output.report import Report
-from kdump.storage import names
-from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -90,6 +85,9 @@ class DumpReport(UndecodedReport):
 
 def _is_of_empty_file(fields: dict[str, Any]) -> bool:
     """Whether a property is the version of a snapshot or checkpoint that has no entries."""
+    from kdump.storage import names
+    from kdump.storage.names import Kind
+
     kind = names.parse(os.path.basename(str(fields["file"]))).kind
     of_entries = (Kind.PRODUCER_SNAPSHOT, Kind.LEADER_EPOCHS, Kind.OFFSET_CHECKPOINT)
     return fields["name"] == "version" and kind in of_entries
@@ -200,6 +198,8 @@ class LookupReport(Report):
 
     def end(self, *, kept: bool) -> None:
         """Write the bytes of a fetch to their file."""
+        from kdump.output.amounts import counted
+
         row = self._fetched
         if not kept or self._bytes_to is None or row is None or row.path is None:
             return
@@ -268,6 +268,8 @@ class ReindexReport(Report):
 
     def status(self, reached: int) -> int:
         """Say what comes next."""
+        from kdump.output.escape import is_terminal
+
         if is_terminal(sys.stderr) and not self.quiet:
             if not self._options.write:
                 for reason, path in self._refusals.items():
@@ -297,6 +299,8 @@ def _files(count: int) -> str:
 
 def again(*more: str, without: str = "") -> str:
     """Format the command that runs, with more options."""
+    from kdump.findings.shell import format_command
+
     words = [word for word in sys.argv[1:] if word != without]
     end = words.index("--") if "--" in words else len(words)
     return format_command(("kdump", *words[:end], *more, *words[end:]))
@@ -350,6 +354,9 @@ class GroupsReport(Report):
 
     def status(self, reached: int) -> int:
         """Say what to type next, or that there was nothing."""
+        from kdump.output.amounts import counted
+        from kdump.output.escape import is_terminal
+
         if self._is_silent and not (self.quiet or self.messages.statuses):
             what = "change" if self._options.history else "group"
             self.messages.line(f"kdump: no {what} found")
@@ -364,6 +371,7 @@ class GroupsReport(Report):
 
     def _undo(self, moved: dict[str, Any]) -> str:
         """Write the command whose lines the tool takes that resets offsets."""
+        from kdump.findings.shell import format_command, path_word
         from kdump.output.amounts import time_text
 
         words = ["kdump", "groups", "--group", str(moved["group"])]
@@ -396,6 +404,8 @@ class TransactionsReport(Report):
 
     def status(self, reached: int) -> int:
         """Say what to type next, or that there was nothing."""
+        from kdump.output.escape import is_terminal
+
         if self._is_silent and not (self.quiet or self.messages.statuses):
             self.messages.line("kdump: no transaction found")
         if is_terminal(sys.stderr) and not self.quiet:

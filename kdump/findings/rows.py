@@ -14,8 +14,6 @@ from typing import Any
 from kdump.kernels import columns as c
 from kdump.kernels.columns import BatchHeader, DecodedRecords, RecordBatches
 from kdump.kernels.members import codec_name, members_of, sequence_at, timestamp_type_name
-from kdump.record import control as control_records
-from kdump.record.default import headers_of
 from kdump.record.layout import TRANSACTIONAL_BIT, message_format
 from kdump.rows.row import Row as Row
 from kdump.tuples import NamedTuple
@@ -182,6 +180,8 @@ class RecordChunk:
 
     def control(self, number: int) -> dict[str, object] | None:
         """Say what a record is that belongs to a control batch; None for one that does not."""
+        from kdump.record import control as control_records
+
         if self.controls is not None:
             return self.controls[number]
         records = self.records
@@ -193,6 +193,8 @@ class RecordChunk:
 
     def iter_records(self) -> Iterator[RecordRow]:
         """Make a row of each record that passed the filters."""
+        from kdump.record.default import headers_of
+
         data = memoryview(self.data)
         place = self.place
         seen = -1

@@ -12,7 +12,6 @@ from kdump import kernels
 from kdump.findings.escape import json_text
 from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk, RecordRow, Row
 from kdump.output.sink import Sink
-from kdump.output.text_forms import json_form
 from kdump.output.values import bytes_json, headers_json
 
 if TYPE_CHECKING:
@@ -67,11 +66,12 @@ def row_members(row: Row, mode: int) -> dict[str, object]:
 class JsonLines(Sink):
     """Writes every item as JSON Lines to `write`."""
 
+    _form: TextForm
+
     def __init__(self, write: Callable[[bytes], object], mode: int) -> None:
         self._write = write
         self._mode = mode
         self._of: tuple[Place | None, str | None, bool] = None, None, False
-        self._form = json_form(b"", mode)
 
     def write(self, item: Item) -> None:
         """Write one item."""
@@ -97,6 +97,8 @@ class JsonLines(Sink):
     def _form_of(
         self, place: Place, of_pre08: str | None = None, *, marks: bool = False
     ) -> TextForm:
+        from kdump.output.text_forms import json_form
+
         if (place, of_pre08, marks) != self._of:
             self._of = place, of_pre08, marks
             self._form = json_form(head_of(place), self._mode, of_pre08, marks=marks)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from copy import copy
 from typing import TYPE_CHECKING, Any, TextIO
 
 from kdump.errors import InternalError, KdumpError, PathError, guarded
@@ -15,7 +14,7 @@ from kdump.output.escape import encoded, encoding_of, wants_colour
 from kdump.output.messages import SGR
 from kdump.output.progress import Tally, Written
 from kdump.output.sink import Sink
-from kdump.stores.view_store import given_path, has_given_paths
+from kdump.stores.uris import given_path, has_given_paths
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 
 def as_given(item: Any) -> Any:
     """Return an item of a run with the path that the user gave in the place of a view's."""
+    from copy import copy
+
     if not has_given_paths():
         return item
     if isinstance(item, Row):

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import zlib
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from kdump.kernels import reasons
 from kdump.record import lz4_frame, salvage
 from kdump.record.layout import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from kdump.record.lz4_frame import add as _add
+from kdump.tuples import NamedTuple
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_HEAD_BYTES, _DEFLATE = 10, 8

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from kdump import kernels
 from kdump.kernels import reasons
 from kdump.kernels.columns import RecordBatches
 from kdump.record.layout import CODEC_MASK, LOG_OVERHEAD, TIMESTAMP_TYPE_BIT, ZSTD, int64
 from kdump.record.legacy import value_range
+from kdump.tuples import NamedTuple
 
 _INNER = struct.Struct(">qi4xbB")  # offset, size, magic, attributes
 _TIMESTAMP = struct.Struct(">q")

@@ -15,7 +15,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import NamedTuple
 
 from kdump import kernels
 from kdump.errors import PathError
@@ -33,6 +32,7 @@ from kdump.storage.file_records import DEFAULT_LIMIT, walk
 from kdump.storage.local_log import LocalLog, with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.places import read_listed
+from kdump.tuples import NamedTuple
 
 SNAPSHOT_HEADER, SNAPSHOT_FOOTER = "snapshot_header", "snapshot_footer"
 #: NO_OP_RECORD, which an idle controller writes twice a second.

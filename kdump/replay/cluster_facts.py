@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
+
+from kdump.tuples import NamedTuple
 
 Fields = dict[str, Any]
 

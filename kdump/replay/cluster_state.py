@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from kdump.findings.moments import time_text
 from kdump.messages.records import UNKNOWN_TYPE, Decoded
 from kdump.replay import cluster_facts as c
 from kdump.replay.cluster_facts import Change, Fact, Fields, Moment, content, word
+from kdump.tuples import NamedTuple
 
 _LEADER_AS_BEFORE = -2
 _BEGIN, _END, _ABORT = (f"{what}_transaction_record" for what in ("begin", "end", "abort"))

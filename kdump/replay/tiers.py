@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from kdump.broker.remote_log import RemoteLog, Tier
 from kdump.broker.versions import TIERED_STORAGE, has
 from kdump.errors import PathError, StoreError
 from kdump.storage import names, places
@@ -17,9 +16,9 @@ from kdump.storage.about import owner_of
 from kdump.storage.checkpoints import loaded
 from kdump.storage.log_dir import LOG_DIRS, LogDir
 from kdump.storage.names import Kind
-from kdump.storage.properties import read_topic_id
 
 if TYPE_CHECKING:
+    from kdump.broker.remote_log import RemoteLog, Tier
     from kdump.broker.settings import Settings
     from kdump.replay.releases import Releases
     from kdump.replay.remote_logs import RemoteLogs
@@ -108,6 +107,8 @@ class Tiers:
             return None
         if not has(settings.releases.of(place), TIERED_STORAGE):
             return None
+        from kdump.broker.remote_log import RemoteLog, Tier
+
         remote, topic_id = self._remote_log(paths, log.path, topic, number)
         if not own.topic_is_known and not starts_below and not (remote and remote.segments):
             return None
@@ -134,6 +135,8 @@ class Tiers:
         self, paths: tuple[str, ...], partition: str, topic: str, number: int
     ) -> tuple[RemoteLog | None, str | None]:
         """Find what the metadata says of a partition, by its topic id or else by its only name."""
+        from kdump.storage.properties import read_topic_id
+
         logs = self.logs_in(paths)
         topic_id = read_topic_id(partition)
         if topic_id is None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from kdump.rows.reindex import Setting
 from kdump.rows.row import Row
-from kdump.rows.words import Bytes, Int32, Json, Oldest, Time, Word
+from kdump.rows.words import Bytes, Int32, Json, Oldest, Setting, Time, Word
 
 #: A step of a lookup: `step`, `file`, `text`, and numbers that are of its kind.
 FoundStep = dict[str, Json]

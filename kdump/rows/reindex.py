@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Annotated, TypedDict
 
 from kdump.rows.row import Row
-from kdump.rows.words import Bytes, Int32, Json, Oldest, Word
-
-#: A setting, with its name, its value and what says it.
-Setting = dict[str, Json]
+from kdump.rows.words import Bytes, Int32, Oldest, Setting, Word
 
 
 class Difference(TypedDict):

@@ -39,6 +39,8 @@ Texts = list[str]
 Numbers = Annotated[list[int], ColumnStorage("list<int32>")]
 #: What JSON can hold.
 Json = Any
+#: A setting, with its name, its value and what says it.
+Setting = dict[str, Json]
 #: What the oldest release answers that can have written a directory: `broker_version`, and those
 #: members of the row in which its answer differs.
 Oldest = dict[str, Json]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from kdump.errors import PathError, StoreError
-from kdump.storage import lock, names, places
+from kdump.storage import names, places
 from kdump.storage.properties import SIZE_LIMIT, parse_meta_properties
 from kdump.storage.source import whole
 from kdump.tuples import NamedTuple
@@ -22,6 +22,8 @@ class DirectoryFacts(NamedTuple):
 
 def facts_of(path: str) -> DirectoryFacts:
     """Read a data directory's `meta.properties`, if it has one, and ask for its lock."""
+    from kdump.storage import lock
+
     node_id, cluster_id = owner_of(path)
     locked = None if places.is_uri(path) else lock.is_held(path)
     return DirectoryFacts(path, node_id, cluster_id, locked)

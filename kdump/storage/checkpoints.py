@@ -14,21 +14,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from kdump.storage.problems import Problem
+from kdump.tuples import NamedTuple
 
 VERSION = 0
 SIZE_LIMIT = 8 << 20  # a hundred thousand partitions and more; every line becomes an object
 _CODE = "checkpoint-malformed"
 _SHOWN = 200  # bytes of a bad line that a problem carries
 
-_LINE_END = re.compile(rb"\r\n|\n|\r")  # as BufferedReader.readLine
+_LINE_END = rb"\r\n|\n|\r"  # as BufferedReader.readLine
 _JAVA_SPACES = re.compile(r"[ \t\n\x0b\f\r]+")
 _JAVA_NUMBER = re.compile(r"[+-]?\d{1,30}\Z")  # digits of any script
 _INT32, _INT64 = 1 << 31, 1 << 63
 #: Leader epochs as brokers write them, by numbers that surely fit.
-_EPOCHS = re.compile(rb"0\n([0-9]{1,9})\n((?:[0-9]{1,9} [0-9]{1,18}\n)*)\Z")
+_EPOCHS = rb"0\n([0-9]{1,9})\n((?:[0-9]{1,9} [0-9]{1,18}\n)*)\Z"
 
 
 class EpochStart(NamedTuple):
@@ -60,7 +61,7 @@ class Checkpoint(NamedTuple, Generic[Entry]):
 
 def parse_leader_epochs(data: bytes) -> Checkpoint[EpochStart]:
     """Read a `leader-epoch-checkpoint` (X2); negative numbers are malformed."""
-    if (found := _EPOCHS.match(data)) is not None:
+    if (found := re.match(_EPOCHS, data)) is not None:
         numbers = list(map(int, found[2].split()))
         entries = list(map(EpochStart, numbers[::2], numbers[1::2]))
         if len(entries) == int(found[1]):
@@ -141,7 +142,7 @@ def _bad(found: Problem | None, position: int, line: bytes, expected: str) -> Pr
 def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield (position, line) as Java's readLine: nothing after a last line end is no line."""
     position = 0
-    for end in _LINE_END.finditer(data):
+    for end in re.finditer(_LINE_END, data):
         yield position, data[position : end.start()]
         position = end.end()
     if position < len(data):

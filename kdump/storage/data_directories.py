@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.errors import KdumpError, PathError
 from kdump.storage import names, places
 from kdump.storage.local_log import looks_like_partition
 from kdump.storage.log_dir import LogDir
-from kdump.storage.tiered import is_of_a_tier
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.stores.store import Entry
@@ -128,6 +128,8 @@ class _Search:
 
     def _folders_in(self, folder: str) -> list[str]:
         """Look into a folder; return those in it that are to be searched, if it is none itself."""
+        from kdump.storage.tiered import is_of_a_tier
+
         if folder in _PSEUDO:
             self._not_searched(folder, "it is not a file system of a disk")
             return []

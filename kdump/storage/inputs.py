@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kdump.errors import PathError, UsageError
-from kdump.storage import names
+from kdump.storage import names, places
 from kdump.storage.names import Kind
 from kdump.stores.uris import is_uri, is_view
 from kdump.tuples import NamedTuple
@@ -211,7 +211,8 @@ class _Inputs:
             raise UsageError(f"{path}: --partition-number goes with --topic-name")
         directory = _NO_TOPIC if topic is None else names.directory_name(topic, partition or 0)
         inside = f"{directory}/{file_name(word, base)}"
-        from kdump.stores.view_store import STDIN, name_view, root_of
+        from kdump.stores.uris import name_view
+        from kdump.stores.view_store import STDIN, root_of
 
         if path != STDIN and not named.is_given:  # else the path alone would not be read so again
             name_view(root_of(path), path)
@@ -236,7 +237,7 @@ class _Inputs:
 def _may_be_tiered(path: str) -> bool:
     """Whether names in or of a directory have room for a topic id, so that it is worth a look."""
     try:
-        found = [os.path.basename(os.path.abspath(path)), *os.listdir(path)]
+        found = [os.path.basename(os.path.abspath(path)), *places.listdir(path)]
     except OSError:
         return False
     # In front of an id at the end, behind one at the start, behind the base offset of a segment.

@@ -225,8 +225,8 @@ class Retirement(Enum):
 
 
 _RETIREMENT_ENDINGS = {f"-{retirement.value}": retirement for retirement in Retirement}
-_TOPIC = re.compile(r"[A-Za-z0-9._-]+\Z")
-_JAVA_SPACE = re.compile(r"[ \t\n\x0b\f\r]")
+_TOPIC = r"[A-Za-z0-9._-]+\Z"
+_JAVA_SPACE = r"[ \t\n\x0b\f\r]"
 
 
 class DirectoryName(NamedTuple):
@@ -241,7 +241,7 @@ class DirectoryName(NamedTuple):
     def legal(self) -> bool:
         """Whether a broker would create a topic of that name; loading asks less."""
         return (
-            _TOPIC.match(self.topic) is not None
+            re.match(_TOPIC, self.topic) is not None
             and self.topic not in (".", "..")
             and len(self.topic) <= TOPIC_SIZE_MAX
         )
@@ -254,7 +254,7 @@ def parse_directory(name: str) -> DirectoryName | None:
     for ending, meaning in _RETIREMENT_ENDINGS.items():
         if name.endswith(ending):
             name, _, unique = name[: -len(ending)].rpartition(".")
-            if not unique or _JAVA_SPACE.search(name) or _JAVA_SPACE.search(unique):
+            if not unique or re.search(_JAVA_SPACE, name) or re.search(_JAVA_SPACE, unique):
                 return None
             retirement = meaning
     topic, _, digits = name.rpartition("-")

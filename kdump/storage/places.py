@@ -18,13 +18,12 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from kdump.errors import PathError
 from kdump.stores import uris
-from kdump.stores.passwords import has_password as has_password
 from kdump.stores.uris import is_uri as is_uri
 from kdump.stores.uris import is_view as is_view
 
@@ -39,6 +38,13 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
+#: Names by directory, for as long as a run holds them.
+_held: dict[str, list[str]] | None = None
+_HELD_MOST = 64
+
+#: Gives the path that was given for a loose file; any other path as it is.
+given = uris.given_path
+
 #: An absolute path that is spelled as `os.path.abspath` spells it, at least two directories deep.
 _PLAIN = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[^/\0]+){2,}")
 
@@ -46,13 +52,13 @@ _PLAIN = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[^/\0]+){2,}")
 _KEEP_TIMES = frozenset({"file", "sftp", "ssh"})
 
 
-def given(path: str) -> str:
-    """Return the path that was given for a loose file; any other path as it is."""
-    if not is_view(path):
-        return path
-    from kdump.stores.view_store import given_path
+def has_password(path: str) -> bool:
+    """Whether a path is a URI with a password, a token or a signature."""
+    if not is_uri(path):
+        return False
+    from kdump.stores.passwords import has_password as asked
 
-    return given_path(path)
+    return asked(path)
 
 
 def container(path: str) -> str:
@@ -114,10 +120,29 @@ def isfile(path: str) -> bool:
     return False
 
 
+@contextmanager
+def holding_listings() -> Iterator[None]:
+    """Hold the names in directories of this machine, as they are when first asked for.
+
+    A run looks at the same few before it begins; what it reads it lists anew.
+    """
+    global _held
+    before, _held = _held, {}
+    try:
+        yield
+    finally:
+        _held = before
+
+
 def listdir(path: str, *, fresh: bool = False) -> list[str]:
-    """Return the names in a directory; see `entries`."""
+    """Return the names in a directory; see `entries`. A run that holds them lists it once."""
     if not is_uri(path):
-        return os.listdir(path)
+        if fresh or _held is None:
+            return os.listdir(path)
+        place = os.path.abspath(path)
+        if place not in _held and len(_held) >= _HELD_MOST:
+            return os.listdir(path)
+        return _held.get(place) or _held.setdefault(place, os.listdir(path))
     return [entry.name for entry in entries(path, fresh=fresh)]
 
 

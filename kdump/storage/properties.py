@@ -26,7 +26,7 @@ SIZE_LIMIT = 1 << 20  # no properties or JSON file of a broker comes near it
 _CODE = "properties-malformed"
 _SHOWN = 200
 _ZERO_ID = "A" * 22  # the zero UUID
-_ID = re.compile(r"[A-Za-z0-9_-]{22}={0,2}\Z")
+_ID = r"[A-Za-z0-9_-]{22}={0,2}\Z"
 _INT32 = 1 << 31
 
 
@@ -51,7 +51,7 @@ def parse_meta_properties(data: bytes) -> Properties:
     if version == 1 and not values.get("cluster.id"):
         problems.append(_wrong("cluster.id", values.get("cluster.id")))
     directory_id = values.get("directory.id")
-    if directory_id is not None and _ID.match(directory_id) is None:
+    if directory_id is not None and re.match(_ID, directory_id) is None:
         problems.append(_wrong("directory.id of 22 characters", directory_id))
     return Properties(values, problems)
 
@@ -89,7 +89,7 @@ def read_topic_id(partition: str) -> str | None:
 
 def is_topic_id(text: str) -> bool:
     """Whether a text is an id that a topic can have; the zero id is none."""
-    return _ID.match(text) is not None and text.rstrip("=") != _ZERO_ID
+    return re.match(_ID, text) is not None and text.rstrip("=") != _ZERO_ID
 
 
 def no_uuid(text: str) -> str:
@@ -170,17 +170,17 @@ def _number(text: str | None) -> int | None:
 
 # Java properties: `name=value`, `name:value` or `name value`; # and ! start comments, a backslash
 # escapes a character or, at the end of a line, joins the next.
-_LINE = re.compile(r"([^\r\n]*)(?:\r\n|\n|\r|\Z)")
+_LINE = r"([^\r\n]*)(?:\r\n|\n|\r|\Z)"
 # The name is taken without a way back, which a line of a megabyte would take a hundred times its
 # size to remember.
-_SPLIT = re.compile(r"((?:\\.|[^\\=: \t\f]++)*+)[ \t\f]*[=:]?[ \t\f]*(.*)\Z", re.DOTALL)
-_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.?))", re.DOTALL)
+_SPLIT = r"(?s)((?:\\.|[^\\=: \t\f]++)*+)[ \t\f]*[=:]?[ \t\f]*(.*)\Z"
+_ESCAPE = r"(?s)\\(?:u([0-9A-Fa-f]{4})|(.?))"
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def java_properties(text: str) -> Iterator[tuple[str, str]]:
     for line in _logical_lines(text):
-        found = _SPLIT.match(line)
+        found = re.match(_SPLIT, line)
         if found is not None:
             yield _unescape(found[1]), _unescape(found[2])
 
@@ -188,7 +188,7 @@ def java_properties(text: str) -> Iterator[tuple[str, str]]:
 def _logical_lines(text: str) -> Iterator[str]:
     """Yield lines with those that continue them; one at a time, as there may be very many."""
     joined, begun = StringIO(), False
-    for found in _LINE.finditer(text):
+    for found in re.finditer(_LINE, text):
         line = found[1].lstrip(" \t\f")
         if not begun and (not line or line[0] in "#!"):
             continue
@@ -211,4 +211,4 @@ def _unescape(text: str) -> str:
             return chr(int(found[1], 16))
         return _ESCAPED.get(found[2], found[2])
 
-    return _text(_ESCAPE.sub(plain, text))
+    return _text(re.sub(_ESCAPE, plain, text))

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from operator import le
-from typing import NamedTuple
 
 from kdump.record.layout import int64
 from kdump.storage.index import Index
 from kdump.storage.layout import TIME_INDEX_ENTRY
+from kdump.tuples import NamedTuple
 
 
 class TimestampOffset(NamedTuple):

@@ -7,20 +7,37 @@ import re
 
 from kdump.errors import PathError
 
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_URI = r"[A-Za-z][A-Za-z0-9+.-]*://"
 #: Hadoop's words for what its own clients make of them.
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _HTTP = ("http", "https")
+#: The roots of views of one loose file, and the path that was given for each.
+_given: dict[str, str] = {}
 
 
 def is_uri(path: str) -> bool:
     """Whether a path names a file of a store."""
-    return "://" in path and _URI.match(path) is not None
+    return "://" in path and re.match(_URI, path) is not None
 
 
 def is_view(path: str) -> bool:
     """Whether a path names a file of an archive, or one of this machine under another name."""
     return path.startswith("archive://")
+
+
+def name_view(root: str, path: str) -> None:
+    """Have the view of one loose file reported by the path that was given for it."""
+    _given[root] = path
+
+
+def has_given_paths() -> bool:
+    """Whether any view is reported by another path than its own."""
+    return bool(_given)
+
+
+def given_path(path: str) -> str:
+    """Return the path that was given for a loose file; any other path as it is."""
+    return _given.get(path.partition("!")[0] + "!", path) if is_view(path) else path
 
 
 def split(uri: str) -> tuple[str, str]:

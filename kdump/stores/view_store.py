@@ -11,12 +11,12 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Sequence
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from kdump.errors import StoreError
 from kdump.stores.quiet import open_quietly
 from kdump.stores.store import Status
-from kdump.stores.uris import is_view
+from kdump.tuples import NamedTuple
 
 SCHEME = "archive"
 STDIN = "standard input"  # what has no path
@@ -35,8 +35,6 @@ class Member(NamedTuple):
 
 
 _views: dict[str, dict[str, Member]] = {}
-#: The roots of views of one loose file, and the path that was given for each.
-_given: dict[str, str] = {}
 #: What of each view was not read, in words, until it is reported.
 _problems: dict[str, list[str]] = {}
 
@@ -64,21 +62,6 @@ def add_view(root: str, members: dict[str, Member], problems: Sequence[str] = ()
     """Make a view known to this process, with what there is that is not in it."""
     _views[root] = members
     _problems[root] = list(problems)
-
-
-def name_view(root: str, path: str) -> None:
-    """Have the view of one loose file reported by the path that was given for it."""
-    _given[root] = path
-
-
-def has_given_paths() -> bool:
-    """Whether any view is reported by another path than its own."""
-    return bool(_given)
-
-
-def given_path(path: str) -> str:
-    """Return the path that was given for a loose file; any other path as it is."""
-    return _given.get(path.partition("!")[0] + "!", path) if is_view(path) else path
 
 
 def take_problems(uri: str) -> list[str]:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -53,6 +54,43 @@ def test_lookups_import_no_engine_for_help_and_nothing_heavy_for_an_answer(comma
     # The pure kernel has the checksum of the batch that is found from a library.
     checksum = ("crc32c", "importlib.metadata") if kernels.NAME == "pure" else ()
     assert {name for name in heavy_of(modules) if not name.startswith(checksum)} == set()
+
+
+#: Prints what a run lists, and the files that it opens, one a line.
+_ASKING = """
+import sys
+
+from kdump.cli import main
+
+def note(event, arguments):
+    if event in ("os.listdir", "os.scandir", "open") and "clean" in str(arguments[0]):
+        print(event, __import__("os").path.abspath(arguments[0]), file=sys.stderr)
+
+sys.addaudithook(note)
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("words", ["find-offset 1", "find-time latest"])
+def test_a_lookup_imports_no_more_than_a_sound_partition_needs(words: str) -> None:
+    modules = modules_after(*words.split(), str(SAMPLES / "4.1.1/d1/orders.lz4-0"))
+    assert len({name for name in modules if name.startswith("kdump")}) <= 121
+
+
+def test_a_lookup_lists_each_directory_and_opens_each_file_once() -> None:
+    sample = SAMPLES / "4.1.1/d1/orders.lz4-0"
+    done = subprocess.run(
+        [sys.executable, "-c", _ASKING, "find-offset", "-q", str(sample), "1"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    asked = Counter(done.stderr.splitlines())
+    assert f"os.listdir {sample}" in asked
+    assert any(line.endswith(".log") for line in asked)
+    # Whose a data directory is, is asked for the release and for the settings of topics.
+    more = {line for line, times in asked.items() if times > 1}
+    assert more <= {f"open {sample.parent / 'meta.properties'}"}
 
 
 def test_group_help_lists_what_is_there() -> None:

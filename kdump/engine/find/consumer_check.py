@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.reading.damage import flag_findings, gap_finding
-from kdump.engine.reading.segment_pass import SegmentPass
 from kdump.findings.rows import Place
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap
 from kdump.storage.file_records import FileRecords
-from kdump.storage.local_log import with_next_base
-from kdump.storage.offsets import Offsets, ResolvedGap, end_of
 
 if TYPE_CHECKING:
     from kdump.broker.partition import FetchStart, PartitionView
     from kdump.broker.segment import Segment
     from kdump.findings.finding import Finding
+    from kdump.storage.offsets import ResolvedGap
 
 #: Lookups go by these as a broker does; that offsets fall is for verify to say.
 _NO_HINDRANCE = frozenset({"offset-not-rising"})
@@ -31,6 +28,8 @@ def served_damage(
     A consumer comes no further than the first of it. Where no record follows, the entry itself is
     looked at.
     """
+    from kdump.storage.local_log import with_next_base
+
     reached = found.last_offset if record is None else max(record[0], 0)
     position, last = found.position, (found.base_offset or 0) - 1
     segments = [one for one in view.segments if one.base_offset >= found.segment]
@@ -71,6 +70,10 @@ def _in_segment(
 
     Return what was found, and the last offset that was reached.
     """
+    from kdump.engine.reading.damage import flag_findings, gap_finding
+    from kdump.engine.reading.segment_pass import SegmentPass
+    from kdump.storage.offsets import Offsets, end_of
+
     position, last, reached = start
     source = segment.log()
     place = Place(view.target.topic, view.target.partition, segment.base_offset, segment.path)

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from kdump.broker import fetching
-from kdump.broker.lookup_records import BrokerError
+from kdump.broker.lookup_records import BrokerError, RemoteOnlyError
 from kdump.broker.partition import PartitionView
-from kdump.broker.remote_files import RemoteOnlyError
 from kdump.engine.find.lookup_row import entry_fields, steps_of
 from kdump.engine.find.options import FindOptions
 from kdump.engine.find.remote import place_in, place_not_given

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kdump.broker.list_offsets import TimeAnswer
     from kdump.broker.partition import Step
     from kdump.engine.find.options import FindOptions
-    from kdump.rows.reindex import Setting
+    from kdump.rows.words import Setting
     from kdump.storage.index import OffsetPosition
     from kdump.storage.targets import Target
     from kdump.storage.time_index import TimestampOffset

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker.partition import PartitionView
 from kdump.broker.settings import SettingsOnDemand
@@ -11,6 +11,7 @@ from kdump.replay.releases import Releases
 from kdump.storage import places
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.targets import Selection, Target
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.settings import TopicConfig

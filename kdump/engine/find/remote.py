@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from kdump.broker.remote_files import RemoteFiles, RemoteOnlyError
-from kdump.storage.remote_objects import object_name
+from kdump.broker.lookup_records import RemoteOnlyError
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.partition import PartitionView
@@ -29,7 +29,7 @@ def place_in(view: PartitionView, segment: int | None) -> RemotePlace:
         return RemotePlace()
     with suppress(StopIteration):
         found = view.segment_at(segment)
-        if isinstance(found, RemoteFiles):
+        if found.remote is not None:
             return _place_of(view, found.remote, available=True)
     return RemotePlace("local", available=True)
 
@@ -47,6 +47,8 @@ def place_not_given(view: PartitionView, error: RemoteOnlyError) -> RemotePlace:
 
 
 def _place_of(view: PartitionView, remote: RemoteSegment, *, available: bool) -> RemotePlace:
+    from kdump.storage.remote_objects import object_name
+
     target = view.target
     topic_id = view.tier.topic_id if view.tier is not None else None
     name = object_name(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from kdump.broker.lookup_records import BrokerError
-from kdump.findings.finding import Finding, finding
-from kdump.storage.names import DirectoryName
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.partition import PartitionView
+    from kdump.findings.finding import Finding
     from kdump.findings.rows import Row
 
 #: Where a reset goes: to the answer itself, or to an end of the log where there is none.
@@ -34,6 +33,8 @@ def reset_of(
     A partition without an answer goes where `none` says. An offset out of range (`target`) goes to
     the nearer end of the log, as with Kafka's own tool; any other error is no reason to move.
     """
+    from kdump.broker.lookup_records import BrokerError
+
     word: str | None = ANSWER if offset is not None else none
     if error is not None:
         is_out = target is not None and error.startswith("OFFSET_OUT_OF_RANGE")
@@ -52,6 +53,9 @@ def refused_topic(row: Row) -> Finding | None:
 
     A plan has no quotes: a name with a comma or a line end in it would be read as other lines.
     """
+    from kdump.findings.finding import finding
+    from kdump.storage.names import DirectoryName
+
     topic, partition = row["topic"], row["partition"]
     if topic is None or DirectoryName(str(topic), 0).legal:
         return None

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 
-from kdump.broker.lookup_records import BrokerError
+from kdump.broker.lookup_records import BrokerError, RemoteOnlyError
 from kdump.broker.partition import FetchStart, PartitionView
-from kdump.broker.remote_files import RemoteOnlyError
 from kdump.broker.versions import MESSAGE_TIMESTAMPS, has
 from kdump.engine.find.lookup_row import (
     RESET,
@@ -24,8 +23,6 @@ from kdump.engine.find.lookup_row import (
 from kdump.engine.find.options import FindOptions
 from kdump.engine.find.remote import RemotePlace, place_in, place_not_given
 from kdump.engine.find.reset import NO_RESET, reset_of
-from kdump.engine.find.way_past import WayPast, way_past
-from kdump.engine.reading.log_files import misnamed
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
 from kdump.rows.find import OffsetLookup
@@ -42,6 +39,8 @@ def is_pre08(target: Target) -> bool:
 
 def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[Row | Finding]:
     """Yield the `offset-lookup` row of a partition, findings before it."""
+    from kdump.engine.find.way_past import WayPast, way_past
+
     if is_pre08(target):
         from kdump.engine.find.pre08 import offset_row
 
@@ -120,6 +119,8 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
 
 def first_findings(view: PartitionView) -> Iterator[Finding]:
     """Yield what bears on any answer: no high watermark, logs that no broker opens."""
+    from kdump.engine.reading.log_files import misnamed
+
     yield from view.findings
     target = view.target
     if target.log is not None:

@@ -9,13 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker.versions import text_of
-from kdump.engine.find.fetch import fetch_items
 from kdump.engine.find.options import FindOptions
 from kdump.engine.find.rows import offset_items, time_items
-from kdump.engine.reading.damage import unread
 from kdump.errors import KdumpError, PathError, StoreError, guarded
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
@@ -24,6 +22,7 @@ from kdump.storage import places
 from kdump.storage.local_log import LocalLog
 from kdump.storage.places import read_listed
 from kdump.storage.targets import Target, resolve
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.versions import Version
@@ -67,7 +66,11 @@ def find_offset(
     They come in the order of the paths, whichever driver does the work; without one, each as soon
     as it is found.
     """
-    ask: Ask = offset_items if options.max_bytes is None else fetch_items
+    ask: Ask = offset_items
+    if options.max_bytes is not None:
+        from kdump.engine.find.fetch import fetch_items
+
+        ask = fetch_items
     return _run(list(paths), options, (ask, target), driver, progress)
 
 
@@ -134,6 +137,8 @@ def _answers(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterato
     except (PathError, FileNotFoundError) as error:
         if not isinstance(error, PathError):
             error = PathError.from_os(item.path, error)
+        from kdump.engine.reading.damage import unread
+
         yield unread(error, Place(item.topic, item.partition, None, item.path))
 
 

@@ -6,16 +6,13 @@ import os
 from bisect import bisect_left, bisect_right
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker.lookup_records import BrokerError
-from kdump.engine.reading.seek import start_position
 from kdump.record.frames import Gap
 from kdump.storage.file_records import FileRecords
-from kdump.storage.local_log import with_next_base
-from kdump.storage.names import parse
 from kdump.storage.source import Source
-from kdump.storage.targets import LogFile
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.partition import FetchStart, PartitionView
@@ -112,6 +109,11 @@ def _sound_place(view: PartitionView, offset: int) -> tuple[int, int, int, int] 
 
     Gives its log's number, its position, the offset to read from, and how many records lie below.
     """
+    from kdump.engine.reading.seek import start_position
+    from kdump.storage.local_log import with_next_base
+    from kdump.storage.names import parse
+    from kdump.storage.targets import LogFile
+
     first = view.log_start if view.tier is None else view.tier.local_start
     if offset < first or view.target.log is None:
         return None

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.reading.damage import at_place
 from kdump.findings.rows import Place
 from kdump.storage import places
 from kdump.storage.names import DIGITS, Kind, file_name
@@ -36,7 +35,11 @@ def place_of(file: LogFile) -> Place:
 
 def misnamed(log: LocalLog, place: Place) -> Iterator[Finding]:
     """Tell of segment files that are not spelled with twenty digits (O7)."""
-    for segment in log.segments if log.has_odd_names else ():
+    if not log.has_odd_names:
+        return
+    from kdump.engine.reading.damage import at_place
+
+    for segment in log.segments:
         for kind, path in segment.misnamed.items():
             yield at_place(
                 "log-name" if kind is Kind.LOG and places.planned_size(path) else "file-name",
