@@ -7,12 +7,14 @@ add up over a third broker, as lengths of ways do.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import product
+from collections.abc import Iterable, Mapping
+from functools import partial
+from itertools import pairwise, product
 from typing import NamedTuple
 
-from kdump.engine.timeline.eras import Era, Point, eras
-from kdump.engine.timeline.happening import Tie
+from kdump.engine.timeline.eras import EVER, Eras, Point
+from kdump.engine.timeline.happening import Spot, Tie
+from kdump.engine.timeline.order import LogOrder
 from kdump.rows.timeline import ClockSkew
 
 #: The kernel takes the time of a file from its tick, which lies behind the clock programs read.
@@ -23,6 +25,7 @@ SET_BACK_MS = 5_000
 #: Two clocks that nobody sets may yet differ by so much more or less after a while.
 _DRIFT_MS = 1_000
 _MOST_TIES = 4096  # of a pair by records
+_MOST_BACKS = 1_000  # of a clock that was set back
 _Pair = tuple[int, int]
 _Most = dict[_Pair, tuple[int, tuple[str, ...]]]
 
@@ -40,11 +43,13 @@ class Clocks:
     def __init__(self) -> None:
         self._records: dict[_Pair, list[Tie]] = {}
         self._files: dict[_Pair, list[tuple[int, str]]] = {}
-        self._set_back: set[int] = set()
+        self._set_back: dict[int, list[Tie]] = {}
         self._counts: dict[_Pair, int] = {}
         self._fixed: dict[int, int] = {}
         self._most: _Most = {}
-        self._eras: dict[int, list[Era]] = {}
+        self._eras: dict[int, Eras] = {}
+        self._order = LogOrder()
+        self._was_set: set[int] = set()
         self.common: int | None = None
         self.brokers: set[int] = set()
 
@@ -52,7 +57,8 @@ class Clocks:
         """Take up a tie; a tie of a clock with itself shows that it was set back."""
         if tie.first == tie.second:
             if _gap(tie) < -SET_BACK_MS:
-                self._set_back.add(tie.first)
+                backs = self._set_back.setdefault(tie.first, [])
+                backs += [tie][: _MOST_BACKS - len(backs)]
             return
         pair = tie.first, tie.second
         self._counts[pair] = self._counts.get(pair, 0) + 1
@@ -73,71 +79,136 @@ class Clocks:
 
     def settle(self, brokers: Iterable[int], common: int | None, skew: Mapping[int, int]) -> None:
         """Draw the conclusions. `skew`: by how much clocks are ahead, as somebody knows."""
-        self.brokers = self.named() | set(brokers)
-        self.common = common
+        listed = list(brokers)
+        self.brokers = self.named() | set(listed)
         self._fixed = dict(skew)
-        direct: _Most = {}
-        contradict: list[set[int]] = []
-        set_meanwhile = {pair for pair in self._files for one in pair if one in self._set_back}
-        for first, second in sorted({(min(pair), max(pair)) for pair in self._records}):
-            there = self._records.get((first, second), [])
-            back = self._records.get((second, first), [])
-            steady = _steady(there, back)
-            if len(steady) == 1 and self._set_back & {first, second}:
-                continue  # the ties are of the time before that, or after
-            for pair, way in (((first, second), 0), ((second, first), 1)):
-                found = [_at_most(steady, at, way) for at in range(len(steady))]
-                known = [one for one in found if one is not None]
-                if len(known) == len(found):
-                    direct[pair] = max(known)
-                if len(steady) > 1:
-                    set_meanwhile.add(pair)
-                    contradict.append({first, second})
-        self._most = _closed(direct, self.brokers)
+        spans = {
+            pair: _steady(self._records.get(pair, []), self._records.get((pair[1], pair[0]), []))
+            for pair in sorted({(min(pair), max(pair)) for pair in self._records})
+        }
+        contradict = [set(pair) for pair, found in spans.items() if _is_set(found)]
+        was_set = self._was_set = self._may_be_set(contradict) - self._fixed.keys()
+        if common in was_set:  # all are given on a clock that was not set
+            common = next((one for one in listed if one not in was_set), common)
+        self.common = common
+        left = [pair for pair in contradict if not pair & was_set]
+        self._most = _closed(_direct(spans, was_set), self.brokers)
+        closer = _closed(self._closer([{one} for one in was_set] + left), self.brokers)
+        if all(_agree(closer, first, second) for first, second in closer):
+            self._most = closer
+        is_told = not was_set or self._tell_eras()
+        if not is_told or (left and len(self.brokers) > 2):  # others were, and nothing says which
+            self._was_set, self._order = set(self.brokers) - self._fixed.keys(), LogOrder()
+            self._eras = dict.fromkeys(self._was_set, Eras([], []))
+
+    def _may_be_set(self, contradict: list[set[int]]) -> set[int]:
+        """Say which clocks were set meanwhile, or may have been; `contradict`: one of each pair."""
+        was_set = set(self._set_back)
+        # One more was if the contradictions are those of its ties, and of no other's.
+        left = [pair for pair in contradict if not pair & was_set]
+        was_set |= set.intersection(*left) if len(left) > 1 else set()
+        may_be = was_set.union(*(pair for pair in left if not pair & was_set))
+        return may_be if self.brokers - may_be else was_set
+
+    def _closer(self, set_meanwhile: list[set[int]]) -> _Most:
+        """Add the bounds by times of files, but not of clocks that were set."""
         closer = dict(self._most)
         for (first, second), kept in self._files.items():
             back_most = self._most.get((second, first))
-            for gap, why in () if (first, second) in set_meanwhile else kept:
+            for gap, why in kept:
+                if any(one <= {first, second} for one in set_meanwhile):
+                    break
                 if back_most is None or gap + back_most[0] >= 0:  # else something touched that file
                     known_most = closer.get((first, second))
                     if known_most is None or gap < known_most[0]:
                         closer[first, second] = gap, (why,)
                     break
-        closer = _closed(closer, self.brokers)
-        if all(_agree(closer, first, second) for first, second in closer):
-            self._most = closer
-        # One clock was set if the contradictions are those of its ties, and of no other's.
-        for broker in set[int].intersection(*contradict) if len(contradict) > 1 else ():
-            self._eras[broker] = eras(self._points(broker))
+        return closer
 
-    def _points(self, broker: int) -> Iterator[Point]:
-        """Yield what the ties of a clock with others say of it, against the common one."""
-        for (first, second), ties in self._records.items():
-            least, most = self.of(second if first == broker else first)
-            if broker in (first, second) and least is not None and most is not None:
-                for tie in ties:
-                    if first == broker:
-                        shown, other, gap = tie.first_ms, tie.second_ms, least - _gap(tie)
-                        yield Point(shown, other - (least + most) // 2, at_least_ms=gap)
-                    else:
-                        shown, other, gap = tie.second_ms, tie.first_ms, most + _gap(tie)
-                        yield Point(shown, other - (least + most) // 2, at_most_ms=gap)
-
-    def was_set(self, broker: int | None) -> bool:
-        """Whether it is known what a clock showed before and after it was set."""
-        return bool(self._eras.get(-1 if broker is None else broker))
-
-    def when(self, broker: int | None, at_ms: int, since_ms: int | None = None) -> Bounds:
-        """By how much a clock was ahead when it showed a time, which was not before another."""
-        able = [
-            era
-            for era in self._eras.get(-1 if broker is None else broker, ())
-            if era.from_ms <= at_ms <= era.to_ms
-            and (since_ms is None or at_ms - era.at_least_ms >= since_ms)
+    def _tell_eras(self) -> bool:
+        """Say of each clock that was set when that was; return whether that is how it can be."""
+        ties = [tie for found in self._records.values() for tie in found]
+        for tie in ties:
+            self._order_of(tie.first, tie.first_ms, tie.first_at, after=tie.second_at)
+            self._order_of(tie.second, tie.second_ms, tie.second_at, before=tie.first_at)
+        for broker in self._was_set:
+            points = [
+                point
+                for tie in ties
+                for of, point in zip((tie.first, tie.second), self._ends(tie), strict=True)
+                if of == broker
+            ]
+            backs = self._set_back.get(broker, [])
+            if any(point.from_ms > point.to_ms + _DRIFT_MS for point in points):
+                return False
+            points = [] if len(backs) == _MOST_BACKS else points
+            eras = self._eras[broker] = Eras(points, map(self._ends, backs))
+            if not backs and eras.goes_back:
+                return False
+        among = [tie for tie in ties if self._was_set >= {tie.first, tie.second}]
+        for tie in [tie for tie in among if self._is_wrong(tie)]:
+            for broker, point in zip((tie.first, tie.second), self._ends(tie), strict=True):
+                self._eras[broker].doubt(point)
+        backs_too = [*ties, *(tie for backs in self._set_back.values() for tie in backs)]
+        known = [
+            (at, self._eras[broker].times(point))
+            for tie in backs_too
+            for broker, at, point in (
+                (tie.first, tie.first_at, self._ends(tie)[0]),
+                (tie.second, tie.second_at, self._ends(tie)[1]),
+            )
+            if broker in self._was_set
         ]
-        if not able or broker in self._fixed or broker == self.common:
-            return self.of(broker)
-        return Bounds(min(era.at_least_ms for era in able), max(era.at_most_ms for era in able))
+        for at, (low, high) in known:
+            self._order.add(at, low, high)
+        return True
+
+    def _order_of(
+        self,
+        broker: int,
+        shown_ms: int,
+        at: Spot | None,
+        *,
+        before: Spot | None = None,
+        after: Spot | None = None,
+    ) -> None:
+        """Take note of when a record was written, by a clock that was not set, and another."""
+        if broker not in self._was_set:
+            low, high = self.between(broker, shown_ms, shown_ms)
+            low, high = -EVER if low is None else low, EVER if high is None else high
+            self._order.add(at, low, high)
+            self._order.add(after, from_ms=low)
+            self._order.add(before, to_ms=high)
+
+    def _ends(self, tie: Tie) -> tuple[Point, Point]:
+        """Give what the order in logs says of the two times of a tie."""
+        return (
+            Point(tie.first_ms, *self._order.around(tie.first_at)),
+            Point(tie.second_ms, *self._order.around(tie.second_at)),
+        )
+
+    def _is_wrong(self, tie: Tie) -> bool:
+        """Whether a tie contradicts what is known of both its clocks, that were set."""
+        first, second = self._ends(tie)
+        return self._eras[tie.first].times(first)[0] > self._eras[tie.second].times(second)[1]
+
+    def between(
+        self, broker: int | None, from_ms: int | None, to_ms: int | None, spot: Spot | None = None
+    ) -> tuple[int | None, int | None]:
+        """Say between which times on the common clock another showed something between two times.
+
+        `spot` is the place of the record that it dated.
+        """
+        eras = None if broker is None else self._eras.get(broker)
+        if eras is None:
+            least, most = self.of(broker)
+            earliest = None if from_ms is None or most is None else from_ms - most
+            return earliest, None if to_ms is None or least is None else to_ms - least
+        around, is_placed = self._order.around(spot), spot is not None
+        times = partial(eras.times, is_placed=is_placed)
+        low = -EVER if from_ms is None else times(Point(from_ms, *around))[0]
+        high = EVER if to_ms is None else times(Point(to_ms, *around))[1]
+        return None if low <= -EVER else low, None if high >= EVER else high
 
     def of(self, broker: int | None) -> Bounds:
         """By how much the clock of a broker is ahead of the common one."""
@@ -145,6 +216,9 @@ class Clocks:
             return Bounds(None, None)
         if broker in self._fixed:
             return Bounds(self._fixed[broker], self._fixed[broker])
+        if broker in self._was_set:
+            eras = self._eras.get(broker)
+            return Bounds(None, None) if eras is None or eras.ahead is None else Bounds(*eras.ahead)
         if broker == self.common:
             return Bounds(0, 0)
         if self.common is None or not _agree(self._most, self.common, broker):
@@ -156,17 +230,24 @@ class Clocks:
 
     def rows(self) -> list[ClockSkew]:
         """Make a row for each broker whose clock is bounded against the common one."""
-        found = []
+        rows = []
         for broker in sorted(self.brokers - {self.common}):
             bounds = self.of(broker)
             if self.common is None or bounds == (None, None):
                 continue
             ways = [(self.common, broker), (broker, self.common)]
             why = [part for way in ways if way in self._most for part in self._most[way][1]]
+            if broker in self._was_set:
+                why = [
+                    tie.why
+                    for pair, ties in self._records.items()
+                    if broker in pair
+                    for tie in ties
+                ]
             text = "as given" if broker in self._fixed else "; ".join(dict.fromkeys(why))
             pairs = sum(self._counts.get(way, 0) for way in ways)
-            found.append(ClockSkew(broker, self.common, *bounds, pairs, text))
-        return found
+            rows.append(ClockSkew(broker, self.common, *bounds, pairs, text))
+        return rows
 
 
 def _gap(tie: Tie) -> int:
@@ -194,6 +275,24 @@ def _steady(there: list[Tie], back: list[Tie]) -> list[list[Tie | None]]:
                 spans[-1][way] = tie
         found.append(spans)
     return min(found, key=len)
+
+
+def _direct(spans: Mapping[_Pair, list[list[Tie | None]]], was_set: set[int]) -> _Most:
+    """Bound pairs of clocks that were not set by their ties."""
+    direct: _Most = {}
+    for (first, second), of_pair in spans.items():
+        for pair, way in (((first, second), 0), ((second, first), 1)):
+            found = [_at_most(of_pair, at, way) for at in range(len(of_pair))]
+            known = [one for one in found if one is not None]
+            if len(known) == len(found) and was_set.isdisjoint(pair):
+                direct[pair] = max(known)
+    return direct
+
+
+def _is_set(spans: list[list[Tie | None]]) -> bool:
+    """Whether two clocks differ otherwise from one span to the next, by more than they drift."""
+    gaps = [[EVER if tie is None else _gap(tie) for tie in span] for span in spans]
+    return any(min(a + d, b + c) < -_DRIFT_MS for (a, b), (c, d) in pairwise(gaps))
 
 
 def _at_most(

@@ -62,10 +62,18 @@ def unpacked(entry: bytes) -> tuple[bytes, Happening]:
     return entry[:at], Happening(*marshal.loads(entry[at + 2 :]))
 
 
+class Spot(NamedTuple):
+    """A place in a log: its topic, or the id of that, and partition; the offset and epoch there."""
+
+    log: tuple[str, int]
+    offset: int
+    epoch: int
+
+
 class Tie(NamedTuple):
     """Two times of which the first was surely written before the second, by two clocks.
 
-    `by_file`: the second is the time of a file.
+    `by_file`: the second is the time of a file. The spots are those of the records.
     """
 
     first: int
@@ -74,6 +82,8 @@ class Tie(NamedTuple):
     second_ms: int
     why: str
     by_file: bool = False
+    first_at: Spot | None = None
+    second_at: Spot | None = None
 
 
 class Open(NamedTuple):
@@ -93,6 +103,7 @@ class Step(NamedTuple):
     at_ms: int
     transactional_id: str
     partitions: tuple[str, ...]
+    spot: Spot | None = None
 
 
 class Marker(NamedTuple):
@@ -103,3 +114,4 @@ class Marker(NamedTuple):
     clock: int
     at_ms: int
     partition: str
+    spot: Spot | None = None

@@ -18,6 +18,7 @@ from kdump.engine.timeline.happening import (
     Happening,
     Marker,
     Open,
+    Spot,
     Tie,
 )
 from kdump.engine.timeline.sources import DECODED
@@ -42,13 +43,13 @@ _MOST_DAMAGE = 1_000
 #: A CreateTime that goes back further than this had gone too far ahead.
 _JUMP_MS = 600_000
 #: Topics that a broker dates.
-_INTERNAL = frozenset((names.CLUSTER_METADATA_TOPIC, GROUPS, TRANSACTIONS))
-_READ_WHOLE = DECODED | _INTERNAL
+BY_BROKERS = frozenset((names.CLUSTER_METADATA_TOPIC, GROUPS, TRANSACTIONS))
+_READ_WHOLE = DECODED | BY_BROKERS
 
 
 def is_by_broker(topic: str, batches: RecordBatches, row: int) -> bool:
     """Whether a broker dated a batch, not a client."""
-    if topic in _INTERNAL or batches.flags_of(row) & c.CONTROL:
+    if topic in BY_BROKERS or batches.flags_of(row) & c.CONTROL:
         return True
     return bool(batches.attributes(row) & TIMESTAMP_TYPE_BIT)
 
@@ -114,7 +115,7 @@ class _Headers:
         self._next, self._epoch = last + 1, epoch
         clock, at_ms = None, batches.max_timestamp(row)
         if by_broker := is_by_broker(self._replica.item.topic, batches, row):
-            clock = self._epochs.batch(epoch, at_ms)
+            clock = self._epochs.batch(epoch, at_ms, base)
             if (back := self._epochs.back_ms) > SET_BACK_MS:
                 text = f"the clock of broker {clock} was set back by {_seconds(back)}"
                 event = self._event("time-jump", text, batches, row, segment, clock, by_broker=True)
@@ -135,7 +136,7 @@ class _Headers:
                 self.open.pop(producer, None)
                 if clock is not None:
                     of = batches.producer_epoch(row), clock, at_ms, self._replica.event.subject
-                    self._markers.append(Marker(producer, *of))
+                    self._markers.append(Marker(producer, *of, self._replica.spot(base, epoch)))
         elif flags & c.TRANSACTIONAL and producer not in self.open:
             text = "its first batch; no marker ends it"
             event = self._event("transaction-hangs", text, batches, row, segment)
@@ -196,26 +197,34 @@ class EpochTies:
         self._epoch: int | None = None
         self._leader: int | None = None
         self._last_ms = -1
+        self._last: Spot | None = None
         self.back_ms = 0
 
-    def batch(self, epoch: int, at_ms: int) -> int | None:
+    def batch(self, epoch: int, at_ms: int, offset: int) -> int | None:
         """Take note of a batch; return whose clock dated it. `back_ms`: how far that went back."""
         self.back_ms = 0
+        here = self._replica.spot(offset, epoch)
         if epoch != self._epoch:
             term = self._replica.term(epoch)
             leader = None if term is None else term.leader
             if term is not None and term.controller is not None and term.at_ms is not None:
                 why = "a change of leader, then a batch of that epoch"
-                self.found.append(Tie(term.controller, term.at_ms, term.leader, at_ms, why))
+                changed = term.controller, term.at_ms, term.leader, at_ms, why
+                self.found.append(Tie(*changed, first_at=term.spot, second_at=here))
             if self._leader is not None and leader is not None and self._last_ms >= 0:
                 why = "the last batch of one leader, then the first of the next"
-                self.found.append(Tie(self._leader, self._last_ms, leader, at_ms, why))
+                self._follows(leader, at_ms, here, why)
             self._epoch, self._leader = epoch, leader
         elif self._leader is not None and at_ms < self._last_ms:
             self.back_ms = self._last_ms - at_ms
-            self.found.append(Tie(self._leader, self._last_ms, self._leader, at_ms, "set back"))
-        self._last_ms = at_ms
+            self._follows(self._leader, at_ms, here, "set back")
+        self._last_ms, self._last = at_ms, here
         return self._leader
+
+    def _follows(self, leader: int, at_ms: int, here: Spot, why: str) -> None:
+        assert self._leader is not None
+        times = self._leader, self._last_ms, leader, at_ms, why
+        self.found.append(Tie(*times, first_at=self._last, second_at=here))
 
 
 def _seconds(ms: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
+from kdump.engine.timeline.happening import Spot
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
 
 _MOST_EPOCHS = 1_000_000
@@ -13,12 +14,13 @@ METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 class Term(NamedTuple):
-    """A leader epoch of a partition: who led, and when which controller said so."""
+    """A leader epoch of a partition: who led, and when and where which controller said so."""
 
     epoch: int
     leader: int
     controller: int | None
     at_ms: int | None
+    spot: Spot | None = None
 
 
 class Leaders:
@@ -46,7 +48,11 @@ class Leaders:
 
     def term(self, topic: str, topic_id: str | None, partition: int, epoch: int) -> Term | None:
         """Return the epoch of a partition; None where no metadata log has it."""
-        terms = self._terms.get((topic_id or self._ids.get(topic, ""), partition))
+        terms = self._terms.get(self.log(topic, topic_id, partition))
         at = bisect_right(terms, epoch, key=lambda one: one.epoch) if terms else 0
         term = terms[at - 1] if terms and at else None
         return term if term is not None and term.epoch == epoch else None
+
+    def log(self, topic: str, topic_id: str | None, partition: int) -> tuple[str, int]:
+        """Return what tells a partition from those of other topics that had its name."""
+        return topic_id or self._ids.get(topic, topic), partition

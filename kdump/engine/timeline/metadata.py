@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.cluster.rows import change_row
 from kdump.engine.reading.damage import at_place
-from kdump.engine.timeline.happening import CONTROLLER, Happening
+from kdump.engine.timeline.happening import CONTROLLER, Happening, Spot
 from kdump.engine.timeline.leaders import METADATA_ID, Term
 from kdump.errors import PathError
 from kdump.findings.rows import Place
@@ -64,7 +64,9 @@ class _Told:
                 self._led_until[before.leader] = at.time_ms
             if not isinstance(before, c.Partition) or before.leader_epoch != after.leader_epoch:
                 time_ms = at.known_ms
-                term = Term(after.leader_epoch, after.leader, controller, time_ms)
+                log = METADATA_ID, 0
+                spot = None if at.offset is None else Spot(log, at.offset, at.epoch)
+                term = Term(after.leader_epoch, after.leader, controller, time_ms, spot)
                 self._leaders.add(after.topic_id, after.partition, term)
         if at.offset is None:
             return  # a snapshot knows what is, not when it came about

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.timeline.happening import Happening, Marker, Open, Step, Tie
+from kdump.engine.timeline.happening import Happening, Marker, Open, Spot, Step, Tie
 from kdump.engine.timeline.sources import DECODED, sources
 from kdump.engine.work.spool import SortedRun, Spool
 from kdump.storage import places
@@ -96,6 +96,11 @@ class Replica:
     def term(self, epoch: int) -> Term | None:
         """Return who led in an epoch, and since when."""
         return self.leaders.term(self.item.topic, self.topic_id, self.item.partition, epoch)
+
+    def spot(self, offset: int, epoch: int) -> Spot:
+        """Return the place of an offset."""
+        log = self.leaders.log(self.item.topic, self.topic_id, self.item.partition)
+        return Spot(log, offset, epoch)
 
     def leader(self, epoch: int) -> int | None:
         """Return who led in an epoch."""

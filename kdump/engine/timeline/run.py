@@ -21,16 +21,20 @@ from kdump.engine.coordinators.partitions import Reported
 from kdump.engine.reading.damage import at_place
 from kdump.engine.timeline.clocks import FILE_TICK_MS, Clocks
 from kdump.engine.timeline.happening import (
+    CONTROLLER,
     COORDINATOR,
     FILE,
+    LEADER,
     NO_CLOCK,
     Happening,
     Marker,
     Open,
+    Spot,
     Step,
     Tie,
     unpacked,
 )
+from kdump.engine.timeline.headers import BY_BROKERS
 from kdump.engine.timeline.leaders import Leaders
 from kdump.engine.timeline.options import NONE, TimelineOptions
 from kdump.engine.timeline.replica import Item, Read, read_item
@@ -265,26 +269,11 @@ class _Timeline:
         self, event: Happening, broker: int | None, from_ms: int | None, to_ms: int
     ) -> tuple[int | None, int | None]:
         """Give the earliest and the latest of times of a broker, on the common clock."""
-        since = self._since(event) if self._clocks.was_set(broker) else None
-        earliest = latest = None
-        if (
-            from_ms is not None
-            and (most := self._clocks.when(broker, from_ms, since)[1]) is not None
-        ):
-            earliest = from_ms - most
-        if (least := self._clocks.when(broker, to_ms, since)[0]) is not None:
-            latest = to_ms - least
-        return earliest, latest
-
-    def _since(self, event: Happening) -> int | None:
-        """Give a time on the common clock before a coordinator's record: it led only then."""
-        if event.clock != COORDINATOR or event.topic is None or event.partition is None:
-            return None
-        term = self._leaders.term(event.topic, None, event.partition, event.epoch)
-        if term is None or term.at_ms is None:
-            return None
-        most = self._clocks.when(term.controller, term.at_ms).at_most_ms
-        return None if most is None else term.at_ms - most
+        spot, (topic, partition, offset, epoch) = None, event[3:7]
+        is_dated = event.clock in (CONTROLLER, COORDINATOR, LEADER) and topic in BY_BROKERS
+        if is_dated and topic is not None and partition is not None and offset is not None:
+            spot = Spot(self._leaders.log(topic, None, partition), offset, epoch)
+        return self._clocks.between(broker, from_ms, to_ms, spot)
 
 
 def _place_in_time(row: Event) -> int:
@@ -301,12 +290,11 @@ def _transaction_ties(steps: Iterable[Step], markers: Iterable[Marker]) -> Itera
     records of an id. So it is sure which marker is whose only where one decision is known and its
     end, and where a partition of that transaction has one marker of the id and epoch.
     """
-    of: dict[tuple[int, int], dict[str, set[tuple[int, int, tuple[str, ...]]]]] = {}
+    of: dict[tuple[int, int], dict[str, set[Step]]] = {}
     for step in steps:
         if step.clock is not None and step.state[:7] in ("Prepare", "Complet"):
             states = of.setdefault((step.producer_id, step.producer_epoch), {})
-            partitions = step.partitions if step.state[:7] == "Prepare" else ()
-            states.setdefault(step.state[:7], set()).add((step.clock, step.at_ms, partitions))
+            states.setdefault(step.state[:7], set()).add(step)
     seen: dict[tuple[int, int, str], list[Marker]] = {}
     for marker in markers:
         of_partition = marker.producer_id, marker.producer_epoch, marker.partition
@@ -315,13 +303,14 @@ def _transaction_ties(steps: Iterable[Step], markers: Iterable[Marker]) -> Itera
         prepared, complete = states.get("Prepare", set()), states.get("Complet", set())
         if len(prepared) != 1 or len(complete) != 1:
             continue
-        ((first, first_ms, partitions),), ((last, last_ms, _),) = prepared, complete
-        if (first, first_ms) > (last, last_ms) or first != last:
+        (first,), (last,) = prepared, complete
+        if first.at_ms > last.at_ms or first.clock != last.clock:
             continue  # the end of another transaction, or written by another coordinator
-        for partition in partitions:
+        for partition in first.partitions:
             found = seen.get((*producer, partition), [])
-            if len(found) == 1:
-                clock, at_ms = found[0].clock, found[0].at_ms
-                yield Tie(first, first_ms, clock, at_ms, "a decision, then its marker")
+            if len(found) == 1 and first.clock is not None and last.clock is not None:
+                clock, at_ms, spot = found[0].clock, found[0].at_ms, found[0].spot
+                why = "a decision, then its marker"
+                yield Tie(first.clock, first.at_ms, clock, at_ms, why, False, first.spot, spot)
                 why = "a marker, then the end of its transaction"
-                yield Tie(clock, at_ms, last, last_ms, why)
+                yield Tie(clock, at_ms, last.clock, last.at_ms, why, False, spot, last.spot)

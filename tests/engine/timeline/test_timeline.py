@@ -3,7 +3,6 @@
 import json
 import lzma
 import os
-import random
 import re
 import shutil
 import struct
@@ -24,8 +23,7 @@ from tiered import moment
 
 import kdump
 from kdump.cli import cli
-from kdump.engine.timeline.clocks import Clocks
-from kdump.engine.timeline.happening import Happening, Marker, Step, Tie, unpacked
+from kdump.engine.timeline.happening import Happening, Marker, Step, unpacked
 from kdump.engine.timeline.headers import EpochTies
 from kdump.engine.timeline.leaders import Leaders, Term
 from kdump.engine.timeline.options import WHAT, TimelineOptions
@@ -33,7 +31,7 @@ from kdump.engine.timeline.replica import Item, Replica, read_item
 from kdump.engine.timeline.run import _transaction_ties
 from kdump.engine.timeline.sources import SOURCES
 from kdump.engine.work.spool import merged
-from kdump.rows.timeline import ClockSkew, Event
+from kdump.rows.timeline import Event
 from kdump.storage.source import Source
 
 SAMPLES = Path(__file__).parents[3] / "sample-data"
@@ -104,35 +102,6 @@ def test_what_is_asked_for_is_told() -> None:
     near = events(SAMPLES / "clean/4.4.0", around_ms=at_ms, within_ms=1)
     assert near
     assert len(near) < len(every)
-
-
-def test_clocks_are_bounded_by_what_came_first() -> None:
-    """Made clocks, and ties of them: every bound holds, over third brokers too."""
-    for seed in range(50):
-        draw = random.Random(seed)
-        ahead = {broker: draw.randrange(-100_000, 100_000) for broker in range(4)}
-        clocks = Clocks()
-        at_ms = 0
-        for _ in range(draw.randrange(3, 60)):
-            first, second = draw.choices(range(4), k=2)
-            at_ms += draw.randrange(1, 500)
-            then = at_ms + draw.randrange(0, 300)
-            clocks.add(Tie(first, at_ms + ahead[first], second, then + ahead[second], "made"))
-        clocks.settle(range(4), 0, {})
-        for row in clocks.rows():
-            truth = ahead[row.broker_id] - ahead[0]
-            assert row.at_least_ms is None or row.at_least_ms <= truth
-            assert row.at_most_ms is None or truth <= row.at_most_ms
-
-
-def test_a_file_that_was_touched_ties_nothing() -> None:
-    clocks = Clocks()
-    clocks.add(Tie(1, 1000, 2, 1050, "records"))
-    clocks.add(Tie(2, 2000, 1, 2050, "records"))
-    clocks.add(Tie(1, 1000, 2, 100, "a file of before", by_file=True))
-    clocks.add(Tie(1, 1000, 2, 1010, "a file", by_file=True))
-    clocks.settle((1, 2), 1, {})
-    assert clocks.rows() == [ClockSkew(2, 1, -50, 20, 3 + 1, "a file; records")]
 
 
 def test_a_happening_survives_the_spool() -> None:
@@ -363,73 +332,6 @@ def test_a_replica_that_stopped_early_does_not_make_a_transaction_hang(tmp_path:
     assert hangs[2] == hangs[3] == hangs[0]
 
 
-def test_a_clock_that_was_set_is_bounded_by_what_it_showed_before_and_after() -> None:
-    """Made clocks of which one jumps, and ties of them: the bounds hold both of its times.
-
-    So do those of each time that it showed, and these are close where it showed that only once.
-    """
-    bounded = by_time = 0
-    for seed in range(200):
-        draw = random.Random(seed)
-        ahead = {broker: draw.randrange(-100_000, 100_000) for broker in range(3)}
-        jump = draw.choice((-1, 1)) * draw.randrange(20_000, 5_000_000)
-        set_at = draw.randrange(100_000, 300_000)
-        truth = {broker: {ahead[broker] - ahead[0]} for broker in (1, 2)}
-        clocks = Clocks()
-        at_ms = 0
-        last, shown, late = {}, list[tuple[int, int]](), list[Tie]()
-        loose = draw.choice((0.0, 0.1, 0.4))
-        while at_ms < 400_000:
-            first, second = draw.sample(range(3), k=2)
-            at_ms += draw.randrange(100, 5000)
-            if set_at is not None and at_ms > set_at:
-                ahead[1] += jump
-                truth[1].add(ahead[1] - ahead[0])
-                set_at = None
-            then = at_ms + draw.randrange(0, 300)
-            one = at_ms + ahead[first]
-            if last.get(first, one) > one:
-                clocks.add(Tie(first, last[first], first, one, "set back"))
-            last[first] = one
-            shown += [(one, ahead[1] - ahead[0])] if first == 1 else []
-            if draw.random() < loose:
-                late.append(Tie(first, one, second, 0, "long before"))
-            else:
-                clocks.add(Tie(first, one, second, then + ahead[second], "made"))
-            if draw.random() < 0.1:
-                for tie in late:
-                    clocks.add(tie._replace(second_ms=at_ms + 300 + ahead[tie.second]))
-                late.clear()
-        clocks.settle(range(3), 0, {})
-        for at_ms, then_ahead in shown:
-            least, most = clocks.when(1, at_ms)
-            assert least is None or least <= then_ahead, seed
-            assert most is None or then_ahead <= most, seed
-            by_time += least is not None and most is not None and most - least < 5_000
-        for row in clocks.rows():
-            bounded += row.at_least_ms is not None and row.at_most_ms is not None
-            for each in truth[row.broker_id]:
-                assert row.at_least_ms is None or row.at_least_ms <= each, seed
-                assert row.at_most_ms is None or each <= row.at_most_ms, seed
-    assert bounded > 300
-    assert by_time > 4_000
-
-
-def test_clocks_that_drift_stay_bounded() -> None:
-    clocks, draw = Clocks(), random.Random(1)
-    for at_ms in range(0, 1_000_000, 5_000):
-        ahead = (0, at_ms // 4_000)
-        for first in draw.choice(((0,), (1,), (0, 1))):
-            then = at_ms + ahead[1 - first] + draw.randrange(5)
-            clocks.add(Tie(first, at_ms + ahead[first], 1 - first, then, "made"))
-    clocks.settle(range(2), 0, {})
-    (row,) = clocks.rows()
-    assert row.at_least_ms is not None
-    assert row.at_most_ms is not None
-    assert -5 <= row.at_least_ms <= 5
-    assert 240 <= row.at_most_ms <= 260
-
-
 def test_controllers_that_follow_each_other_tie_their_clocks(tmp_path: Path) -> None:
     leaders, scratch, none = Leaders(), str(tmp_path), TimelineOptions()
     item = Item(str(THREE / "n1/__cluster_metadata-0"), "__cluster_metadata", 0, None)
@@ -440,10 +342,10 @@ def test_controllers_that_follow_each_other_tie_their_clocks(tmp_path: Path) -> 
     led = sorted(one[5:9] for one in found if one.subject == "__cluster_metadata-0")
     assert led
     ties = EpochTies(Replica(item, none, leaders, scratch, lambda size: None))
-    assert [ties.batch(epoch, 100) for _, epoch, *_ in led] == [leader for *_, leader, _ in led]
+    assert [ties.batch(epoch, 100, 7) for _, epoch, *_ in led] == [leader for *_, leader, _ in led]
     _, epoch, leader, _ = led[-1]
     leaders.add("AAAAAAAAAAAAAAAAAAAAAQ", 0, Term(epoch + 1, 99, None, None))
-    ties.batch(epoch + 1, 150)
+    ties.batch(epoch + 1, 150, 8)
     assert ties.found[-1][:4] == (leader, 100, 99, 150)
 
 
