@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from types import ModuleType
 
@@ -87,14 +88,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = kept
 
 
+@pytest.fixture(scope="module")
+def folder_of_module(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Iterator[int]]:
+    """Keep the folders of a module's tests by themselves: each is numbered after a look at all."""
+    return tmp_path_factory.mktemp("module"), count()
+
+
 @pytest.fixture
-def tmp_path(tmp_path: Path) -> Path:
+def tmp_path(folder_of_module: tuple[Path, Iterator[int]]) -> Path:
     """Lie so deep that the data directories of other tests are beside none of this one's.
 
     kdump looks beside a data directory for others of its node (`metadata_log_for`).
     """
-    deep = tmp_path / "in" / "its" / "own"
-    deep.mkdir(parents=True)
+    folder, numbers = folder_of_module
+    deep = folder / str(next(numbers)) / "in" / "its" / "own"
+    os.makedirs(deep)
     return deep
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
+from each import each
 
 from kdump.findings.catalogue import CATALOGUE
 
@@ -302,7 +302,7 @@ def test_formats_are_asked_not_compared(name: str) -> None:
         assert not lines, f"kdump/{name}:{lines}: ask kernels/layout.py what the format has"
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "batches.layout(row) == 2",
@@ -361,7 +361,7 @@ def test_versions_are_compared_in_one_place(name: str) -> None:
         assert list(version_comparisons(modules()[name])) == [], f"kdump/{name}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("code", "found"),
     [
         ("broker >= (2, 3)", True),
@@ -458,7 +458,7 @@ def test_commands_are_formatted_in_one_place(name: str) -> None:
         assert "shlex" not in {module for module, _ in imports(modules()[name])}, f"kdump/{name}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("code", "found"),
     [
         ("f'kafka-topics.sh --create --topic {topic}'", True),
@@ -512,8 +512,8 @@ def lists_of_texts(node: ast.AST, words: dict[str, str]) -> Iterator[list[str]]:
         members = [[key for key in node.keys if key is not None], node.values]
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value.split()
-    for each in members:
-        texts = (getattr(one, "value", words.get(getattr(one, "id", ""))) for one in each)
+    for several in members:
+        texts = (getattr(one, "value", words.get(getattr(one, "id", ""))) for one in several)
         yield [text for text in texts if isinstance(text, str)]
 
 

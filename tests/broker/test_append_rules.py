@@ -3,7 +3,7 @@
 from typing import Any
 
 import builders as b
-import pytest
+from each import each
 
 from kdump.broker.append_set import CLOSES, ProducedSet, RefusedError, Topic
 from kdump.broker.appending import Answer, StoredRun, append
@@ -68,7 +68,7 @@ ERRORS: list[tuple[bytes, dict[str, str], dict[Version, str | None]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("data", "config", "expected"), ERRORS)
+@each(("data", "config", "expected"), ERRORS)
 def test_errors(data: bytes, config: dict[str, str], expected: dict[Version, str | None]) -> None:
     found = {version: stored(data, version, config) for version in expected}
     assert expected == {

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each import each
 from producing import data, snapshot
 
 from kdump.broker.cleaner import CleanerLog, Facts, cleaner_log
@@ -29,7 +30,7 @@ def settings(**members: Any) -> Settings:
     return Settings(cleanup_policy="compact")._replace(**members)
 
 
-@pytest.mark.parametrize(
+@each(
     ("checkpoint", "first", "forced"),
     [(None, 5, False), (5, 5, False), (40, 40, False), (4, 5, True), (41, 5, True)],
 )
@@ -85,7 +86,7 @@ def test_first_batches_without_a_time_do_not_count_for_max_lag() -> None:
     assert log(segments=untimed).due_ms(strict, NOW) is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("members", "own", "blocked_by"),
     [
         ({"last_stable_offset": 0}, {}, "open-transaction"),

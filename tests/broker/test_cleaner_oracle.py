@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import transactional
 from cleaned import Json, Question, ours, theirs
+from each import each
 from long_runs import LONG, SEED
 from oracle import oracle
 
@@ -101,7 +102,7 @@ def asked(rng: random.Random, directory: Path, *, transactions: bool) -> Questio
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("seed", SEEDS)
+@each("seed", SEEDS)
 def test_cleaning_as_a_broker(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     directory = tmp_path / "t-0"

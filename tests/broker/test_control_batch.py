@@ -2,8 +2,8 @@
 
 import struct
 
-import pytest
 from builders import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, batch, control_record, record
+from each import each
 
 from kdump import kernels
 from kdump.broker.control_batch import Control, read_control
@@ -29,7 +29,7 @@ def changed(at: int, value: int) -> bytes:
     return bytes(one)
 
 
-@pytest.mark.parametrize(
+@each(
     ("found", "expected"),
     [
         (control(USUAL), Control(1, 77, TIME)),

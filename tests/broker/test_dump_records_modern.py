@@ -6,9 +6,9 @@ from functools import cache
 from itertools import groupby
 from pathlib import Path
 
-import pytest
 from corpus import corpus, expected
 from dumped import Json, as_consumed, dumped, first_difference, json_lines, restore_times
+from each import each
 
 from kdump.storage import names
 
@@ -50,8 +50,8 @@ def consumed(copy: str, level: str) -> dict[str, list[Json]]:
     return answers
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("copy", COPIES)
+@each("level", LEVELS)
+@each("copy", COPIES)
 def test_every_partition_equals_the_consumer(copy: str, level: str) -> None:
     theirs = consumed(copy, level)
     paths = partitions(copy_of(copy))
@@ -73,8 +73,8 @@ def test_every_partition_equals_the_consumer(copy: str, level: str) -> None:
     assert count > 15_000
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("copy", ["clean", "killed"])
+@each("level", LEVELS)
+@each("copy", ["clean", "killed"])
 def test_the_command_on_a_whole_data_directory(copy: str, level: str) -> None:
     options = ["--visible", "--isolation", level, "--format", "jsonl", "--bytes", "hex"]
     run = subprocess.run(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from corpus import corpus, expected
 from dumped import Json, dumped, first_difference
+from each import each
 
 SETS = ("v07-072", "v0-0822", "v0-0901", "v1-01022", "mixed-282")
 
@@ -66,7 +67,7 @@ def partitions(name: str) -> list[Path]:
     )
 
 
-@pytest.mark.parametrize("name", SETS)
+@each("name", SETS)
 def test_every_partition_equals_the_consumer(name: str) -> None:
     theirs = consumed(name)
     paths = [path for path in partitions(name) if name == "v07-072" or path.name not in BAD]

@@ -2,7 +2,7 @@
 
 import random
 
-import pytest
+from each import each
 
 from kdump.broker.elections import Position, cut_point, is_elected, may_lead, raft_position
 
@@ -29,7 +29,7 @@ def test_newer_snapshot_empties_the_log() -> None:
     assert raft_position([], 0, []) == (Position(0, 0), False)
 
 
-@pytest.mark.parametrize(
+@each(
     ("others", "voters", "elected"),
     [([], 1, True), ([], 3, False), ([(2, 10)], 3, True), ([(2, 11)], 3, False),
      ([(2, 11), (2, 9)], 3, True), ([(2, 11), (3, 1)], 3, False), ([(2, 1), (2, 1)], 5, True),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from builders import CONTROL, TRANSACTIONAL, batch, control_record, marker, message, record, wrapper
+from each import each
 
 from kdump import kernels
 from kdump.broker import index_builder
@@ -83,7 +84,7 @@ SIZE = len(at(0))
 MOST = (1 << 31) - 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("times", "due", "last"),
     [
         ((-1, -1, -1), [], []),
@@ -94,7 +95,7 @@ MOST = (1 << 31) - 1
         ((0,), [], [(0, 100)]),
     ],
 )
-@pytest.mark.parametrize("start", [0, 1000])
+@each("start", [0, 1000])
 def test_time_entries_and_the_last_one(
     times: tuple[int, ...], due: list[tuple[int, int]], last: list[tuple[int, int]], start: int
 ) -> None:
@@ -151,7 +152,7 @@ def test_last_time_entry_of_an_offset_that_no_slot_holds() -> None:
         assert struct.unpack(">qi", entries.times[-12:]) == (9, relative)
 
 
-@pytest.mark.parametrize(
+@each(
     ("bases", "times", "most", "words"),
     [
         ((1, 2, 2), (-1, -1, -1), 8, "IllegalArgumentException: the offset index is full"),
@@ -160,7 +161,7 @@ def test_last_time_entry_of_an_offset_that_no_slot_holds() -> None:
         ((1, 2, 1), (5, 6, 7), 24, "the index entry due at {} would fall from offset 2 to 1"),
     ],
 )
-@pytest.mark.parametrize("start", [0, 500])
+@each("start", [0, 500])
 def test_first_reason_at_an_entry_that_would_not_rise(
     bases: tuple[int, ...], times: tuple[int, ...], most: int, words: str, start: int
 ) -> None:
@@ -180,7 +181,7 @@ def test_first_offsets_are_indexed_before_2_0() -> None:
             assert str(entries.refusal(rows, row)).endswith(f"would fall from offset {falls}")
 
 
-@pytest.mark.parametrize(
+@each(
     ("count", "times", "most", "full"),
     [
         (3, (-1,) * 3, 16, "time index"),
@@ -231,7 +232,7 @@ THIRD = batch([record()], base_offset=2)
 IN_BATCH = "writes what no transaction may hold"
 
 
-@pytest.mark.parametrize(
+@each(
     ("log", "what", "outcome", "lost"),
     [
         ((FIRST, SECOND[:-1]), "an incomplete batch", "cut", 0),

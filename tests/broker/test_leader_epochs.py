@@ -1,13 +1,13 @@
 """Runs of one leader epoch."""
 
-import pytest
 from builders import batch
+from each import each
 
 from kdump import kernels
 from kdump.broker.leader_epochs import runs_of_epochs
 
 
-@pytest.mark.parametrize(
+@each(
     ("epochs", "runs"),
     [
         ((), []),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from builders import batch, message, record
+from each import each
 from segments import offset_index, time_index
 
 from kdump.broker.list_offsets import (
@@ -267,7 +268,7 @@ def test_largest_timestamp(partition: Partition) -> None:
     assert (found.offset, found.segment) == (5, 0)  # of equal ones the first segment
 
 
-@pytest.mark.parametrize(
+@each(
     ("log", "when", "answer"),
     [
         (at(0, 5, 20, 20), (20, 2), TimeAnswer(1, T0 + 20, 5, 0, None, None, 0, 1)),

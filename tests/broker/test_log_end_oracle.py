@@ -4,6 +4,7 @@ import struct
 from pathlib import Path
 
 import pytest
+from each import each
 from long_runs import LONG
 from oracle import oracle
 from recoveries import BROKER, INTERVAL, NOW, TOPIC_ID, batches
@@ -25,8 +26,8 @@ def started(directory: Path, *, clean: bool) -> int | None:
     return answer["result"]["logEndOffset"] if answer["ok"] else None
 
 
-@pytest.mark.parametrize("wild", [ABSURD, -ABSURD])
-@pytest.mark.parametrize("profile", PROFILES if LONG else PROFILES[:3])
+@each("wild", [ABSURD, -ABSURD])
+@each("profile", PROFILES if LONG else PROFILES[:3])
 def test_forecast_and_remedies(tmp_path: Path, profile: str, wild: int) -> None:
     directory = tmp_path / "t-0"
     options = {"segmentBytes": 100_000, "batches": 60, "indexIntervalBytes": INTERVAL}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from builders import batch, message, record, wrapper
+from each import each
 
 from kdump.broker.log_reader import (
     BLOCK_BYTES,
@@ -22,7 +23,7 @@ from kdump.storage.file_records import DEFAULT_LIMIT, HEADER_BLOCK_BYTES
 from kdump.storage.source import Source
 
 
-@pytest.mark.parametrize("above", [-1, 0, 1, 12])
+@each("above", [-1, 0, 1, 12])
 def test_an_end_that_an_int_cannot_hold(above: int, tmp_path: Path) -> None:
     """Before 1.1.1 the position, the twelve bytes of offset and size, and the size are added."""
     one = batch([record()])
@@ -41,8 +42,8 @@ def test_an_end_that_an_int_cannot_hold(above: int, tmp_path: Path) -> None:
                 assert list(met) == []
 
 
-@pytest.mark.parametrize("limit", [BLOCK_BYTES, DEFAULT_LIMIT], ids=["too large to hold", "held"])
-@pytest.mark.parametrize("sound", [True, False])
+@each("limit", [BLOCK_BYTES, DEFAULT_LIMIT], ids=["too large to hold", "held"])
+@each("sound", [True, False])
 def test_entry_larger_than_a_block(sound: bool, limit: int, tmp_path: Path) -> None:
     small = batch([record()])
     large = bytearray(batch([record(value=bytes(2 * BLOCK_BYTES))], base_offset=1))
@@ -93,7 +94,7 @@ SIZE = "an impossible entry size"
 NEW, OLD = (4, 1), (0, 10)
 
 
-@pytest.mark.parametrize(
+@each(
     ("log", "broker", "taken", "why"),
     [
         ((ONE, TWO), NEW, 2, ""),
@@ -158,7 +159,7 @@ LEAST = "CorruptRecordException: record size {} at position 0 is below the minim
 _WRAPS = MAX_INT32 - len(ONE) - 11
 
 
-@pytest.mark.parametrize(
+@each(
     ("size", "left", "broker", "error"),
     [
         ((1 << 30) + 1, 12, (0, 8), MEMORY),
@@ -243,7 +244,7 @@ def test_search_in_blocks_of_a_few_entries(broker: Version, tmp_path: Path) -> N
                 assert not old or entries.bytes_read == 12 * scanned
 
 
-@pytest.mark.parametrize(
+@each(
     ("bases", "offset", "old", "new"),
     [
         ([0, 2, 4], 3, 1, 1),
@@ -258,7 +259,7 @@ def test_search_in_blocks_of_a_few_entries(broker: Version, tmp_path: Path) -> N
         ([4, 4, 8], 4, 0, 0),
     ],
 )
-@pytest.mark.parametrize("small", [True, False])
+@each("small", [True, False])
 def test_search_by_either_offset(
     bases: list[int], offset: int, old: int | None, new: int | None, small: bool, tmp_path: Path
 ) -> None:
@@ -306,7 +307,7 @@ def wrapped(*inner: bytes, **fields: Any) -> bytes:
     return wrapper(inner, 8, **fields)
 
 
-@pytest.mark.parametrize(
+@each(
     ("entry", "limit", "error", "words"),
     [
         (wrapped(message(7), message(8), magic=0), 1000, None, ""),

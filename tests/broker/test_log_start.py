@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-import pytest
+from each import each
 
 from kdump.broker.visibility import log_start
 from kdump.storage.log_dir import LogDir
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "start"),
     [
         ("0\n1\nt 0 25\n", 25),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each import each
 from long_runs import SEED, how_many
 from oracle import PROFILES, Oracle, oracle
 
@@ -399,14 +400,14 @@ def fetches(asked: Oracle, parent: Path, number: int) -> tuple[int, list[str]]:
     return equal, found
 
 
-@pytest.mark.parametrize("number", range(SEED, SEED + max(4, DIRECTORIES // 4)))
+@each("number", range(SEED, SEED + max(4, DIRECTORIES // 4)))
 def test_fetches_equal_the_broker(tmp_path: Path, number: int) -> None:
     equal, found = fetches(oracle(), tmp_path, number)
     assert found == []
     assert equal >= LOOKUPS // 4
 
 
-@pytest.mark.parametrize("number", range(SEED, SEED + DIRECTORIES))
+@each("number", range(SEED, SEED + DIRECTORIES))
 def test_lookups_equal_the_broker(tmp_path: Path, number: int) -> None:
     equal, found = differences(oracle(), tmp_path, number)
     assert found == []

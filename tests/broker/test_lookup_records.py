@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from builders import batch, gzip_bytes, message, record, wrapper
+from each import each
 
 from kdump.broker.log_reader import CorruptRecordError, RefusalError, UnknowableError
 from kdump.broker.lookup_records import (
@@ -65,7 +66,7 @@ OLD = [message(at, magic=0) for at in range(3)]
 BAD = b"\x7f"
 
 
-@pytest.mark.parametrize(
+@each(
     ("entry", "found", "streamed"),
     [
         (batch(RECORDS), (3, False), (3, False)),

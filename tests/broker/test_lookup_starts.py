@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each import each
 from long_runs import SEED, how_many
 from oracle import oracle
 from recoveries import BROKER, INTERVAL, Case
@@ -152,7 +153,7 @@ def differences(case: Case) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("first", range(SEED, SEED + -(-_COUNT // LOOKUPS), A_TEST))
+@each("first", range(SEED, SEED + -(-_COUNT // LOOKUPS), A_TEST))
 def test_lookups_in_what_a_start_mends(first: int, tmp_path: Path) -> None:
     failures: list[str] = []
     for seed in range(first, first + A_TEST):
@@ -160,7 +161,7 @@ def test_lookups_in_what_a_start_mends(first: int, tmp_path: Path) -> None:
     assert not failures, "\n".join(failures)
 
 
-@pytest.mark.parametrize("seed", sorted(ONCE_WRONG))
+@each("seed", sorted(ONCE_WRONG))
 def test_lookups_that_once_differed(seed: int, tmp_path: Path) -> None:
     failures = differences(Case(oracle(), seed, tmp_path / str(seed)))
     assert not failures, "\n".join(failures)

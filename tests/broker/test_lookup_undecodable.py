@@ -7,6 +7,7 @@ from pathlib import Path
 
 import builders
 import pytest
+from each import each
 from long_runs import LONG
 from oracle import Oracle, oracle
 
@@ -71,8 +72,8 @@ def same(judge: Oracle, directory: Path, target: int) -> str | None:
 TARGETS = (T0 - 1, T0, T0 + 1, T0 + 1000, T0 + 1500, T0 + 2000, T0 + 2001, -3)[:: 1 if LONG else 2]
 
 
-@pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("count", [-1, 0, 2, 4])
+@each("codec", CODECS)
+@each("count", [-1, 0, 2, 4])
 def test_a_count_that_is_not_that_of_the_records(tmp_path: Path, codec: str, count: int) -> None:
     judge = oracle()
     log = made(judge, tmp_path / "t-0", codec, 2)
@@ -81,10 +82,8 @@ def test_a_count_that_is_not_that_of_the_records(tmp_path: Path, codec: str, cou
     assert not failures, "\n".join(failures)
 
 
-@pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize(
-    "tail", [b"\0", b"\x1f\x8b", b"\x1f\x8b\x08\x08" + bytes(6) + b"n", bytes(20), b"\xff" * 7]
-)
+@each("codec", CODECS)
+@each("tail", [b"\0", b"\x1f\x8b", b"\x1f\x8b\x08\x08" + bytes(6) + b"n", bytes(20), b"\xff" * 7])
 def test_bytes_behind_the_records(tmp_path: Path, codec: str, tail: bytes) -> None:
     judge = oracle()
     log = made(judge, tmp_path / "t-0", codec, 2)
@@ -93,8 +92,8 @@ def test_bytes_behind_the_records(tmp_path: Path, codec: str, tail: bytes) -> No
     assert not failures, "\n".join(failures)
 
 
-@pytest.mark.parametrize("magic", [0, 1, 2])
-@pytest.mark.parametrize("codec", CODECS)
+@each("magic", [0, 1, 2])
+@each("codec", CODECS)
 def test_a_broken_stream_under_a_good_checksum(tmp_path: Path, codec: str, magic: int) -> None:
     if codec == "zstd" and magic < 2:
         pytest.skip("zstd is of magic 2")

@@ -1,6 +1,7 @@
 """When committed offsets expire, by version (G6)."""
 
 import pytest
+from each import each
 
 from kdump.broker.offset_expiry import KeepReason, expiry_ms, retention_ms
 from kdump.broker.versions import NEWEST, Version
@@ -22,7 +23,7 @@ def test_retention_by_version(version: Version, days: int) -> None:
     assert retention_ms(5, version) == 5
 
 
-@pytest.mark.parametrize(
+@each(
     ("changed", "before", "since"),
     [
         ({}, 110, 110),

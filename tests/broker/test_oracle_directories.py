@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from dumped import Json, dumped, first_difference
+from each import each
 from long_runs import SEED, how_many
 from oracle import PROFILES, Oracle, oracle
 
@@ -99,8 +100,8 @@ def record_of_ours(row: Json) -> Json:
     return members
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("profile", PROFILES)
+@each("seed", SEEDS)
+@each("profile", PROFILES)
 def test_batches_and_records_equal_the_broker(tmp_path: Path, profile: str, seed: int) -> None:
     asked, directory = made(tmp_path, profile, seed)
     assert logs(directory)
@@ -139,8 +140,8 @@ def test_aborted_transactions_and_last_stable_offset(
     )
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("profile", ["leader-v1", "mixed-all", "txn", "huge-offsets"])
+@each("seed", SEEDS)
+@each("profile", ["leader-v1", "mixed-all", "txn", "huge-offsets"])
 def test_ranges_start_where_the_broker_would(tmp_path: Path, profile: str, seed: int) -> None:
     """The first record of a range is the first at or after the offset that a fetch hands out."""
     asked, directory = made(tmp_path, profile, seed)

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-import pytest
 from builders import batch, record
+from each import each
 from segments import offset_index
 
 from kdump.broker.partition_files import Files
@@ -43,7 +43,7 @@ def names_of(base: int, suffix: str = "", kinds: tuple[str, ...] = ALL) -> list[
 EVERY = {"LOG", "OFFSET_INDEX", "TIME_INDEX"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("broker", "left", "waits"),
     [
         ((0, 8, 2), {"LOG+"}, False),
@@ -67,7 +67,7 @@ def test_swapped_log_and_its_index(
     assert files.replaced == ([10] if broker >= (3, 0) else [])
 
 
-@pytest.mark.parametrize(
+@each(
     ("broker", "left"),
     [
         ((0, 8, 2), EVERY),
@@ -89,7 +89,7 @@ def test_swap_of_a_segment_that_is_not_there(tmp_path: Path) -> None:
         assert (files.bases(), files.swapped) == (bases, [10])
 
 
-@pytest.mark.parametrize(
+@each(
     ("broker", "swapped"),
     [((0, 10), [3, 5, 7]), ((1, 1), [3, 5, 7]), ((2, 0), [3]), ((3, 0), [3]), ((4, 1), [3])],
 )

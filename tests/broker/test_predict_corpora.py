@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from corpus import corpus, expected, shared
+from each import each
 
 from kdump.broker.settings import Settings
 from kdump.engine.predict.recovery import predict_partition
@@ -93,8 +94,8 @@ def log_sizes(sizes: dict[str, int], partition: str) -> dict[int, int]:
     }
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("disk", ["d1", "d2"])
+@each("case", CASES)
+@each("disk", ["d1", "d2"])
 def test_modern_starts(case: str, disk: str) -> None:
     predicted = rows(corpus(f"modern/recovery/{case}/before") / disk, MODERN)
     latest = load_json(recorded(case, "answers") / "offsets.json")
@@ -222,8 +223,8 @@ def old_settings(of_broker: dict[str, str]) -> Settings:
     )
 
 
-@pytest.mark.parametrize(("name", "broker"), OLD)
-@pytest.mark.parametrize("run", ["unclean", "full", "marker"])
+@each(("name", "broker"), OLD)
+@each("run", ["unclean", "full", "marker"])
 def test_old_starts(name: str, broker: tuple[int, ...], run: str, tmp_path: Path) -> None:
     told = load_json(expected(f"old/{name}.{run}.after.answers.json.xz"))
     left_out = set(told["left_out"] or [])
@@ -277,7 +278,7 @@ def test_hole_stops_0_7() -> None:
     assert [row["outcome"] for row in rows(root, (0, 7)).values()] == ["refuses-to-start"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "broker"),
     [
         ("v0-0822", (0, 8, 2)),

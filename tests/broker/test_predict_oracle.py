@@ -10,6 +10,7 @@ from typing import Any
 
 import builders
 import pytest
+from each import each
 from long_runs import SEED, how_many
 from oracle import old_oracle, oracle
 from recoveries import INTERVAL, Case
@@ -93,7 +94,7 @@ def test_random_starts(first: int, tmp_path: Path) -> None:
     assert not failures, "\n".join(failures)
 
 
-@pytest.mark.parametrize("seed", sorted(ONCE_WRONG))
+@each("seed", sorted(ONCE_WRONG))
 def test_starts_that_once_differed(seed: int, tmp_path: Path) -> None:
     found = differences(Case(oracle(), seed, tmp_path))
     assert found is None, found
@@ -103,7 +104,7 @@ _VALUE = b"\0\0\0\0\0\1"  # version, coordinator epoch
 _MARKER = builders.control_record(0, _VALUE)
 
 
-@pytest.mark.parametrize(
+@each(
     ("record", "starts"),
     [
         (_MARKER, True),

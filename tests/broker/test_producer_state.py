@@ -6,6 +6,7 @@ from pathlib import Path
 import builders
 import producing
 import pytest
+from each import each
 from producing import ABORT, COMMIT, NONE, TIME, data, marker
 
 from kdump import kernels
@@ -122,7 +123,7 @@ def test_plain_batch_inside_a_transaction() -> None:
     assert found == MixedBatch(1, 7, 0, joined=True)
 
 
-@pytest.mark.parametrize(
+@each(
     ("record", "problem", "kind"),
     [
         (builders.control_record(ABORT, b"short"), "value", 0),
@@ -139,8 +140,8 @@ def test_marker_no_broker_gets_past(record: bytes, problem: str, kind: int | Non
     assert events(plain) == []  # nobody replays it
 
 
-@pytest.mark.parametrize("append_time", [0, builders.LOG_APPEND_TIME])
-@pytest.mark.parametrize("slack", [False, True])
+@each("append_time", [0, builders.LOG_APPEND_TIME])
+@each("slack", [False, True])
 def test_markers_read_by_their_bytes_and_record_by_record(append_time: int, slack: bool) -> None:
     """The usual form has a short way; another form, here a longer value, has the same meaning."""
     value = (0).to_bytes(2, "big") + (77).to_bytes(4, "big") + b"x" * slack
@@ -344,7 +345,7 @@ def test_what_is_no_end_leaves_a_hole(kind: str, joined_from: int) -> None:
     assert states.producers[7].last_sequence == 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("second", "unjoined"),
     [
         (data(2, 7, 2), None),
@@ -370,7 +371,7 @@ def test_sequence_that_does_not_follow(
     assert found == [SequenceBreak(1, 7, 0, expected, sequence, previous, joined, known)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("log", "rows"),
     [
         ([data(0, 7, 1)], [0]),
@@ -418,7 +419,7 @@ def test_a_repeat_leaves_its_producer_as_it_was() -> None:
     assert (producer.last_sequence, producer.last_offset, producer.last_seen) == (1, 1, 4)
 
 
-@pytest.mark.parametrize(
+@each(
     ("batches", "joined_from", "next_offset"),
     [
         ((data(0), data(1)), 2, 2),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import transactional
+from each import each
 from long_runs import LONG, SEED
 from oracle import oracle
 
@@ -74,8 +75,8 @@ def check(directory: Path) -> tuple[int, int]:
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("profile", ["txn", "compacted", "restarts", "group-offsets"])
-@pytest.mark.parametrize("seed", SEEDS)
+@each("profile", ["txn", "compacted", "restarts", "group-offsets"])
+@each("seed", SEEDS)
 def test_replay_equals_recovery(tmp_path: Path, profile: str, seed: int) -> None:
     check(oracle().make(profile, seed, tmp_path / f"{profile}-0"))
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from builders import batch, control_record, gzip_bytes, record
+from each import each
 from producing import ABORT, COMMIT, Entry, data, marker, snapshot
 
 from kdump.broker import recovered_producers
@@ -38,7 +39,7 @@ def test_snapshot_is_taken_only_behind_the_last_one() -> None:
     assert sorted(kept) == [5, 6]
 
 
-@pytest.mark.parametrize(
+@each(
     ("offsets", "bases", "kept"),
     [
         ((0, 10, 20), [0, 10], [0, 10, 20]),
@@ -62,7 +63,7 @@ CLOSED: Entry = (8, 0, 0, 5, 0, -1, 0, -1)
 AT_ZERO: Entry = (9, 0, 0, 0, 0, -1, 0, 0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("newest", "found"),
     [
         (snapshot(ENTRY, CLOSED, AT_ZERO), 20),
@@ -170,7 +171,7 @@ REFUSALS: list[tuple[bytes, int, type[Exception], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("entry", "limit", "error", "words"), REFUSALS)
+@each(("entry", "limit", "error", "words"), REFUSALS)
 def test_entries_that_stop_a_replay(
     entry: bytes, limit: int, error: type[Exception], words: str, tmp_path: Path
 ) -> None:

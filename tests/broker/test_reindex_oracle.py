@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from corpus import corpus, expected, shared
+from each import each
 from long_runs import LONG, SEED, how_many
 from oracle import PROFILES, Oracle, old_oracle, oracle
 from reindexing import answered, differences, items_of, rebuilt, rows_of
@@ -221,7 +222,7 @@ def made(asked: Oracle, parent: Path, number: int) -> tuple[Path, int, str]:
     return directory, interval, f"directory {number} ({profile}, interval {interval})"
 
 
-@pytest.mark.parametrize("number", range(SEED, SEED + _COUNT))
+@each("number", range(SEED, SEED + _COUNT))
 def test_made_directories(number: int, tmp_path: Path) -> None:
     asked = oracle()
     directory, interval, words = made(asked, tmp_path, number)
@@ -240,7 +241,7 @@ def test_made_directories(number: int, tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == there, words
 
 
-@pytest.mark.parametrize("number", range(SEED, SEED + len(PROFILES)))
+@each("number", range(SEED, SEED + len(PROFILES)))
 def test_leader_epochs(number: int, tmp_path: Path) -> None:
     asked = oracle()
     directory, interval, words = made(asked, tmp_path, number)
@@ -277,7 +278,7 @@ def damage_log(log: Path, rng: random.Random) -> str:
     return f"{kind} at {at} of {log.name}"
 
 
-@pytest.mark.parametrize("number", range(SEED, SEED + _DAMAGED))
+@each("number", range(SEED, SEED + _DAMAGED))
 def test_damaged_directories_up_to_the_cut(number: int, tmp_path: Path) -> None:
     """The indexes up to the damage are those of the segment that recovery cut.
 

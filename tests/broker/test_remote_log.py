@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from each import each
 
 from kdump.broker.remote_log import (
     COPY_FINISHED,
@@ -105,7 +106,7 @@ def test_the_log_starts_at_the_first_remote_segment(checkpoint: int | None, star
     assert Tier(log, list(epochs((0, 0))), checkpoint, 100).log_start == start
 
 
-@pytest.mark.parametrize(
+@each(
     ("own", "end", "inside"),
     [
         (((0, 0),), 40, True),

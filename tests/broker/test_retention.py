@@ -1,6 +1,6 @@
 """Retention passes, rule by rule; the oracle and the recorded broker hold them together."""
 
-import pytest
+from each import each
 
 from kdump.broker.retention import (
     DeletedSegment,
@@ -50,15 +50,13 @@ def test_empty_active_segment_stays() -> None:
     assert (len(done.deleted), done.rolled) == (1, False)
 
 
-@pytest.mark.parametrize(("mark", "bases"), [(30, [0, 10, 20]), (29, [0, 10]), (9, []), (None, 3)])
+@each(("mark", "bases"), [(30, [0, 10, 20]), (29, [0, 10]), (9, []), (None, 3)])
 def test_high_watermark_is_never_passed(mark: int | None, bases: object) -> None:
     found = gone(log(0, 0, 0, mark=mark))
     assert found == bases or len(found) == bases
 
 
-@pytest.mark.parametrize(
-    ("most", "bases"), [(400, []), (399, []), (300, [0]), (301, []), (1, [0, 10, 20]), (0, 4)]
-)
+@each(("most", "bases"), [(400, []), (399, []), (300, [0]), (301, []), (1, [0, 10, 20]), (0, 4)])
 def test_size_counts_while_all_of_a_segment_is_over(most: int, bases: object) -> None:
     found = gone(log(*[NOW] * 4), POLICY._replace(retention_bytes=most))
     assert found == bases or len(found) == bases

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from builders import batch, control_record, message, record
+from each import each
 
 from kdump.broker.index_builder import InvalidOffsetError
 from kdump.broker.log_reader import BLOCK_BYTES, RefusalError
@@ -65,7 +66,7 @@ def recovered(path: Path, log: bytes, broker: Version, index_bytes: int) -> Segm
     return segment
 
 
-@pytest.mark.parametrize(
+@each(
     ("broker", "index_bytes", "most", "full"),
     [
         ((4, 1), 8, 0, "time index"),
@@ -246,7 +247,7 @@ def test_modification_time(tmp_path: Path) -> None:
         segment.modified_ms()
 
 
-@pytest.mark.parametrize(
+@each(
     ("log", "cut", "valid", "why"),
     [
         (TWO, 0, 12, ""),

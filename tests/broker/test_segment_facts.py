@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-import pytest
 from corpus import corpus
+from each import each
 
 from kdump.broker.segment_facts import log_facts
 from kdump.broker.shutdown_state import stop_of
@@ -25,7 +25,7 @@ def walked(path: str) -> tuple[int, int]:
     return largest, next_offset
 
 
-@pytest.mark.parametrize("name", CORPORA)
+@each("name", CORPORA)
 def test_times_are_those_of_the_headers(name: str) -> None:
     directories = sorted({path.parent for path in corpus(name).rglob("meta.properties")})
     segments = 0

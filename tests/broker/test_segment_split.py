@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from builders import batch, record
+from each import each
 
 from kdump.broker import loading
 from kdump.broker.loading import split
@@ -46,7 +47,7 @@ def at(base: int, count: int = 1) -> bytes:
     return batch([record(n) for n in range(count)], base_offset=base)
 
 
-@pytest.mark.parametrize(
+@each(
     ("offsets", "bases"),
     [
         ((0, 1, FAR), (0, FAR)),
@@ -70,7 +71,7 @@ def test_where_a_part_begins(
         assert piece.read_next_offset() > piece.base_offset
 
 
-@pytest.mark.parametrize(
+@each(
     ("batches", "words"),
     [
         ((at(0), at(MOST)), "only permitted for segments with overflow"),

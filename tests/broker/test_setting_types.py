@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
+from each import each
 
 from kdump.broker.node_settings import UNKNOWN, NodeSettings, settings_refused
 from kdump.broker.setting_types import values_refused
@@ -30,7 +31,7 @@ KRAFT = {
 }
 
 
-@pytest.mark.parametrize("release", sorted({one["release"] for one in SAID}))
+@each("release", sorted({one["release"] for one in SAID}))
 def test_sentences_are_those_of_the_release(release: str) -> None:
     asked = [one for one in SAID if one["release"] == release]
     assert sum(bool(one["said"]) for one in asked) >= 20
@@ -78,7 +79,7 @@ def test_what_providers_put_in_place_is_not_known() -> None:
     assert [fact.outcome for fact in settings_refused(node, (2, 8))] == [UNKNOWN]
 
 
-@pytest.mark.parametrize(
+@each(
     ("release", "setting", "value"),
     [  # as the KafkaConfig of the release answers
         ("4.4.0", "group.share.session.timeout.ms", "1"),
@@ -110,7 +111,7 @@ _UNROUTABLE = "requirement failed: advertised.listeners cannot use the nonroutab
 _UNREAD = "Error creating broker listeners from '{}': Unable to parse PLAINTEXT://a to a broker"
 
 
-@pytest.mark.parametrize(
+@each(
     ("release", "changed", "refused"),
     [  # as the KafkaConfig of the release answers
         ("2.4.1", {"listener.security.protocol.map": ""}, _NO_PROTOCOL),

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from each import each
 
 from kdump.broker.settings import TOPIC, Settings, read_settings
 from kdump.errors import PathError
@@ -14,7 +15,7 @@ def given(tmp_path: Path, *lines: str) -> Settings:
     return read_settings(str(path))
 
 
-@pytest.mark.parametrize(
+@each(
     ("lines", "milliseconds"),
     [
         (("log.roll.ms=5", "log.roll.hours=2"), 5),

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from each import each
 
 from kdump.broker.log_reader import RefusalError
 from kdump.broker.shutdown_state import Stop, stop_for_lookup, stop_of
@@ -24,7 +25,7 @@ def made(root: Path, name: str = "t-0", **checkpoints: object) -> tuple[LocalLog
     return LocalLog(str(root / name), []), LogDir.open(str(root))
 
 
-@pytest.mark.parametrize(
+@each(
     ("broker", "point", "start"),
     [(NEW, 5, 3), ((0, 11), 5, 3), ((0, 10, 2), 5, 0), ((0, 8, 1), 5, 0), ((0, 8), MAX_INT64, 0)],
 )

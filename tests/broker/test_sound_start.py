@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from builders import batch, message, record, wrapper
+from each import each
 
 from kdump.broker.sound_start import sound_start, written_slots
 from kdump.storage.index import OffsetIndex
@@ -19,7 +20,7 @@ def index_of(*slots: tuple[int, int]) -> bytes:
     return b"".join(struct.pack(">ii", *slot) for slot in slots)
 
 
-@pytest.mark.parametrize(
+@each(
     ("slots", "written"),
     [
         (SLOTS, 4),
@@ -52,7 +53,7 @@ def start_of(tmp_path: Path, log: bytes, *slots: tuple[int, int], base: int = 0)
 SIZE = len(ONE)
 
 
-@pytest.mark.parametrize(
+@each(
     ("last", "start"),
     [
         ((3, 3 * SIZE), 3 * SIZE),

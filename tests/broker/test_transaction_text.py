@@ -1,12 +1,12 @@
 """What is said of an open transaction."""
 
-import pytest
+from each import each
 
 from kdump.broker.producer_state import Producer
 from kdump.broker.visibility import transaction_words
 
 
-@pytest.mark.parametrize(
+@each(
     ("since", "count", "words"),
     [
         (1_700_000_000_000, 1234, " (2023-11-14T22:13:20.000Z), with 1,234 records"),

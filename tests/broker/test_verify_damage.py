@@ -9,6 +9,7 @@ from pathlib import Path
 
 import corpus
 import pytest
+from each import each
 from segments import logs_checked
 
 ELSEWHERE = "concerns neither a log nor its indexes; other checks find it"
@@ -155,7 +156,7 @@ OLD: dict[str, set[str]] = {
 }
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         f"damage-{version}.{run}.before"

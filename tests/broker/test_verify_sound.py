@@ -15,6 +15,7 @@ from typing import Any
 
 import corpus
 import pytest
+from each import each
 from long_runs import LONG, SEED
 from oracle import Oracle, OracleError, oracle
 from segments import checked, partition_of
@@ -68,8 +69,8 @@ def partitions(directory: Path) -> list[Path]:
     ]
 
 
-@pytest.mark.parametrize("deep", [False, True], ids=["", "deep"])
-@pytest.mark.parametrize("name", SETS)
+@each("deep", [False, True], ids=["", "deep"])
+@each("name", SETS)
 def test_corpora(name: str, deep: bool) -> None:
     found = partitions(corpus.corpus(name))
     assert len(found) >= 3
@@ -104,7 +105,7 @@ def made(parent: Path, number: int, profiles: tuple[str, ...]) -> tuple[Path, di
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("number", range(SEED, SEED + COUNT))
+@each("number", range(SEED, SEED + COUNT))
 def test_directories_from_a_seed(tmp_path: Path, number: int) -> None:
     directory, _ = made(tmp_path, number, PROFILES)
     assert not grave(checked(directory, deep=True))
@@ -142,9 +143,9 @@ def old(version: str) -> OldOracle:
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("number", range(SEED, SEED + OLD_COUNT))
-@pytest.mark.parametrize("how", ["replay", "recover"])
-@pytest.mark.parametrize("version", ["1.0", "2.8"])
+@each("number", range(SEED, SEED + OLD_COUNT))
+@each("how", ["replay", "recover"])
+@each("version", ["1.0", "2.8"])
 def test_indexes_of_older_brokers(tmp_path: Path, version: str, how: str, number: int) -> None:
     """One entry for an append of many batches, first offsets and last ones (I9)."""
     profiles = tuple(profile for profile in PROFILES if not profile.endswith(("state", "data")))

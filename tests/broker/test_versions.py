@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from each import each
 from rules import RULES
 
 from kdump.broker import versions
@@ -44,7 +45,7 @@ def test_changes_stand_in_the_order_of_releases_each_once() -> None:
     assert len({change.does for change in CHANGES.values()}) == len(CHANGES) > 30
 
 
-@pytest.mark.parametrize(
+@each(
     ("version", "expected"),
     [((0, 8, 2, 2), False), ((0, 9), True), ((2, 2, 2), True), ((2, 3), False), (NEWEST, False)],
 )
@@ -63,7 +64,7 @@ def test_newer_than_known(version: Version, newer: bool) -> None:
     assert is_newer_than_known(version) is newer
 
 
-@pytest.mark.parametrize("text", ["0.5", "0.12", "1.2", "2.9", "3.10", "4", "x", ""])
+@each("text", ["0.5", "0.12", "1.2", "2.9", "3.10", "4", "x", ""])
 def test_no_release(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a (release|version)"):
         read_broker_version(text)
@@ -145,14 +146,12 @@ def test_releases_of_changes() -> None:
     assert {release: " ".join(names) for release, names in found.items()} == SINCE
 
 
-@pytest.mark.parametrize("text", ["0.6", "0.11.0.3", "1.1.1", "2.8", "3.9.1", "4.4", "5.0", "9.12"])
+@each("text", ["0.6", "0.11.0.3", "1.1.1", "2.8", "3.9.1", "4.4", "5.0", "9.12"])
 def test_version_of_a_broker(text: str) -> None:
     assert text_of(read_broker_version(text)) == text
 
 
-@pytest.mark.parametrize(
-    "text", ["0.5.9", "0.12", "1.2.0", "2.9", "3.10", "2.8-IV1x", "2.8.", "a2.8"]
-)
+@each("text", ["0.5.9", "0.12", "1.2.0", "2.9", "3.10", "2.8-IV1x", "2.8.", "a2.8"])
 def test_version_of_no_broker(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a (release|version)"):
         read_broker_version(text)

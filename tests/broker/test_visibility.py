@@ -4,8 +4,8 @@ import os
 import struct
 from pathlib import Path
 
-import pytest
 from builders import TRANSACTIONAL, batch, control_record
+from each import each
 from producing import ABORT, COMMIT, data, marker, snapshot
 
 from kdump import kernels
@@ -36,7 +36,7 @@ SECOND = [marker(3, 7, COMMIT), data(4), marker(5, 8, ABORT), opening(6, 9), dat
 OPEN_AT_THREE = snapshot((8, 0, 0, 2, 0, -1, 0, 2))
 
 
-@pytest.mark.parametrize(
+@each(
     ("log_start", "mark", "stable"),
     [
         (0, None, 6),

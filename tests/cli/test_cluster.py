@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from each import each
 
 from kdump.cli import cli
 
@@ -13,7 +14,7 @@ SAMPLE = str(ROOT / "sample-data" / "clean" / "4.1.1" / "d1")
 PAGE = (ROOT / "man" / "kdump-cluster.1").read_text("utf-8")
 
 
-@pytest.mark.parametrize(
+@each(
     ("moment", "offset"),
     [
         ("884", 884),
@@ -33,7 +34,7 @@ def test_a_moment_is_an_offset_or_a_time(moment: str, offset: int) -> None:
     assert summary["as_of_offset"] == offset
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "said"),
     [
         (["--diff", "1", "2", "--history"], "exclude each other"),

@@ -14,6 +14,7 @@ import builders
 import pytest
 import segments
 from click.testing import CliRunner, Result
+from each import each
 
 from kdump.cli import cli
 
@@ -187,7 +188,7 @@ def test_nothing_to_work_on_is_1(partition: Path) -> None:
     assert dump("--topic", "none*", partition.parent).exit_code == 1
 
 
-@pytest.mark.parametrize(
+@each(
     "args",
     [
         [],

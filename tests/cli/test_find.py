@@ -12,6 +12,7 @@ import builders
 import pytest
 from click.testing import CliRunner, Result
 from commands import modules_after
+from each import each
 
 from kdump.cli import cli, results
 from kdump.cli.find_time import read_target
@@ -91,7 +92,7 @@ def test_negative_offset_is_out_of_range_not_an_option(partition: Path) -> None:
     assert "OFFSET_OUT_OF_RANGE" in str(row_of(result)["error"])
 
 
-@pytest.mark.parametrize(
+@each(
     ("command", "args"),
     [
         ("find-offset", []),

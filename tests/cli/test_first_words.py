@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from commands import NAMES
+from each import each
 
 from kdump.cli import cli
 from kdump.cli.suggestions import _MEANT
@@ -20,7 +21,7 @@ def kdump(*args: object, **environment: str) -> Result:
     return CliRunner(env=environment).invoke(cli, [str(arg) for arg in args])
 
 
-@pytest.mark.parametrize(
+@each(
     ("word", "command"),
     [("ls", "info"), ("repair", "reindex"), ("lag", "groups"), ("verifi", "verify")],
 )
@@ -57,7 +58,7 @@ def test_help_of_a_command_and_of_all() -> None:
     assert kdump("help", "find-time").output == kdump("find-time", "--help").output
 
 
-@pytest.mark.parametrize("symptom", SYMPTOMS, ids=lambda symptom: symptom.page)
+@each("symptom", SYMPTOMS, ids=lambda symptom: symptom.page)
 def test_help_of_a_symptom(symptom: object) -> None:
     assert isinstance(symptom, type(SYMPTOMS[0]))
     result = kdump("help", *symptom.title.split())
@@ -73,7 +74,7 @@ def test_help_of_no_symptom_lists_all() -> None:
     assert all(symptom.title in result.output for symptom in SYMPTOMS)
 
 
-@pytest.mark.parametrize("command", NAMES)
+@each("command", NAMES)
 def test_short_help_is_one_screen(command: str) -> None:
     short, whole = kdump(command, "-h").output, kdump(command, "--help").output
     assert short.endswith(f"All options: kdump {command} --help\n")

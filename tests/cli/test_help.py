@@ -4,9 +4,9 @@ import shutil
 from pathlib import Path
 
 import click
-import pytest
 from click.testing import CliRunner, Result
 from commands import NAMES
+from each import each
 
 from kdump.cli import cli
 
@@ -29,7 +29,7 @@ def test_commands_stand_under_what_they_are_for() -> None:
         assert f"\n  {name} " in text
 
 
-@pytest.mark.parametrize("command", NAMES)
+@each("command", NAMES)
 def test_options_stand_under_headings(command: str) -> None:
     result = kdump(command, "--help")
     assert (result.exit_code, "error" in result.stderr) == (0, False)
@@ -55,8 +55,8 @@ def test_short_forms(tmp_path: Path) -> None:
     assert kdump("compare", "-n", 1, SAMPLE, SAMPLE).exit_code == 1
 
 
-@pytest.mark.parametrize("version", ["0.5", "2.9", "3.10", "1.2", "0.12", "3.x.y", "x", ""])
-@pytest.mark.parametrize("command", ["find-offset {} 3", "find-time {} -1", "reindex {}"])
+@each("version", ["0.5", "2.9", "3.10", "1.2", "0.12", "3.x.y", "x", ""])
+@each("command", ["find-offset {} 3", "find-time {} -1", "reindex {}"])
 def test_versions_that_never_were_are_wrong_usage(command: str, version: str) -> None:
     words = command.format(SAMPLE / "orders.zstd-0").split()
     result = kdump(*words, "--broker-version", version)
@@ -73,10 +73,8 @@ def takes_version(name: str) -> bool:
 WITH_VERSION = [name for name in NAMES if takes_version(name)]
 
 
-@pytest.mark.parametrize("name", WITH_VERSION)
-@pytest.mark.parametrize(
-    ("version", "is_newer"), [("5.0", True), ("4.5.1", True), ("4.4.0", False)]
-)
+@each("name", WITH_VERSION)
+@each(("version", "is_newer"), [("5.0", True), ("4.5.1", True), ("4.4.0", False)])
 def test_version_newer_than_any_known_is_said(
     tmp_path: Path, name: str, version: str, *, is_newer: bool
 ) -> None:
@@ -108,7 +106,7 @@ def test_version_newer_than_any_known_is_said(
         assert shown == kdump(name, partition, *target).stdout
 
 
-@pytest.mark.parametrize(
+@each(
     "words",
     [
         ("dump", "--from-time"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import builders
 import pytest
 from click.testing import CliRunner
+from each import each
 
 from kdump.cli import cli
 from kdump.cli.headings import MOVED
@@ -22,7 +23,7 @@ from kdump.option_values import (
 )
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "size"),
     [
         ("0", 0),
@@ -39,13 +40,13 @@ def test_size(text: str, size: int) -> None:
     assert read_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "MiB", "-1", "1XB", "1 2", "0x10"])
+@each("text", ["", "MiB", "-1", "1XB", "1 2", "0x10"])
 def test_no_size(text: str) -> None:
     with pytest.raises(ValueError, match="is not a size"):
         read_size(text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "timestamp_ms"),
     [
         ("0", 0),
@@ -74,7 +75,7 @@ def test_time_back_from_now(monkeypatch: pytest.MonkeyPatch, text: str, back_ms:
     assert read_time(text) == 1_700_000_000_123 - back_ms
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "of_day_ms"),
     [
         ("14:05", 50_700_000),
@@ -90,7 +91,7 @@ def test_time_of_today(text: str, of_day_ms: int) -> None:
     assert abs(found - time.time() * 1000) <= 2 * 86_400_000
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "minutes"),
     [("+02:00", 120), ("-0330", -210), ("+5", 300), ("Z", 0), ("-18:00", -1080)],
 )
@@ -98,21 +99,19 @@ def test_utc_offset(text: str, minutes: int) -> None:
     assert read_utc_offset(text) == minutes
 
 
-@pytest.mark.parametrize("text", ["", "2", "CET", "+25:00", "+1:99", "+"])
+@each("text", ["", "2", "CET", "+25:00", "+1:99", "+"])
 def test_no_utc_offset(text: str) -> None:
     with pytest.raises(ValueError, match="is not an offset"):
         read_utc_offset(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "the day before", "-5y", "now-", "now-5", "now-5y", "now+5m", "24:05", "14:05h"]
-)
+@each("text", ["", "the day before", "-5y", "now-", "now-5", "now-5y", "now+5m", "24:05", "14:05h"])
 def test_no_time(text: str) -> None:
     with pytest.raises(ValueError, match="is not a time"):
         read_time(text)
 
 
-@pytest.mark.parametrize("text", ["9223372036854775808", "-9223372036854775809", "x", "1.0", ""])
+@each("text", ["9223372036854775808", "-9223372036854775809", "x", "1.0", ""])
 def test_no_int64(text: str) -> None:
     with pytest.raises(ValueError, match=r"64 bits|whole number"):
         read_int64(text)
@@ -125,20 +124,18 @@ def test_pattern_is_over_bytes() -> None:
     assert isinstance(read_pattern("a"), re.Pattern)
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("90", 90), ("0", 0), ("30m", 1800), ("1h30m", 5400), ("7d", 604_800)]
-)
+@each(("text", "seconds"), [("90", 90), ("0", 0), ("30m", 1800), ("1h30m", 5400), ("7d", 604_800)])
 def test_durations(text: str, seconds: float) -> None:
     assert read_duration(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "soon", "-5", "1.5h", "h", "5 m x"])
+@each("text", ["", "soon", "-5", "1.5h", "h", "5 m x"])
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match="not a duration"):
         read_duration(text)
 
 
-@pytest.mark.parametrize("text", ["50MiB", "50MiB/s", "50 mib /S", "52428800"])
+@each("text", ["50MiB", "50MiB/s", "50 mib /S", "52428800"])
 def test_rates(text: str) -> None:
     assert read_rate(text) == 50 << 20
 
@@ -155,7 +152,7 @@ def test_slices() -> None:
             read_slice(text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("command", "option", "moved"),
     [(command, option, moved) for command in MOVED for option, moved in MOVED[command].items()],
 )
@@ -168,7 +165,7 @@ def test_an_option_that_is_a_command_now_is_refused_by_its_name(
     assert CliRunner().invoke(cli, [moved, "--help"]).exit_code == 0
 
 
-@pytest.mark.parametrize("command", ["verify", "predict", "why", "reindex", "find-time"])
+@each("command", ["verify", "predict", "why", "reindex", "find-time"])
 def test_a_setting_of_no_topic_here_is_said(command: str, tmp_path: Path) -> None:
     partition = tmp_path / "orders-0"
     partition.mkdir()

@@ -1,12 +1,12 @@
 """When several statuses apply, one stands."""
 
-import pytest
+from each import each
 
 from kdump.cli.status import FAIL_ON, fails, first_of
 from kdump.findings.finding import Severity
 
 
-@pytest.mark.parametrize(
+@each(
     ("statuses", "stands"),
     [
         ((), 0),
@@ -21,7 +21,7 @@ def test_precedence(statuses: tuple[int, ...], stands: int) -> None:
     assert first_of(*statuses) == stands
 
 
-@pytest.mark.parametrize(
+@each(
     ("worst", "fail_on", "failed"),
     [
         (None, "note", False),

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from each import each
 
 from kdump.engine.salvage.options import read_client_properties
 from kdump.errors import UsageError
@@ -17,7 +18,7 @@ def settings(tmp_path: Path, text: str) -> dict[str, str]:
     return read_client_properties(str(path))
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("security.protocol=SSL", {"security.protocol": "SSL"}),
@@ -55,7 +56,7 @@ def test_settings_are_translated(tmp_path: Path, text: str, expected: dict[str, 
         confluent_kafka.Producer({**expected, "bootstrap.servers": ""})  # it knows the names
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "told"),
     [
         ("ssl.truststore.location=/ca.jks", "type JKS"),

@@ -7,7 +7,7 @@ import subprocess
 from typing import Any
 
 import click
-import pytest
+from each import each
 
 from kdump.cli import cli
 from kdump.engine.reindex.run import kinds_of
@@ -40,7 +40,7 @@ def test_a_bad_batch_is_looked_at() -> None:
     assert format_command(words) == f"kdump dump --hex --from-offset 50 --limit 1 {LOG}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("code", "only"),
     [
         ("offset-index-order", "index"),
@@ -57,7 +57,7 @@ def test_an_index_is_rebuilt(code: str, only: str) -> None:
     assert words == ("kdump", "reindex", "--only", only, "/var/lib/kafka/orders-7")
 
 
-@pytest.mark.parametrize("code", CATALOGUE)
+@each("code", CATALOGUE)
 def test_every_command_is_one_that_kdump_knows(code: str) -> None:
     for members in ({}, {"position": 8}, {"position": 8, "offset": 3}, {"path": "-x/-1.log"}):
         words = command_for(found(code, **members))
@@ -67,7 +67,7 @@ def test_every_command_is_one_that_kdump_knows(code: str) -> None:
             assert words is None
 
 
-@pytest.mark.parametrize("code", CATALOGUE)
+@each("code", CATALOGUE)
 def test_the_remedy_and_the_command_agree(code: str) -> None:
     entry = CATALOGUE[code]
     assert "delete the file" not in entry.remedy.lower()
@@ -82,7 +82,7 @@ def test_the_remedy_and_the_command_agree(code: str) -> None:
         assert words[:3] == ("kdump", "dump", "--hex")
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
     [
         "/data/two words-1/0.log",

@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-import pytest
+from each import each
 
 from kdump.findings.shell import (
     Variable,
@@ -28,7 +28,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("word", "why"), REFUSED)
+@each(("word", "why"), REFUSED)
 def test_value_that_kafka_cannot_have(word: str, why: str) -> None:
     for line in (
         format_command(("printf", word)),
@@ -63,7 +63,7 @@ def test_commands_one_after_the_other() -> None:
     assert join_commands([]) == ""
 
 
-@pytest.mark.parametrize("path", ["-rf", "-", "--help", "-\n", os.fsdecode(b"-\xff")])
+@each("path", ["-rf", "-", "--help", "-\n", os.fsdecode(b"-\xff")])
 def test_path_is_not_an_option(path: str) -> None:
     line = format_command(("printf", "%s", path_word(path)))
     done = subprocess.run(["bash", "-c", line], capture_output=True, check=True)

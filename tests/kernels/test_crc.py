@@ -11,6 +11,7 @@ from types import ModuleType
 import crc32c
 import crcmod.predefined
 import pytest
+from each import each
 
 DATA = random.Random(14).randbytes(1 << 17)
 CRCMOD_CRC32 = crcmod.predefined.mkPredefinedCrcFun("crc-32")
@@ -32,7 +33,7 @@ def test_nothing_gives_the_running_value(kernel: ModuleType) -> None:
         assert kernel.crc32c(b"abc", 2, 2, crc) == crc
 
 
-@pytest.mark.parametrize("start", [0, 1, 2, 3, 4, 7, 8, 13, 15, 16, 17])
+@each("start", [0, 1, 2, 3, 4, 7, 8, 13, 15, 16, 17])
 def test_every_size_from_any_start(kernel: ModuleType, start: int) -> None:
     for size in SIZES:
         piece = DATA[start : start + size]

@@ -6,7 +6,6 @@ import struct
 from pathlib import Path
 from types import ModuleType
 
-import pytest
 from builders import (
     CONTROL,
     TRANSACTIONAL,
@@ -17,6 +16,7 @@ from builders import (
     wrapper,
 )
 from damage import flip, put
+from each import each
 from kernel_calls import BATCH_4_1, LAST, MANY, MESSAGE_0_10, decode, walk
 
 from kdump.kernels import columns as c
@@ -130,7 +130,7 @@ def test_walk_last_offset_wraps(kernel: ModuleType) -> None:
     assert batches.flags == c.OFFSET_NOT_RISING
 
 
-@pytest.mark.parametrize(
+@each(
     ("count", "delta", "expected"),
     [
         (1, 0, 0),
@@ -151,7 +151,7 @@ def test_walk_count_against_delta(
     assert walk(kernel, data).flags == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("attributes", "flags"),
     [
         (0, 0),
@@ -188,7 +188,7 @@ def test_walk_layout_follows_magic(kernel: ModuleType) -> None:
     assert (row[c.B_MAGIC], row[c.B_LAYOUT], row[c.B_FLAGS]) == (7, 2, c.MAGIC_UNKNOWN)
 
 
-@pytest.mark.parametrize("magic", [2, 5, 127])
+@each("magic", [2, 5, 127])
 def test_walk_any_magic_over_a_v0_message(kernel: ModuleType, magic: int) -> None:
     for value in (b"short", b"v" * 100):  # smaller and larger than a v2 header
         data = message(9, magic=magic, layout=0, value=value)

@@ -4,7 +4,6 @@ import struct
 from array import array
 from types import ModuleType
 
-import pytest
 from builders import (
     CONTROL,
     batch,
@@ -13,6 +12,7 @@ from builders import (
     message,
     record,
 )
+from each import each
 from kernel_calls import decode
 
 from kdump.kernels import columns as c
@@ -123,7 +123,7 @@ def test_gather_again_over_what_was_there(kernel: ModuleType) -> None:
     assert into.buffers[g.G_NAMES][:1] == b"b"
 
 
-@pytest.mark.parametrize(
+@each(
     "less",
     [{"rows": 2}, {"headers": 2}, {"keys": 5}, {"values": 8}, {"names": 21}, {"contents": 2}],
     ids=str,

@@ -4,11 +4,12 @@ import struct
 from types import ModuleType
 
 import pytest
+from each import each
 
 from kdump.kernels.layout import CRC32C, FORMATS, format_of, message_format
 
 
-@pytest.mark.parametrize("magic", range(256))
+@each("magic", range(256))
 def test_the_walk_reads_the_format_of_the_magic(magic: int, kernel: ModuleType) -> None:
     entry = struct.pack(">qiIB", 7, 88, 5, magic) + bytes(83)
     batches, _, _ = kernel.walk(entry, 0, len(entry), 0, -1, False, 1)

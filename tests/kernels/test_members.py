@@ -1,7 +1,7 @@
 """What headers say: names of codecs and of timestamp types, sequence numbers."""
 
-import pytest
 from builders import GZIP, LOG_APPEND_TIME
+from each import each
 
 from kdump.kernels.members import codec_name, sequence_at, timestamp_type_name
 
@@ -15,7 +15,7 @@ def test_names() -> None:
     assert timestamp_type_name(LOG_APPEND_TIME) == "LogAppendTime"
 
 
-@pytest.mark.parametrize(
+@each(
     ("base", "delta", "last"),
     [(0, 0, 0), (5, 3, 8), (-1, 3, -1), ((1 << 31) - 1, 0, (1 << 31) - 1), ((1 << 31) - 1, 2, 1)],
 )

@@ -11,6 +11,7 @@ from types import ModuleType
 import builders
 import producing
 import pytest
+from each import each
 from long_runs import LONG, SEED
 
 from kdump.kernels import _pure
@@ -54,7 +55,7 @@ def test_tally(kernel: ModuleType) -> None:
     assert kernel.tally(RecordBatches.empty(c.BATCH_WIDTH)) == (0, 0, 0, -1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("pairs", "rising"),
     [
         ([], 0),
@@ -74,7 +75,7 @@ def test_rising_slots_of_an_offset_index(
     assert kernel.rising_slots(offsets(*pairs) + b"\0\0\1", 8) == rising
 
 
-@pytest.mark.parametrize(
+@each(
     ("pairs", "rising"),
     [
         ([(0, 0)], 1),

@@ -18,6 +18,7 @@ from builders import (
     wrapper,
 )
 from damage import cut, flip
+from each import each
 from kernel_calls import BATCH_4_1, LAST, MANY, decode, decode_payload, walk
 
 from kdump.kernels import _pure, reasons
@@ -55,7 +56,7 @@ def test_decode_run_takes_what_is_plain(kernel: ModuleType) -> None:
     assert data[row[c.R_HEADERS] : row[c.R_HEADERS] + 6] == b"\x02a\x021\x00\x01"
 
 
-@pytest.mark.parametrize(
+@each(
     "other",
     [
         batch(attributes=GZIP, base_offset=1),
@@ -182,7 +183,7 @@ NO = varint(-1)
 TEN = b"\xff" * 9
 
 
-@pytest.mark.parametrize(
+@each(
     ("delta", "expected"),
     [
         (TEN + b"\x01", -LAST - 1),
@@ -198,7 +199,7 @@ def test_varlong_of_ten_bytes(kernel: ModuleType, delta: bytes, expected: int) -
     assert decode(kernel, data)[1].timestamp(0) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("delta", "expected"),
     [
         (b"\xff\xff\xff\xff\x0f", -0x80000000),
@@ -213,7 +214,7 @@ def test_varint_of_five_bytes(kernel: ModuleType, delta: bytes, expected: int) -
     assert decode(kernel, data)[1].offset(0) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("payload", "reason"),
     [
         (b"", reasons.RECORDS_MISSING),
@@ -277,7 +278,7 @@ def test_decode_messages_with_slack(kernel: ModuleType) -> None:
     assert records.rows() == [(0, 0, len(data), 3, 1_400_000_000_000, 30, 1, 35, 1, 0, 0, 0)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("fields", "reason"),
     [
         (struct.pack(">ii", 1, -1), reasons.KEY_LENGTH),
@@ -287,7 +288,7 @@ def test_decode_messages_with_slack(kernel: ModuleType) -> None:
         (struct.pack(">ii", -7, -9), reasons.END),
     ],
 )
-@pytest.mark.parametrize("magic", [0, 1])
+@each("magic", [0, 1])
 def test_decode_message_lengths(kernel: ModuleType, fields: bytes, reason: int, magic: int) -> None:
     data = message(3, magic=magic, body=fields)
     records, behind, stop, why = kernel.decode_run(data, 0, walk(kernel, data), 0, MANY)
@@ -412,7 +413,7 @@ def one(delta: int, key: bytes | None = b"k", value: bytes | None = b"v", **rest
     return record(delta, int(str(rest.get("time", 3))), key, value, headers)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each(
     "other",
     [
         one(1, b"K"),
@@ -453,7 +454,7 @@ def test_offsets_that_do_not_rise_end_the_same_records(kernel: ModuleType) -> No
     assert kernel.same_records(*below, 0, *below, 0) == 0
 
 
-@pytest.mark.parametrize("seed", range(200))
+@each("seed", range(200))
 def test_twins_agree_on_same_records_of_columns_that_do_not_fit(seed: int) -> None:
     fast = pytest.importorskip("kdump.kernels._fast", reason="the compiled kernel is not built")
     draw = random.Random(seed)

@@ -12,6 +12,7 @@ from builders import (
     wrapper,
 )
 from damage import flip
+from each import each
 from kernel_calls import MANY, decode
 
 
@@ -55,7 +56,7 @@ def test_resync_says_where_it_needs_more(kernel: ModuleType) -> None:
     assert kernel.resync(data, 120, len(data), 1000, 0, 99, MANY) == (-1, 120, False)
 
 
-@pytest.mark.parametrize(
+@each(
     "entry",
     [
         batch(base_offset=50, magic=3),
@@ -87,7 +88,7 @@ def test_resync_passes_over_what_it_cannot_believe(kernel: ModuleType, entry: by
     assert kernel.resync(data, 0, len(data), 0, 0, 100, MANY)[0] == len(entry)
 
 
-@pytest.mark.parametrize("name", ["crc32", "crc32c"])
+@each("name", ["crc32", "crc32c"])
 def test_sums_of_pieces_joined(kernel: ModuleType, name: str) -> None:
     data = random.Random(1).randbytes(5000)
     of, joined = getattr(kernel, name), getattr(kernel, f"{name}_joined")

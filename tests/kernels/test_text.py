@@ -20,6 +20,7 @@ from builders import (
     record,
     wrapper,
 )
+from each import each
 from kernel_calls import MANY, decode, lines, walk
 
 from kdump.kernels import columns as c
@@ -123,7 +124,7 @@ def test_format_no_sequence(kernel: ModuleType) -> None:
     assert (row["producer_id"], row["sequence"]) == (-1, -1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "escaped"),
     [
         ('"\\/', '\\"\\\\/'),
@@ -174,7 +175,7 @@ INVALID = [
 ]
 
 
-@pytest.mark.parametrize("bad", INVALID)
+@each("bad", INVALID)
 def test_format_bytes_that_are_no_text(kernel: ModuleType, bad: bytes) -> None:
     for value in (bad, b"a" + bad, b"before it" + bad + b"behind it", bad * 7):
         data = batch([record(key=value, value=value, headers=[(value, value)])])
@@ -193,8 +194,8 @@ def test_format_bytes_that_are_no_text(kernel: ModuleType, bad: bytes) -> None:
             assert row["headers"] == [{"key": expected, "value": expected}]
 
 
-@pytest.mark.parametrize("value", [None, b"", b"a", b"ab", b"abc", b"abcd"])
-@pytest.mark.parametrize("mode", range(4))
+@each("value", [None, b"", b"a", b"ab", b"abc", b"abcd"])
+@each("mode", range(4))
 def test_format_null_is_not_empty(kernel: ModuleType, value: bytes | None, mode: int) -> None:
     (row,) = lines(kernel, batch([record(key=value)]), mode)
     if value is None:
@@ -205,10 +206,8 @@ def test_format_null_is_not_empty(kernel: ModuleType, value: bytes | None, mode:
     assert row["key"] == expected
 
 
-@pytest.mark.parametrize("mode", range(4))
-@pytest.mark.parametrize(
-    "unit", [b"plain.", "né".encode(), b"\0", b"\xff\xe2\x80", b"\xf0\x9f\x98\x80"]
-)
+@each("mode", range(4))
+@each("unit", [b"plain.", "né".encode(), b"\0", b"\xff\xe2\x80", b"\xf0\x9f\x98\x80"])
 def test_format_long_values_come_in_pieces(kernel: ModuleType, unit: bytes, mode: int) -> None:
     value = b"." + unit * (1_500_000 // len(unit))
     data = batch([record(value=value, key=b"k")])
@@ -351,7 +350,7 @@ def written(kernel: ModuleType, data: bytes, form: TextForm) -> str:
 MARK = "\ufffd"
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "text"),
     [
         (b"plain", "plain"),
@@ -379,7 +378,7 @@ def test_malformed_sequences_as_java_has_them(kernel: ModuleType, data: bytes, t
     assert line.endswith(f" key: {text} payload: {text}\n")
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "cell", "shown_cell"),
     [
         (b"plain", "plain", "plain"),

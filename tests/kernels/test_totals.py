@@ -7,6 +7,7 @@ from typing import Any
 
 import builders
 import pytest
+from each import each
 
 from kdump.kernels import _pure
 from kdump.kernels import columns as c
@@ -112,8 +113,8 @@ def keys_counted(kernel: ModuleType, log: bytes, most: int, longest: int) -> Any
     return slots, list(sums[: len(slots) * c.TOTALS_WIDTH]), stops
 
 
-@pytest.mark.parametrize("seed", range(60))
-@pytest.mark.parametrize(("most", "longest"), [(100, 100), (2, 100), (100, 10)])
+@each("seed", range(60))
+@each(("most", "longest"), [(100, 100), (2, 100), (100, 10)])
 def test_twins_agree_on_keys(seed: int, most: int, longest: int) -> None:
     log = log_of(random.Random(seed))
     told = [keys_counted(kernel, log, most, longest) for kernel in TWINS]

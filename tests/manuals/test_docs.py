@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from each import each
 
 ROOT = Path(__file__).parents[2]
 GUIDES = ("docs/architecture.md", "CONTRIBUTING.md")
@@ -30,7 +31,7 @@ def test_paths_lead_somewhere(page: str) -> None:
         assert (ROOT / real).exists() or (ROOT / "kdump" / real).exists(), path
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", (ROOT / page).read_text("utf-8")):
         if "://" not in target:

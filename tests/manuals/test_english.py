@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
+from each import each
 
 from kdump.cli import HELP, cli
 from kdump.findings.catalogue import CATALOGUE
@@ -34,12 +34,12 @@ def stumbling(text: str) -> list[str]:
     return [words for words in found if not any(allowed in words for allowed in ALLOWED)]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@each("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_pages(page: Path) -> None:
     assert stumbling(page.read_text("utf-8")) == []
 
 
-@pytest.mark.parametrize("command", ["", *HELP])
+@each("command", ["", *HELP])
 def test_help(command: str) -> None:
     assert stumbling(CliRunner().invoke(cli, [*command.split(), "--help"]).output) == []
 
@@ -54,7 +54,7 @@ def test_each_exception_is_needed_and_has_a_reason() -> None:
     assert all(reason and allowed in text for allowed, reason in ALLOWED.items())
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["It is no segment.", "It comes to 5.", "written anew", "held against the log", "beside it"],
 )

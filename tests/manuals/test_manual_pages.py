@@ -9,6 +9,7 @@ import click
 import crc32c
 import manual_lists
 import pytest
+from each import each
 
 from kdump import __version__
 from kdump.broker import versions
@@ -51,7 +52,7 @@ def options_of(command: click.Command) -> set[str]:
     return spelled
 
 
-@pytest.mark.parametrize("name", ["", *COMMANDS])
+@each("name", ["", *COMMANDS])
 def test_options_are_those_of_the_help(name: str) -> None:
     command = COMMANDS[name] if name else cli
     assert command is not None
@@ -62,7 +63,7 @@ def test_options_are_those_of_the_help(name: str) -> None:
     assert described == options_of(command)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each("name", COMMANDS)
 def test_options_stand_under_the_headings_of_the_help(name: str) -> None:
     command = COMMANDS[name]
     assert command is not None
@@ -86,7 +87,7 @@ def test_options_stand_under_the_headings_of_the_help(name: str) -> None:
     assert [*in_page][-3:] == (["Output"] if reads_nothing else ["Paths", "Engine", "Output"])
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each("name", COMMANDS)
 def test_choices_are_those_of_the_help(name: str) -> None:
     command = COMMANDS[name]
     assert command is not None
@@ -110,7 +111,7 @@ def test_every_command_has_a_page() -> None:
     }
 
 
-@pytest.mark.parametrize("name", manual_lists.LISTS)
+@each("name", manual_lists.LISTS)
 def test_lists_are_those_of_the_code(name: str) -> None:
     expected = manual_lists.expected_list(name)
     assert manual_lists.written_list(name) == expected, "run tools/manual_lists.py"
@@ -132,7 +133,7 @@ def test_batch_in_hex_is_a_batch() -> None:
     assert int.from_bytes(data[17:21]) == crc32c.crc32c(data[21:])
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@each("page", PAGES, ids=lambda page: page.name)
 def test_page_says_which_version(page: Path) -> None:
     head = next(line for line in page.read_text("utf-8").splitlines() if line.startswith(".TH"))
     assert head.endswith(f'"kdump {__version__}" "kdump manual"')

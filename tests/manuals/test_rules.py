@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from each import each
 from rules import CODE, PAGES, RULES
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +58,7 @@ def test_each_rule_is_cited_or_background() -> None:
         assert text.rstrip().endswith(" · background") == (code not in codes), (code, page)
 
 
-@pytest.mark.parametrize("code", RULES)
+@each("code", RULES)
 def test_rule_says_since_when_and_how_it_is_known(code: str) -> None:
     last = RULES[code][1].rstrip().splitlines()[-1]
     found = re.fullmatch(r"Since \d[^·]* · ([a-z, ]+)( · background)?", last)

@@ -4,7 +4,7 @@ import hashlib
 import tomllib
 from pathlib import Path
 
-import pytest
+from each import each
 
 from kdump.engine.dump.run import dump
 from kdump.engine.reading.options import DumpOptions
@@ -20,7 +20,7 @@ def listed() -> list[Path]:
     return [ROOT / entry["path"] / name for entry in DIRECTORIES for name, _, _ in entry["files"]]
 
 
-@pytest.mark.parametrize("entry", DIRECTORIES, ids=lambda entry: str(entry["path"]))
+@each("entry", DIRECTORIES, ids=lambda entry: str(entry["path"]))
 def test_directory_is_as_listed(entry: dict[str, object]) -> None:
     assert all(entry[key] for key in ("path", "broker", "origin", "what"))
     files = entry["files"]
@@ -31,7 +31,7 @@ def test_directory_is_as_listed(entry: dict[str, object]) -> None:
         assert hashlib.sha256(data).hexdigest() == sha256, name
 
 
-@pytest.mark.parametrize("entry", DIRECTORIES, ids=lambda entry: str(entry["path"]))
+@each("entry", DIRECTORIES, ids=lambda entry: str(entry["path"]))
 def test_findings_are_those_listed(entry: dict[str, list[list[object]] | str]) -> None:
     directory = ROOT / str(entry["path"])
     if any(path.is_dir() for path in directory.iterdir()):  # a data directory: its own files

@@ -2,6 +2,7 @@
 
 import pytest
 from corpus import corpus, files
+from each import each
 from internal_topics import raw_records
 from message_writing import message_bytes
 
@@ -21,7 +22,7 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize(
+@each(
     ("version", "names"),
     [
         (0, ["topics", "userData"]),
@@ -41,7 +42,7 @@ def test_a_later_version_is_read_as_the_newest() -> None:
     assert subscription(data) == {"version": 9, "data": SAID, "rest": b"later"}
 
 
-@pytest.mark.parametrize("data", [b"", b"\0", b"\xff\xff" + bytes(20), b"\0\0\x7f\xff\xff\xff"])
+@each("data", [b"", b"\0", b"\xff\xff" + bytes(20), b"\0\0\x7f\xff\xff\xff"])
 def test_bytes_that_hold_none(data: bytes) -> None:
     assert subscription(data) is None
     assert assignment(data) is None

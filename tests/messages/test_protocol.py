@@ -7,6 +7,7 @@ from typing import Any
 
 import message_tables
 import pytest
+from each import each
 from internal_topics import as_json
 from long_runs import LONG, SEED
 from message_classes import message_classes, server_jars
@@ -83,7 +84,7 @@ def test_records_are_named_by_where_they_are() -> None:
     assert data[read["topicData"][0]["partitionData"][0]["records"]] == b"some records"
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "header"),
     [
         ("00070000 00000009", (7, 0, 9, None, 8)),
@@ -97,7 +98,7 @@ def test_headers_of_requests(data: str, header: tuple[object, ...]) -> None:
     assert protocol.request_header(bytes.fromhex(data)) == header
 
 
-@pytest.mark.parametrize(
+@each(
     "data", ["", "0001", "0001000400000007", "0001000400000007 0005 61", "0001000c00000007 ffff ff"]
 )
 def test_a_header_that_ends_early(data: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from corpus import corpus, expected, files, names, shared
+from each import each
 from internal_topics import as_json, raw_records
 from message_writing import message_bytes
 from oracle import oracle
@@ -104,7 +105,7 @@ def test_every_record_of_a_broker_of_4_1_is_what_its_own_classes_say() -> None:
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize(
+@each(
     ("profile", "topic"),
     [
         ("group-offsets", "__consumer_offsets"),
@@ -184,7 +185,7 @@ def test_null_is_null() -> None:
     assert decode("__consumer_offsets", b"\0\1" + COMMIT_KEY, None)[1] is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "value", "said"),
     [
         (b"\0\x63what", b"\0\7ever", (UNKNOWN_TYPE, 99, b"what", UNKNOWN_TYPE, 7, b"ever")),
@@ -225,7 +226,7 @@ def framed(frame: int, type_id: int, version: int, data: bytes) -> bytes:
 TOPIC = message_bytes(message("TopicRecord"), 0, {"name": "orders"})
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "said"),
     [
         (framed(1, 2, 0, TOPIC), ("topic_record", 2, 0, None, b"")),

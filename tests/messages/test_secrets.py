@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from corpus import corpus, files
+from each import each
 from internal_topics import as_json, raw_records
 from message_writing import message_bytes
 
@@ -62,7 +63,7 @@ def test_credentials_of_scram_users() -> None:
     }
 
 
-@pytest.mark.parametrize("name", PASSWORDS)
+@each("name", PASSWORDS)
 def test_settings_that_are_passwords(name: str) -> None:
     for prefix in ("", "listener.name.internal.", "listener.name.internal.scram-sha-512."):
         assert is_sensitive(4, prefix + name)
@@ -72,7 +73,7 @@ def test_settings_that_are_passwords(name: str) -> None:
     assert name not in HARMLESS
 
 
-@pytest.mark.parametrize(
+@each(
     ("resource_type", "name", "sensitive"),
     [
         (4, "log.retention.ms", False),

@@ -10,6 +10,7 @@ from typing import Any
 
 import message_tables
 import pytest
+from each import each
 from internal_topics import as_json
 from long_runs import LONG, SEED
 from message_classes import message_classes, server_jars
@@ -201,7 +202,7 @@ def test_a_string_longer_than_brokers_take() -> None:
         message("TopicRecord").read(0, bytes(out) + bytes(0x8000 + 17))
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "version", "data"),
     [
         ("TransactionLogValue", 0, bytes(15) + b"\x7f\xff\xff\xff" + bytes(100)),

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-import pytest
+from each import each
 from mutate.changes import Change, Module
 from mutate.run import drawn, part_of
 
@@ -15,7 +15,7 @@ def changed(body: str) -> set[str]:
     return {module.changed(change).decode() for change in found}
 
 
-@pytest.mark.parametrize(
+@each(
     ("before", "after"),
     [
         ("a = b < c", {"a = b <= c", "a = b >= c"}),
@@ -47,7 +47,7 @@ def test_changes_of_statements() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     "source",
     [
         '"""Words."""',

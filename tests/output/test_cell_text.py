@@ -2,14 +2,14 @@
 
 import random
 
-import pytest
+from each import each
 
 from kdump.findings.ranges import range_cell, range_text
 from kdump.output.column_widths import Column, fit, fold, folded, number, pieces_of, width_of
 from kdump.output.grid import table_lines
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "width", "lines"),
     [
         ("__consumer_offsets", 12, ["__consumer_", "offsets"]),

@@ -2,7 +2,7 @@
 
 import json
 
-import pytest
+from each import each
 
 from kdump.output.escape import escape_json, visible, visible_bytes
 
@@ -10,7 +10,7 @@ HOSTILE = [*range(0x20), *range(0x7F, 0xA0), 0x200E, 0x200F, *range(0x2028, 0x20
 HOSTILE += [0x2066, 0x2067, 0x2068, 0x2069]
 
 
-@pytest.mark.parametrize("number", [*HOSTILE, 0x061C, 0xD800, 0xDCFF, 0xDFFF])
+@each("number", [*HOSTILE, 0x061C, 0xD800, 0xDCFF, 0xDFFF])
 def test_hostile_character_is_spelled_out(number: int) -> None:
     shown = visible(f"a{chr(number)}b")
     assert shown.isascii()
@@ -18,7 +18,7 @@ def test_hostile_character_is_spelled_out(number: int) -> None:
     assert shown != f"a{chr(number)}b"
 
 
-@pytest.mark.parametrize("text", ["", "plain", "[bold]markup[/]", "ключ-鍵-🔑", "a\\b"])
+@each("text", ["", "plain", "[bold]markup[/]", "ключ-鍵-🔑", "a\\b"])
 def test_harmless_text_is_left_alone(text: str) -> None:
     assert visible(text) == text
 
@@ -31,7 +31,7 @@ def test_file_name_bytes_are_numbered() -> None:
     assert visible(b"a\xffb".decode("utf-8", "surrogateescape")) == "a\\xffb"
 
 
-@pytest.mark.parametrize("number", [*HOSTILE, 0xD800, 0xDCFF])
+@each("number", [*HOSTILE, 0xD800, 0xDCFF])
 def test_json_keeps_its_meaning(number: int) -> None:
     text = chr(number)
     escaped = escape_json(json.dumps(text, ensure_ascii=False))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from declared_rows import made as row_made
+from each import each
 from every_command import OF_THE_MOMENT, RUNS, SAMPLES, rows_of, run
 
 from kdump.cli import cli
@@ -155,8 +156,8 @@ def test_a_kind_that_there_is_not_is_wrong_usage() -> None:
     assert "gruop" in result.output
 
 
-@pytest.mark.parametrize("command", ["groups", "find-time 1700000000000", "verify", "predict"])
-@pytest.mark.parametrize("more", [("--rows", "finding"), ("--output", "{}/new/")])
+@each("command", ["groups", "find-time 1700000000000", "verify", "predict"])
+@each("more", [("--rows", "finding"), ("--output", "{}/new/")])
 def test_a_form_for_all_rows_together_has_no_kinds(
     command: str, more: tuple[str, ...], tmp_path: Path
 ) -> None:

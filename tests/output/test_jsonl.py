@@ -4,9 +4,9 @@ import json
 from types import ModuleType
 
 import builders
-import pytest
 from chunks import PLACE, batch_chunk, one, record_chunk
 from declared_rows import made
+from each import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,7 +46,7 @@ SAMPLES = [
 ]
 
 
-@pytest.mark.parametrize("mode", [AUTO, UTF8, HEX, BASE64])
+@each("mode", [AUTO, UTF8, HEX, BASE64])
 def test_paths_agree_on_values(kernel: ModuleType, mode: int) -> None:
     for data in [None, *SAMPLES]:
         chunk = one(data, data, headers=[(data or b"", data), (b"h", None)])

@@ -5,6 +5,7 @@ from pathlib import Path
 import builders
 import damage
 import pytest
+from each import each
 
 from kdump.engine.kafka_text.dump import kafka_dump
 from kdump.engine.reading.options import DumpOptions
@@ -206,7 +207,7 @@ def test_unknown_file_is_ignored_aloud(log: Path) -> None:
     assert printed(path)[:2] == ([f"Dumping {path}"], [f"Ignoring unknown file {path}"])
 
 
-@pytest.mark.parametrize(
+@each(
     ("control", "text"),
     [
         ({"type": "ABORT", "coordinator_epoch": 1}, "endTxnMarker: ABORT coordinatorEpoch: 1"),

@@ -1,6 +1,6 @@
 """The way past damage, in words and as commands."""
 
-import pytest
+from each import each
 
 from kdump.findings.commands import way_lines
 from kdump.findings.finding import Finding, finding
@@ -14,7 +14,7 @@ def told(served_from: int | None, skipped: int, served_by: str | None = "4.1 sta
     return one._replace(served_from=served_from, skipped_by_seek=skipped, served_by=served_by)
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "words"),
     [
         (told(None, 0, None), ""),

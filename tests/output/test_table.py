@@ -9,6 +9,7 @@ import builders
 import pytest
 from chunks import PLACE, batch_chunk, one, record_chunk
 from declared_rows import made
+from each import each
 from long_runs import LONG
 
 from kdump import kernels
@@ -88,7 +89,7 @@ VALUE = (
 UNKNOWN = '{"type":"unknown","type_id":9,"problem":"unknown-type","bytes":"AA=="}'
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "value", "cells"),
     [
         (KEY, VALUE, r"a\x1b  7  share_metadata ok=yes list=[1…"),
@@ -202,7 +203,7 @@ def test_columns_of_high_rank_go_first() -> None:
     assert fit(columns, [("x" * 10, "y" * 10, "z" * 10)], 22).shown == (0, 1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("timestamp_ms", "text"),
     [
         (0, "1970-01-01T00:00:00.000Z"),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each import each
 
 from kdump import writing
 from kdump.errors import PathError, UsageError
@@ -120,7 +121,7 @@ def test_name_as_long_as_names_may_be(tmp_path: Path, size: int) -> None:
     assert len(next(tmp_path.iterdir()).name) == size
 
 
-@pytest.mark.parametrize("name", ["x" * 256, "loop", "none/x", "nul\0", "file/x"])
+@each("name", ["x" * 256, "loop", "none/x", "nul\0", "file/x"])
 def test_what_cannot_be_written_is_an_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "file").touch()

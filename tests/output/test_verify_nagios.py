@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from each import each
 
 from kdump.findings.finding import CATALOGUE, Finding, Severity, finding
 from kdump.output.verify_nagios import PluginText, plugin_line, plugin_status, plugin_text
@@ -33,7 +34,7 @@ def summary(damage: int = 0, rebuild: int = 0, **not_checked: int) -> VerifySumm
     return VerifySummary(**fields)
 
 
-@pytest.mark.parametrize(
+@each(
     ("row", "errors", "status"),
     [
         (summary(), 0, 0),
@@ -72,7 +73,7 @@ def test_line_of_what_could_not_be_done() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("fail_on", "row", "status"),
     [
         ("never", summary(damage=1, rebuild=1), 0),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from declared_rows import made
+from each import each
 
 from kdump.cli.verify_report import VerifyReport
 from kdump.engine.verify.ways import WaysPast
@@ -199,7 +200,7 @@ def test_everything_is_never_claimed_of_less_than_deep(mode: str) -> None:
     assert not_checked_text(summary(mode=mode)).startswith("Not checked: ")
 
 
-@pytest.mark.parametrize("width", [40, 80, 100, 300])
+@each("width", [40, 80, 100, 300])
 def test_lines_keep_to_the_width(width: int) -> None:
     long = DAMAGE._replace(message="word " * 60)
     for line in drawn(long, width=width, quiet=True):

@@ -14,6 +14,7 @@ from builders import (
     wrapper,
 )
 from damage import cut, flip_bit
+from each import each
 
 from kdump import kernels
 from kdump.kernels import columns as c
@@ -60,8 +61,8 @@ ENTRIES = {
 }
 
 
-@pytest.mark.parametrize("name", ENTRIES)
-@pytest.mark.parametrize("max_records", [1, 2, 3, 6, 7, 8])
+@each("name", ENTRIES)
+@each("max_records", [1, 2, 3, 6, 7, 8])
 def test_pieces_of_any_size_make_the_whole(name: str, max_records: int) -> None:
     found, why, _ = read(ENTRIES[name], max_records)
     assert found == VALUES
@@ -101,11 +102,11 @@ def test_good_records_before_a_broken_one_are_handed_out(max_records: int) -> No
     assert why[-1] == reasons.RECORD_CUT_SHORT
 
 
-@pytest.mark.parametrize(
+@each(
     ("count", "reason"),
     [(-1, reasons.COUNT_NEGATIVE), (5, reasons.RECORDS_REMAINING), (9, reasons.RECORDS_MISSING)],
 )
-@pytest.mark.parametrize("attributes", [0, GZIP])
+@each("attributes", [0, GZIP])
 def test_a_count_that_is_not_theirs(count: int, reason: int, attributes: int) -> None:
     compress = gzip_bytes if attributes else None
     entry = batch(RECORDS, records_count=count, attributes=attributes, compress=compress)
@@ -144,7 +145,7 @@ def test_over_the_limit() -> None:
     assert read(ENTRIES["plain"], limit=50)[0] == VALUES
 
 
-@pytest.mark.parametrize(
+@each(
     ("entry", "reason"),
     [
         (wrapper([], 5), reasons.INNER_EMPTY),

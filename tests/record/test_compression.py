@@ -13,6 +13,7 @@ import pytest
 import snappy
 import zstandard
 from damage import flip_bit, put
+from each import each
 from producer_codecs import lz4_frame, xerial_blocks
 
 from kdump.kernels import reasons
@@ -127,7 +128,7 @@ def test_cut_at_every_byte(name: str) -> None:
 
 
 # A raw block comes out whole or not at all; linked blocks are refused by brokers anyway (F33).
-@pytest.mark.parametrize("name", sorted(STREAMS.keys() - {"raw snappy", "lz4 linked"}))
+@each("name", sorted(STREAMS.keys() - {"raw snappy", "lz4 linked"}))
 def test_what_came_out_before_a_cut_is_kept(name: str) -> None:
     codec, pack = STREAMS[name]
     packed = pack(NOISE * 4)
@@ -248,7 +249,7 @@ def test_isal_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
         compression._isal.cache_clear()
 
 
-@pytest.mark.parametrize("size", [0, 1, 511, 512, 2000])
+@each("size", [0, 1, 511, 512, 2000])
 def test_text_in_small_pieces_is_joined_in_order(size: int) -> None:
     blocks = [bytes([number % 256]) * (number % 3) for number in range(size)]
     blocks[size // 2 : size // 2] = [NOISE, b""]
@@ -337,7 +338,7 @@ def test_lz4_with_a_content_size() -> None:
     assert again == Plain(TEXT)
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "expected"),
     [
         (b"", 0x02CC5D05),

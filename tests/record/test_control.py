@@ -3,7 +3,7 @@
 import random
 import struct
 
-import pytest
+from each import each
 
 from kdump.record import control
 
@@ -105,7 +105,7 @@ SOUND = {
 }
 
 
-@pytest.mark.parametrize("name", SOUND)
+@each("name", SOUND)
 def test_what_each_type_says(name: str) -> None:
     number, value, expected = SOUND[name]
     told = control.parse(key(number), value)
@@ -113,7 +113,7 @@ def test_what_each_type_says(name: str) -> None:
     assert told == expected
 
 
-@pytest.mark.parametrize("name", SOUND)
+@each("name", SOUND)
 def test_a_value_cut_at_every_byte_is_malformed_and_no_more(name: str) -> None:
     number, value, expected = SOUND[name]
     # The tagged fields at the end say nothing, and are not asked for.
@@ -143,7 +143,7 @@ def test_a_later_version_of_a_quorum_s_record_is_read_as_the_newest() -> None:
     }
 
 
-@pytest.mark.parametrize("broken", [None, b"", b"\0\0\0", struct.pack(">hh", -1, 1)])
+@each("broken", [None, b"", b"\0\0\0", struct.pack(">hh", -1, 1)])
 def test_a_key_that_holds_no_type(broken: bytes | None) -> None:
     assert control.control_type(broken) is None
     told = control.parse(broken, b"")

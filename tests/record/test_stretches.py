@@ -8,6 +8,7 @@ from itertools import pairwise
 import builders
 import pytest
 from damage import put
+from each import each
 
 from kdump import kernels
 from kdump.kernels import columns as c
@@ -91,8 +92,8 @@ def log_of(draw: random.Random) -> bytes:
     return b"".join(parts)
 
 
-@pytest.mark.parametrize("wrappers", [False, True])
-@pytest.mark.parametrize("seed", range(200))
+@each("wrappers", [False, True])
+@each("seed", range(200))
 def test_records_are_those_of_each_batch_alone(seed: int, wrappers: bool) -> None:
     log = log_of(random.Random(seed))
     batches, _, _ = kernels.walk(log, 0, len(log), 50, -1, True, 1 << 30)
@@ -114,7 +115,7 @@ def test_records_are_those_of_each_batch_alone(seed: int, wrappers: bool) -> Non
     assert contents(batches, parts) == contents(batches, list(alone(log, batches)))
 
 
-@pytest.mark.parametrize("seed", range(100))
+@each("seed", range(100))
 def test_records_that_are_asked_for_ahead_are_those_of_each_batch_alone(seed: int) -> None:
     draw = random.Random(seed)
     log = log_of(draw)

@@ -10,6 +10,7 @@ import builders
 import pytest
 from click.testing import CliRunner, Result
 from commands import DATA
+from each import each
 
 from kdump.cli import cli
 
@@ -89,7 +90,7 @@ def test_carving_takes_the_lowest_offset(tmp_path: Path) -> None:
     assert run("carve", tmp_path / "image").exit_code in (0, 3)
 
 
-@pytest.mark.parametrize("command", ["why", "verify", "find-offset", "reindex"])
+@each("command", ["why", "verify", "find-offset", "reindex"])
 def test_old_broker_with_a_malformed_checkpoint(tmp_path: Path, command: str) -> None:
     copied("nulls_all-0", tmp_path / "d" / "nulls-0")
     (tmp_path / "d" / "recovery-point-offset-checkpoint").write_text("0\nx\n")
@@ -97,7 +98,7 @@ def test_old_broker_with_a_malformed_checkpoint(tmp_path: Path, command: str) ->
     assert run(command, "--broker-version", "0.8.2", tmp_path / "d", *target).exit_code in (0, 3, 4)
 
 
-@pytest.mark.parametrize("command", ["verify", "why", "dump", "reindex", "groups"])
+@each("command", ["verify", "why", "dump", "reindex", "groups"])
 def test_null_character_in_server_properties(tmp_path: Path, command: str) -> None:
     data = copied("nulls_all-0", tmp_path / "d" / "nulls-0").parent
     properties = tmp_path / "server.properties"

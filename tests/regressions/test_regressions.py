@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import pytest
+from each import each
 
 from kdump.engine.dump.run import dump
 from kdump.engine.reading.options import DumpOptions
@@ -41,7 +41,7 @@ def test_every_directory_is_expected() -> None:
     assert sorted(EXPECTED) == sorted(path.name for path in HERE.glob("*-0"))
 
 
-@pytest.mark.parametrize("name", sorted(EXPECTED))
+@each("name", sorted(EXPECTED))
 def test_findings_and_offsets(name: str) -> None:
     items = list(_taken(dump([str(HERE / name)], DumpOptions())))
     codes, offsets = EXPECTED[name]
@@ -53,8 +53,8 @@ def test_findings_and_offsets(name: str) -> None:
         assert seen == offsets
 
 
-@pytest.mark.parametrize("mode", ["records", "batches", "hex"])
-@pytest.mark.parametrize("name", sorted(EXPECTED))
+@each("mode", ["records", "batches", "hex"])
+@each("name", sorted(EXPECTED))
 def test_every_mode_comes_to_its_end(name: str, mode: str) -> None:
     options = DumpOptions(mode=mode, deep=True, visible=mode == "records")
     assert list(_taken(dump([str(HERE / name)], options)))

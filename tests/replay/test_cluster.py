@@ -14,6 +14,7 @@ import pytest
 from builders import control_record
 from corpus import corpus, expected, names, shared
 from directories import identifier
+from each import each
 from internal_topics import raw_records
 from long_runs import LONG
 from metadata_log import (
@@ -206,8 +207,8 @@ def in_order(told: dict[str, Any]) -> dict[str, Any]:
     return told | {"quotas": sorted(told["quotas"], key=str)}
 
 
-@pytest.mark.parametrize("copy", NEWEST)
-@pytest.mark.parametrize("whole", [False, True])
+@each("copy", NEWEST)
+@each("whole", [False, True])
 def test_each_recorded_moment_is_as_the_admin_client_told(copy: str, whole: bool) -> None:
     path = str(corpus(copy) / "d1" / METADATA)
     untold = 0
@@ -427,7 +428,7 @@ def test_a_log_that_begins_behind_its_snapshot_is_not_complete(
 HEADER, FOOTER = 3, 4
 
 
-@pytest.mark.parametrize(
+@each(
     ("kinds", "ends"),
     [
         ((HEADER, None, FOOTER), (True, True, True)),
@@ -441,7 +442,7 @@ HEADER, FOOTER = 3, 4
         ((), (False, False, True)),
     ],
 )
-@pytest.mark.parametrize("known", [False, True])
+@each("known", [False, True])
 def test_what_a_snapshot_begins_and_ends_with(
     tmp_path: Path, kinds: tuple[int | None, ...], ends: tuple[bool, bool, bool], known: bool
 ) -> None:
@@ -471,7 +472,7 @@ def test_a_record_of_a_snapshot_that_cannot_be_read_breaks_it(tmp_path: Path) ->
     assert replay_snapshot(str(path), ClusterState())[:3] == (False, False, False)
 
 
-@pytest.mark.parametrize(
+@each(
     ("bases", "complete", "next_offset", "names"),
     [
         ((0, 2), True, 4, {"t0", "t1", "t2", "t3"}),

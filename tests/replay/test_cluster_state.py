@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
+from each import each
 from message_writing import message_bytes
 
 from kdump.messages.records import decode, decode_control
@@ -62,7 +62,7 @@ BEGIN, END, ABORT = (f"{word}Transaction" for word in ("Begin", "End", "Abort"))
 BEGIN_, END_, ABORT_ = (BEGIN, {}), (END, {}), (ABORT, {})
 
 
-@pytest.mark.parametrize(
+@each(
     ("records", "topics", "ids", "gone"),
     [
         ([topic("a", A)], {A: "a"}, {"a": A}, {}),
@@ -113,7 +113,7 @@ def test_a_deleted_topic_says_when_and_by_which_record() -> None:
     assert all(change.after is None for change in ended)
 
 
-@pytest.mark.parametrize(
+@each(
     ("record", "expected"),
     [
         (changed(leader=2), ((1, 2), (X, Y), 100, 2, 1)),
@@ -168,7 +168,7 @@ def test_members_of_a_partition_that_change_alone() -> None:
 WRONG = value(*topic("a", A))
 
 
-@pytest.mark.parametrize(
+@each(
     "record",
     [
         b"",
@@ -213,7 +213,7 @@ def test_the_directories_a_broker_registered_last() -> None:
     assert directories(gone) == {}
 
 
-@pytest.mark.parametrize(
+@each(
     ("records", "fenced", "shutting_down", "cordoned"),
     [
         ([], True, False, ()),
@@ -312,7 +312,7 @@ ACL |= {"host": "*", "operation": 3, "permissionType": 3}
 TOKEN = {"tokenId": "t", "owner": "User:a", "requester": "User:b", "renewers": ["User:c"]}
 
 
-@pytest.mark.parametrize(
+@each(
     ("records", "left"),
     [
         ([setting("t", "a", "1"), setting("t", "a", "2")], ["topic t a"]),

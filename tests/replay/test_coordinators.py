@@ -1,11 +1,11 @@
 """The partition of a group against Java's own hash."""
 
-import pytest
+from each import each
 
 from kdump.replay.coordinators import java_hash, partition_for
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "number"),
     [
         ("", 0),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from corpus import corpus, files, shared
+from each import each
 from offsets_log import START_MS, Log, Pair, chunks, classic, commit, pair, pieces
 
 from kdump.findings.rows import RecordChunk
@@ -76,7 +77,7 @@ def test_both_types_of_keys_are_one(tmp_path: Path) -> None:
     assert offsets(read(log, tmp_path)) == {"g t-0": 9, "g t-1": 5}
 
 
-@pytest.mark.parametrize("version", range(5))
+@each("version", range(5))
 def test_commits_of_every_version(version: int, tmp_path: Path) -> None:
     log = Log()
     more: dict[str, object] = {"metadata": "m"}
@@ -325,7 +326,7 @@ def test_members_may_be_told_in_any_order_of_reading() -> None:
         assert found.commits == tuple(one for one in whole.commits if one.group == group.name)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_hostile_bytes(seed: int) -> None:
     """Keys and values of every record with bytes changed: nothing is raised, nothing hangs."""
     draw = random.Random(seed)

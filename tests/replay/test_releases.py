@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from commands import DATA as SAMPLES
+from each import each
 
 from kdump.broker.settings import Settings
 from kdump.broker.versions import NEWEST, Version
@@ -26,7 +27,7 @@ def rows(*words: str | Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-@pytest.mark.parametrize(
+@each(
     ("directory", "first", "last"),
     [
         ("clean/0.7.2", (0, 7), (0, 7)),

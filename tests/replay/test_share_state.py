@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-import pytest
+from each import each
 from message_writing import message_bytes
 from offsets_log import Log, Pair, chunks
 
@@ -83,7 +83,7 @@ def test_what_is_not_known_is_counted(tmp_path: Path) -> None:
     assert (held.unknown, held.partitions) == (4, {})
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_hostile_bytes(seed: int) -> None:
     draw = random.Random(seed)
     for path in ("d1/__share_group_state-1", "d2/__share_group_state-0"):

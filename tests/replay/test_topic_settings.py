@@ -4,7 +4,7 @@ import pickle
 import shutil
 from pathlib import Path
 
-import pytest
+from each import each
 from metadata_log import config, framed, log_of, partition, text, topic
 from reindexing import rows_of
 
@@ -88,7 +88,7 @@ def test_which_source_counts(tmp_path: Path) -> None:
     assert interval_of(data, TopicSettings(broker)) == (30, s.BROKER)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "interval"),
     [("{}=7", 7), ("orders:{}=7", 7), ("ord*:{}=7", 7), ("clicks:{}=7", 20)],
 )
@@ -116,7 +116,7 @@ def test_a_topic_that_a_cleaner_was_in_is_compacted(tmp_path: Path) -> None:
     assert policy() == ("delete", s.DEFAULT)
 
 
-@pytest.mark.parametrize("value", ["-1", "2147483648", "", "many", "9" * 30])
+@each("value", ["-1", "2147483648", "", "many", "9" * 30])
 def test_what_no_controller_takes_is_no_setting(tmp_path: Path, value: str) -> None:
     data = with_log(directory(tmp_path, "d1"), config(OF_TOPIC, "orders", INTERVAL, value))
     assert interval_of(data, TopicSettings(Settings())) == (4096, s.DEFAULT)

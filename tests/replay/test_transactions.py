@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from corpus import corpus, files, shared
+from each import each
 from long_runs import LONG
 from offsets_log import START_MS, Log, chunks, pieces
 from oracle import oracle
@@ -53,7 +54,7 @@ def test_last_record_of_an_id_counts(tmp_path: Path) -> None:
     assert (second.transactional_id, second.state, second.source_offset) == ("b", "Ongoing", 2)
 
 
-@pytest.mark.parametrize("name", STATES)
+@each("name", STATES)
 def test_states(name: str, tmp_path: Path) -> None:
     log = Log()
     log.add(transaction("a", name, ["t-0"]))
@@ -215,7 +216,7 @@ def test_key_of_an_id_that_no_record_can_have() -> None:
     assert len(key_of("x" * 70_000)) == 70_004
 
 
-@pytest.mark.parametrize("seed", range(2000 if LONG else 20))
+@each("seed", range(2000 if LONG else 20))
 def test_hostile_bytes(seed: int, tmp_path: Path) -> None:
     """Keys and values with bytes changed: nothing is raised."""
     draw = random.Random(seed)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from corpus import corpus, expected, names
+from each import each
 from metadata_log import HOUR, LONG_AGO, NODE, log_of, register
 
 from kdump.broker import versions as v
@@ -56,7 +57,7 @@ def check(root: Path, version: str) -> dict[str, str]:
     return texts
 
 
-@pytest.mark.parametrize("sample", sorted(SAMPLES.glob("*/[0-9]*")), ids=lambda path: path.name)
+@each("sample", sorted(SAMPLES.glob("*/[0-9]*")), ids=lambda path: path.name)
 def test_sample_data(sample: Path) -> None:
     found = re.match(r"[\d.]+", sample.name)
     assert found is not None
@@ -96,7 +97,7 @@ def test_what_is_there_counts_more_than_what_is_missing() -> None:
     assert dated([old, new]).text == "2.8 to 4.4"
 
 
-@pytest.mark.parametrize(
+@each(
     ("levels", "release"),
     [
         ({"metadata.version": 14}, (3, 6)),
@@ -145,7 +146,7 @@ def test_registrations_tell_of_upgrades(tmp_path: Path) -> None:
     assert [(one.release, one.bound) for one in told] == [("3.6", "before"), ("3.7", "exactly")]
 
 
-@pytest.mark.parametrize(
+@each(
     ("place", "settings", "text"),
     [
         ("server.properties", "broker.id=0\ninter.broker.protocol.version=2.8-IV1\n", "2.8 to 3.6"),

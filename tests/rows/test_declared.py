@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from declared_rows import wrong
+from each import each
 from every_command import RUNS, SAMPLES, run
 
 from kdump import rows
@@ -36,7 +37,7 @@ def test_no_two_kinds_have_one_name() -> None:
     assert len(kinds()) == sum(len(kinds_of(module)) for module in MODULES)
 
 
-@pytest.mark.parametrize("name", kinds())
+@each("name", kinds())
 def test_a_kind_says_what_it_and_its_members_are(name: str) -> None:
     kind = kinds()[name]
     assert inspect.cleandoc(kind.__doc__ or "").endswith(".")

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-import pytest
+from each import each
 
 from kdump.storage.about import DirectoryFacts, facts_of, owner_of
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "owner"),
     [
         ("version=1\nnode.id=3\ncluster.id=abc\n", ("3", "abc")),

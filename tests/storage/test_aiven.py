@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import zstandard
 from corpus import corpus, shared
+from each import each
 from long_runs import LONG, SEED
 
 from kdump.engine.verify.options import VerifyOptions
@@ -72,7 +73,7 @@ def test_segments_of_the_plugin_are_decoded() -> None:
     assert len(lines) == 15
 
 
-@pytest.mark.parametrize("name", sorted(DAMAGED))
+@each("name", sorted(DAMAGED))
 def test_damaged_segments_are_found(name: str) -> None:
     key, tier = key_file(), str(corpus("tiered/aiven/damaged") / name)
     for deep, code in zip((False, True), DAMAGED[name], strict=True):

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from each import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,15 +34,13 @@ def test_no_entries(data: bytes) -> None:
     assert (found.entries, found.problems) == ([], [])
 
 
-@pytest.mark.parametrize(
-    "data", [b"0\r\n1\r\na 0 5\r\n", b"0\r1\ra 0 5", b"0\n1\na\t0   5  \n", b"0\n+1\na +0 +5\n"]
-)
+@each("data", [b"0\r\n1\r\na 0 5\r\n", b"0\r1\ra 0 5", b"0\n1\na\t0   5  \n", b"0\n+1\na +0 +5\n"])
 def test_what_java_takes_as_well(data: bytes) -> None:
     found = checkpoints.parse_offsets(data)
     assert (found.entries, found.problems) == ([PartitionOffset("a", 0, 5)], [])
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "position", "actual"),
     [
         (b"1\n1\na 0 5\n", 0, "1"),

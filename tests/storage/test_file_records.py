@@ -10,6 +10,7 @@ from pathlib import Path
 import builders
 import damage
 import pytest
+from each import each
 from long_runs import SEED, how_many
 
 from kdump.kernels import columns as c
@@ -82,8 +83,8 @@ def test_entries_of_a_sound_file(tmp_path: Path) -> None:
     assert_covers(found, 0, sum(map(len, data)))
 
 
-@pytest.mark.parametrize("count", [7, 8, 9, 40, 41, 170, BATCHES_A_RUN, 2 * BATCHES_A_RUN + 1])
-@pytest.mark.parametrize("broken", [False, True])
+@each("count", [7, 8, 9, 40, 41, 170, BATCHES_A_RUN, 2 * BATCHES_A_RUN + 1])
+@each("broken", [False, True])
 def test_each_entry_comes_once_however_many_there_are(
     tmp_path: Path, count: int, broken: bool
 ) -> None:
@@ -147,7 +148,7 @@ def test_a_part_of_a_file(tmp_path: Path) -> None:
         assert parts(FileRecords(source), source.size) == []
 
 
-@pytest.mark.parametrize("size", [BLOCK_BYTES - 200, BLOCK_BYTES, BLOCK_BYTES + 1, 3 * BLOCK_BYTES])
+@each("size", [BLOCK_BYTES - 200, BLOCK_BYTES, BLOCK_BYTES + 1, 3 * BLOCK_BYTES])
 def test_entries_around_the_size_of_a_block(tmp_path: Path, size: int) -> None:
     data = [entry(0), entry(1, size), entry(2), entry(3, size), entry(4)]
     with opened(tmp_path / "a.log", b"".join(data)) as source:
@@ -347,7 +348,7 @@ def test_a_lookup_walks_over_entries_of_any_size(tmp_path: Path) -> None:
     assert headers(path, data, len(entry(0) + large) - 1) == ([0], reasons.CUT_SHORT)
 
 
-@pytest.mark.parametrize(
+@each(
     ("tail", "reason"),
     [
         (entry(1)[:-1], reasons.CUT_SHORT),

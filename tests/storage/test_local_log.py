@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from each import each
 
 from kdump.errors import PathError
 from kdump.storage.checkpoints import EpochStart
@@ -100,7 +101,7 @@ def test_a_directory_that_cannot_be_listed(tmp_path: Path) -> None:
     assert raised.value.path == str(tmp_path / "orders-3")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "starts"),
     [
         (None, []),

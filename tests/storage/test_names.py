@@ -1,5 +1,6 @@
 import pytest
 from builders import retired_directory_name
+from each import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,8 +18,8 @@ SEGMENT_FILES = [
 ]
 
 
-@pytest.mark.parametrize("suffix", ["", ".deleted", ".cleaned", ".swap"])
-@pytest.mark.parametrize(("extension", "kind"), SEGMENT_FILES)
+@each("suffix", ["", ".deleted", ".cleaned", ".swap"])
+@each(("extension", "kind"), SEGMENT_FILES)
 def test_segment_file(extension: str, kind: Kind, suffix: str) -> None:
     name = f"00000000000048230114.{extension}{suffix}"
     assert names.parse(name) == FileName(name, kind, 48230114, suffix)
@@ -26,7 +27,7 @@ def test_segment_file(extension: str, kind: Kind, suffix: str) -> None:
     assert names.file_name(kind, 48230114, suffix) == name
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "kind", "suffix"),
     [
         ("leader-epoch-checkpoint", Kind.LEADER_EPOCHS, ""),
@@ -88,9 +89,7 @@ def test_metadata_snapshot_being_written() -> None:
     assert (found.kind, found.base_offset, found.epoch) == (Kind.METADATA_SNAPSHOT, 616, 3)
 
 
-@pytest.mark.parametrize(
-    "numbers", [f"{2**63}-3", f"616-{2**31}", "616", "616-3-", "a-3", "-616-3"]
-)
+@each("numbers", [f"{2**63}-3", f"616-{2**31}", "616", "616-3-", "a-3", "-616-3"])
 def test_numbers_that_no_metadata_snapshot_has(numbers: str) -> None:
     name = f"{numbers}.checkpoint"
     assert names.parse(name) == FileName(name, Kind.UNKNOWN)
@@ -112,7 +111,7 @@ def test_remote_index() -> None:
     assert found.suffix == ".deleted"
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "topic", "partition"),
     [
         ("orders-0", "orders", 0),
@@ -149,7 +148,7 @@ def test_retired_name_is_capped_by_cutting_the_topic() -> None:
     assert names.parse_directory(moved) == DirectoryName(topic, 12, Retirement.FUTURE, HEX)
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         "",
@@ -176,19 +175,19 @@ def test_spelling_no_broker_writes() -> None:
     assert found == DirectoryName("orders", 7, Retirement.DELETE, "short")
 
 
-@pytest.mark.parametrize("topic", ["my orders", "a/b", ".", "..", "t" * 250, "caf\u00e9"])
+@each("topic", ["my orders", "a/b", ".", "..", "t" * 250, "caf\u00e9"])
 def test_illegal_topic(topic: str) -> None:
     found = names.parse_directory(f"{topic}-0")
     assert found is not None
     assert not found.legal
 
 
-@pytest.mark.parametrize("name", ["x.log", "x.index.swap", "x.snapshot.cleaned", f"{2**63}.log"])
+@each("name", ["x.log", "x.index.swap", "x.snapshot.cleaned", f"{2**63}.log"])
 def test_files_that_stop_the_start_of_a_broker(name: str) -> None:
     assert names.stops_start(name)
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         "7.log",

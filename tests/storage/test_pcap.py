@@ -8,6 +8,7 @@ from pathlib import Path
 
 import captures
 import pytest
+from each import each
 from long_runs import SEED, how_many
 
 from kdump.storage.pcap import CaptureBreak, Segment, Skipped, address_text, is_capture, segments
@@ -32,8 +33,8 @@ def bytes_of(data: bytes, found: list[Segment | Skipped | CaptureBreak]) -> list
     ]
 
 
-@pytest.mark.parametrize("link", [captures.ETHERNET, captures.NULL, captures.RAW, captures.SLL])
-@pytest.mark.parametrize("ipv6", [False, True])
+@each("link", [captures.ETHERNET, captures.NULL, captures.RAW, captures.SLL])
+@each("ipv6", [False, True])
 def test_every_link_and_both_forms(tmp_path: Path, link: int, *, ipv6: bool) -> None:
     expected = None
     for vlans in (0, 1, 2) if link == captures.ETHERNET else (0,):

@@ -1,4 +1,4 @@
-import pytest
+from each import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,7 +30,7 @@ def test_missing_version_is_0() -> None:
     assert properties.parse_meta_properties(b"broker.id=3\n").problems == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "expected", "actual"),
     [
         (META.replace(b"node.id=1", b""), "node.id, a number", None),
@@ -47,7 +47,7 @@ def test_meta_properties_malformed(data: bytes, expected: str, actual: str | Non
     assert (problem.expected, problem.actual) == (expected, actual)
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "name", "value"),
     [
         ("a=b", "a", "b"),
@@ -77,7 +77,7 @@ def test_partition_metadata() -> None:
     assert found.problems == []
 
 
-@pytest.mark.parametrize(
+@each(
     "data",
     [
         b"",
@@ -110,7 +110,7 @@ def test_quorum_state() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     "data",
     [
         b"",

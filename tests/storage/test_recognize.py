@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-import pytest
+from each import each
 
 from kdump.storage import names
 from kdump.storage.names import Kind
@@ -36,7 +36,7 @@ def test_files_of_brokers_are_recognized_as_what_their_names_say() -> None:
     assert {Kind.OFFSET_CHECKPOINT, Kind.META_PROPERTIES, Kind.PARTITION_METADATA} <= seen.keys()
 
 
-@pytest.mark.parametrize("size", [1, 34, 240, 5000])
+@each("size", [1, 34, 240, 5000])
 def test_noise_and_zeros_are_nothing(tmp_path: Path, size: int) -> None:
     path = tmp_path / "x"
     for data in (random.Random(size).randbytes(size), bytes(size)):
@@ -44,6 +44,6 @@ def test_noise_and_zeros_are_nothing(tmp_path: Path, size: int) -> None:
         assert recognized(str(path)).word is None
 
 
-@pytest.mark.parametrize("word", KINDS)
+@each("word", KINDS)
 def test_names_that_are_given_say_the_kind(word: str) -> None:
     assert names.parse(file_name(word, 42)).kind is KINDS[word]

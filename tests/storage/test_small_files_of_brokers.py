@@ -7,6 +7,7 @@ from pathlib import Path
 
 import corpus
 import pytest
+from each import each
 
 from kdump.storage import checkpoints, properties
 from kdump.storage.index import OffsetIndex
@@ -95,8 +96,8 @@ TOOL: dict[str, tuple[Callable[[Path], Numbers], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("copy", COPIES)
-@pytest.mark.parametrize("extension", TOOL)
+@each("copy", COPIES)
+@each("extension", TOOL)
 def test_same_rows_as_the_brokers_tool(extension: str, copy: str) -> None:
     rows_of, fields = TOOL[extension]
     data = corpus.corpus(f"modern/data/{copy}")
@@ -153,7 +154,7 @@ def test_sound_files_have_no_problem(name: str) -> None:
     assert found or "v07" in name
 
 
-@pytest.mark.parametrize("copy", COPIES)
+@each("copy", COPIES)
 def test_trimmed_indexes_of_a_clean_stop_have_no_zero_tail(copy: str) -> None:
     preallocated = 0
     for path in corpus.files(corpus.corpus(f"modern/data/{copy}"), "*.index"):

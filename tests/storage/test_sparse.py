@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from directories import batches
+from each import each
 from long_runs import LONG, SEED
 
 from kdump.cli import cli
@@ -149,7 +150,7 @@ def test_holes_are_read_as_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert gaps > _COUNT // 4
 
 
-@pytest.mark.parametrize("zeros", range(12))
+@each("zeros", range(12))
 def test_entry_that_begins_in_a_hole(tmp_path: Path, zeros: int) -> None:
     """Where offset and size are small, an entry's first bytes are zeros that a hole may hold."""
     path = tmp_path / NAME

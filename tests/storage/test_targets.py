@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from each import each
 
 from kdump.errors import KdumpError, NothingToDo, PathError
 from kdump.storage.data_directories import data_directories_below, look_below
@@ -394,7 +395,7 @@ def test_data_directories_are_found_at_any_depth(tmp_path: Path) -> None:
     assert named(targets(tmp_path)) == [("orders", 0), (None, None)]
 
 
-@pytest.mark.parametrize(
+@each(
     "mark",
     [
         "meta.properties",

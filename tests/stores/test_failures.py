@@ -3,6 +3,7 @@
 import errno
 
 import pytest
+from each import each
 
 from kdump.errors import PathError, StoreError
 from kdump.storage.source import Source
@@ -22,7 +23,7 @@ class HttpError(OSError):
         self.response = Response(status_code)
 
 
-@pytest.mark.parametrize(
+@each(
     ("error", "kind"),
     [
         (FileNotFoundError(errno.ENOENT, "Path does not exist 'bucket/x'"), FileNotFoundError),
@@ -40,7 +41,7 @@ def test_what_a_store_says_for_certain(error: Exception, kind: type[Exception]) 
     assert told.strerror
 
 
-@pytest.mark.parametrize(
+@each(
     "error",
     [
         OSError("AWS Error NETWORK_CONNECTION during HeadObject operation"),

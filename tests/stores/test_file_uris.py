@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from commands import COMMANDS, DATA, answer, answer_in_a_store
+from each import each
 from long_runs import LONG, SEED
 
 from kdump.engine.reading.options import DumpOptions
@@ -42,7 +43,7 @@ def test_single_files(command: str) -> None:
         assert answer(command, f"file://{path}") == answer(command, str(path))
 
 
-@pytest.mark.parametrize(
+@each(
     ("command", "says"),
     [
         ("reindex {}", "is in a store; copy it here"),

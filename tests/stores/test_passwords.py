@@ -8,6 +8,7 @@ from threading import Thread
 
 import pytest
 from click.testing import CliRunner
+from each import each
 
 import kdump
 from kdump.cli import cli
@@ -24,7 +25,7 @@ def none_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passwords, "_signed", {})
 
 
-@pytest.mark.parametrize(
+@each(
     ("uri", "plain", "root"),
     [
         ("sftp://me:hunter2@host/a/b", "sftp://me@host/a/b", "sftp://me@host"),
@@ -42,7 +43,7 @@ def test_password_is_kept_for_the_store(uri: str, plain: str, root: str) -> None
     assert password not in passwords.hidden(f"cannot log in to {uri}: {password} is wrong")
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
     [
         "s3://bucket/a:b@c",
@@ -59,7 +60,7 @@ def test_path_without_a_password(path: str) -> None:
     assert passwords.with_password(path) == path
 
 
-@pytest.mark.parametrize(
+@each(
     "query",
     [
         "sv=2024-11-04&sp=r&sig=hunter2%2B%3D",
@@ -153,7 +154,7 @@ def test_a_query_without_a_secret_stays() -> None:
     assert passwords.without_password(uri) == uri
 
 
-@pytest.mark.parametrize("command", ["dump", "verify", "verify --nagios", "usage", "salvage"])
+@each("command", ["dump", "verify", "verify --nagios", "usage", "salvage"])
 def test_password_is_not_shown(command: str) -> None:
     for uri, user in (
         ("ftp://me:hunter2@127.0.0.1:1/x", "me"),

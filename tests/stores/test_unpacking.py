@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from each import each
 from long_runs import SEED, how_many
 
 from kdump.errors import PathError
@@ -147,7 +148,7 @@ NEGATIVE = (-512 & (1 << 96) - 1).to_bytes(12, "big")
 HUGE = b"\x80" + (1 << 40).to_bytes(11, "big")
 
 
-@pytest.mark.parametrize(
+@each(
     ("entry", "reason"),
     [
         (with_size(NEGATIVE), "has an impossible size (-512)"),
@@ -307,7 +308,7 @@ def test_holes_are_read_as_zeros(tmp_path: Path) -> None:
     member.close()
 
 
-@pytest.mark.parametrize("cut", [0, 1, 9, 40_000])
+@each("cut", [0, 1, 9, 40_000])
 def test_damaged_gzip_is_read_as_far_as_zlib_reads_it(tmp_path: Path, cut: int) -> None:
     data = random.Random(3).randbytes(70_000)
     packed = gzip.compress(data)

@@ -4,23 +4,24 @@ import posixpath
 from pathlib import Path
 
 import pytest
+from each import each
 
 from kdump.errors import PathError
 from kdump.storage import places
 from kdump.stores import uris
 
 
-@pytest.mark.parametrize("path", ["s3://b/c", "file:///c", "WEBHDFS://h:1/c", "a+b.c-1://x"])
+@each("path", ["s3://b/c", "file:///c", "WEBHDFS://h:1/c", "a+b.c-1://x"])
 def test_uris(path: str) -> None:
     assert uris.is_uri(path)
 
 
-@pytest.mark.parametrize("path", ["/c", "c", "./s3://b", "s3:/b", "://b", "1a://b", "a b://c", ""])
+@each("path", ["/c", "c", "./s3://b", "s3:/b", "://b", "1a://b", "a b://c", ""])
 def test_paths_of_this_machine(path: str) -> None:
     assert not uris.is_uri(path)
 
 
-@pytest.mark.parametrize(
+@each(
     ("uri", "root", "path"),
     [
         ("s3://bucket", "s3://bucket", ""),
@@ -41,7 +42,7 @@ def test_options_behind_a_question_mark_are_refused() -> None:
         uris.split("s3://bucket/orders-0?endpoint_override=localhost")
 
 
-@pytest.mark.parametrize(
+@each(
     ("uri", "above"),
     [
         ("s3://bucket/data/orders-0", "s3://bucket/data"),

@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from each import each
 
 from kdump.values.schemas import avro
 from kdump.values.schemas.undecoded import MOST_ITEMS, Undecoded
@@ -34,7 +35,7 @@ def fixed(size: int, **more: object) -> dict[str, Any]:
     return {"type": "fixed", "name": "F", "size": size, **more}
 
 
-@pytest.mark.parametrize(
+@each(
     ("schema", "data", "value"),
     [
         ("null", b"", None),
@@ -90,7 +91,7 @@ def test_values(schema: Any, data: bytes, value: Any) -> None:
     assert type(found) is type(value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("schema", "data", "why"),
     [
         ("long", b"", "truncated"),
@@ -117,7 +118,7 @@ def test_what_is_no_value(schema: Any, data: bytes, why: str) -> None:
     assert reason(schema, data) == why
 
 
-@pytest.mark.parametrize(
+@each(
     "schema",
     [
         {},

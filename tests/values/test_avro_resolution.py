@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import pytest
+from each import each
 
 from kdump.values.schemas.avro_resolution import resolving
 from kdump.values.schemas.undecoded import Undecoded
@@ -39,7 +40,7 @@ def read(writer: Any, reader: Any, data: bytes) -> Any:
     return resolving(writer, [], reader, [])(data, 0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("writer", "reader", "data", "value"),
     [
         ("int", "long", b"\3", -2),
@@ -108,7 +109,7 @@ def test_a_schema_that_goes_on_in_itself() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each(
     ("writer", "reader", "data"),
     [
         ("long", "int", b"\2"),

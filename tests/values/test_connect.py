@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from each import each
 
 from kdump.values import connect
 from kdump.values.decoder import decoder_of
@@ -32,7 +33,7 @@ def shown(key: bytes, value: bytes, *, secrets: bool = False) -> tuple[Any, Any]
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "type_", "data"),
     [
         (b"connector-a-b", "connector", {"connector": "a-b"}),
@@ -59,7 +60,7 @@ def test_keys(key: bytes, type_: str, data: dict[str, Any]) -> None:
     assert of_value == {"type": type_, "data": {"x": 1}}
 
 
-@pytest.mark.parametrize(
+@each(
     "key",
     [b"", b"other", b"\xff", b"[", b"[1,2]", b'["a"]', b"[" * 100_000, b"task-a", b"task-a-x",
      b"task-a-" + b"9" * 100],
@@ -68,7 +69,7 @@ def test_what_is_no_key_of_connects_stays(key: bytes) -> None:
     assert shown(key, b'{"x":1}') == (key, b'{"x":1}')
 
 
-@pytest.mark.parametrize("value", [b"", b"{", b"[1]", b"7", b"[" * 100_000, b"\xff"])
+@each("value", [b"", b"{", b"[1]", b"7", b"[" * 100_000, b"\xff"])
 def test_what_is_no_value_of_connects_stays(value: bytes) -> None:
     assert shown(b"connector-a", value)[1] == value
 

@@ -4,6 +4,7 @@ from struct import pack
 from typing import Any
 
 import pytest
+from each import each
 
 from kdump.values.decoder import Decoder, decoder_of
 
@@ -68,7 +69,7 @@ def test_mirror_maker(
         assert decoder.read_value(None, b"\0\1" + value[2:]) == b"\0\1" + value[2:]
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "found"),
     [
         (b"k" + pack(">qi", MS, 3), {"key": "k", "window_start_ms": MS, "sequence": 3}),

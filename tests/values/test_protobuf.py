@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from each import each
 
 from kdump.values.schemas import wire
 from kdump.values.schemas.protobuf import Files
@@ -40,7 +41,7 @@ def group(number: int, inside: bytes) -> bytes:
 MINUS = (1 << 64) - 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("type_", "data", "value"),
     [
         ("int32", field(1, MINUS), -1),
@@ -180,7 +181,7 @@ KNOWN = """message M { google.protobuf.Timestamp at = 1; google.protobuf.Duratio
   google.protobuf.BoolValue yes = 9; }"""
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "value"),
     [
         (field(1, b""), {"at": "1970-01-01T00:00:00Z"}),
@@ -238,7 +239,7 @@ def test_messages_in_messages_are_bounded() -> None:
         read(PROTO3 + "message M { M m = 1; }", data)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "nonsense {",

@@ -3,7 +3,7 @@
 import json
 from hashlib import md5
 
-import pytest
+from each import each
 from registry_log import schema_record, tombstone
 
 from kdump.values.schemas.registry import Registry, Schema, chosen, context_of, plain_subject
@@ -72,7 +72,7 @@ def test_a_guid_is_the_digest_of_text_and_references_unless_the_record_says_it()
     assert registry.with_guid(bytes(16)) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "value"),
     [
         (None, b"{}"),

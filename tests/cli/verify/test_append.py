@@ -8,10 +8,10 @@ from typing import Any
 
 import builders as b
 import captures
-import pytest
 import zstandard
 from click.testing import CliRunner, Result
 from commands import DATA
+from each import each
 
 from kdump.cli import cli
 
@@ -92,7 +92,7 @@ def test_limits_of_timestamps_by_release() -> None:
     assert row["error"] == "INVALID_TIMESTAMP"
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "error"),
     [
         (plain(crc=7), "CORRUPT_MESSAGE"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import corpus
 import pytest
 from commands import DATA
+from each import each
 from verify_command import (
     break_batch,
     break_index,
@@ -70,7 +71,7 @@ def test_nothing_to_work_on_is_1(data: Path, tmp_path: Path) -> None:
     assert run("--topic", "nonesuch*", data).exit_code == 1
 
 
-@pytest.mark.parametrize(
+@each(
     "args",
     [
         [],
@@ -170,7 +171,7 @@ def test_a_directory_without_a_segment_is_not_called_sound(tmp_path: Path) -> No
     assert "damage" not in text
 
 
-@pytest.mark.parametrize("copy", ["live", "clean", "killed", "recovered"])
+@each("copy", ["live", "clean", "killed", "recovered"])
 def test_sound_directories_of_a_real_broker_have_notes_at_most(copy: str) -> None:
     directory = corpus.corpus(f"modern/data/{copy}")
     result = run("-j", 2, *sorted(directory.iterdir()))

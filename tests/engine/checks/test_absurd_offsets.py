@@ -6,6 +6,7 @@ from pathlib import Path
 import builders
 import damage
 import pytest
+from each import each
 from segments import (
     batch,
     batches,
@@ -64,7 +65,7 @@ def test_several_absurd_offsets_in_a_row(sound: Path, count: int) -> None:
     assert (lost.lost_at_least, lost.lost_at_most) == (3, 3)
 
 
-@pytest.mark.parametrize("count", [15, 16, 17, 20])
+@each("count", [15, 16, 17, 20])
 def test_no_more_than_sixteen_batches_out_of_order_wait_for_what_follows(
     tmp_path: Path, count: int
 ) -> None:
@@ -171,7 +172,7 @@ FAR = 1 << 40
 RANGE = 1 << 31
 
 
-@pytest.mark.parametrize(
+@each(
     ("first", "following", "row", "code", "fits", "next_offset"),
     [
         ([0, 3, 3, 6], 9, 2, "not-rising", 6, 6),
@@ -231,7 +232,7 @@ def test_which_batch_is_out_of_order_and_what_would_fit(
     assert not ways[code] or found.message in [f"{offsets} {way}" for way in ways[code]]
 
 
-@pytest.mark.parametrize(
+@each(
     ("behind", "following", "fits"),
     [
         ([20], 30, 19),  # what follows a wrapper says where it ends
@@ -256,7 +257,7 @@ def test_where_a_wrapper_too_high_for_its_segment_would_fit(
     assert found.position == len(parts[0] + parts[1])
 
 
-@pytest.mark.parametrize(("behind", "fits"), [([20], 17), ([9], 6), ([6], 3), ([4], 3), ([], 27)])
+@each(("behind", "fits"), [([20], 17), ([9], 6), ([6], 3), ([4], 3), ([], 27)])
 def test_where_a_batch_too_high_behind_damage_would_fit(
     tmp_path: Path, behind: list[int], fits: int
 ) -> None:

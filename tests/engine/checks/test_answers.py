@@ -7,6 +7,7 @@ from pathlib import Path
 
 import builders
 import pytest
+from each import each
 
 from kdump.broker.settings import Settings
 from kdump.broker.versions import Version
@@ -67,7 +68,7 @@ def asking(
         yield ask
 
 
-@pytest.mark.parametrize(
+@each(
     ("entry", "target", "wrong"),
     [
         ((12, SECOND), 22, None),
@@ -93,7 +94,7 @@ def test_an_answer_is_never_below_what_was_asked_for(tmp_path: Path) -> None:
         assert ask.wrong_offset(25, THIRD) == WrongAnswer(25, 30, 25)
 
 
-@pytest.mark.parametrize(
+@each(
     ("entry", "time", "target_ms", "wrong"),
     [
         ((12, SECOND), (0, 12), 0, WrongAnswer(0, 10, 20)),

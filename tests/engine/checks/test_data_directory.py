@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from corpus import corpus, names
 from directories import CLUSTER, DataDirectory, codes, findings, identifier
+from each import each
 
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
@@ -357,7 +358,7 @@ def test_what_the_log_itself_shows_is_not_told_again_by_a_checkpoint() -> None:
     assert [at.code for at in told if at.severity.value == "damage"] == ["log-too-short"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("damage", "position", "actual"),
     [
         (lambda data: b"", None, None),

@@ -18,6 +18,7 @@ from directories import (
     write_checkpoint,
     write_segment,
 )
+from each import each
 from segments import partition_of
 
 from kdump.engine.checks.access import FileStatus, access_findings, kept_out
@@ -65,7 +66,7 @@ def test_an_index_without_twenty_digits_is_a_note(data: DataDirectory) -> None:
     assert [(found.severity.value, found.actual) for found in told] == [("note", "00010.timeindex")]
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "stops"),
     [
         ("old.log", True),
@@ -498,7 +499,7 @@ def status(name: str, uid: int, mode: int = 0o100644) -> FileStatus:
 OWN = [status("", 500, 0o040755), status("0.index", 500), status("0.log", 500)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("entry", "refused"),
     [
         (status("1.log", 500), False),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from each import each
 
 from kdump.engine.checks.folding import FINDINGS_A_CODE, fold
 from kdump.engine.reading.check import Conditional, Reported, RestsOn
@@ -32,7 +33,7 @@ def suspect(**touches: int) -> Conditional:
     return Conditional(found, RestsOn(**touches))
 
 
-@pytest.mark.parametrize(
+@each(
     "touches",
     [
         {"segment": 0, "position": 1000},
@@ -43,7 +44,7 @@ def suspect(**touches: int) -> Conditional:
         {"offset": 3, "end_offset": 11},
     ],
 )
-@pytest.mark.parametrize("first", [True, False], ids=["before", "behind"])
+@each("first", [True, False], ids=["before", "behind"])
 def test_what_rests_on_a_bad_range_is_its_consequence(touches: dict[str, int], first: bool) -> None:
     """Whichever of the two was found first."""
     both: list[Reported] = [suspect(**touches), gap()]
@@ -52,7 +53,7 @@ def test_what_rests_on_a_bad_range_is_its_consequence(touches: dict[str, int], f
     assert found.consequences == ("offset-index-position@8",)
 
 
-@pytest.mark.parametrize(
+@each(
     "touches",
     [
         {"segment": 0, "position": 999},
@@ -178,7 +179,7 @@ def misplaced(code: str, **about: int | None) -> Finding:
     return finding(code, path=LOG, segment=0, **{**given, **about})
 
 
-@pytest.mark.parametrize(
+@each(
     ("cause", "follow", "stand"),
     [
         # It is where it should not be, and missing from where it should, up to what follows.
@@ -203,7 +204,7 @@ def test_offsets_that_a_finding_takes_with_it(
         assert len(fold([cause, suspect(offset=offset)])) == 2, offset
 
 
-@pytest.mark.parametrize(
+@each(
     ("cause", "follow", "stand"),
     [
         (misplaced("offset-not-rising"), [1000, 1099], [999, 1100]),

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from each import each
 from segments import offset_index, time_index
 
 from kdump.engine.checks import index_file
@@ -40,7 +41,7 @@ def kept(file: IndexFile) -> list[int]:
 SOUND: Pairs = [(1, 10), (2, 20), (3, 30), (4, 40)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("changed", "odd"),
     [
         ({}, []),
@@ -72,7 +73,7 @@ def test_slots_of_an_offset_index_that_do_not_rise(
     assert (file.stale_from, file.is_untrimmed, file.used, file.entries) == (None, False, 4, 4)
 
 
-@pytest.mark.parametrize(
+@each(
     ("pairs", "odd"),
     [
         ([(10, 1), (20, 1), (30, 2)], []),  # two times of one batch
@@ -93,7 +94,7 @@ def test_slots_of_a_time_index_that_do_not_rise(
     assert kept(file) == [slot for slot in range(3) if slot not in odd]
 
 
-@pytest.mark.parametrize(
+@each(
     ("pairs", "zeros", "stale_from"),
     [
         ([*SOUND, (2, 25), (3, 25)], 0, None),  # nothing follows: no truncation
@@ -111,7 +112,7 @@ def test_old_entries_stand_behind_all_that_rise_and_before_zeros(
     assert file.is_untrimmed == (zeros > 0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("odd", "number", "quick", "may_be"),
     [
         ([], 3, False, True),
@@ -144,7 +145,7 @@ def test_the_entries_around_an_odd_slot(tmp_path: Path) -> None:
     assert [file.around(slot) for slot in file.odd] == [SOUND[:1], SOUND[1:3], SOUND[3:]]
 
 
-@pytest.mark.parametrize(
+@each(
     ("data", "used", "trailing", "last"),
     [
         (b"", 0, 0, (-1, 0)),
@@ -174,8 +175,8 @@ def test_one_slot_of_zeros_is_an_entry_of_a_time_index(
     assert (file.used, len(file), file.is_untrimmed) == (used, used, not used)
 
 
-@pytest.mark.parametrize("zeros", [0, 8, BLOCK - 16, BLOCK - 8, BLOCK, BLOCK + 8, 3 * BLOCK])
-@pytest.mark.parametrize("first", [1, BLOCK // 8, BLOCK // 8 + 1])
+@each("zeros", [0, 8, BLOCK - 16, BLOCK - 8, BLOCK, BLOCK + 8, 3 * BLOCK])
+@each("first", [1, BLOCK // 8, BLOCK // 8 + 1])
 def test_what_was_written_ends_at_the_last_byte_that_is_no_zero(
     tmp_path: Path, first: int, zeros: int
 ) -> None:

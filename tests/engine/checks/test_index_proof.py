@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from each import each
 from segments import (
     START_MS,
     batches,
@@ -55,7 +56,7 @@ def test_a_log_that_its_indexes_outlast(tmp_path: Path, last: int | None) -> Non
     assert touches == [RestsOn(0, start, end + 1)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("offset", "time", "short"),
     [
         (29, 290, True),
@@ -101,8 +102,8 @@ def test_an_index_that_the_device_does_not_give(
     assert place_of(only(directory), directory) == ("unreadable", name, 0, size)
 
 
-@pytest.mark.parametrize("extension", ["index", "timeindex"])
-@pytest.mark.parametrize("gone", [True, False])
+@each("extension", ["index", "timeindex"])
+@each("gone", [True, False])
 def test_an_index_that_cannot_be_opened(tmp_path: Path, extension: str, gone: bool) -> None:
     """The log is read all the same; one that a running broker took away is a note."""
     directory = write_partition(tmp_path, {0: batches(0, 60), 60: batches(60, 90)})

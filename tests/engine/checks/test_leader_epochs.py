@@ -5,6 +5,7 @@ from pathlib import Path
 import builders
 import damage
 import pytest
+from each import each
 from producing import checked, codes, data, epochs, log_of, write_log
 from segments import partition_of
 
@@ -28,7 +29,7 @@ def only(path: Path) -> Finding:
     return found
 
 
-@pytest.mark.parametrize(
+@each(
     ("of_batches", "entries"),
     [
         ((0, 0, 0), [(0, 0)]),
@@ -48,7 +49,7 @@ def test_checkpoint_that_fits(
     assert codes(write(tmp_path, *of_batches, checkpoint=epochs(*entries))) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("entries", "code", "expected"),
     [
         ([(0, 0), (1, 1), (4, 5)], "leader-epochs-start", "epoch 0 at offset 1"),
@@ -128,7 +129,7 @@ def test_directory_being_deleted_has_an_empty_one(tmp_path: Path) -> None:
     assert codes(tmp_path / f"orders-7.{'0' * 32}-delete") == []
 
 
-@pytest.mark.parametrize("text", ["", "0\n", "0\n1\n0\n", "0\n1\n0 -1\n", "1\n0\n", "0\n2\n0 0\n"])
+@each("text", ["", "0\n", "0\n1\n0\n", "0\n1\n0 -1\n", "1\n0\n", "0\n2\n0 0\n"])
 def test_malformed(tmp_path: Path, text: str) -> None:
     """An empty file is one without entries."""
     found = only(write(tmp_path, 0, 0, checkpoint=text))
@@ -150,7 +151,7 @@ def test_entries_out_of_order(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("of_batches", "entries", "odd"),
     [
         ((5, 5, 9, 5, 5), [(5, 0)], 2),
@@ -271,7 +272,7 @@ def suspects(path: Path) -> list[Conditional]:
     return [one for one in found if isinstance(one, Conditional)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("entries", "actual", "message"),
     [
         (
@@ -314,7 +315,7 @@ def test_what_is_said_of_a_checkpoint(
     assert touches == RestsOn(0, start * size, (start + 1) * size, start, start + 1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("of_batches", "codes_of"),
     [
         ((9, 5), ["leader-epoch-odd"]),

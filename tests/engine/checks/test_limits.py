@@ -7,6 +7,7 @@ import builders
 import pytest
 import segments
 from directories import BATCH_BYTES, TIME, DataDirectory, codes, findings
+from each import each
 
 from kdump.broker.settings import FILE, Settings
 from kdump.engine.checks.limits import Limits
@@ -88,8 +89,8 @@ def test_one_old_limit_is_both(data: DataDirectory) -> None:
     assert [found.code for found in told] == ["record-time-limit"]
 
 
-@pytest.mark.parametrize("limit", ["after", "before"])
-@pytest.mark.parametrize(
+@each("limit", ["after", "before"])
+@each(
     ("attributes", "told_of"),
     [(0, True), (builders.LOG_APPEND_TIME, False), (builders.DELETE_HORIZON, False)],
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 import builders
 import damage
 import pytest
+from each import each
 from segments import batch, checked, offset_index, write, write_partition
 
 from kdump.findings.finding import Finding
@@ -54,7 +55,7 @@ def test_the_next_offset_fits_whatever_an_index_says(
         assert ended(tmp_path / f"b{number}", [*SOUND, broken(batch(6))], indexed) is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("parts", "indexed"),
     [
         ([*SOUND, batch(7)], None),  # a gap as compaction leaves it
@@ -87,7 +88,7 @@ def test_offsets_that_may_be(tmp_path: Path, parts: list[bytes], indexed: int | 
     assert ended(tmp_path, parts, indexed) is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("parts", "indexed", "before", "actual", "fits"),
     [
         ([*SOUND, batch(7)], 6, 5, 7, "6"),

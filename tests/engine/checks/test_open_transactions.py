@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from each import each
 from holding import holding
 from producing import COMMIT, TIME, checked, data, log_of, marker, write_log
 from segments import partition_of
@@ -37,9 +38,7 @@ def test_one_that_is_open(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("minutes", "hangs"), [((30, 30), 0), ((30, 31), 2), ((1, 31), 2), ((1, 15), 0)]
-)
+@each(("minutes", "hangs"), [((30, 30), 0), ((30, 31), 2), ((1, 31), 2), ((1, 15), 0)])
 def test_by_what_was_written_outside_of_transactions(
     tmp_path: Path, minutes: tuple[int, int], hangs: int
 ) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import pytest
+from each import each
 from segments import batch, partition_of, write, write_partition
 
 from kdump.engine.checks.ordering import in_parts, out_of_order
@@ -32,7 +32,7 @@ class Ranges(Check):
         self.found = [*out_of_order(segment, batches)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("wrong", "ranges"),
     [
         ({}, []),

@@ -7,6 +7,7 @@ from pathlib import Path
 import builders
 import damage
 import pytest
+from each import each
 from producing import (
     AT_SIX,
     AT_TEN,
@@ -55,7 +56,7 @@ def only(path: Path) -> Finding:
 # Sequence numbers
 
 
-@pytest.mark.parametrize(
+@each(
     "batches",
     [
         [data(10, 7, 0, count=3), data(13, 7, 3)],
@@ -207,7 +208,7 @@ def test_snapshot_with_another_open_transaction_or_none(sound: Path, first: int)
     assert found.actual == f"open transaction {first}"
 
 
-@pytest.mark.parametrize(("first", "differs"), [(0, False), (5, False), (6, True), (7, False)])
+@each(("first", "differs"), [(0, False), (5, False), (6, True), (7, False)])
 def test_snapshot_of_a_transaction_that_may_have_begun_in_deleted_segments(
     tmp_path: Path, first: int, differs: bool
 ) -> None:

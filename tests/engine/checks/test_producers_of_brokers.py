@@ -12,6 +12,7 @@ import pytest
 import transactional
 from corpus import corpus, shared
 from corpus import names as archives
+from each import each
 from long_runs import LONG, SEED
 from oracle import oracle
 from producing import checked
@@ -47,7 +48,7 @@ def serious(found: list[Finding]) -> list[Finding]:
     return [one for one in found if one.severity is not Severity.NOTE]
 
 
-@pytest.mark.parametrize("name", SOUND)
+@each("name", SOUND)
 def test_sound_directories_have_no_finding(name: str) -> None:
     found = [one for path in data_directories(corpus(name)) for one in checked(path)]
     unexpected = [one for one in found if one.code not in ("transaction-open", "preallocated-tail")]
@@ -112,8 +113,8 @@ def test_other_damage_makes_no_finding_of_producers(case: str) -> None:
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("crash", [False, True])
+@each("profile", PROFILES)
+@each("crash", [False, True])
 def test_made_directories_have_no_finding(tmp_path: Path, profile: str, crash: bool) -> None:
     for seed in SEEDS:
         directory = tmp_path / f"{profile}{seed}-0"

@@ -5,6 +5,7 @@ from pathlib import Path
 import builders
 import pytest
 from directories import write_checkpoint
+from each import each
 from segments import (
     START_MS,
     batch,
@@ -285,7 +286,7 @@ def test_what_records_rest_on(tmp_path: Path) -> None:
     assert suspects(directory) == [("wrapper-offset", RestsOn(0, at - 1, at + 1))]
 
 
-@pytest.mark.parametrize(
+@each(
     ("relative", "last", "first"),
     [((0, 1, 2), 8, None), ((0, 1, 2), 7, 5), ((0, 1, 2, 3, 4), 7, 3), ((0, 1), 6, 5),
      ((0, 1, 2, 3, 4, 5), 6, 1), ((0, 1, 2, 3, 4, 5, 6), 6, 0)],

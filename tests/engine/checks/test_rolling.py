@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from corpus import corpus, expected
 from directories import BATCH_BYTES, DataDirectory, codes, findings, write_checkpoint
+from each import each
 from segments import target_of
 
 from kdump.broker import rolling
@@ -22,7 +23,7 @@ SEALED = SealedSegment(100, 900, 50, 3, 2)
 INCOMING = NextBatch(100, 100, 550, 200)
 
 
-@pytest.mark.parametrize(
+@each(
     ("sealed", "incoming", "rolled"),
     [
         ({}, {}, RollRule(100, "unexplained")),
@@ -103,7 +104,7 @@ def test_what_is_behind_may_have_come_as_one_append(
     assert [one.rule for one in rolled] == [rule, rule]
 
 
-@pytest.mark.parametrize(
+@each(
     ("partition", "cleaned", "rules"),
     [
         (0, ("orders", 0, 11), ["compacted", "compacted"]),
@@ -159,7 +160,7 @@ def explained(target: Target, settings: Settings) -> list[RollRule]:
     return check.rolled
 
 
-@pytest.mark.parametrize("state", ["live", "clean", "killed", "recovered"])
+@each("state", ["live", "clean", "killed", "recovered"])
 def test_every_segment_of_a_real_broker_is_explained(state: str) -> None:
     broker = read_settings(str(expected("modern/server.properties.txt")))
     topics = json.loads(expected(f"modern/{state}/topics.json").read_text())

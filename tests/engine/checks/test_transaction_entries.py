@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each import each
 from producing import aborted, data, index_of, log_of, write_log
 from segments import partition_of
 
@@ -51,7 +52,7 @@ def held(
         ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("first", "changed", "log_start", "wrong"),
     [
         (40, {}, 0, False),
@@ -92,7 +93,7 @@ def test_first_offsets_an_entry_may_have(
         assert touches == RestsOn(0, 900, None, 50 if begins < 0 else begins, 51)
 
 
-@pytest.mark.parametrize(
+@each(
     ("stable", "changed", "given", "wrong"),
     [
         (51, {}, {}, False),
@@ -131,7 +132,7 @@ def test_stable_offsets_an_entry_may_have(
         assert found[0].touches == RestsOn(0, 900, None, min(expected, 50), 51)
 
 
-@pytest.mark.parametrize(
+@each(
     ("changed", "log_start", "missing"),
     [
         ({}, 0, True),
@@ -162,7 +163,7 @@ def test_missing_entries_are_one_finding(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("entry", "meant"),
     [
         ((7, 40, 49, 51), 50),  # of the same producer, and with the same begin

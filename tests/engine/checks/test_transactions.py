@@ -9,6 +9,7 @@ from pathlib import Path
 import builders
 import damage
 import pytest
+from each import each
 from holding import holding
 from producing import (
     ABORT,
@@ -52,7 +53,7 @@ def control(records: list[bytes], *, producer_id: int = 7, base_offset: int = 0)
 VALUE = struct.pack(">hi", 0, 3)
 
 
-@pytest.mark.parametrize(
+@each(
     ("record", "code"),
     [
         (builders.control_record(ABORT, VALUE), None),

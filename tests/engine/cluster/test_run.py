@@ -18,6 +18,7 @@ import damage
 import metadata_log
 import pytest
 from corpus import corpus, expected
+from each import each
 from internal_topics import raw_records
 from long_runs import LONG
 from message_writing import message_bytes
@@ -115,7 +116,7 @@ def test_the_partition_directory_and_a_file_of_it_stand_for_the_log() -> None:
     assert rows(SAMPLE, directory, SAMPLE / "." / METADATA) == rows(SAMPLE)
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "kinds"),
     [
         ({"what": ("topics",)}, {"topic"}),

@@ -13,6 +13,7 @@ from comparing import (
     compared,
     replica,
 )
+from each import each
 from replica_pairs import LOG, pair
 
 
@@ -30,7 +31,7 @@ def test_one_record_that_differs(tmp_path: Path) -> None:
     assert "no broker notices" in found.one["explanation"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("members", "field"),
     [
         ({"key": None}, "key"),
@@ -65,7 +66,7 @@ def test_side_cut_inside_a_batch(tmp_path: Path) -> None:
     assert (found.one["verdict"], found.one["first_divergent_offset"]) == ("truncated", 90)
 
 
-@pytest.mark.parametrize(
+@each(
     ("file", "text", "reason"),
     [
         ("replication-offset-checkpoint", checkpoint(95), "its high watermark is 95"),

@@ -9,6 +9,7 @@ from comparing import (
     compared,
     replica,
 )
+from each import each
 from replica_pairs import LOG, pair, with_epoch
 
 from kdump.broker.leader_epochs import Span
@@ -64,7 +65,7 @@ def test_epoch_of_one_batch_that_was_changed(tmp_path: Path) -> None:
     assert "no checksum covers" in found.one["explanation"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("left", "right", "expected"),
     [
         (([(0, 0)], 10), ([(0, 0)], 7), (0, 7)),

@@ -7,6 +7,7 @@ import comparing
 import damage
 import pytest
 from comparing import NEVER_CLEANED, Batch, Item, changed, compared, replica
+from each import each
 from long_runs import LONG, SEED
 
 # Random changes against a comparison of plain lists ----------------------------------------------
@@ -158,7 +159,7 @@ class Change:
         self.right[:end] = kept
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each("seed", SEEDS)
 def test_random_changes(seed: int, tmp_path: Path) -> None:
     change = Change(seed)
     rng = change.rng
@@ -182,21 +183,23 @@ def test_random_changes(seed: int, tmp_path: Path) -> None:
     else:
         count = sum(each["records_count"] for each in compacted)
         of_kinds = sum(
-            each["records_count"] for each in found.differences if each["kind"] in LACKING
+            difference["records_count"]
+            for difference in found.differences
+            if difference["kind"] in LACKING
         )
         assert count + of_kinds == len(told_as_gone)
         assert not lacking & {*change.held}
-    for each in found.differences:
-        side = each["right" if flip else "left"]
-        if each["kind"] in ("damaged", "missing") and each["records_count"]:
-            assert each["copy_from"] == side["path"] == str(left / "orders-0")
+    for difference in found.differences:
+        side = difference["right" if flip else "left"]
+        if difference["kind"] in ("damaged", "missing") and difference["records_count"]:
+            assert difference["copy_from"] == side["path"] == str(left / "orders-0")
     if told_as_gone or differing:
         assert found.one["verdict"] != "equal"
     else:
         assert found.one["severity"] in (None, "note") or change.flipped
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each("seed", SEEDS)
 def test_random_changes_on_both_sides(seed: int, tmp_path: Path) -> None:
     one = Change(seed, kinds=ALL_CHANGES[:-1])
     other = Change(seed + 1_000_000, like=one.left, kinds=ALL_CHANGES[:-1])
@@ -213,11 +216,14 @@ def test_random_changes_on_both_sides(seed: int, tmp_path: Path) -> None:
     everywhere = found.offsets("damaged-everywhere")
     assert not everywhere & (one.held.keys() | other.held.keys())
     assert one.flipped & other.flipped <= everywhere
-    for each in found.differences:
-        if each["kind"] in ("damaged", "missing", "truncated") and each["records_count"]:
-            holder = one if each["copy_from"] == str(left / "orders-0") else other
-            assert each["offset"] in holder.held
-            assert each["last_offset"] in holder.held
+    for difference in found.differences:
+        if (
+            difference["kind"] in ("damaged", "missing", "truncated")
+            and difference["records_count"]
+        ):
+            holder = one if difference["copy_from"] == str(left / "orders-0") else other
+            assert difference["offset"] in holder.held
+            assert difference["last_offset"] in holder.held
 
 
 def test_random_changes_do_all_kinds() -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-import pytest
+from each import each
 
 from kdump.broker.visibility import OpenTransaction
 from kdump.engine.coordinators.judgement import JudgementContext, OpenInPartition, judge
@@ -38,7 +38,7 @@ def opened(
     return OpenInPartition(place, 40, said, age_ms, live)
 
 
-@pytest.mark.parametrize("state", ["Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"])
+@each("state", ["Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"])
 def test_what_the_coordinator_awaits_does_not_hang(state: str) -> None:
     """However old it is: the tool does not list it either."""
     transaction = known(state, partitions=(PLACE,))
@@ -46,7 +46,7 @@ def test_what_the_coordinator_awaits_does_not_hang(state: str) -> None:
         assert judge(transaction, [one], KNOWN).hanging is False
 
 
-@pytest.mark.parametrize(
+@each(
     "transaction",
     [
         known("Ongoing", partitions=(("orders", 2),)),
@@ -102,7 +102,7 @@ DOUBTS = [
 ]
 
 
-@pytest.mark.parametrize("doubt", DOUBTS, ids=lambda doubt: doubt.words)
+@each("doubt", DOUBTS, ids=lambda doubt: doubt.words)
 def test_in_doubt_age_decides(doubt: Doubt) -> None:
     around = JudgementContext(NOW, 900_000, doubt.missing)
     verdict = judge(doubt.transaction, [doubt.one], around)

@@ -14,6 +14,7 @@ import damage
 import pytest
 from corpus import corpus
 from dumped import Json, dumped
+from each import each
 
 from kdump.engine.dump.run import dump
 from kdump.engine.kafka_text.dump import kafka_dump
@@ -456,7 +457,7 @@ def test_findings_do_not_count_as_rows(partition: Path) -> None:
 # 0.7 ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     "options",
     [
         {"key": b"x"},
@@ -547,8 +548,8 @@ SMALL = b"v" * 600_000
 LARGE = random.Random(1).randbytes(70_000)
 
 
-@pytest.mark.parametrize(("value", "count"), [(SMALL, 5), (LARGE, 3)], ids=["small", "large"])
-@pytest.mark.parametrize("ask", [dump, kafka_dump])
+@each(("value", "count"), [(SMALL, 5), (LARGE, 3)], ids=["small", "large"])
+@each("ask", [dump, kafka_dump])
 def test_one_plain_text_at_a_time(tmp_path: Path, ask: object, value: bytes, count: int) -> None:
     """A chunk's text goes when the next item is asked for, though the chunk is still held."""
     log = tmp_path / "t-0" / f"{0:020d}.log"

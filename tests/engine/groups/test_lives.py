@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
 from corpus import corpus, names
+from each import each
 from message_writing import message_bytes
 from offsets_log import Log, pair
 
@@ -205,7 +205,7 @@ def test_assignments_of_sample_data_are_given_by_their_assignors() -> None:
     assert differing == []
 
 
-@pytest.mark.parametrize("family", ["newest/data", "modern/data", "incident/data", "values/data"])
+@each("family", ["newest/data", "modern/data", "incident/data", "values/data"])
 def test_assignments_of_corpora_are_given_by_their_assignors(family: str) -> None:
     counts = 0
     for name in names(family) or [f"{family}/clean"]:

@@ -10,6 +10,7 @@ from typing import Any
 import builders
 import metadata_log as metadata
 import pytest
+from each import each
 from offsets_log import START_MS, Log, classic, commit, pair
 from segments import batches, write_partition
 
@@ -338,7 +339,7 @@ def test_topics_are_named_by_what_lies_beside(tmp_path: Path) -> None:
     assert (group["state"], group["epoch"], group["assignment_epoch"]) == ("Stable", 3, 3)
 
 
-@pytest.mark.parametrize(
+@each(
     ("epoch", "assigned", "has", "state"),
     [
         (4, 3, {"memberEpoch": 3}, "Assigning"),

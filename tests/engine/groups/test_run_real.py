@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from corpus import corpus, expected, shared
+from each import each
 
 from kdump.engine.groups.options import GroupOptions
 from kdump.engine.groups.run import groups
@@ -161,7 +162,7 @@ def listed_share(said: dict[str, Any]) -> Iterator[tuple[str, str, str | None]]:
             yield group, place, None if text == "null" else text
 
 
-@pytest.mark.parametrize("copy", MODERN)
+@each("copy", MODERN)
 def test_groups_of_the_modern_corpus(copy: str) -> None:
     found = replayed(corpus(f"modern/data/{copy}"))
     said = json.loads(expected(f"modern/{copy}/groups.json").read_text("utf-8"))

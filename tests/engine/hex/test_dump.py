@@ -27,6 +27,7 @@ from builders import (
     wrapper,
 )
 from damage import flip_bit, put
+from each import each
 
 from kdump import kernels
 from kdump.engine.hex.dump import gap_hex_lines, hex_lines, pre08_hex_lines
@@ -154,7 +155,7 @@ def test_a_wrong_sum_and_the_bit_that_explains_it() -> None:
     assert not any("one flipped bit" in line for line in lines)
 
 
-@pytest.mark.parametrize(
+@each(
     ("codec", "name", "compress"),
     [
         (GZIP, "gzip", gzip_bytes),
@@ -237,7 +238,7 @@ BROKEN_RECORDS = {
 }
 
 
-@pytest.mark.parametrize("reason", BROKEN_RECORDS)
+@each("reason", BROKEN_RECORDS)
 def test_why_decoding_stops_and_what_is_left(reason: int) -> None:
     entry = BROKEN_RECORDS[reason]
     lines = shown(entry)
@@ -302,7 +303,7 @@ def test_messages_in_a_wrapper() -> None:
     assert not stops(lines)
 
 
-@pytest.mark.parametrize(
+@each(
     ("entry", "reason"),
     [
         (wrapper([], 5), reasons.INNER_EMPTY),

@@ -9,6 +9,7 @@ import pytest
 from builders import batch, record
 from damage import flip
 from declared_rows import made
+from each import each
 
 from kdump.broker.settings import Settings
 from kdump.broker.versions import NEWEST
@@ -77,7 +78,7 @@ def test_a_partition_that_is_begun_anew_is_damage(tmp_path: Path) -> None:
     assert found.lost_at_most is None
 
 
-@pytest.mark.parametrize(
+@each(
     "fields",
     [
         {"outcome": "clean", "records_lost": 0},

@@ -5,6 +5,7 @@ import re
 
 import builders
 import pytest
+from each import each
 
 from kdump import kernels
 from kdump.engine.reading import filters
@@ -32,7 +33,7 @@ def some_records(rng: random.Random) -> tuple[bytes, DecodedRecords]:
     return data, records
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
+@each("pattern", PATTERNS)
 def test_rows_that_match(pattern: bytes) -> None:
     rng = random.Random(1)
     compiled = re.compile(pattern)

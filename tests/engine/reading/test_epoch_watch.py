@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import builders
-import pytest
+from each import each
 from producing import checked, data, write_log
 
 from kdump.engine.dump.run import dump
@@ -23,7 +23,7 @@ def write(parent: Path, *of_batches: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
+@each(
     ("of_batches", "odd"),
     [
         ((0, 0, 7, 0, 0), [2]),

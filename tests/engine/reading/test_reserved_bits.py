@@ -4,6 +4,7 @@ from pathlib import Path
 
 import builders
 import pytest
+from each import each
 from producing import codes
 from segments import START_MS, batch, batches, checked, logs_checked, write_partition
 
@@ -16,7 +17,7 @@ def message(attributes: int, magic: int) -> bytes:
     return builders.message(6, magic=magic, attributes=attributes, timestamp=START_MS + 60)
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "attributes", "meant"),
     [
         (batch(6, attributes=0x80), 0x80, 0),

@@ -6,7 +6,6 @@ counts them, and kills the process before or after the Nth, or lets the Nth fail
 
 import errno
 import fcntl
-import multiprocessing
 import os
 import signal
 import stat
@@ -26,7 +25,6 @@ EARLIER = "20261120T000000.000000Z"
 NAME = "00000000000000000000.index"
 LOG = "00000000000000000000.log"
 OLD, NEW = b"old " * 500, b"new!" * 300
-FORK = multiprocessing.get_context("fork")
 
 
 class Shim:
@@ -34,6 +32,7 @@ class Shim:
 
     def __init__(self, at: int = -1, how: str = "") -> None:
         self.at, self.how = at, how
+        self.is_killing = how in ("before", "after")
         self.calls: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -45,6 +44,8 @@ class Shim:
             if number == self.at and self.how == "before":
                 os.kill(os.getpid(), signal.SIGKILL)
             if number == self.at and self.how.startswith("E"):
+                if name == "close":  # Linux closes a file also where it says that it failed
+                    os.close(*arguments)
                 raise OSError(getattr(errno, self.how), os.strerror(getattr(errno, self.how)))
             result = function(*arguments, **named)
             if number == self.at and self.how == "after":
@@ -102,28 +103,31 @@ def _without_links(opened: replace.Directory) -> Callable[[str, str], str]:
     return wrapped
 
 
-def in_child(work: Callable[[], None], shim: Shim) -> tuple[int, list[str]]:
-    """Run in a process of its own; return how it ended, and the calls it made if it ended well."""
-    here, there = FORK.Pipe()
-
-    def run() -> None:
-        replace._os = writing._os = shim  # type: ignore[assignment]
-        outcome = "done"
+def in_child(work: Callable[[], None], shim: Shim) -> tuple[str, list[str]]:
+    """Run, in a process of its own where it is killed; return how it ended, and its calls."""
+    if not shim.is_killing:
+        return _outcome(work, shim), shim.calls
+    process = os.fork()
+    if not process:
         try:
-            work()
-        except KdumpError as error:
-            outcome = type(error).__name__
-        there.send((outcome, shim.calls))
+            _outcome(work, shim)
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(process, 0)
+    killed = os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+    return ("killed" if killed else "done"), []
 
-    child = FORK.Process(target=run)
-    child.start()
-    there.close()
+
+def _outcome(work: Callable[[], None], shim: Shim) -> str:
+    sound = replace._os, writing._os
+    replace._os = writing._os = shim  # type: ignore[assignment]
     try:
-        outcome, calls = here.recv()
-    except EOFError:
-        outcome, calls = "killed", []
-    child.join()
-    return outcome, calls
+        work()
+    except KdumpError as error:
+        return type(error).__name__
+    finally:
+        replace._os, writing._os = sound
+    return "done"
 
 
 def state(path: Path) -> str:

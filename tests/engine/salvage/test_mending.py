@@ -6,6 +6,7 @@ from pathlib import Path
 import builders
 import pytest
 from comparing import batches, replica
+from each import each
 from salvaging import built, data_of, row_of
 
 LOG = batches(0, 50)
@@ -53,7 +54,7 @@ def test_batch_with_a_wrong_field_is_kept_as_it_was(tmp_path: Path, field: str) 
     assert change["stored"] == value
 
 
-@pytest.mark.parametrize("field", FIELDS)
+@each("field", FIELDS)
 def test_nothing_is_mended_unless_asked_for(tmp_path: Path, field: str) -> None:
     at, form, value = FIELDS[field]
     one = replica(tmp_path, "one", [*DATA[:3], with_field(3, at, form, value), *DATA[4:]])

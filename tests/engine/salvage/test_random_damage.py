@@ -16,6 +16,7 @@ from typing import Any
 import damage
 import pytest
 from directories import findings
+from each import each
 from long_runs import LONG, SEED, how_many
 from oracle import Oracle, oracle
 from salvaging import Entry, made
@@ -188,7 +189,7 @@ def broken_copies(
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("seed", SEEDS)
+@each("seed", SEEDS)
 def test_what_any_copy_has_whole_is_served_once(seed: int, tmp_path: Path) -> None:
     asked, rng = oracle(), random.Random(f"salvage {seed}")
     entries, copies = broken_copies(asked, seed, tmp_path, rng, KINDS)
@@ -223,7 +224,7 @@ HARMLESS = ("cut", "cut", "cut", "drop", "retire", "retire_directory", "drop_oth
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("seed", [*range(SEED, SEED + (_COUNT if LONG else 3)), 81208])
+@each("seed", [*range(SEED, SEED + (_COUNT if LONG else 3)), 81208])
 def test_parts_of_torn_batches_are_what_was_written(seed: int, tmp_path: Path) -> None:
     asked, rng = oracle(), random.Random(f"split {seed}")
     kinds = HARMLESS if seed % 2 else (*KINDS, "cut", "flip")

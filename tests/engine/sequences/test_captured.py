@@ -4,7 +4,7 @@ import struct
 from pathlib import Path
 
 import builders
-import pytest
+from each import each
 
 from kdump.engine.sequences.run import SequenceOptions, sequences
 from kdump.findings.finding import Finding
@@ -46,7 +46,7 @@ def followed(
     return told, rows[-1], found
 
 
-@pytest.mark.parametrize(
+@each(
     ("numbers", "expected"),
     [
         ((40, 42, 44), []),

@@ -10,6 +10,7 @@ import damage
 import pytest
 from corpus import corpus, names
 from declared_rows import wrong
+from each import each
 from long_runs import LONG, SEED
 from oracle import PROFILES, oracle
 from producing import ABORT, NONE, TIME, checked, data, marker, write_log
@@ -55,7 +56,7 @@ def test_sound_directories_have_none(name: str) -> None:
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("seed", ORACLE_SEEDS)
+@each("seed", ORACLE_SEEDS)
 def test_directories_of_broker_code_have_none(seed: int, tmp_path: Path) -> None:
     profiles = [
         name for name in PROFILES if name.startswith(("txn", "restarts", "compacted", "mixed"))
@@ -80,12 +81,12 @@ JOIN = [
 ]
 
 
-@pytest.mark.parametrize("batches", JOIN)
+@each("batches", JOIN)
 def test_numbers_that_join(tmp_path: Path, batches: list[bytes]) -> None:
     assert kinds(write_log(tmp_path, {10: batches}), explained=True) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("batches", "told"),
     [
         ([data(10, 7, 5), data(14, 7, 9)], ("removed", 14, 3)),
@@ -151,7 +152,7 @@ def test_first_number_in_a_whole_log_is_0(tmp_path: Path) -> None:
     assert "the log is whole from offset 0 on" in told.message
 
 
-@pytest.mark.parametrize(
+@each(
     "segments",
     [
         {0: [data(0), data(2, 7, 17)]},  # the cleaner
@@ -166,7 +167,7 @@ def test_first_number_is_not_judged_where_the_log_is_not_whole(
     assert kinds(write_log(tmp_path, segments), explained=True) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("batches", "told"),
     [
         ([data(5, 7, 3), data(6), data(7, 7, 2, epoch=1)], [("gap", 7, 2)]),
@@ -272,7 +273,7 @@ def write_stream(parent: Path, draw: random.Random, parts: list[bytes]) -> Path:
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("seed", ROUNDS)
+@each("seed", ROUNDS)
 def test_made_gap_is_found_to_the_number(tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)
     stream = sent(draw)
@@ -309,7 +310,7 @@ def test_made_gap_is_found_to_the_number(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("seed", ROUNDS)
+@each("seed", ROUNDS)
 def test_made_repeats_are_found_to_the_number(tmp_path: Path, seed: int) -> None:
     """Copies of some batches in a row are appended at a later place."""
     draw = random.Random(seed)
@@ -337,7 +338,7 @@ def test_made_repeats_are_found_to_the_number(tmp_path: Path, seed: int) -> None
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("seed", ROUNDS)
+@each("seed", ROUNDS)
 def test_against_a_plain_reading_of_the_rules(tmp_path: Path, seed: int) -> None:
     """Any numbers at all: what is told is what a few lines say that know one producer at a time."""
     draw = random.Random(seed)

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-import pytest
+from each import each
 from holding import holding
 from long_runs import LONG
 from offsets_log import START_MS, Log
@@ -313,7 +313,7 @@ def test_workers_change_nothing(tmp_path: Path) -> None:
     assert told(tmp_path, driver=Workers(3)) == told(tmp_path)
 
 
-@pytest.mark.parametrize("seed", range(1500 if LONG else 15))
+@each("seed", range(1500 if LONG else 15))
 def test_hostile_bytes(seed: int, tmp_path: Path) -> None:
     """Any bytes of both logs changed: rows or findings come of it, and no more."""
     draw = random.Random(seed)

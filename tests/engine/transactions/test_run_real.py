@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from corpus import corpus, expected, shared
+from each import each
 
 from kdump.engine.transactions.run import TransactionOptions, transactions
 from kdump.findings.rows import Row
@@ -110,7 +111,7 @@ def test_transactions_at_each_moment(copy: str, said: dict[str, Any]) -> None:
             assert one["last_stable_offset"] == (stable if isinstance(stable, int) else stable[0])
 
 
-@pytest.mark.parametrize("copy", MODERN)
+@each("copy", MODERN)
 def test_transactions_of_an_earlier_release(copy: str) -> None:
     said = json.loads(expected(f"modern/{copy}/transactions.json").read_text("utf-8"))
     found = replayed(corpus(f"modern/data/{copy}"))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import builders
 import pytest
+from each import each
 
 from kdump.engine.usage.placement import PlacementOptions
 from kdump.engine.usage.placing import placement
@@ -42,17 +43,17 @@ OF_MANY = {
 }
 
 
-@pytest.mark.parametrize("key", MURMUR2)
+@each("key", MURMUR2)
 def test_murmur2(key: bytes) -> None:
     assert murmur2(key) == MURMUR2[key] % (1 << 32)
 
 
-@pytest.mark.parametrize("key", FNV1A)
+@each("key", FNV1A)
 def test_fnv1a(key: bytes) -> None:
     assert fnv1a(key) == FNV1A[key]
 
 
-@pytest.mark.parametrize("file", [f"{name}_partitions.tsv" for name in RECORDED])
+@each("file", [f"{name}_partitions.tsv" for name in RECORDED])
 def test_keys_lie_where_clients_put_them(file: str) -> None:
     """Each line: a key in hexadecimal, and where of 3, 7, 12, 100 and 1000 it goes by each name."""
     head, *lines = Path(__file__).with_name(file).read_text().splitlines()

@@ -10,6 +10,7 @@ import pytest
 from bulk import two_partitions
 from corpus import corpus, names
 from dumped import dumped
+from each import each
 from long_runs import LONG
 
 from kdump.engine.usage.run import usage
@@ -77,10 +78,8 @@ def data_directories(name: str) -> list[Path]:
     )
 
 
-@pytest.mark.parametrize("name", sorted({*CORPORA, *(names("old") if LONG else ())}))
-@pytest.mark.parametrize(
-    "by", ["topic", "partition", "topic,producer,codec", "hour", "partition,day,producer,codec"]
-)
+@each("name", sorted({*CORPORA, *(names("old") if LONG else ())}))
+@each("by", ["topic", "partition", "topic,producer,codec", "hour", "partition,day,producer,codec"])
 def test_batches_of_corpora(name: str, by: str) -> None:
     for root in data_directories(name):
         for deep in (False, True):
@@ -107,7 +106,7 @@ def test_batches_of_corpora(name: str, by: str) -> None:
                 assert sizes == sorted(sizes, reverse=True)
 
 
-@pytest.mark.parametrize("name", sorted({*CORPORA, *(names("old") if LONG else ())}))
+@each("name", sorted({*CORPORA, *(names("old") if LONG else ())}))
 def test_keys_of_corpora(name: str) -> None:
     for root in data_directories(name):
         wanted: dict[Group, list[int]] = defaultdict(lambda: [0, 0])

@@ -6,7 +6,7 @@ import random
 from array import array
 from collections import Counter
 
-import pytest
+from each import each
 
 from kdump.engine.usage.totals import WIDTH, Totals, shrink
 from kdump.kernels import columns as c
@@ -45,14 +45,14 @@ def holds(totals: Totals, truth: Counter[int]) -> None:
     assert totals.sum()[c.T_BYTES] == truth.total()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_bounds_hold_however_many_groups_there_are(seed: int) -> None:
     draw = random.Random(seed)
     totals, truth = fill(draw, draw.choice([2, 5, 16, 1000]), draw.choice([3, 50, 400]), 600)
     holds(totals, truth)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_bounds_hold_after_merging(seed: int) -> None:
     draw = random.Random(seed)
     parts = [fill(draw, draw.choice([4, 16, 60]), 100, 300) for _ in range(4)]

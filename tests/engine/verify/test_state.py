@@ -8,6 +8,7 @@ from pathlib import Path
 import builders
 import damage
 import pytest
+from each import each
 from verify_command import TIME, log
 
 from kdump import __version__
@@ -222,7 +223,7 @@ def test_a_partition_with_more_than_a_note_of_its_own_is_read_whole(
     assert [read_of(each) for each in (second, mended)] == [4, 1]
 
 
-@pytest.mark.parametrize(
+@each(
     "line",
     [
         b"",
@@ -241,7 +242,7 @@ def test_a_file_that_is_none_is_not_believed(line: bytes) -> None:
         VerifyState.read(head + b"\n" + line + b"\n", NOW)
 
 
-@pytest.mark.parametrize("data", [b"\0\1\2", b"{}\n", b"{", b'{"row":"record"}\n'])
+@each("data", [b"\0\1\2", b"{}\n", b"{", b'{"row":"record"}\n'])
 def test_another_file_is_not_believed(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"JSON|state file"):
         VerifyState.read(data, NOW)

@@ -12,6 +12,7 @@ import pytest
 from cleaned import BROKER, Question, facts_of, offsets, ours, view_of
 from corpus import corpus, expected, names
 from directories import write_checkpoint
+from each import each
 from segments import START_MS, batch, write, write_partition
 
 from kdump.broker.cleaner import cleaner_log
@@ -229,7 +230,7 @@ def test_a_checkpoint_outside_the_log_starts_over(tmp_path: Path) -> None:
     assert row["first_dirty_offset"] == 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("version", "fails"), [((0, 10, 1), False), ((0, 10, 2), True), ((1, 1), True), ((2, 0), False)]
 )
 def test_offsets_that_no_index_can_name(

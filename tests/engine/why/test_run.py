@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from each import each
 from segments import START_MS, batch, batches, write, write_partition
 
 from kdump.broker.settings import TopicConfig
@@ -217,7 +218,7 @@ def test_segments_that_go_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert [one["segment"] for one in of("segment-fate", rows(directory))] == [30]
 
 
-@pytest.mark.parametrize("broken", ["none", "empty", "elsewhere", "zeros"])
+@each("broken", ["none", "empty", "elsewhere", "zeros"])
 def test_time_index_that_cannot_be_believed(tmp_path: Path, broken: str) -> None:
     directory = write_partition(tmp_path, {0: batches(0, 30), 30: batches(30, 60)})
     path = directory / f"{0:020}.timeindex"
@@ -290,7 +291,7 @@ def test_plan_ends_when_it_is_enough(data: Path) -> None:
     assert found[-1][1]["planned_bytes"] >= found[-1][1]["asked_bytes"] == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("topic", "configs"),
     [
         ("orders", (TopicConfig("cleanup.policy", "compact"),)),
