@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from each import most_cases
 
 from kdump import kernels
 from kdump.errors import TRACEBACK
@@ -61,11 +62,6 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         return  # another release of pytest; what is no Python is reported when it is collected
 
 
-#: Where kernels are tested; elsewhere the pure one is asked this many cases of a test.
-_OF_KERNELS = ("kernels", "record", "fuzz", "regressions")
-_PURE_CASES = 3
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what brokers and their code are asked, for the same reason, and most cases.
 
@@ -80,8 +76,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="brokers are not asked of both kernels"))
         name = item.path, getattr(item, "originalname", item.name)
         seen[name] += 1
-        room = item.path.relative_to(Path(__file__).parent).parts[0]
-        is_kept = room in _OF_KERNELS or seen[name] <= _PURE_CASES
+        is_kept = seen[name] <= most_cases(item.path)
         (kept if is_kept else left_out).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
@@ -102,7 +97,7 @@ def tmp_path(folder_of_module: tuple[Path, Iterator[int]]) -> Path:
     """
     folder, numbers = folder_of_module
     deep = folder / str(next(numbers)) / "in" / "its" / "own"
-    os.makedirs(deep)
+    deep.mkdir(parents=True)
     return deep
 
 

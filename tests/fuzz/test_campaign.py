@@ -2,7 +2,8 @@
 
 A short campaign with a fixed seed on every run. `KDUMP_FUZZ=long` takes 100,000 inputs, those made
 from the corpora among them where KDUMP_SHARED is; `KDUMP_FUZZ_COUNT` any number, `KDUMP_FUZZ_SEED`
-others, `KDUMP_FUZZ_JOBS` other than two processes. What fails is written to `KDUMP_FUZZ_KEEP`.
+others, `KDUMP_FUZZ_JOBS` other than two processes, or one for the short campaign. What fails is
+written to `KDUMP_FUZZ_KEEP`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from kdump import kernels
 
 _PURE = kernels.NAME == "pure"
 _COUNT = how_many(100 if _PURE else 120, 100_000)
-_JOBS = int(os.environ.get("KDUMP_FUZZ_JOBS", "2"))
+# A short campaign starts as few processes as it can: a start is as much as sixty inputs.
+_JOBS = int(os.environ.get("KDUMP_FUZZ_JOBS", "2" if LONG else "1"))
 
 pytestmark = [
     pytest.mark.fuzz,

@@ -186,7 +186,7 @@ def test_rows_are_those_of_json_lines(sample: str) -> None:
     assert len(tables["records"]) > 30
     draw = random.Random(f"{sample} {SEED}")
     queries = Queries(draw, tables, is_sound=sample.startswith("clean"))
-    for _ in range(how_many(40, 1000)):
+    for _ in range(how_many(20, 1000)):
         query = queries.query()
         got, expected = (rows_of(one, query) for one in (pushed, whole))
         assert got == expected, query

@@ -178,7 +178,7 @@ def test_password_is_not_shown_with_spark_or_as_output() -> None:
         assert "hunter2" not in result.stdout + result.stderr
 
 
-def test_password_is_shown_by_no_error_of_an_option() -> None:
+def test_password_is_shown_by_no_error_of_an_option(tmp_path: Path) -> None:
     uri = "ftp://me:hunter2@127.0.0.1:1/x"
     for words in (
         ("verify", "--state", uri),
@@ -192,6 +192,6 @@ def test_password_is_shown_by_no_error_of_an_option() -> None:
         ("dump", "s3://bucket/x?secret_key=hunter2"),
         ("dump", "ftp:/me:hunter2@127.0.0.1/x"),
     ):
-        result = CliRunner().invoke(cli, [*words, "."])
+        result = CliRunner().invoke(cli, [*words, str(tmp_path)])
         assert result.exit_code, words
         assert "hunter2" not in result.stdout + result.stderr, words

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,16 @@ import pytest
 
 _SHOWN = 120  # characters of a case's values in a report
 _Test = Callable[..., None]
+_TESTS = Path(__file__).parents[1]
+#: Where kernels are tested; elsewhere the pure one is asked a few cases of a test.
+_OF_KERNELS = ("kernels", "record", "fuzz", "regressions")
+_PURE_CASES = 3
+
+
+def most_cases(path: Path) -> int:
+    """Return how many cases of a test in this file are tried: all, but by the pure kernel."""
+    is_whole = "KDUMP_PURE" not in os.environ or path.relative_to(_TESTS).parts[0] in _OF_KERNELS
+    return sys.maxsize if is_whole else _PURE_CASES
 
 
 def each(
@@ -38,10 +50,12 @@ def each(
     tried = [_case(columns, *one) for one in zip(listed, titles, strict=True)]
 
     def of_each(test: _Test) -> _Test:
+        some = tried[: most_cases(Path(inspect.getfile(test)))]
+
         @functools.wraps(test)
         def all_cases(**fixtures: Any) -> None:
             failures, skips = [], []
-            for number, (title, values) in enumerate(tried):
+            for number, (title, values) in enumerate(some):
                 if "tmp_path" in fixtures:
                     values = {**values, "tmp_path": _own(fixtures["tmp_path"], number)}
                 try:
@@ -52,9 +66,9 @@ def each(
                     failures.append((title, failure))
             if failures:
                 failed = "".join(f"\n  {title}" for title, _ in failures)
-                failures[0][1].add_note(f"{len(failures)} of {len(tried)} cases failed:{failed}")
+                failures[0][1].add_note(f"{len(failures)} of {len(some)} cases failed:{failed}")
                 raise failures[0][1]
-            if len(skips) == len(tried):
+            if len(skips) == len(some):
                 raise skips[0]
 
         signature = inspect.signature(test)

@@ -14,7 +14,7 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache
 from importlib import import_module
@@ -48,13 +48,21 @@ def warm() -> None:
     gc.freeze()
 
 
-def run(*words: str | bytes, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Done:
-    """Run kdump with files for its standard files, and return what it wrote."""
+def run(
+    *words: str | bytes,
+    stdin: bytes = b"",
+    env: Mapping[str, str] | None = None,
+    before: Callable[[], object] | None = None,
+) -> Done:
+    """Run kdump with files for its standard files, and return what it wrote.
+
+    `before` is called in the new process, first of all.
+    """
     with ExitStack() as files:
         given, out, err = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
         given.write(stdin)
         given.seek(0)
-        process = start(words, (given.fileno(), out.fileno(), err.fileno()), env)
+        process = start(words, (given.fileno(), out.fileno(), err.fileno()), env, before)
         _, status = os.waitpid(process, 0)
         out.seek(0)
         err.seek(0)
@@ -65,6 +73,7 @@ def start(
     words: Sequence[str | bytes],
     files: tuple[int, int, int],
     env: Mapping[str, str] | None = None,
+    before: Callable[[], object] | None = None,
 ) -> int:
     """Start kdump with open files for its standard files; return the process."""
     warm()
@@ -74,6 +83,8 @@ def start(
     if not process:
         status = 1
         try:
+            if before is not None:
+                before()
             status = _become(words, files, env)
         finally:
             os._exit(status)

@@ -15,6 +15,7 @@ import pytest
 from corpus import corpus
 from dumped import Json, dumped
 from each import each
+from long_runs import how_many
 
 from kdump.engine.dump.run import dump
 from kdump.engine.kafka_text.dump import kafka_dump
@@ -175,7 +176,9 @@ def test_offset_ranges(partition: Path, state: str) -> None:
     low, high = bounds[0], bounds[-1]
     rng = random.Random(state)
     pairs = [(low - 5, low), (low, low + 1), (high, high + 1), (high + 1, high + 9), (0, 1 << 62)]
-    pairs += [(at := rng.randrange(low, high), at + rng.randrange(60)) for _ in range(40)]
+    pairs += [
+        (at := rng.randrange(low, high), at + rng.randrange(60)) for _ in range(how_many(12, 40))
+    ]
     for start, end in pairs:
         rows, found = dumped(partition, from_offset=start, to_offset=end)
         assert rows == [row for row in every if start <= row["offset"] < end], (start, end)

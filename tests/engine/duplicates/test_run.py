@@ -1,6 +1,7 @@
 """Duplicates in recorded directories: against the rows of dump, and however the work is cut."""
 
 from collections import defaultdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,16 @@ def rows_of(path: Path, options: DuplicateOptions, **given: Any) -> list[Row]:
     return [one for one in duplicates([str(path)], options, **given) if isinstance(one, Row)]
 
 
-@pytest.mark.parametrize("path", DIRECTORIES, ids=lambda path: "-".join(path.parts[-2:]))
+#: Three tests in a row ask for one directory's.
+records_of = lru_cache(1)(lambda path: [row for row in dumped(path)[0] if row["row"] == "record"])
+
+
 @pytest.mark.parametrize("by", [("key",), ("key", "value"), ("value",)])
+@pytest.mark.parametrize("path", DIRECTORIES, ids=lambda path: "-".join(path.parts[-2:]))
 def test_groups_of_sample_data(path: Path, by: tuple[str, ...]) -> None:
     groups: dict[Any, set[Any]] = defaultdict(set)
-    for row in dumped(path)[0]:
-        if row["row"] == "record" and row["control"] is None:
+    for row in records_of(path):
+        if row["control"] is None:
             said = tuple(row[part] for part in by)
             if said != (None,) * len(by):
                 place = row["partition"], row["offset"], row["timestamp_ms"]
