@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 from array import array
 from collections import Counter, defaultdict
 from types import ModuleType
@@ -91,6 +94,22 @@ def test_entries_are_sorted_and_merged() -> None:
         elif min((len(one) for run in runs for one in run), default=0) >= 48:
             assert moved(told[0][0]) == moved_in(runs), seed
     assert seen
+
+
+def test_what_is_held_lasts_until_it_is_copied() -> None:
+    """An entry that no window goes on from comes back as it was, and not from freed memory."""
+    program = """
+from array import array
+from kdump.kernels import _fast
+held = bytes(range(48)), True
+at, more = array("q", [0]), array("q", [1])
+print(_fast.merge_entries([b""], at, more, 36, False, held, array("q", [0]))[2] == held)
+"""
+    filled = {**os.environ, "PYTHONMALLOC": "debug"}  # what is freed is overwritten
+    told = subprocess.run(
+        [sys.executable, "-c", program], env=filled, capture_output=True, text=True, check=True
+    )
+    assert told.stdout == "True\n"
 
 
 def moved(block: bytes) -> dict[bytes, dict[int, tuple[int, ...]]]:

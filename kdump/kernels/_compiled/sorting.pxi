@@ -503,7 +503,7 @@ def merge_entries(
     cdef Entry first
     cdef Py_ssize_t room = 0
     cdef Py_ssize_t number
-    cdef bytes block, last
+    cdef bytes block, last, kept
     cdef uint8_t *out
     cdef uint8_t *end
     if <Py_ssize_t>len(at) < runs or <Py_ssize_t>len(more) < runs:
@@ -542,9 +542,10 @@ def merge_entries(
                 end = put_held(&merge, end)
         if number < 0 or not merge.is_held:
             return block[: end - out], number, None
-        last = PyBytes_FromStringAndSize(NULL, FRAME_BYTES + entry_size(&merge.held))
-        put_held(&merge, <uint8_t *>PyBytes_AS_STRING(last))
-        return block[: end - out], number, (last[FRAME_BYTES:], bool(merge.repeated))
+        # What is held may still be `last`, which has to stay until it is copied.
+        kept = PyBytes_FromStringAndSize(NULL, FRAME_BYTES + entry_size(&merge.held))
+        put_held(&merge, <uint8_t *>PyBytes_AS_STRING(kept))
+        return block[: end - out], number, (kept[FRAME_BYTES:], bool(merge.repeated))
     finally:
         free(views)
         free(merge.heads)
