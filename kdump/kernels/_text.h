@@ -11,6 +11,11 @@
 #define KD_TEXT_SSE2 1
 #endif
 
+#if defined(__GNUC__) && defined(__x86_64__)
+#include <immintrin.h>
+#define KD_TEXT_AVX2 1
+#endif
+
 #define KD_TEXT_SLACK 32 /* bytes that may be written behind those counted */
 
 #if defined(__GNUC__)
@@ -19,12 +24,15 @@
 #define KD_ALWAYS_INLINE static inline
 #endif
 
-/* Copies a short text, of which as many bytes more may be read as written. */
+/* Copies a short text, of which KD_TEXT_SLACK bytes more may be read and written. */
 static inline char *kd_copy_short(char *at, const char *text, size_t n) {
-    char *end = at + n;
-    if (n > 2 * KD_TEXT_SLACK) memcpy(at, text, n);
-    else for (; at < end; at += KD_TEXT_SLACK, text += KD_TEXT_SLACK) memcpy(at, text, KD_TEXT_SLACK);
-    return end;
+    memcpy(at, text, KD_TEXT_SLACK);
+    if (n > KD_TEXT_SLACK) {
+        size_t done = KD_TEXT_SLACK;
+        if (n > 8 * KD_TEXT_SLACK) memcpy(at, text, n);
+        else for (; done < n; done += KD_TEXT_SLACK) memcpy(at + done, text + done, KD_TEXT_SLACK);
+    }
+    return at + n;
 }
 
 /* How text is spelled; what is not ASCII is always left to the caller. */
@@ -141,8 +149,6 @@ KD_ALWAYS_INLINE char *kd_add_short(char *at, char letter, int spelling) {
     return at + 3;
 }
 
-#define KD_PAIR(letter) ('\\' | (letter) << 8) /* as SSE2 stores it, the lower byte first */
-
 /* Copies text from *from up to n bytes, with short forms, and returns the end of what it wrote.
  * Stops before a byte that needs more than a short form; *from is moved to where it stopped.
  * Writes at most 3 n + KD_TEXT_SLACK bytes; reads nothing at or past *from + n. */
@@ -199,43 +205,69 @@ KD_ALWAYS_INLINE char *kd_copy_text(char *at, const uint8_t **from, size_t n, in
     }
 }
 
-/* The same for text of which `readable` bytes from *from on may be read, in JSON's spelling: blocks
- * are taken whole to the end, and `at` counts one more for each short form before it. */
-KD_ALWAYS_INLINE char *kd_copy_json(char *at, const uint8_t **from, size_t n, size_t readable) {
+/* Copies blocks of JSON text, the last one whole, as long as twice its width may be read before
+ * `limit`. Where only quotes and backslashes need a form, `at` counts one more for each before it;
+ * another special byte ends it. */
+#define KD_JSON_BLOCKS(WIDTH, VECTOR, LOAD, STORE, ALL, OR, EQUAL, ABOVE, ADD, MASK)                \
+    const uint8_t *p = *from;                                                                       \
+    while (p < end && limit - p >= 2 * WIDTH) {                                                     \
+        VECTOR bytes = LOAD((const VECTOR *)p);                                                     \
+        VECTOR marks = OR(EQUAL(bytes, ALL('"')), EQUAL(bytes, ALL('\\')));                         \
+        VECTOR others = ABOVE(ALL(0x21), ADD(bytes, ALL(1)));                                       \
+        uint32_t bits = (uint32_t)MASK(OR(marks, others));                                          \
+        size_t size = WIDTH;                                                                        \
+        STORE((VECTOR *)at, bytes);                                                                 \
+        if (end - p < WIDTH) {                                                                      \
+            size = (size_t)(end - p);                                                               \
+            bits &= ((uint32_t)1 << size) - 1;                                                      \
+        }                                                                                           \
+        if (bits) {                                                                                 \
+            if (bits & ~(uint32_t)MASK(marks)) break;                                               \
+            do {                                                                                    \
+                size_t k = kd_lowest_bit(bits);                                                     \
+                at[k] = '\\';                                                                       \
+                STORE((VECTOR *)(at + k + 1), LOAD((const VECTOR *)(p + k)));                       \
+                at++;                                                                               \
+            } while (bits &= bits - 1);                                                             \
+        }                                                                                           \
+        at += size;                                                                                 \
+        p += size;                                                                                  \
+    }                                                                                               \
+    *from = p;                                                                                      \
+    return at;
+
 #ifdef KD_TEXT_SSE2
-    static const uint16_t pairs[256] = {
-        ['\b'] = KD_PAIR('b'), ['\t'] = KD_PAIR('t'), ['\n'] = KD_PAIR('n'), ['\f'] = KD_PAIR('f'),
-        ['\r'] = KD_PAIR('r'), ['"'] = KD_PAIR('"'), ['\\'] = KD_PAIR('\\'),
-    };
-    const uint8_t *p = *from;
-    while (n && readable >= 32) {
-        __m128i bytes = _mm_loadu_si128((const __m128i *)p);
-        unsigned bits = kd_specials(bytes, KD_JSON);
-        size_t size = 16;
-        if (n < 16) {
-            size = n;
-            bits &= (1u << n) - 1;
-        }
-        _mm_storeu_si128((__m128i *)at, bytes);
-        for (; bits; bits &= bits - 1) {
-            size_t k = kd_lowest_bit(bits);
-            uint16_t pair = pairs[p[k]];
-            if (!pair) {
-                *from = p + k;
-                return at + k;
-            }
-            memcpy(at + k, &pair, 2);
-            at++;
-            _mm_storeu_si128((__m128i *)(at + k + 1), _mm_loadu_si128((const __m128i *)(p + k + 1)));
-        }
-        at += size;
-        p += size;
-        n -= size;
-        readable -= size;
-    }
-    *from = p;
+static inline char *kd_json_16(
+    char *at, const uint8_t **from, const uint8_t *end, const uint8_t *limit
+) {
+    KD_JSON_BLOCKS(16, __m128i, _mm_loadu_si128, _mm_storeu_si128, _mm_set1_epi8, _mm_or_si128,
+                   _mm_cmpeq_epi8, _mm_cmpgt_epi8, _mm_add_epi8, _mm_movemask_epi8)
+}
 #endif
-    return n ? kd_copy_spelled(at, from, n, KD_JSON) : at;
+
+#ifdef KD_TEXT_AVX2
+__attribute__((target("avx2,bmi"))) static char *kd_json_32(
+    char *at, const uint8_t **from, const uint8_t *end, const uint8_t *limit
+) {
+    KD_JSON_BLOCKS(32, __m256i, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_set1_epi8,
+                   _mm256_or_si256, _mm256_cmpeq_epi8, _mm256_cmpgt_epi8, _mm256_add_epi8,
+                   _mm256_movemask_epi8)
+}
+#endif
+
+/* Copies text from *from to `end` in JSON's spelling, as kd_copy_spelled does, where all up to `limit`
+ * may be read. Writes up to 2 KD_TEXT_SLACK bytes past what it counts. */
+static inline char *kd_copy_json(
+    char *at, const uint8_t **from, const uint8_t *end, const uint8_t *limit
+) {
+#ifdef KD_TEXT_AVX2
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi"))
+        at = kd_json_32(at, from, end, limit);
+#endif
+#ifdef KD_TEXT_SSE2
+    if (*from != end) at = kd_json_16(at, from, end, limit);
+#endif
+    return *from == end ? at : kd_copy_spelled(at, from, (size_t)(end - *from), KD_JSON);
 }
 
 /* Returns the first index from `start` on where `sought` (n bytes, not none) stands before `end`; -1

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import random
 import struct
 from array import array
 from types import ModuleType
@@ -22,7 +23,9 @@ from builders import (
 )
 from each import each
 from kernel_calls import MANY, decode, lines, walk
+from twins import both
 
+from kdump.kernels import _pure
 from kdump.kernels import columns as c
 from kdump.kernels.text_form import TABLE, Cell, TextForm
 from kdump.output.text_forms import csv_form, json_form, kafka_form
@@ -71,6 +74,30 @@ def test_a_key_or_value_that_is_json_is_written_as_it_is(kernel: ModuleType) -> 
     assert found[1][0].endswith(b",6b,v,[]")
     assert found[1][1].endswith(b',"{""a"":1}","{""b"":""\xc3\xbc""}",[]')
     assert found[2] == [b"6b        v"]  # a line with more than ASCII is left to the caller
+
+
+def test_rows_of_json_hold_what_records_do() -> None:
+    """Text of any length that needs escapes or is none, and numbers near the last and far off."""
+    rng = random.Random(7)
+    some = (b"plain words", b'"', b"\\", b"a" * 31, b"\n", b"\x7f", b"\x01", "ü→😀".encode())
+    texts = [
+        b"".join(rng.choices(some, (8, 4, 2, 1, *few), k=rng.randrange(14)))[: rng.randrange(140)]
+        for few in ((0, 0, 0, 0), (1, 1, 1, 1)) * 150
+    ]
+    texts += [b"x" * size + b'"' * (size % 3) for size in range(70)] + [b"\xff", b"a" * 9000]
+    rng.shuffle(texts)
+    records, at = [], 0
+    for number, text in enumerate(texts):
+        at += rng.choice((1, 1, 1, 1, 7, 130))
+        headers = [(text[:40], None), (b"h", text)] if number % 5 == 0 else []
+        headers += [(b"many", b"")] * (20 if number % 50 == 0 else 0)
+        key = None if number % 7 == 0 else text[::-1]
+        records.append(record(at, rng.choice((0, 3, at)), key, text, headers))
+    for base, sequence in ((0, -1), (95, 95), ((1 << 62) - 50, (1 << 31) - 60)):
+        data = batch(records, base_offset=base, base_timestamp=base, base_sequence=sequence)
+        batches, rows = decode(_pure, data)
+        assert rows.count == len(texts)
+        both("format_records", data, batches, rows, None, json_form(b'"topic":"t"', 0))
 
 
 def test_format_marker_is_exactly_this(kernel: ModuleType) -> None:

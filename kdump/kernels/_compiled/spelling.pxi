@@ -12,7 +12,7 @@ cdef extern from "_text.h" nogil:
     ptrdiff_t kd_candidate(const uint8_t *data, ptrdiff_t at, ptrdiff_t stop, uint8_t newest)
     char *kd_copy_short(char *at, const char *text, size_t n)
     char *kd_copy_text(char *at, const uint8_t **p, size_t n, int spelling)
-    char *kd_copy_json(char *at, const uint8_t **p, size_t n, size_t readable)
+    char *kd_copy_json(char *at, const uint8_t **p, const uint8_t *end, const uint8_t *limit)
 
 
 cdef enum:
@@ -120,19 +120,23 @@ cdef inline char *add_name(char *at, const char *text) noexcept nogil:
 
 cdef struct Number:
     int64_t number  # that was written last
+    int64_t hundreds  # of it, where there are any; else 0
+    int64_t shown  # what ends at `place`
+    char *place
     int size
     char text[WORD]
 
 
 cdef inline char *add_near(char *at, Number *last, int64_t number) noexcept nogil:
     """Add a number that is mostly that before, or close to it, in room for a WORD."""
-    cdef uint64_t hundreds = <uint64_t>number // 100
+    cdef uint64_t within = <uint64_t>number - <uint64_t>last.hundreds
     if number != last.number:
-        if hundreds != <uint64_t>last.number // 100 or number < 100:
-            last.size = <int>(add_number(last.text, number) - last.text)
-        else:
-            memcpy(last.text + last.size - 2, DIGITS + 2 * (<uint64_t>number - 100 * hundreds), 2)
         last.number = number
+        if within < 100 and last.hundreds > 0:
+            memcpy(last.text + last.size - 2, DIGITS + 2 * within, 2)
+        else:
+            last.size = <int>(add_number(last.text, number) - last.text)
+            last.hundreds = number - number % 100 if number >= 100 else 0
     memcpy(at, last.text, WORD)
     return at + last.size
 
@@ -295,6 +299,37 @@ cdef inline int java_step(const uint8_t *p, Py_ssize_t left) noexcept nogil:
     return step
 
 
+cdef char *add_spelled(
+    char *at, const uint8_t **text, const uint8_t *stop, const uint8_t *end, int spelling,
+    bint as_java, bint strict,
+) noexcept nogil:
+    """Add text up to `stop`, in room for six times as much and a character; move on in it.
+
+    What is not UTF-8 becomes U+FFFD, or, if `strict`, ends it: NULL. The text goes on to `end`.
+    """
+    cdef const uint8_t *p = text[0]
+    cdef int step
+    while p < stop:
+        if p[0] < 0x80:
+            at = kd_copy_text(at, &p, stop - p, spelling)
+            if p == stop:
+                break
+            if p[0] < 0x80:
+                at = add_escape(at, p[0], spelling)
+                p += 1
+                continue
+        step = java_step(p, end - p) if as_java else utf8_step(p, end - p)
+        if step > 0:
+            at = add_multibyte(at, p, step, spelling)
+        elif strict:
+            return NULL
+        else:
+            at = add_text(at, b"\xef\xbf\xbd", 3)
+        p += abs(step)
+    text[0] = p
+    return at
+
+
 cdef int put_text(
     Out *out, const uint8_t *p, Py_ssize_t size, int spelling, bint as_java=False,
     bint strict=False,
@@ -303,27 +338,14 @@ cdef int put_text(
     cdef const uint8_t *end = p + size
     cdef const uint8_t *stop
     cdef char *at
-    cdef int step
     while p < end:
         stop = p + min(end - p, <Py_ssize_t>STRING_BLOCK)
         room(out, 6 * (stop - p) + 8 + KD_TEXT_SLACK)
-        at = out.text + out.used
-        while p < stop:
-            at = kd_copy_text(at, &p, stop - p, spelling)
-            if p == stop:
-                break
-            if p[0] < 0x80:
-                at = add_escape(at, p[0], spelling)
-                p += 1
-                continue
-            step = java_step(p, end - p) if as_java else utf8_step(p, end - p)
-            if step > 0:
-                at = add_multibyte(at, p, step, spelling)
-            elif strict:
-                return 1
-            else:
-                at = add_text(at, b"\xef\xbf\xbd", 3)
-            p += abs(step)
+        at = kd_copy_text(out.text + out.used, &p, stop - p, spelling)
+        if p < stop:
+            at = add_spelled(at, &p, stop, end, spelling, as_java, strict)
+        if at is NULL:
+            return 1
         out.used = at - out.text
     return 0
 

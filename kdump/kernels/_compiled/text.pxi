@@ -5,6 +5,8 @@ cdef enum:
     MOST_CELLS = 32
     NUMBERS = 1024  # more than all that a transaction marker says
     MOST_SHOWN = 1 << 13  # bytes of a key or a value in a cell of a table
+    MOST_HEADERS = 16  # of a record that add_record writes
+    MOST_PLAIN = 32 * MOST_HEADERS + 4 * KD_TEXT_SLACK  # around its headers, and behind its end
 
 cdef const char *CODECS[8]
 CODECS[:] = [
@@ -84,7 +86,7 @@ cdef struct Form:
     int spelling
     bint shown
     bint safe
-    bint quotes  # JSON, in which bytes are mostly a string
+    Py_ssize_t plain  # the room that add_record needs besides bytes; 0: it cannot write this form
     PyObject *said  # a list parallel to the records, or NULL
     Py_ssize_t line  # the room that a line of a table takes, so that it can be taken back
     Cells record
@@ -125,6 +127,24 @@ cdef Py_ssize_t size_of(tuple cells) except -1:
     return size
 
 
+cdef bint is_plain(const Cells *cells) noexcept nogil:
+    """Whether add_record knows all cells of records: numbers first, and each once."""
+    cdef uint64_t seen = 0
+    cdef int i, member
+    for i in range(cells.count):
+        member = cells.cells[i].member
+        if member < M_OFFSET:
+            continue
+        if seen >> member & 1 or (member <= M_SEQUENCE and seen >> (M_SEQUENCE + 1)):
+            return False
+        if member in (M_TIME, M_MESSAGE_CRC, M_MESSAGE_CRC_VALID, M_KEY_SIZE, M_VALUE_SIZE):
+            return False
+        if member == M_HEADER_NAMES or member == M_NOTE:
+            return False
+        seen |= <uint64_t>1 << member
+    return True
+
+
 cdef bytes open_form(object form, list said, Form *out):
     """Take a form; return what holds the texts of its cells, with room to read behind them."""
     cdef tuple record = form.record
@@ -149,7 +169,12 @@ cdef bytes open_form(object form, list said, Form *out):
     at = open_cells(message, at, &out.message)
     at = open_cells(batch, at, &out.batch)
     open_cells(message_batch, at, &out.message_batch)
-    out.quotes = out.style == STYLE_JSON and out.mode == BYTES_AUTO and out.spelling == KD_JSON
+    out.plain = 0
+    if out.style == STYLE_JSON and out.mode == BYTES_AUTO and out.spelling == KD_JSON:
+        if said is None and is_plain(&out.record) and is_plain(&out.message):
+            out.plain = max(out.record.most_text, out.message.most_text) + MOST_PLAIN
+    if out.plain > PIECE >> 2:
+        out.plain = 0
     out.line = 0
     if out.style == STYLE_TABLE:
         out.line = max(out.record.most_text, out.message.most_text) + 8 * MOST_SHOWN
@@ -212,7 +237,7 @@ cdef char *add_member(
 
 # What is the same in all records of one batch, cut at the members that differ.
 cdef struct Piece:
-    Py_ssize_t start
+    const char *text
     Py_ssize_t size
     int member  # that stands behind the text; M_END: none
     const Cell *cell
@@ -226,6 +251,9 @@ cdef struct Rendered:
     int64_t base_sequence
     char *text
     Number offset, timestamp, sequence
+    char *row  # how add_record's last row begins, up to what stands behind its numbers
+    Py_ssize_t row_size
+    const Piece *behind  # it, the piece whose member follows; NULL: there is no such row
     Piece pieces[MOST_CELLS + 1]
 
 
@@ -242,6 +270,7 @@ cdef void render(
     cdef bint known
     cdef int i
     out.batch = batch
+    out.behind = NULL
     out.timed = timed
     out.wrapper = read.is_legacy and cell(batches, B_FLAGS, batch) & WRAPPER != 0
     out.base_offset = cell(batches, B_BASE_OFFSET, batch)
@@ -265,7 +294,7 @@ cdef void render(
             continue
         if each.member <= M_SEQUENCE:
             at = add_part(at, &each.before)
-        piece.start = start - out.text
+        piece.text = start
         piece.size = at - start
         piece.member = each.member
         piece.cell = each
@@ -273,7 +302,7 @@ cdef void render(
         start = at
         if each.member <= M_SEQUENCE:
             at = add_part(at, &each.after)
-    piece.start = start - out.text
+    piece.text = start
     piece.size = at - start
     piece.member = M_END
 
@@ -385,54 +414,6 @@ cdef int put_note(
     return fit(out, start, each)
 
 
-cdef inline bint put_quoted(
-    Out *out, const uint8_t *p, Py_ssize_t size, Py_ssize_t readable,
-    const Part *before, const Part *after,
-) except -1 nogil:
-    """Add a short text between two parts if it is plain ASCII; else nothing, and return False."""
-    cdef const uint8_t *end = p + size
-    cdef char *at
-    room(out, 3 * size + before.size + after.size + 2 + 3 * KD_TEXT_SLACK)
-    at = add_part(out.text + out.used, before)
-    at[0] = b'"'
-    at = kd_copy_json(at + 1, &p, size, readable)
-    if p != end:
-        return False
-    at[0] = b'"'
-    out.used = add_part(at + 1, after) - out.text
-    return True
-
-
-# What stands around a header in JSON; a part is read for KD_TEXT_SLACK bytes behind its end.
-cdef Part HEADER_START, NEXT_HEADER, HEADER_MIDDLE, HEADER_END, NOTHING
-HEADER_START = Part(b'{"key":                                 ', 7)
-NEXT_HEADER = Part(b',{"key":                                ', 8)
-HEADER_MIDDLE = Part(b',"value":                               ', 9)
-NOTHING = Part(b'                                        ', 0)
-HEADER_END = Part(b'}                                       ', 1)
-
-
-cdef inline bint put_plain_header(
-    Out *out, const Header *header, int64_t number, Py_ssize_t readable
-) except -1 nogil:
-    """Add a header as JSON if it has short plain text; else nothing, and return False."""
-    cdef Py_ssize_t start
-    if not 0 <= header.value_size <= STRING_BLOCK or header.key_size > STRING_BLOCK:
-        return False
-    room(out, 3 * (header.key_size + header.value_size) + 8 * KD_TEXT_SLACK)
-    start = out.used
-    if put_quoted(
-        out, header.key, header.key_size, readable,
-        &NEXT_HEADER if number else &HEADER_START, &HEADER_MIDDLE,
-    ) and put_quoted(
-        out, header.value, header.value_size, readable - (header.value - header.key),
-        &NOTHING, &HEADER_END,
-    ):
-        return True
-    out.used = start
-    return False
-
-
 cdef int put_header(
     Out *out, const Header *header, int64_t number, const Form *form, bint named
 ) except -1 nogil:
@@ -469,8 +450,7 @@ cdef int put_headers(
     for i in range(count):
         if read_header(&p, end, &header):
             break
-        if not (form.quotes and put_plain_header(out, &header, i, end - header.key)):
-            put_header(out, &header, i, form, each.member == M_HEADER_NAMES)
+        put_header(out, &header, i, form, each.member == M_HEADER_NAMES)
     return put_part(out, &each.after)
 
 
@@ -528,10 +508,6 @@ cdef int put_cell(
                 return put_part(out, &each.after)
             put_part(out, &each.before)
             return put_shown(out, data + position, size, form, each, flags != 0)
-        if form.quotes and not flags and size <= STRING_BLOCK and put_quoted(
-            out, data + position, size, length - position, &each.before, &each.after
-        ):
-            return 0
         put_part(out, &each.before)
         put_data(out, data + position, size, form, flags != 0)
         return put_part(out, &each.after)
@@ -587,6 +563,163 @@ cdef int put_cell(
     return put_part(out, &each.after)
 
 
+cdef inline char *add_string(
+    char *at, const uint8_t *p, Py_ssize_t size, const uint8_t *limit
+) noexcept nogil:
+    """Add bytes as a string of JSON; NULL where they are not UTF-8. All up to `limit` is readable."""
+    cdef const uint8_t *end = p + size
+    at[0] = b'"'
+    at = kd_copy_json(at + 1, &p, end, limit)
+    if p != end:
+        at = add_spelled(at, &p, end, end, KD_JSON, False, True)
+        if at is NULL:
+            return NULL
+    at[0] = b'"'
+    return at + 1
+
+
+cdef inline char *add_bytes(
+    char *at, const uint8_t *data, Py_ssize_t length, int64_t position, int64_t size,
+    const Cell *each,
+) noexcept nogil:
+    """Add a key or a value; NULL where it is not UTF-8."""
+    if not inside(position, size, length):
+        return add_part(at, &each.without)
+    at = add_part(at, &each.before)
+    at = add_string(at, data + position, size, data + length)
+    return NULL if at is NULL else add_part(at, &each.after)
+
+
+cdef char *add_headers(
+    char *at, const uint8_t *data, Py_ssize_t length, const Cols *records, Py_ssize_t row,
+    const Cell *each,
+) noexcept nogil:
+    """Add the headers of a record; NULL where one is not UTF-8."""
+    cdef const uint8_t *p
+    cdef const uint8_t *end
+    cdef Header header
+    cdef int64_t i
+    if not open_headers(data, length, records, row, &p, &end):
+        return add_part(at, &each.without)
+    at = add_part(at, &each.before)
+    for i in range(cell(records, R_HEADERS_COUNT, row)):
+        if read_header(&p, end, &header):
+            break
+        at = add_text(at, b',{"key":', 8) if i else add_text(at, b'{"key":', 7)
+        at = add_string(at, header.key, header.key_size, data + length)
+        if at is NULL:
+            return NULL
+        at = add_text(at, b',"value":', 9)
+        if header.value_size < 0:
+            at = add_text(at, b"null", 4)
+        else:
+            at = add_string(at, header.value, header.value_size, data + length)
+            if at is NULL:
+                return NULL
+        at = add_text(at, b"}", 1)
+    return add_part(at, &each.after)
+
+
+cdef inline Py_ssize_t room_of(
+    const Cols *records, Py_ssize_t row, const Form *form
+) noexcept nogil:
+    """Return the room that add_record needs for a record; 0 for one that it cannot write."""
+    cdef int64_t key = max(<int64_t>0, cell(records, R_KEY_SIZE, row))
+    cdef int64_t value = max(<int64_t>0, cell(records, R_VALUE_SIZE, row))
+    cdef int64_t headers = cell(records, R_HEADERS_COUNT, row)
+    cdef int64_t size = 0
+    if cell(records, R_FLAGS, row) & (MARKER | INNER_MARKS | KEY_JSON | VALUE_JSON):
+        return 0
+    if headers > 0:
+        size = cell(records, R_SIZE, row)
+    if key > STRING_BLOCK or value > STRING_BLOCK or headers > MOST_HEADERS:
+        return 0
+    if not 0 <= size <= STRING_BLOCK:
+        return 0
+    return form.plain + 6 * (key + value + size)
+
+
+cdef inline char *add_renewable(char *at, Number *last, int64_t number) noexcept nogil:
+    """Add a number that is to be renewed where it stands."""
+    last.shown = number
+    last.place = add_near(at, last, number)
+    return last.place
+
+
+cdef inline bint renew(Number *last, int64_t number) noexcept nogil:
+    """Put a number in place of that before; False where more than two digits may differ."""
+    cdef uint64_t within = <uint64_t>number - <uint64_t>last.hundreds
+    if last.place is NULL or number == last.shown:
+        return True
+    if within >= 100 or last.hundreds <= 0:
+        return False
+    last.shown = number
+    memcpy(last.place - 2, DIGITS + 2 * within, 2)
+    return True
+
+
+cdef void begin_row(
+    Rendered *texts, int64_t offset, int64_t timestamp, int64_t sequence
+) noexcept nogil:
+    """Write the beginning of a row, which mostly differs by few digits from the next one's."""
+    cdef const Piece *piece = texts.pieces
+    cdef char *at = texts.row
+    texts.offset.place = texts.timestamp.place = texts.sequence.place = NULL
+    while True:
+        at = kd_copy_short(at, piece.text, piece.size)
+        if piece.member == M_OFFSET:
+            at = add_renewable(at, &texts.offset, offset)
+        elif piece.member == M_TIMESTAMP:
+            at = add_renewable(at, &texts.timestamp, timestamp)
+        elif piece.member == M_SEQUENCE:
+            at = add_renewable(at, &texts.sequence, sequence)
+        else:
+            break
+        piece += 1
+    texts.behind = piece
+    texts.row_size = at - texts.row
+
+
+cdef char *add_record(
+    char *at, const uint8_t *data, Py_ssize_t length, const Cols *records, Py_ssize_t row,
+    Rendered *texts,
+) noexcept nogil:
+    """Add a row of JSON in the room that it needs; NULL where bytes are not UTF-8."""
+    cdef const Piece *piece
+    cdef const int64_t *record = records.block + row
+    cdef Py_ssize_t stride = records.stride
+    cdef int64_t offset = record[R_OFFSET * stride]
+    cdef int64_t timestamp = record[R_TIMESTAMP * stride]
+    cdef int64_t sequence = sequence_of(texts.base_sequence, subtract(offset, texts.base_offset))
+    if texts.behind is NULL or not (
+        renew(&texts.offset, offset)
+        and renew(&texts.timestamp, timestamp)
+        and renew(&texts.sequence, sequence)
+    ):
+        begin_row(texts, offset, timestamp, sequence)
+    at = kd_copy_short(at, texts.row, texts.row_size)
+    piece = texts.behind
+    while piece.member != M_END:
+        if piece.member == M_KEY:
+            at = add_bytes(
+                at, data, length, record[R_KEY * stride], record[R_KEY_SIZE * stride], piece.cell
+            )
+        elif piece.member == M_VALUE:
+            at = add_bytes(
+                at, data, length, record[R_VALUE * stride], record[R_VALUE_SIZE * stride],
+                piece.cell,
+            )
+        elif piece.member == M_HEADERS and record[R_HEADERS_COUNT * stride] > 0:
+            at = add_headers(at, data, length, records, row, piece.cell)
+        else:
+            at = add_part(at, &piece.cell.without)
+        if at is NULL:
+            return NULL
+        piece += 1
+        at = kd_copy_short(at, piece.text, piece.size)
+    return at
+
+
 cdef int put_records(
     Out *out, const uint8_t *data, Py_ssize_t length, const Cols *batches, const Cols *records,
     const Rows *rows, Py_ssize_t *at, int64_t only, const Form *form, Rendered *texts,
@@ -594,7 +727,7 @@ cdef int put_records(
     """Add records from the `at`th row on, as far as they belong to batch `only`; -1: all."""
     cdef bint is_table = form.style == STYLE_TABLE
     cdef Py_ssize_t start = 0
-    cdef Py_ssize_t begun, row
+    cdef Py_ssize_t begun, needed, row
     cdef int64_t batch, offset
     cdef const Piece *piece
     cdef char *end
@@ -619,6 +752,14 @@ cdef int put_records(
                     record_cells(form, batches, batch), batches, batch, timed,
                     form.said is not NULL, texts,
                 )
+        needed = room_of(records, row, form) if form.plain else 0
+        if needed:
+            room(out, needed)
+            end = add_record(out.text + out.used, data, length, records, row, texts)
+            if end is not NULL:
+                out.used = end - out.text
+                continue
+        texts.behind = NULL
         piece = texts.pieces
         offset = cell(records, R_OFFSET, row)
         while True:
@@ -629,11 +770,11 @@ cdef int put_records(
                 out.used += 1
                 break
             if PIECE - out.used < piece.size + WORD + KD_TEXT_SLACK:
-                put(out, texts.text + piece.start, piece.size)
+                put(out, piece.text, piece.size)
                 room(out, WORD)
                 end = out.text + out.used
             else:
-                end = kd_copy_short(out.text + out.used, texts.text + piece.start, piece.size)
+                end = kd_copy_short(out.text + out.used, piece.text, piece.size)
             begun = end - out.text
             if piece.member == M_OFFSET:
                 end = add_near(end, &texts.offset, offset)
@@ -681,13 +822,17 @@ cdef bytes open_texts(Form *form, Rendered *out):
     """Make room for all that a batch may say, whichever cells it is asked for, and return it."""
     cdef Py_ssize_t records = max(form.record.most_text, form.message.most_text)
     cdef Py_ssize_t batches = max(form.batch.most_text, form.message_batch.most_text)
-    cdef bytes text = PyBytes_FromStringAndSize(NULL, max(records, batches) + KD_TEXT_SLACK)
+    cdef Py_ssize_t most = max(records, batches) + KD_TEXT_SLACK
+    cdef bytes text = PyBytes_FromStringAndSize(NULL, 2 * most)
     out.batch = -1
+    out.behind = NULL
     out.timed = out.wrapper = False
     out.offset.number = out.timestamp.number = out.sequence.number = 0
+    out.offset.hundreds = out.timestamp.hundreds = out.sequence.hundreds = 0
     out.offset.size = out.timestamp.size = out.sequence.size = 1
     out.offset.text[0] = out.timestamp.text[0] = out.sequence.text[0] = b"0"
     out.text = PyBytes_AS_STRING(text)
+    out.row = out.text + most
     return text
 
 
