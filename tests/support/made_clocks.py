@@ -20,7 +20,7 @@ from kdump.engine.timeline.leaders import METADATA_ID, Term
 
 BROKERS = 3
 METADATA = METADATA_ID, 0
-_END_MS = 400_000
+_BEGAN_MS, _END_MS = 1_700_000_000_000, 400_000
 
 
 class Stamp(NamedTuple):
@@ -53,7 +53,7 @@ class MadeClocks:
 
     def __init__(self, seed: int) -> None:
         draw = self._draw = random.Random(seed)
-        self.ahead = [[(-(1 << 40), draw.randrange(-100_000, 100_000))] for _ in range(BROKERS)]
+        self.ahead = [[(-1, _BEGAN_MS + draw.randrange(-100_000, 100_000))] for _ in range(BROKERS)]
         self.stamps: list[Stamp] = []
         self.ties: list[Tie] = []
         for broker in draw.choice(((1,), (1,), (1,), (1, 2), ())):

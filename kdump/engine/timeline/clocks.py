@@ -37,6 +37,15 @@ class Bounds(NamedTuple):
     at_most_ms: int | None
 
 
+class _Seen(NamedTuple):
+    """One end of a tie: whose clock, whose the other end is, where, and when."""
+
+    broker: int
+    other: int
+    spot: Spot | None
+    point: Point
+
+
 class Clocks:
     """The bounds that all ties give, in memory that does not grow with them."""
 
@@ -87,19 +96,31 @@ class Clocks:
             for pair in sorted({(min(pair), max(pair)) for pair in self._records})
         }
         contradict = [set(pair) for pair, found in spans.items() if _is_set(found)]
-        was_set = self._was_set = self._may_be_set(contradict) - self._fixed.keys()
-        if common in was_set:  # all are given on a clock that was not set
-            common = next((one for one in listed if one not in was_set), common)
-        self.common = common
-        left = [pair for pair in contradict if not pair & was_set]
-        self._most = _closed(_direct(spans, was_set), self.brokers)
-        closer = _closed(self._closer([{one} for one in was_set] + left), self.brokers)
+        was_set = self._may_be_set(contradict) - self._fixed.keys()
+        while True:
+            left = [pair for pair in contradict if not pair & was_set]
+            if was_set >= self.brokers or (left and len(self.brokers) > 2):
+                self.common, self._was_set = common, self.brokers - self._fixed.keys()
+                self._order, self._eras = LogOrder(), dict.fromkeys(self._was_set, Eras([], []))
+                return  # nothing says which clocks were set
+            self._was_set, self._order, self._eras = was_set, LogOrder(), {}
+            # All are given on a clock that was not set.
+            others = [one for one in listed if one not in was_set]
+            self.common = common if common not in was_set else next(iter(others), common)
+            self._bound(spans, [{one} for one in was_set] + left)
+            more = self._tell_eras() - was_set - self._fixed.keys() if was_set else None
+            if not more:
+                return
+            was_set |= more
+
+    def _bound(
+        self, spans: Mapping[_Pair, list[list[Tie | None]]], set_meanwhile: list[set[int]]
+    ) -> None:
+        """Bound the clocks that were not set against each other."""
+        self._most = _closed(_direct(spans, self._was_set), self.brokers)
+        closer = _closed(self._closer(set_meanwhile), self.brokers)
         if all(_agree(closer, first, second) for first, second in closer):
             self._most = closer
-        is_told = not was_set or self._tell_eras()
-        if not is_told or (left and len(self.brokers) > 2):  # others were, and nothing says which
-            self._was_set, self._order = set(self.brokers) - self._fixed.keys(), LogOrder()
-            self._eras = dict.fromkeys(self._was_set, Eras([], []))
 
     def _may_be_set(self, contradict: list[set[int]]) -> set[int]:
         """Say which clocks were set meanwhile, or may have been; `contradict`: one of each pair."""
@@ -125,43 +146,36 @@ class Clocks:
                     break
         return closer
 
-    def _tell_eras(self) -> bool:
-        """Say of each clock that was set when that was; return whether that is how it can be."""
+    def _tell_eras(self) -> set[int]:
+        """Say of each clock that was set when that was; return who else must have been."""
         ties = [tie for found in self._records.values() for tie in found]
         for tie in ties:
             self._order_of(tie.first, tie.first_ms, tie.first_at, after=tie.second_at)
             self._order_of(tie.second, tie.second_ms, tie.second_at, before=tie.first_at)
+        more = set[int]()
         for broker in self._was_set:
-            points = [
-                point
-                for tie in ties
-                for of, point in zip((tie.first, tie.second), self._ends(tie), strict=True)
-                if of == broker
-            ]
+            points = [one for tie in ties for one in self._seen(tie) if one.broker == broker]
             backs = self._set_back.get(broker, [])
-            if any(point.from_ms > point.to_ms + _DRIFT_MS for point in points):
-                return False
-            points = [] if len(backs) == _MOST_BACKS else points
-            eras = self._eras[broker] = Eras(points, map(self._ends, backs))
+            if any(one.point.from_ms > one.point.to_ms + _DRIFT_MS for one in points):
+                return self.brokers
+            eras = self._eras[broker] = Eras(
+                [one.point for one in points] if len(backs) < _MOST_BACKS else [],
+                [(one.point, two.point) for one, two in map(self._seen, backs)],
+            )
             if not backs and eras.goes_back:
-                return False
+                return self.brokers
+            if any(eras.is_odd(one.point) for one in points):
+                return self.brokers
         among = [tie for tie in ties if self._was_set >= {tie.first, tie.second}]
         for tie in [tie for tie in among if self._is_wrong(tie)]:
-            for broker, point in zip((tie.first, tie.second), self._ends(tie), strict=True):
-                self._eras[broker].doubt(point)
-        backs_too = [*ties, *(tie for backs in self._set_back.values() for tie in backs)]
-        known = [
-            (at, self._eras[broker].times(point))
-            for tie in backs_too
-            for broker, at, point in (
-                (tie.first, tie.first_at, self._ends(tie)[0]),
-                (tie.second, tie.second_at, self._ends(tie)[1]),
-            )
-            if broker in self._was_set
-        ]
-        for at, (low, high) in known:
-            self._order.add(at, low, high)
-        return True
+            for seen in self._seen(tie):
+                self._eras[seen.broker].doubt(seen.point)
+        ties += [tie for backs in self._set_back.values() for tie in backs]
+        known = [one for tie in ties for one in self._seen(tie) if one.broker in self._was_set]
+        for one in known:
+            self._order.add(one.spot, *self._eras[one.broker].times(one.point))
+        later = [one.point for tie in ties for one in self._seen(tie)]
+        return more if all(p.from_ms <= p.to_ms + _DRIFT_MS for p in later) else self.brokers
 
     def _order_of(
         self,
@@ -180,17 +194,19 @@ class Clocks:
             self._order.add(after, from_ms=low)
             self._order.add(before, to_ms=high)
 
-    def _ends(self, tie: Tie) -> tuple[Point, Point]:
+    def _seen(self, tie: Tie) -> tuple[_Seen, _Seen]:
         """Give what the order in logs says of the two times of a tie."""
+        first = Point(tie.first_ms, *self._order.around(tie.first_at))
+        second = Point(tie.second_ms, *self._order.around(tie.second_at))
         return (
-            Point(tie.first_ms, *self._order.around(tie.first_at)),
-            Point(tie.second_ms, *self._order.around(tie.second_at)),
+            _Seen(tie.first, tie.second, tie.first_at, first),
+            _Seen(tie.second, tie.first, tie.second_at, second),
         )
 
     def _is_wrong(self, tie: Tie) -> bool:
         """Whether a tie contradicts what is known of both its clocks, that were set."""
-        first, second = self._ends(tie)
-        return self._eras[tie.first].times(first)[0] > self._eras[tie.second].times(second)[1]
+        first, second = (self._eras[one.broker].times(one.point) for one in self._seen(tie))
+        return first[0] > second[1]
 
     def between(
         self, broker: int | None, from_ms: int | None, to_ms: int | None, spot: Spot | None = None

@@ -67,6 +67,7 @@ class Eras:
             first, then = self._able(before), self._able(after)
             if not first or not then or first[0] >= then[-1]:
                 self.doubt(before._replace(to_ms=after.to_ms))
+        self._backs = self._unknown[:]
         for point in points:
             if not self._able(point):
                 self.doubt(point)
@@ -83,6 +84,14 @@ class Eras:
         longest = max((high - low for low, high in self._between), default=0)
         least = min(one.at_least_ms for one in self.eras)
         return least - longest, max(one.at_most_ms for one in self.eras) + longest
+
+    def is_odd(self, point: Point) -> bool:
+        """Whether a point fits no era, and nothing of the clock alone shows that there was more."""
+        if not self.eras or self._able(point):
+            return False
+        return not any(
+            -EVER < low <= point.to_ms and point.from_ms <= high < EVER for low, high in self._backs
+        )
 
     @property
     def goes_back(self) -> bool:
