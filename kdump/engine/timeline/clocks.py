@@ -38,10 +38,9 @@ class Bounds(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """One end of a tie: whose clock, whose the other end is, where, and when."""
+    """One end of a tie: whose clock, where, and what it showed when."""
 
     broker: int
-    other: int
     spot: Spot | None
     point: Point
 
@@ -96,22 +95,17 @@ class Clocks:
             for pair in sorted({(min(pair), max(pair)) for pair in self._records})
         }
         contradict = [set(pair) for pair, found in spans.items() if _is_set(found)]
-        was_set = self._may_be_set(contradict) - self._fixed.keys()
-        while True:
-            left = [pair for pair in contradict if not pair & was_set]
-            if was_set >= self.brokers or (left and len(self.brokers) > 2):
-                self.common, self._was_set = common, self.brokers - self._fixed.keys()
-                self._order, self._eras = LogOrder(), dict.fromkeys(self._was_set, Eras([], []))
-                return  # nothing says which clocks were set
-            self._was_set, self._order, self._eras = was_set, LogOrder(), {}
-            # All are given on a clock that was not set.
-            others = [one for one in listed if one not in was_set]
-            self.common = common if common not in was_set else next(iter(others), common)
-            self._bound(spans, [{one} for one in was_set] + left)
-            more = self._tell_eras() - was_set - self._fixed.keys() if was_set else None
-            if not more:
-                return
-            was_set |= more
+        was_set = self._was_set = self._may_be_set(contradict) - self._fixed.keys()
+        others = (one for one in listed if one not in was_set)
+        # All are given on a clock that was not set.
+        self.common = next(others, common) if common in was_set else common
+        left = [pair for pair in contradict if not pair & was_set]
+        self._bound(spans, [{one} for one in was_set] + left)
+        is_told = not was_set or (was_set < self.brokers and self._tell_eras())
+        if not is_told or (left and len(self.brokers) > 2):  # nothing says which clocks were set
+            self._was_set = self.brokers - self._fixed.keys()
+            self.common, self._order = common, LogOrder()
+            self._eras = dict.fromkeys(self._was_set, Eras([], []))
 
     def _bound(
         self, spans: Mapping[_Pair, list[list[Tie | None]]], set_meanwhile: list[set[int]]
@@ -146,26 +140,28 @@ class Clocks:
                     break
         return closer
 
-    def _tell_eras(self) -> set[int]:
-        """Say of each clock that was set when that was; return who else must have been."""
+    def _tell_eras(self) -> bool:
+        """Say of each clock that was set when that was; return whether no other must have been."""
         ties = [tie for found in self._records.values() for tie in found]
         for tie in ties:
             self._order_of(tie.first, tie.first_ms, tie.first_at, after=tie.second_at)
             self._order_of(tie.second, tie.second_ms, tie.second_at, before=tie.first_at)
-        more = set[int]()
-        for broker in self._was_set:
-            points = [one for tie in ties for one in self._seen(tie) if one.broker == broker]
+        points_of: dict[int, list[Point]] = {broker: [] for broker in self._was_set}
+        for one in (one for tie in ties for one in self._seen(tie)):
+            if one.broker in points_of:
+                points_of[one.broker].append(one.point)
+        for broker, points in points_of.items():
             backs = self._set_back.get(broker, [])
-            if any(one.point.from_ms > one.point.to_ms + _DRIFT_MS for one in points):
-                return self.brokers
             eras = self._eras[broker] = Eras(
-                [one.point for one in points] if len(backs) < _MOST_BACKS else [],
+                points if len(backs) < _MOST_BACKS else [],
                 [(one.point, two.point) for one, two in map(self._seen, backs)],
             )
-            if not backs and eras.goes_back:
-                return self.brokers
-            if any(eras.is_odd(one.point) for one in points):
-                return self.brokers
+            if (
+                any(one.from_ms > one.to_ms + _DRIFT_MS for one in points)
+                or (not backs and eras.goes_back)
+                or any(map(eras.is_odd, points))
+            ):
+                return False
         among = [tie for tie in ties if self._was_set >= {tie.first, tie.second}]
         for tie in [tie for tie in among if self._is_wrong(tie)]:
             for seen in self._seen(tie):
@@ -175,7 +171,7 @@ class Clocks:
         for one in known:
             self._order.add(one.spot, *self._eras[one.broker].times(one.point))
         later = [one.point for tie in ties for one in self._seen(tie)]
-        return more if all(p.from_ms <= p.to_ms + _DRIFT_MS for p in later) else self.brokers
+        return all(one.from_ms <= one.to_ms + _DRIFT_MS for one in later)
 
     def _order_of(
         self,
@@ -199,8 +195,8 @@ class Clocks:
         first = Point(tie.first_ms, *self._order.around(tie.first_at))
         second = Point(tie.second_ms, *self._order.around(tie.second_at))
         return (
-            _Seen(tie.first, tie.second, tie.first_at, first),
-            _Seen(tie.second, tie.first, tie.second_at, second),
+            _Seen(tie.first, tie.first_at, first),
+            _Seen(tie.second, tie.second_at, second),
         )
 
     def _is_wrong(self, tie: Tie) -> bool:

@@ -201,7 +201,7 @@ def _turns(case: Case) -> Iterator[tuple[str, str, str, str]]:
     chosen: list[Event] = []
     for event in ranked:
         of = event.broker_id if event.what == "damage" else None
-        key = event.what, event.subject, of
+        key = _meaning(event), event.subject, of
         if key not in seen and len(chosen) < _TURNS:
             seen.add(key)
             chosen.append(event)

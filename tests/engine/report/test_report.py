@@ -137,6 +137,8 @@ def test_the_incident_is_found_within_a_minute() -> None:
         "Each place is sound in another copy here",
         "Brokers lost without a clean stop: 3 at 2026-11-26T00:01:33.511Z, 1 at",
         "Unclean leader election of ledger-0 at 2026-11-26T00:01:56.413Z",
+        "| partition without leader | ledger-0 |",
+        "| unclean leader election | ledger-0 |",
         "Transactions without an end: tx-refund, tx-open",
         "orders-0 back from 100 to 30",
     ):
