@@ -410,9 +410,10 @@ def about(bench: Bench, rounds: int) -> str:
 
 #: Why a row is missed, by how its work begins: what profiles show, and what would be needed.
 REASONS = """
-- dump --format arrow: a third of the time is pyarrow's own writing, which is all of the other;
-  the rest is reading, checksums and gathering columns, of which none can be left out; to reach it,
-  the kernel would have to decode straight into Arrow's buffers.
+- dump --format arrow: half of the time the system copies what is written, which the other has too;
+  a fifth it copies the log that is read, where the other maps a file; gathering columns is a
+  thirtieth, checksums and decoding are a hundredth; the rest is start-up, and Python for each run
+  of batches.
 - dump --format parquet: nearly all of it is pyarrow's own encoding and zstd; what is above the
   other is reading and checksums, as of arrow.
 - dump --grep, regex: a pattern that is no plain text is asked of each key and value alone, by
@@ -422,8 +423,8 @@ REASONS = """
   as much; start-up is a quarter, and has to become half of it to reach the ratio.
 - gzip, v1 wrappers: inflating is half of the time, start-up a fifth; the rest is some 50 calls of
   Python for each wrapper; the kernel inflating one wrapper after the other would be needed.
-- lz4: start-up is a third of the time, and writing JSON, which the other does not do, half of
-  the rest.
+- lz4: start-up takes as many instructions as 1,300 batches; of those of a batch the codec has two
+  fifths, decoding and writing JSON, which the other does not do, two fifths, and Python a sixth.
 - gzip: inflating is what both do; start-up and writing JSON are all of the difference.
 - verify 2,000 small partitions: some 1,200 calls of Python a partition: six files are listed,
   asked for and opened, each by five system calls, and ten checks see each segment begin and end;
