@@ -425,6 +425,7 @@ REASONS = """
   Python for each wrapper; the kernel inflating one wrapper after the other would be needed.
 - lz4: start-up takes as many instructions as 1,300 batches; of those of a batch the codec has two
   fifths, decoding and writing JSON, which the other does not do, two fifths, and Python a sixth.
+- snappy: the same as of lz4; start-up is most of what is above the other.
 - gzip: inflating is what both do; start-up and writing JSON are all of the difference.
 - verify 2,000 small partitions: some 1,200 calls of Python a partition: six files are listed,
   asked for and opened, each by five system calls, and ten checks see each segment begin and end;
@@ -490,7 +491,7 @@ def main() -> None:
     names = ",".join(row.__name__ for row in ROWS)
     add("--only", default=names, metavar="ROWS", help="of %(default)s")
     add("--dump-log", metavar="COMMAND", help="kafka-dump-log(.sh), to measure it beside kdump")
-    add("--rust", metavar="COMMAND", help="a reader in Rust, which takes the path of a log")
+    add("--rust", metavar="COMMAND", help="a reader in Rust (tools/benchmarks/rust, by cargo)")
     add("--kdump", metavar="COMMAND", help="an installed kdump instead of this checkout")
     add("--write", type=Path, metavar="FILE", help="write the page there, too")
     arguments = parser.parse_args()
