@@ -49,7 +49,7 @@ class NewFile:
     def __exit__(self, *_: object) -> None:
         self.drop()
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Write all of the bytes."""
         with memoryview(data) as view:
             done = 0

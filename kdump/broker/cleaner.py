@@ -9,10 +9,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker.log_reader import RefusalError
 from kdump.storage import names
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.partition import PartitionView

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker import versions as v
 from kdump.broker.control_batch import read_control
@@ -23,6 +23,7 @@ from kdump.record.layout import BATCH_OVERHEAD_V2
 from kdump.record.rebuilt import rebuilt_size, upgraded_size
 from kdump.storage.file_records import FileRecords
 from kdump.storage.offsets import RELATIVE_MAX
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.cleaner import Choice

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+
+from kdump.tuples import NamedTuple
 
 #: Leader epochs of a log and the offset at which each begins, rising.
 Epochs = Sequence[tuple[int, int]]

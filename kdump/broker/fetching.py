@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import NamedTuple
 
 from kdump.broker.index_search import find_offset
 from kdump.broker.lookup_records import BrokerError
@@ -21,6 +20,7 @@ from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 from kdump.storage.transaction_index import AbortedTransaction, TransactionIndex
+from kdump.tuples import NamedTuple
 
 _OFFSET_AND_SIZE = 12
 _PIECE_BYTES = 1 << 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
 
 from kdump.broker.lookup_records import BrokerError, RemoteOnlyError, headers_of, records_at
 from kdump.broker.partition import PartitionView
@@ -30,6 +29,7 @@ from kdump.storage.index import OffsetPosition
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 from kdump.storage.time_index import TimestampOffset
+from kdump.tuples import NamedTuple
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 EARLIEST_PENDING = -6

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import NamedTuple
 
 from kdump.broker import versions as v
 from kdump.broker.node_settings import REFUSES, STARTS, Fact, NodeSettings
@@ -21,6 +20,7 @@ from kdump.storage.names import Kind, Retirement
 from kdump.storage.properties import no_uuid
 from kdump.storage.source import SMALL_FILE_LIMIT, Source, whole
 from kdump.storage.transaction_index import TransactionIndex
+from kdump.tuples import NamedTuple
 
 _LINES = 1 << 31
 _EPOCH_FIELDS = 2
@@ -287,7 +287,7 @@ def checkpoint_refused(path: str, fields: int, broker: Version) -> str:
     except PathError:
         return ""
     lines = data.decode("utf-8", "replace").splitlines()
-    if not lines:
+    if not lines or checkpoints.plain_words(data, fields) is not None:
         return ""
     java = has(broker, v.CHECKPOINT_IN_JAVA)
 
@@ -358,7 +358,7 @@ def file_facts(partition: str, broker: Version) -> Iterator[Fact]:
             )
             message = f'{_NO_NUMBER}"{name.partition(".")[0]}"'
             yield Fact(REFUSES, "name", message, path, remedy)
-        elif os.path.isdir(path) and _opened(path, present, broker):
+        elif present[name] and _opened(path, present, broker):
             # Indexes are opened as old Java does, which words an error in its own way.
             in_java = names.parse(name).kind not in _INDEXES and has(broker, v.DIRECTORY_FAILURES)
             message = f"{path}: Is a directory" if in_java else f"{path} (Is a directory)"
@@ -369,7 +369,7 @@ def file_facts(partition: str, broker: Version) -> Iterator[Fact]:
             yield Fact(REFUSES, "transaction-index", message, path, remedy)
 
 
-def _opened(path: str, present: list[str], broker: Version) -> bool:
+def _opened(path: str, present: Mapping[str, bool], broker: Version) -> bool:
     """Whether a start opens a file, so that a directory may not be in its place.
 
     One in the place of a log is passed over, unless it is the only one. Indexes are opened when
@@ -403,7 +403,7 @@ def _stems(files: Iterable[str]) -> set[str]:
     return {name.partition(".")[0] for name in files}
 
 
-def _aborted_refused(path: str, present: list[str], broker: Version) -> str:
+def _aborted_refused(path: str, present: Mapping[str, bool], broker: Version) -> str:
     """What a broker says of a transaction index whose entries have another version (I22)."""
     name = os.path.basename(path)
     if not has(broker, v.TRANSACTION_INDEX) or (
@@ -489,11 +489,17 @@ def _identity_malformed(path: str, lines: list[str], broker: Version) -> str:
     return ""
 
 
-def _listed(partition: str) -> list[str]:
+def _listed(partition: str) -> dict[str, bool]:
+    """Name what lies in a directory, in order, each with whether it is a directory itself."""
     try:
-        return sorted(os.listdir(partition))
+        with os.scandir(partition) as entries:
+            found = {
+                one.name: os.path.isdir(one.path) if one.is_symlink() else one.is_dir()
+                for one in entries
+            }
     except OSError:
-        return []
+        return {}
+    return dict(sorted(found.items()))
 
 
 _READ = (Kind.LOG, Kind.QUORUM_STATE)

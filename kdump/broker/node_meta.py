@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple
 
 from kdump.broker.node_directories import User
 from kdump.broker.node_settings import REFUSES, STARTS, Fact, NodeSettings
@@ -14,6 +13,7 @@ from kdump.findings.shell import CLUSTER_ID, SERVER_PROPERTIES, format_command
 from kdump.storage import names
 from kdump.storage.properties import SIZE_LIMIT, java_properties
 from kdump.storage.source import whole
+from kdump.tuples import NamedTuple
 
 INT = 1 << 31
 _MALFORMED = re.compile(r"^[ \t\f]*[^#!\s].*?(?<!\\)(?:\\\\)*\\u(?![0-9A-Fa-f]{4})", re.MULTILINE)

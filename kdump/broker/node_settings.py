@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import NamedTuple
 
 from kdump.broker import versions as v
 from kdump.broker.setting_relations import Refusal, relations_refused
@@ -27,6 +26,7 @@ from kdump.storage.about import meta_of
 from kdump.storage.checkpoints import java_int
 from kdump.storage.properties import java_properties
 from kdump.storage.source import whole
+from kdump.tuples import NamedTuple
 
 _LIMIT = 1 << 20
 _INT = 1 << 31

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kdump.broker.versions import OFFSETS_EXPIRE_WITH_GROUP, OFFSETS_KEPT_A_WEEK, Version, has
+from kdump.tuples import NamedTuple
 
 _DAY_MS = 86_400_000
 

@@ -7,7 +7,7 @@ order of their offsets. The first segment of this log that stays ends it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker import versions as v
 from kdump.broker.remote_log import (
@@ -20,6 +20,7 @@ from kdump.broker.remote_log import (
 )
 from kdump.broker.retention import BY_SIZE, BY_TIME, LOG_START
 from kdump.broker.versions import Version, has
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.retention import LogFacts

@@ -7,11 +7,12 @@ here reads a file, so that a pass at another time, or with other settings, costs
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker import versions as v
 from kdump.broker.versions import Version, has
 from kdump.storage import names
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings

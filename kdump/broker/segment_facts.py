@@ -8,7 +8,7 @@ tell. Where an index cannot be believed, all headers of that segment are read.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker import versions as v
 from kdump.broker.remote_log import tier_of
@@ -21,6 +21,7 @@ from kdump.storage.local_log import LogSegment, with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex, TimestampOffset
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.storage.places import FileStatus

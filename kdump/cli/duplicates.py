@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from kdump.cli.headings import Command, under
 from kdump.cli.options import ISOLATION, Read, scratch_option, shared_options
 from kdump.option_values import read_duration
+from kdump.tuples import NamedTuple
 
 _COMPARISON = under("Comparison")
 _WORDS = ("key", "value")

@@ -7,9 +7,10 @@ of an `UNCLEAR` answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kdump.client.cluster import ANSWER_SECONDS, may_pass
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -14,9 +14,9 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from kdump.storage.names import DirectoryName
+from kdump.tuples import NamedTuple
 
 #: HOST:PORT of a running broker, of a controller, of a ZooKeeper server.
 BOOTSTRAP, CONTROLLER, ZOOKEEPER = "BOOTSTRAP", "CONTROLLER", "ZOOKEEPER"

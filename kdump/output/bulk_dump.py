@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kdump import __version__
 from kdump.engine.dump.run import decoder_ended
@@ -29,6 +29,7 @@ from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk
 from kdump.output.part_directory import PartDirectory
 from kdump.output.part_files import files_at
 from kdump.output.progress import Written
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.work.pace import Pace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.engine.find.reset import ANSWER, EARLIEST, LATEST, SKIP, refused_group, refused_topic
 from kdump.findings.rows import Row
@@ -12,6 +12,7 @@ from kdump.output.amounts import counted, number_text, time_text
 from kdump.output.escape import visible
 from kdump.output.sink import Sink
 from kdump.storage.names import parse_directory
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.output.messages import Messages

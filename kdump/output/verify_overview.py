@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.findings.finding import Severity
 from kdump.output.amounts import number_text
 from kdump.output.column_widths import Column, amount, folded
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.findings.finding import Finding

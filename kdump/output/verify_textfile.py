@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kdump.findings.finding import Finding, Severity
 from kdump.output.textfile import SERIES as SERIES
 from kdump.output.textfile import labels, last_runs, metric
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.rows.verify import VerifySummary

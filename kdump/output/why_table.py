@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kdump.broker.segment_facts import FROM_FILE
 from kdump.output.amounts import counted, second_cell, size_text
@@ -23,6 +23,7 @@ from kdump.rows.why import (
     TopicSpace,
     WhySummary,
 )
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.findings.finding import Finding

@@ -13,9 +13,9 @@ bytes.
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
 
 from kdump.record.layout import CRC32, CRC32C
+from kdump.tuples import NamedTuple
 
 CRC32_POLYNOMIAL = 0xEDB88320  # both reflected: the lowest bit is the highest power
 CRC32C_POLYNOMIAL = 0x82F63B78

@@ -8,7 +8,6 @@ stay as they were, and nothing is compressed again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from kdump import kernels
 from kdump.kernels import columns as c
@@ -26,6 +25,7 @@ from kdump.record.layout import (
     format_at,
 )
 from kdump.record.legacy import read_past_nested, value_position
+from kdump.tuples import NamedTuple
 
 _UNFIT = c.MAGIC_UNKNOWN | c.TOO_SMALL | c.CODEC_UNKNOWN | c.DELTA_COUNT | c.CONTROL | c.RESERVED
 _ATTRIBUTES, _TIMESTAMP = CRC_START_LEGACY + 1, CRC_START_LEGACY + 2  # in a message of format 1

@@ -16,12 +16,12 @@ fixed depth. A wrapper may be empty: brokers took it and consumers pass over it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from kdump import kernels
 from kdump.kernels import reasons
 from kdump.record import compression
 from kdump.record.layout import PRE08_CODEC_MASK, PRE08_LENGTH, PRE08_SMALLEST
+from kdump.tuples import NamedTuple
 
 MAX_DEPTH = 8
 _MAGIC_OF_06 = 0

@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
-from typing import NamedTuple
 
 from kdump.errors import KdumpError
 from kdump.replay.cluster import read_replay
@@ -20,6 +19,7 @@ from kdump.storage.local_log import LocalLog
 from kdump.storage.metadata_log import metadata_log_for
 from kdump.storage.places import read_listed
 from kdump.storage.zookeeper_files import newest_values
+from kdump.tuples import NamedTuple
 
 METADATA_LOG, ZOOKEEPER = "metadata-log", "zookeeper"
 

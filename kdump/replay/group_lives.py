@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from typing import NamedTuple
 
 from kdump.messages.consumer_protocol import PROTOCOL_TYPE, assignment, subscription
 from kdump.messages.table import Fields
 from kdump.replay.assignors.fitting import classic_member, places_in
 from kdump.replay.assignors.members import Member, Place
 from kdump.replay.groups import CLASSIC, CONSUMER, SHARE, STREAMS
+from kdump.tuples import NamedTuple
 
 _CLASSIC = "group_metadata"
 _FAMILIES = {"consumer": CONSUMER, "share": SHARE, "streams": STREAMS}

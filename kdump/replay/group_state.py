@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from kdump.messages.consumer_protocol import PROTOCOL_TYPE, assignment, subscription
 from kdump.messages.records import decode
@@ -25,6 +25,7 @@ from kdump.replay.groups import (
     group_of,
 )
 from kdump.replay.record_bytes import Stored
+from kdump.tuples import NamedTuple
 
 #: What members have, by topic name or, in groups of the newer kinds, topic id; of streams groups by
 #: subtopology.

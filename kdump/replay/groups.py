@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.replay import record_bytes
 from kdump.replay.offset_holes import OffsetHoles
 from kdump.replay.record_bytes import Stored
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.findings.rows import RecordChunk

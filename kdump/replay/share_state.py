@@ -5,10 +5,11 @@ A snapshot says all; updates behind it say what changed. Deliveries of single re
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.messages.records import decode
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.findings.rows import RecordChunk

@@ -12,7 +12,7 @@ at the end, of what is left.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.messages.records import decode
@@ -20,6 +20,7 @@ from kdump.messages.table import Fields
 from kdump.replay import record_bytes
 from kdump.replay.offset_holes import OffsetHoles
 from kdump.replay.record_bytes import Stored
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.findings.rows import RecordChunk

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from kdump.errors import KdumpError
 from kdump.replay.cluster import read_cluster
@@ -17,6 +16,7 @@ from kdump.storage.about import owner_of
 from kdump.storage.local_log import looks_like_partition
 from kdump.storage.log_dir import LogDir
 from kdump.storage.properties import is_topic_id, read_topic_id
+from kdump.tuples import NamedTuple
 
 
 class ClusterPaths(NamedTuple):

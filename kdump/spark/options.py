@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from kdump.errors import UsageError
 from kdump.option_values import (
@@ -23,6 +23,7 @@ from kdump.option_values import (
 )
 from kdump.spark.paths import read_folder
 from kdump.storage import places
+from kdump.tuples import NamedTuple
 
 LOGS = ("records", "batches")
 FILES = (*LOGS, "index-entries", "segments")

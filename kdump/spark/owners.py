@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from kdump.rows.declared import Field
 from kdump.storage import names, places
 from kdump.storage.about import owner_of
 from kdump.storage.checkpoints import java_int
+from kdump.tuples import NamedTuple
 
 OWNER = (
     Field("cluster_id", "string", "the cluster that meta.properties names"),

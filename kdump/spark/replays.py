@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from kdump import __version__
 from kdump.engine.cluster.asked import ClusterOptions, until
@@ -22,6 +22,7 @@ from kdump.spark.columns import finding_row
 from kdump.spark.owners import Owners
 from kdump.storage.data_directories import spread
 from kdump.storage.targets import data_directories
+from kdump.tuples import NamedTuple
 
 
 class _Replay(NamedTuple):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from kdump.engine.work.splits import SPLIT_BYTES
 from kdump.errors import KdumpError, NothingToDo
 from kdump.spark.driver import PARTITION_BYTES
 from kdump.spark.scope import EVERYTHING, ClosedSegments, Scope
 from kdump.storage import places
+from kdump.tuples import NamedTuple
 
 Planned = TypeVar("Planned")
 

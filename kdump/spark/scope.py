@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from kdump.engine.reading.options import DumpOptions
 from kdump.errors import KdumpError, UsageError
 from kdump.spark.options import Offsets
 from kdump.storage import places
 from kdump.storage.targets import LogFile, Target
+from kdump.tuples import NamedTuple
 
 #: The first offset of a partition and the one after its last; None: nothing is left out.
 Range = tuple[int | None, int | None]

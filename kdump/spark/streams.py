@@ -8,7 +8,6 @@ each partition, the offset up to which its closed segments were read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from kdump.engine.reading.log_files import logs_of
 from kdump.errors import UsageError
@@ -16,6 +15,7 @@ from kdump.spark.request import Request
 from kdump.spark.scope import ClosedSegments, Range
 from kdump.storage.names import Kind
 from kdump.storage.targets import Target, resolve
+from kdump.tuples import NamedTuple
 
 Offsets = dict[str, int]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 from kdump.engine.work.pace import Pace
 from kdump.engine.work.pipeline import done
@@ -15,6 +15,7 @@ from kdump.rows.words import Bytes, Int32
 from kdump.spark.request import Request, partition_cost
 from kdump.storage import places
 from kdump.storage.data_directories import spread_all
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings

@@ -14,7 +14,7 @@ import json
 import struct
 from collections.abc import Iterator
 from functools import cache
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, cast
 
 from kdump.errors import KdumpError
 from kdump.storage import places
@@ -28,6 +28,7 @@ from kdump.stores.chunks import (
     decrypted,
 )
 from kdump.stores.unpacking import Unpacker, scratch_directory
+from kdump.tuples import NamedTuple
 
 LOG, INDEXES, MANIFEST = "log", "indexes", "rsm-manifest"
 _MANIFEST_LIMIT = 16 << 20

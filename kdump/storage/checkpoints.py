@@ -28,8 +28,11 @@ _LINE_END = rb"\r\n|\n|\r"  # as BufferedReader.readLine
 _JAVA_SPACES = re.compile(r"[ \t\n\x0b\f\r]+")
 _JAVA_NUMBER = re.compile(r"[+-]?\d{1,30}\Z")  # digits of any script
 _INT32, _INT64 = 1 << 31, 1 << 63
-#: Leader epochs as brokers write them, by numbers that surely fit.
-_EPOCHS = rb"0\n([0-9]{1,9})\n((?:[0-9]{1,9} [0-9]{1,18}\n)*)\Z"
+#: Entries as brokers write them, by numbers that surely fit, by how many fields each has.
+_PLAIN = {
+    2: rb"0\n([0-9]{1,9})\n((?:[0-9]{1,9} [0-9]{1,18}\n)*)\Z",
+    3: rb"0\n([0-9]{1,9})\n((?:[A-Za-z0-9._-]+ [0-9]{1,9} [0-9]{1,18}\n)*)\Z",
+}
 
 
 class EpochStart(NamedTuple):
@@ -59,18 +62,29 @@ class Checkpoint(NamedTuple, Generic[Entry]):
     problems: list[Problem]
 
 
+def plain_words(data: bytes, fields: int) -> list[str] | None:
+    """Give all fields of a file as brokers write it, with as many entries as it says, else None."""
+    found = re.match(_PLAIN[fields], data)
+    if found is None:
+        return None
+    words = found[2].decode("ascii").split()
+    return words if len(words) == int(found[1]) * fields else None
+
+
 def parse_leader_epochs(data: bytes) -> Checkpoint[EpochStart]:
     """Read a `leader-epoch-checkpoint` (X2); negative numbers are malformed."""
-    if (found := re.match(_EPOCHS, data)) is not None:
-        numbers = list(map(int, found[2].split()))
-        entries = list(map(EpochStart, numbers[::2], numbers[1::2]))
-        if len(entries) == int(found[1]):
-            return Checkpoint(VERSION, len(entries), entries, [])
+    if (words := plain_words(data, 2)) is not None:
+        entries = list(map(EpochStart, map(int, words[::2]), map(int, words[1::2])))
+        return Checkpoint(VERSION, len(entries), entries, [])
     return _parse(data, _epoch_start, "epoch start-offset, neither negative")
 
 
 def parse_offsets(data: bytes) -> Checkpoint[PartitionOffset]:
     """Read one of the `*-offset-checkpoint` files of a data directory (X3)."""
+    if (words := plain_words(data, 3)) is not None:
+        numbers = map(int, words[1::3]), map(int, words[2::3])
+        entries = list(map(PartitionOffset, words[::3], *numbers))
+        return Checkpoint(VERSION, len(entries), entries, [])
     return _parse(data, _partition_offset, "topic partition offset")
 
 

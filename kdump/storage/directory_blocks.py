@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import NamedTuple
+
+from kdump.tuples import NamedTuple
 
 BLOCK, INODE = 4096, 512
 _EXT4 = struct.Struct("<IHBB")  # inode, length of the entry, of the name, type

@@ -7,9 +7,9 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 from kdump.stores.quiet import open_quietly
+from kdump.tuples import NamedTuple
 
 _PIECES, _PIECE_BYTES = 16, 32 << 20
 _READ_BYTES = 1 << 20

@@ -11,10 +11,10 @@ import errno
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import NamedTuple
 
 from kdump.storage.places import is_uri, planned_size
 from kdump.storage.source import HELD, open_for_reading
+from kdump.tuples import NamedTuple
 
 _SPARE = 256  # descriptors for everything else: connections, results, files that are being read
 _FULL = (errno.EMFILE, errno.ENFILE)

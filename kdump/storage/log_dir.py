@@ -30,6 +30,8 @@ _STAMPED = (
 #: A listing of a store, which has no such stamps, is made anew after so long.
 _STORE_SECONDS = 30.0
 _MOST = 64  # directories held at one time
+#: For so long the listing of a data directory is taken as it is by the partitions in it.
+LISTED_SECONDS = 0.05
 
 
 class _Listed(NamedTuple):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from threading import Lock
-from typing import NamedTuple
 
 from kdump.errors import PathError
 from kdump.storage import places
 from kdump.storage.source import WATCHED, Source
+from kdump.tuples import NamedTuple
 
 _BLOCK_BYTES = 1 << 20
 _ZEROS = bytes(_BLOCK_BYTES)

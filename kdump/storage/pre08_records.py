@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.kernels import reasons
 from kdump.record.layout import PRE08_LENGTH, PRE08_SMALLEST
 from kdump.record.pre08 import Entry, attributes_size, read_entry, signed_byte
 from kdump.storage.running_sums import sum_of
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import DecodedRecords, RecordBatches

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 from itertools import pairwise
-from typing import NamedTuple
 
 from kdump import kernels
 from kdump.kernels import columns as c
@@ -20,6 +19,7 @@ from kdump.storage.pcap import is_capture
 from kdump.storage.pre08_records import Pre08Entry, Pre08Records
 from kdump.storage.producer_snapshot import ProducerSnapshot
 from kdump.storage.source import Source
+from kdump.tuples import NamedTuple
 
 #: How a file of a kind is called on the command line, and named where its own name says nothing.
 KINDS = {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+from kdump.tuples import NamedTuple
 
 
 class Status(NamedTuple):

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from kdump.tuples import NamedTuple
 
 BLOCK = 512
 #: Bytes of an extended header, which holds a path, a time or attributes.

@@ -14,13 +14,14 @@ import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache, partial
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from kdump.errors import PathError
 from kdump.stores.quiet import open_quietly
 from kdump.stores.tar import Entry, TarDamage, entries
 from kdump.stores.view_store import TABLE, Member, add_view, known_views, stat_of
 from kdump.stores.xz import MEMORY, XzFile
+from kdump.tuples import NamedTuple
 
 #: Entries of one archive. A broker has some hundred thousand files.
 MOST_MEMBERS = 300_000

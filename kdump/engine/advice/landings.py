@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
@@ -15,6 +14,7 @@ from kdump.storage.file_records import FileRecords
 from kdump.storage.names import parse
 from kdump.storage.offsets import end_of
 from kdump.storage.source import Source
+from kdump.tuples import NamedTuple
 
 #: So many lookups are made in one segment.
 _ASKED_OF_ONE = 4096

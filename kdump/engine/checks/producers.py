@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from kdump.broker.producer_events import (
     Event,
@@ -46,6 +46,7 @@ from kdump.findings.commands import abort_command, producer_command
 from kdump.findings.moments import span_text
 from kdump.findings.shell import format_command
 from kdump.storage import lock, places
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.producer_state import Producer

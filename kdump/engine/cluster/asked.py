@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from kdump.replay import cluster_facts as c
 from kdump.replay.cluster import END, Until
 from kdump.storage.targets import EVERYTHING, Selection
+from kdump.tuples import NamedTuple
 
 #: Words of `--what`, in the order of the rows -> kinds of facts.
 WHAT: dict[str, tuple[str, ...]] = {

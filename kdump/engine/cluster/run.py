@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from kdump.engine.cluster.asked import WHAT, ClusterOptions, Folds, holds, is_after
 from kdump.engine.cluster.rows import change_row, row_of
@@ -40,6 +40,7 @@ from kdump.storage.log_dir import LogDir
 from kdump.storage.places import read_listed
 from kdump.storage.properties import read_topic_id
 from kdump.storage.targets import data_directories
+from kdump.tuples import NamedTuple
 
 IN_ZOOKEEPER = (
     "This broker kept its cluster's metadata in ZooKeeper: what is listed is all that "

@@ -9,12 +9,12 @@ again. That is looked for in a second pass, which only partitions that need it p
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from kdump.engine.compare.cursor import Entry
 from kdump.engine.compare.records import Record, UndecodedRest, records_of
 from kdump.engine.compare.replica import Block, Replica
 from kdump.kernels import columns as c
+from kdump.tuples import NamedTuple
 
 #: Keys of missing records that are looked for; of more than these nothing is said.
 _KEYS_KEPT = 1 << 17

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from kdump.findings.shell import (
     BOOTSTRAP,
@@ -18,6 +17,7 @@ from kdump.findings.shell import (
 )
 from kdump.rows.compare import Choice, ReplicaElection
 from kdump.storage import names
+from kdump.tuples import NamedTuple
 
 
 class Registered(NamedTuple):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from kdump.engine.compare.replica import Block, Replica, UnusableRange, first_offset
 from kdump.findings.rows import Place
 from kdump.kernels.columns import RecordBatches
+from kdump.tuples import NamedTuple
 
 
 class Entry(NamedTuple):

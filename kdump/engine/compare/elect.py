@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from kdump.broker.elections import Position, cut_point, is_elected, may_lead, raft_position
 from kdump.broker.leader_epochs import Span
@@ -38,14 +37,14 @@ from kdump.rows.compare import Choice, ElectSummary, ReplicaElection
 from kdump.storage import names, places
 from kdump.storage.about import meta_of, owner_of
 from kdump.storage.local_log import LocalLog
+from kdump.storage.log_dir import LISTED_SECONDS
 from kdump.storage.names import Kind
 from kdump.storage.places import read_listed
 from kdump.storage.targets import Target
+from kdump.tuples import NamedTuple
 
 #: Spans of lost records that a row names, the first.
 _SPANS_SHOWN = 20
-#: For so long the listing of a data directory is taken as it is by the partitions in it.
-_LISTED_SECONDS = 0.05
 #: Members in which the choices of two releases are compared.
 _COMPARED = ("leader", "leader_end", "records_at_stake")
 _BY_RAFT, _BY_ISR, _BY_LOG = "raft", "in-sync", "longest-log"
@@ -303,7 +302,7 @@ def _started(
     """Have the model of the broker start on one replica, and say how far its log goes then."""
     log = LocalLog.open(path)
     target = Target(item.topic, item.partition, path, log, (), whole=True)
-    directory = target.log_dir(_LISTED_SECONDS)
+    directory = target.log_dir(LISTED_SECONDS)
     replica = Replica(number, target, directory, pace=pace, limit=options.decompress_limit)
     refused, end = None, replica.end
     try:

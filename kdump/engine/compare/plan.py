@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from kdump.broker.versions import Version
 from kdump.errors import KdumpError, PathError
@@ -11,6 +10,7 @@ from kdump.storage import places
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import CLUSTER_METADATA_TOPIC, directory_name
 from kdump.storage.targets import Selection, Target, data_directories, resolve
+from kdump.tuples import NamedTuple
 
 
 class CompareOptions(NamedTuple):

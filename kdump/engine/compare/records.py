@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.engine.compare.cursor import HOLE, INSIDE, Absence, Cursor, Entry
@@ -14,6 +14,7 @@ from kdump.kernels.members import sequence_at
 from kdump.record.batch import read_batch
 from kdump.record.default import headers_of
 from kdump.record.layout import format_of
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.compare.replica import Replica, UnusableRange

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from operator import sub
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker.visibility import log_start
 from kdump.engine.compare.epochs import Epochs, records_in
@@ -29,6 +29,7 @@ from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets, end_of
 from kdump.storage.source import Source
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.storage.log_dir import LogDir

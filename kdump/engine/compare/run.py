@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import NamedTuple
 
 from kdump.engine.compare.plan import CompareOptions, Item, plan
 from kdump.engine.compare.verdict import compare_partition
@@ -22,6 +21,7 @@ from kdump.rows.compare import CompareSummary, ReplicaComparison
 from kdump.storage import places
 from kdump.storage.local_log import LocalLog
 from kdump.storage.targets import Target
+from kdump.tuples import NamedTuple
 
 #: Names of partitions found once that the summary lists.
 _NAMES_KEPT = 100

@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from kdump.engine.compare.commands import node_name, quorum_start
 from kdump.findings.shell import format_command, path_word, topic_word
 from kdump.rows.compare import Choice, ReplicaElection
 from kdump.rows.verify import NodesInOrder
+from kdump.tuples import NamedTuple
 
 #: Partitions and commands that are named one by one.
 _NAMED = 20

@@ -14,19 +14,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kdump.engine.compare import kinds
-from kdump.engine.compare.cleaning import LostRange
 from kdump.engine.compare.cursor import START, Absence, Cursor, Entry
 from kdump.engine.compare.differences import Difference, side
 from kdump.engine.compare.epochs import beyond, common, lineage, span_fields
-from kdump.engine.compare.explanation import explained
-from kdump.engine.compare.listen import Listener
 from kdump.engine.compare.replica import Replica
 from kdump.findings.code import Severity
 from kdump.findings.rows import Row
 from kdump.rows.compare import ReplicaComparison, ReplicaFacts
 
 if TYPE_CHECKING:
+    from kdump.engine.compare.cleaning import LostRange
+    from kdump.engine.compare.listen import Listener
     from kdump.engine.compare.plan import CompareOptions
     from kdump.engine.reading.background_source import Pace
     from kdump.kernels.columns import RecordBatches
@@ -167,6 +165,10 @@ def compare_partition(
     targets: Sequence[Target], pace: Pace, options: CompareOptions
 ) -> Iterator[Row]:
     """Yield the differences between replicas, then one `replica-comparison` row."""
+    from kdump.engine.compare import kinds
+    from kdump.engine.compare.explanation import explained
+    from kdump.engine.compare.listen import Listener
+
     topic, partition = targets[0].topic, targets[0].partition
     replicas = [
         Replica(number, target, target.log_dir(), pace=pace, limit=options.decompress_limit)
@@ -224,6 +226,9 @@ def compare_partition(
 
 def _clean(listener: Listener, replicas: Sequence[Replica]) -> None:
     """Account for records that a cleaner may have removed, now that all was read."""
+    from kdump.engine.compare import kinds
+    from kdump.engine.compare.cleaning import LostRange
+
     add = listener.collected.add
     for number, cleaning in listener.cleaning.items():
         if not cleaning.count:

@@ -9,10 +9,11 @@ topic is here that needs no patience; where it is not, age has to do.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.findings.moments import span_text, time_text
 from kdump.replay.transactions import UNDECIDED, Partition, Transaction
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.visibility import OpenTransaction

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import PartitionView
@@ -25,6 +25,7 @@ from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.log_dir import LOG_DIRS
 from kdump.storage.properties import read_topic_id
 from kdump.storage.targets import Selection, Target, resolve
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.work.pace import Progress

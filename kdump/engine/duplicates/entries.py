@@ -5,12 +5,11 @@ Their checksum only spreads the work: equal are records of one topic whose compa
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kdump.engine.reading.options import DumpOptions
 from kdump.findings.rows import RecordChunk
 from kdump.kernels import lay_out_records
 from kdump.kernels.entries import BY_KEY, BY_VALUE, lay_out, where_of
+from kdump.tuples import NamedTuple
 
 
 class DuplicateOptions(DumpOptions):

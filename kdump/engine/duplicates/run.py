@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import groupby
 from struct import Struct
-from typing import NamedTuple
 
 from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.duplicates.entries import Copy, Counts, DuplicateOptions, Layout
@@ -35,6 +34,7 @@ from kdump.findings.rows import Place, RecordChunk, RecordRow, Row
 from kdump.kernels.entries import WHERE_BYTES, compared
 from kdump.kernels.entries import topic_and_parts as taken_apart
 from kdump.rows.duplicates import Duplicate, DuplicatesSummary
+from kdump.tuples import NamedTuple
 from kdump.values.secrets import redactor
 
 #: A group is sorted by its first copy: topic, partition, offset. Two may have one place where

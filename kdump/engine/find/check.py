@@ -7,7 +7,7 @@ A scan and a lookup may lawfully differ for times: a broker searches one segment
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker.list_offsets import is_special
 from kdump.broker.versions import EXACT_MAX_TIMESTAMP, has
@@ -19,6 +19,7 @@ from kdump.kernels import columns as c
 from kdump.record.batch import read_batch
 from kdump.storage.file_records import FileRecords
 from kdump.storage.names import OFFSET_MAX
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.list_offsets import TimeAnswer

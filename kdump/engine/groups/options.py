@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kdump.broker.versions import Version
 from kdump.engine.coordinators.patterns import matches, one_name
 from kdump.replay.groups import keys_of
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.targets import EVERYTHING, Selection
+from kdump.tuples import NamedTuple
 
 
 class GroupOptions(NamedTuple):

@@ -7,7 +7,6 @@ offsets in `__share_group_state`, which is replayed only where there are such gr
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from kdump.broker.settings import read_settings
 from kdump.broker.versions import NEWEST
@@ -38,6 +37,7 @@ from kdump.replay.share_state import ShareLog, SharePartition
 from kdump.rows.groups import CommittedOffset, EndedOffset
 from kdump.storage import places
 from kdump.storage.targets import Selection, Target, resolve
+from kdump.tuples import NamedTuple
 
 
 class OffsetsReplay(NamedTuple):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kdump import kernels
 from kdump.engine.hex.lines import Lines
 from kdump.engine.hex.records import MAX_RECORDS, DecodeStop
@@ -11,6 +9,7 @@ from kdump.findings.moments import time_text
 from kdump.kernels import reasons
 from kdump.kernels.members import codec_name
 from kdump.record import compression, layout, pre08
+from kdump.tuples import NamedTuple
 
 _CRC_SIZE = 4
 _PACKED_BYTES = 64

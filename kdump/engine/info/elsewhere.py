@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from fnmatch import filter as matching
-from typing import NamedTuple
 
 from kdump.errors import PathError, StoreError
 from kdump.storage import names, places
@@ -13,6 +12,7 @@ from kdump.storage.data_directories import MARKS
 from kdump.storage.local_log import looks_like_partition
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
+from kdump.tuples import NamedTuple
 
 _LOOKED_AT = 100
 ELSEWHERE = "info"  # of the directory that is meant

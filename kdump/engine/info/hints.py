@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from kdump.broker import versions as v
 from kdump.broker.dating import Dating
@@ -20,6 +19,7 @@ from kdump.rows.info import Directory, Hint
 from kdump.storage import names, places
 from kdump.storage.data_directories import MARKS
 from kdump.storage.names import Retirement
+from kdump.tuples import NamedTuple
 
 _FULL = 0.95  # of a file system
 _KILLED = (

@@ -6,7 +6,6 @@ import os
 from collections import Counter
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
 
 from kdump.engine.work.pace import Pace
 from kdump.errors import KdumpError, PathError, StoreError, attempted
@@ -15,6 +14,7 @@ from kdump.storage.log_dir import LogDir
 from kdump.storage.names import DirectoryName, Kind
 from kdump.storage.producer_snapshot import sound_snapshot
 from kdump.storage.source import Source
+from kdump.tuples import NamedTuple
 
 _LOGS = frozenset({Kind.LOG, Kind.PRE08_LOG})
 _SNAPSHOT_OF_NONE = 10  # bytes of a snapshot without producers

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
-from typing import NamedTuple
 
 from kdump.broker.dating import Dating
 from kdump.broker.versions import text_of
@@ -33,6 +32,7 @@ from kdump.storage.log_dir import LogDir
 from kdump.storage.mounts import file_system_of
 from kdump.storage.running import settings_of_running_broker
 from kdump.storage.targets import EVERYTHING, Selection, data_directories
+from kdump.tuples import NamedTuple
 
 _ORDERS = {
     "size": lambda row: (-row.size_bytes, row.topic),

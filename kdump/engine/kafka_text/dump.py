@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.engine.kafka_text import indexes
 from kdump.engine.kafka_text.log import BrokenMessage, InvalidTail, ToolChunk, ToolLog
@@ -16,6 +16,7 @@ from kdump.findings.rows import BatchChunk, RecordChunk
 from kdump.storage.names import FileName, Kind
 from kdump.storage.source import Source
 from kdump.storage.targets import Target, resolve
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.reading.options import DumpOptions

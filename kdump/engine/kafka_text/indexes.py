@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from kdump.broker.index_search import offset_finder
 from kdump.broker.versions import BOTH_VERSION_BYTES, has
@@ -24,6 +23,7 @@ from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot, Produc
 from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex, TimestampOffset
 from kdump.storage.transaction_index import VERSION, AbortedTransaction, TransactionIndex
+from kdump.tuples import NamedTuple
 
 _TOOL = (4, 1)  # the release whose text this is
 _NEAR = 1 << 15  # bytes read at once where a batch is looked for that an index names

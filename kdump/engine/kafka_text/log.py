@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from kdump import kernels
 from kdump.engine.reading.damage import BatchAt, at_place
@@ -26,6 +26,7 @@ from kdump.record.layout import BATCH_HEADER_V2, LOG_OVERHEAD, MAGIC_V2, SMALLES
 from kdump.record.stretches import stretches
 from kdump.storage.file_records import BATCHES_A_RUN, BLOCK_BYTES, FileRecords
 from kdump.storage.source import Source
+from kdump.tuples import NamedTuple
 from kdump.values.shown import values_of
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from kdump.engine.coordinators.partitions import Reported
 from kdump.engine.dump.split_reader import SplitReader
@@ -18,6 +18,7 @@ from kdump.findings.finding import Finding
 from kdump.findings.rows import RecordChunk
 from kdump.rows.compare import TranslatedOffset
 from kdump.rows.groups import CommittedOffset
+from kdump.tuples import NamedTuple
 from kdump.values.decoder import Decoder
 from kdump.values.decoders.mirror import decoder
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
 from itertools import groupby
 from struct import Struct
-from typing import NamedTuple
 
 from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.mirror.plan import Aborted, MirrorOptions
@@ -27,6 +26,7 @@ from kdump.findings.rows import RecordChunk, RecordRow
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
 from kdump.storage.names import OFFSET_MAX
+from kdump.tuples import NamedTuple
 
 _HASH_BYTES = 16
 _WHERE = Struct(">IBQ")

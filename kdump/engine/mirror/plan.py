@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
-from typing import NamedTuple
 
 from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import PartitionView
@@ -13,6 +12,7 @@ from kdump.engine.coordinators.partitions import Reported, cleaned_to, furthest,
 from kdump.engine.reading.options import DumpOptions
 from kdump.errors import KdumpError
 from kdump.storage.targets import Selection, Target, resolve
+from kdump.tuples import NamedTuple
 
 #: Topics of brokers and of MirrorMaker's own, which are never mirrored.
 _INTERNAL = ("__*", "*.internal", "heartbeats", "*.heartbeats", "mm2-*")

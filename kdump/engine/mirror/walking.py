@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from heapq import merge
-from typing import NamedTuple
 
 from kdump.engine.mirror.pairing import (
     ABORTED,
@@ -20,6 +19,7 @@ from kdump.engine.mirror.pairing import (
     read_place,
 )
 from kdump.engine.work.spool import Spool, merged
+from kdump.tuples import NamedTuple
 
 #: Kinds of stretches.
 MIRRORED, REORDERED, ONLY_SOURCE = "mirrored", "reordered", "only-source"

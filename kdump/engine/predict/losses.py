@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kdump import kernels
 from kdump.broker.segment import Segment
 from kdump.engine.reading.damage import believable_count
@@ -13,6 +11,7 @@ from kdump.record.frames import Gap
 from kdump.storage.file_records import FileRecords, walk
 from kdump.storage.offsets import MESSAGES_A_BYTE, Offsets, end_of
 from kdump.storage.source import Source
+from kdump.tuples import NamedTuple
 
 _BELIEVED = ~(c.CRC_BAD | c.COMPRESSED | c.WRAPPER | c.CONTROL | c.TRANSACTIONAL)
 _NEAR = 1 << 16  # so far ahead the offset of a broken batch is believed

@@ -7,7 +7,7 @@ entries are met. Here the result becomes a row.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker.loading import Loading
 from kdump.broker.log_reader import MemoryRefusalError, RefusalError, UnknowableError
@@ -19,10 +19,12 @@ from kdump.errors import PathError
 from kdump.rows.verify import Recovery
 from kdump.storage import names
 from kdump.storage.file_records import DEFAULT_LIMIT
+from kdump.storage.log_dir import LISTED_SECONDS
 from kdump.storage.names import Kind, Retirement
 from kdump.storage.offsets import RELATIVE_MAX, end_of
 from kdump.storage.pre08_records import Pre08Entry, Pre08Records
 from kdump.storage.source import Source
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.segment import Segment
@@ -98,7 +100,7 @@ def predict_partition(
     `stop` is how the broker stopped; None: as the data directory says.
     """
     assert target.log is not None
-    log, directory = target.log.without_directories(), target.log_dir()
+    log, directory = target.log.without_directories(), target.log_dir(LISTED_SECONDS)
     row = unknown(target, "")
     try:
         stop = stop or stop_of(log, directory, broker)

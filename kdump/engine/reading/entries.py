@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
@@ -32,6 +31,7 @@ from kdump.storage.producer_snapshot import ProducerSnapshot
 from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex
 from kdump.storage.transaction_index import TransactionIndex
+from kdump.tuples import NamedTuple
 
 Item = Row | Finding
 

@@ -18,7 +18,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from operator import or_
-from typing import NamedTuple
 
 from kdump.engine.reading.split_edges import SplitEdges, edges_meet
 from kdump.kernels import columns as c
@@ -26,6 +25,7 @@ from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Run
 from kdump.storage.file_records import BATCHES_A_RUN, BLOCK_BYTES
 from kdump.storage.source import Source
+from kdump.tuples import NamedTuple
 
 #: Inode, size and time of modification: what tells a file from what it may become.
 Identity = tuple[int, int, int]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker.remote_log import RemoteLog, Tier, tier_of
 from kdump.errors import KdumpError
@@ -12,6 +12,7 @@ from kdump.storage import names, places
 from kdump.storage.properties import read_topic_id
 from kdump.storage.remote_objects import NO_OBJECTS, PartitionObjects, RemoteObjects
 from kdump.storage.targets import Selection, Target, resolve
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.replay.remote_logs import RemoteLogs

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.engine.reindex import refusals, replace, rows
 from kdump.errors import Refused
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings

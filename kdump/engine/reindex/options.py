@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker.versions import Version
 from kdump.errors import KdumpError
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import Kind
 from kdump.storage.targets import Selection, Target
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.settings import TopicConfig

@@ -24,10 +24,10 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
 
 from kdump.errors import PathError, Refused
 from kdump.storage import names
+from kdump.tuples import NamedTuple
 from kdump.writing import NewFile, flush_directory
 
 _os = os  # a test counts and fails the calls of this module through it

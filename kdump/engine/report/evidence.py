@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kdump.engine.checks.volumes import Volume
 from kdump.engine.verify.options import Item
@@ -14,6 +14,7 @@ from kdump.errors import KdumpError
 from kdump.rows.report import EvidenceFile, Written
 from kdump.storage import passing_sums, places
 from kdump.storage.passing_sums import FileHash
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.work.pace import Pace, Progress

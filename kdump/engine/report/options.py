@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kdump.broker.versions import Version
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.targets import EVERYTHING, Selection
+from kdump.tuples import NamedTuple
 
 
 class ReportOptions(NamedTuple):

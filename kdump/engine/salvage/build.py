@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker import versions as v
 from kdump.broker.index_builder import IndexBuilder, Rules
@@ -30,6 +30,7 @@ from kdump.storage.names import OURS, Kind
 from kdump.storage.offsets import RELATIVE_MAX
 from kdump.storage.producer_snapshot import snapshot_of
 from kdump.storage.source import Source
+from kdump.tuples import NamedTuple
 from kdump.writing import NewDirectory, NewFile, flush_directory, open_directory, write_file
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class WrittenFile(NamedTuple):
     sha256: str
 
 
-def pieces(taken: Taken) -> Iterator[bytes]:
+def pieces(taken: Taken) -> Iterator[bytes | memoryview]:
     """Give the bytes of a batch, of a large one piece by piece."""
     if taken.contents.data is not None:
         yield taken.contents.data

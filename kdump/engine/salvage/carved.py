@@ -65,6 +65,7 @@ class CarvedFound(Found):
     joined_at: tuple[At, ...]  # pages of indexes that join it
     is_doubtful: bool
     facts: GroupFacts  # what tells a person whose it is
+    is_carved = True
 
     def files(self) -> list[str]:
         """Return the image."""

@@ -13,11 +13,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.broker.settings import Settings
 from kdump.engine.salvage.carving import ENDS_BYTES, Extent, Piece
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.storage.source import Source

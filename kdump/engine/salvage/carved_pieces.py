@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from itertools import count, islice
 from math import isqrt
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.engine.salvage.carving import SECTOR, Extent, Piece, epoch_of, first_of
@@ -23,6 +23,7 @@ from kdump.kernels import columns as c
 from kdump.kernels.layout import FORMATS
 from kdump.record.batch import read_batch
 from kdump.record.layout import CRC32C, LARGEST_HEADER, LOG_OVERHEAD, SMALLEST_MESSAGE
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import BatchHeader

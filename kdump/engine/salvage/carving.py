@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.engine.reading.background_source import BackgroundSource
@@ -35,6 +35,7 @@ from kdump.storage.names import DirectoryName
 from kdump.storage.properties import parse_partition_metadata
 from kdump.storage.raw_image import RawImage
 from kdump.storage.source import Source
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.work.pace import Pace

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, islice
-from typing import NamedTuple
 
 from kdump.client.cluster import PATIENCE_SECONDS, ClusterError
 from kdump.client.group_offsets import COMMITTED, HAS_MEMBERS, UNCLEAR, GroupOffsets, Place
@@ -21,6 +20,7 @@ from kdump.findings.rows import Row
 from kdump.findings.shell import format_command, topic_word
 from kdump.rows.salvage import GroupOffset
 from kdump.storage import names
+from kdump.tuples import NamedTuple
 
 _AT_ONCE = 100  # groups
 _NAP_SECONDS = 0.5

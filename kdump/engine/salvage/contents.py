@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.kernels import columns as c
@@ -13,6 +13,7 @@ from kdump.kernels import reasons
 from kdump.record.batch import read_batch
 from kdump.record.mended import with_offset
 from kdump.record.stretches import stretches
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.salvage.copies import Batch, Stretch
@@ -36,7 +37,7 @@ class Contents(NamedTuple):
     header that were inferred.
     """
 
-    data: bytes | None
+    data: bytes | memoryview | None
     first: int
     last: int
     records_count: int
@@ -106,7 +107,7 @@ def contents_from(stretch: Stretch, limit: int) -> Iterator[tuple[Batch, Content
     rows, _, _ = kernels.walk(data, 0, len(data), 0, -1, True, max(stop - start, 1))
     if rows.flags & c.WRONG or rows.sizes.tolist() != sizes or max(sizes, default=0) > limit:
         return
-    made = stretch.made(start, stop)
+    made, view = stretch.made(start, stop), memoryview(data)
     for piece in stretches(data, 0, rows, limit=limit, max_records=_RECORDS):
         batches = made[piece.first : piece.behind]
         if piece.records is None:
@@ -122,9 +123,8 @@ def contents_from(stretch: Stretch, limit: int) -> Iterator[tuple[Batch, Content
             return
         if any(why not in _OF_TIME for why, _, _ in found):
             return
-        for row, batch in enumerate(batches, piece.first):
-            at = rows.position(row)
-            held = data[at : at + batch.size_bytes]
+        for batch, at in zip(batches, rows.positions[piece.first : piece.behind], strict=True):
+            held = view[at : at + batch.size_bytes]
             yield batch, Contents(held, batch.first, batch.last, batch.records_count, None)
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import repeat
 from operator import gt, lt, sub
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kdump.broker.leader_epochs import NO_EPOCH, EpochSpans, Span, spans_in
 from kdump.engine.compare.replica import Block, Replica, UnusableRange, first_offset
@@ -33,6 +33,7 @@ from kdump.storage.names import Kind, Retirement
 from kdump.storage.problems import Problem
 from kdump.storage.properties import read_partition_metadata
 from kdump.storage.targets import Selection, Target, resolve
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.salvage.options import SalvageOptions
@@ -59,6 +60,7 @@ class Found:
     topic: str | None
     partition: int | None
     listed: LocalLog | None = field(default=None, compare=False, repr=False, kw_only=True)
+    is_carved = False
 
     @property
     def is_file(self) -> bool:
@@ -374,6 +376,10 @@ class Copy:
         self._kept: list[Stretch] = []  # all that is in the log
         # What puts batches among them whose header is wrong where no checksum covers it.
         self.mend: Callable[[Copy, Iterator[Batch]], Iterator[Batch]] | None = None
+
+    def pieces(self, batch: Batch) -> Sequence[tuple[int, int]]:
+        """Say where in an image a batch lies; nothing of a copy whose logs are files."""
+        return ()
 
     def _opened(self) -> tuple[str | None, set[int]]:
         """Find its files; return the topic's id and the base offsets."""

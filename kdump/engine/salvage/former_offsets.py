@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.client.group_offsets import Place
 from kdump.engine.groups.options import GroupOptions
@@ -21,6 +21,7 @@ from kdump.findings.rows import Row
 from kdump.rows.salvage import GroupOffsets
 from kdump.storage import places
 from kdump.storage.names import Retirement
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.salvage.copies import Copy

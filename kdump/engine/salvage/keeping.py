@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kdump.engine.salvage.carved import CarvedFound
 from kdump.engine.salvage.copies import Found, Item
 from kdump.errors import KdumpError, PathError
 from kdump.findings.finding import Finding, finding
@@ -58,7 +57,7 @@ def _once(copies: Sequence[Found]) -> Iterator[Found]:
     """
     seen: list[frozenset[tuple[int, int]]] = []
     for copy in copies:
-        if isinstance(copy, CarvedFound):
+        if copy.is_carved:
             yield copy
             continue
         files = [path for path in copy.files() if size_of(path)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from kdump import __version__
 from kdump.engine.salvage.build import (
@@ -23,6 +23,7 @@ from kdump.findings.escape import escape_json, name_text
 from kdump.findings.rows import Row
 from kdump.rows.salvage import SalvageCheck
 from kdump.storage.source import Source, whole
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.salvage.copies import Item

@@ -11,19 +11,20 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker.leader_epochs import runs_of_epochs
 from kdump.engine.salvage.abreast import abreast, one_by_one
 from kdump.engine.salvage.contents import Contents, contents_from, contents_of
 from kdump.engine.salvage.copies import Batch, Stretch, Torn
-from kdump.engine.salvage.split import Split, split
 from kdump.storage.names import OFFSET_MAX
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.salvage.copies import Copy
     from kdump.engine.salvage.history import History
     from kdump.engine.salvage.options import SalvageOptions
+    from kdump.engine.salvage.split import Split
 
 _CLUSTER_BATCHES = 4096  # that overlap each other and are opened at once
 _COMPARED_BYTES = 64 << 20  # of batches that overlap; more are only chosen by their counts
@@ -236,6 +237,8 @@ class Merge:
         """Take what can be had of torn batches from the next offset on, if that was asked for."""
         if not self._splits:
             return
+        from kdump.engine.salvage.split import split
+
         for one in split(self.copies, self._history, self.next, last, self._limit):
             if one.batch.first > self.next:
                 self._lose(self.next, one.batch.first - 1)

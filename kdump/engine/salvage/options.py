@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
 from kdump.broker.versions import Version
 from kdump.errors import PathError
@@ -15,6 +14,7 @@ from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import DirectoryName
 from kdump.storage.source import whole
 from kdump.storage.targets import Selection
+from kdump.tuples import NamedTuple
 
 #: What tells one command that produces from another, beside the paths.
 _TELLING = ("produce", "selection", "from_offset", "to_offset", "names", "server_properties",

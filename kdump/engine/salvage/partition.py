@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker.versions import Version, text_of
 from kdump.engine.salvage.build import pieces
-from kdump.engine.salvage.carved import CarvedCopy, CarvedFound
-from kdump.engine.salvage.carving import Piece
 from kdump.engine.salvage.copies import Copy, Item
 from kdump.engine.salvage.history import History, settle, survey
-from kdump.engine.salvage.mending import mend_batches
 from kdump.engine.salvage.merge import Merge, Ranges, Taken, add_range
 from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.work.pace import Pace, Progress
@@ -25,8 +22,10 @@ from kdump.rows.salvage import (
     Reencoded,
     Salvaged,
 )
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
+    from kdump.engine.salvage.carving import Piece
     from kdump.engine.salvage.split import Split
 
 
@@ -72,6 +71,8 @@ def open_copies(
     if copies is None:
         copies = opened_from(item, options, progress)
     if options.mend_headers:
+        from kdump.engine.salvage.mending import mend_batches
+
         for copy in copies:
             copy.mend = mend_batches
     try:
@@ -156,7 +157,7 @@ class Sums:
         copy = taken.batch.copy
         if taken.split is not None:
             self._reencode(taken.split)
-        elif isinstance(copy, CarvedCopy):
+        else:
             for start, end in copy.pieces(taken.batch):
                 add_range(self.bytes.setdefault(copy.path, []), start, end - 1)
 
@@ -226,6 +227,10 @@ def _place(path: str, piece: Piece) -> BytesAt:
 
 def _groups_of(copies: list[Copy]) -> list[CarvedGroup]:
     """Say which groups of carved batches are in a partition, and what says so."""
+    if not any(copy.found.is_carved for copy in copies):
+        return []
+    from kdump.engine.salvage.carved import CarvedFound
+
     found = {copy.found.group: copy.found for copy in copies if isinstance(copy.found, CarvedFound)}
     return [
         {

@@ -12,7 +12,6 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from typing import NamedTuple
 
 from kdump.client.cluster import Cluster, Sender, SentRecord, UncertainSendError
 from kdump.client.group_offsets import GroupOffsets, Place
@@ -40,6 +39,7 @@ from kdump.findings.rows import Row
 from kdump.rows.salvage import Produced, Salvaged
 from kdump.storage import names, places
 from kdump.storage.about import facts_of
+from kdump.tuples import NamedTuple
 
 _READINGS = 3
 _PATHS_SHOWN = 3

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 from kdump.broker.index_builder import Rules
 from kdump.broker.versions import Version, text_of
 from kdump.engine.reading.sequence_rules import COORDINATED
 from kdump.engine.salvage import manifest
 from kdump.engine.salvage.build import DataDirectory
-from kdump.engine.salvage.carved import CarvedFound, Carving
 from kdump.engine.salvage.copies import Item, left_out_finding, plan
 from kdump.engine.salvage.keeping import hold
 from kdump.engine.salvage.options import SalvageOptions
@@ -34,6 +34,9 @@ from kdump.storage.places import planned_size
 from kdump.storage.properties import parse_meta_properties
 from kdump.storage.source import whole
 
+if TYPE_CHECKING:
+    from kdump.engine.salvage.carved import Carving
+
 _READINGS = 2
 
 
@@ -50,6 +53,8 @@ def salvage(
     items: list[Item] = []
     carved = None
     if options.carve:
+        from kdump.engine.salvage.carved import Carving
+
         images = [path for path in paths if not os.path.isdir(path)]
         paths = [path for path in paths if path not in images]
         pace = Pace(progress.slots, 0, None, progress.tick)
@@ -215,7 +220,7 @@ def _meta_properties(items: list[Item]) -> tuple[bytes | None, list[Finding]]:
     found, left_out = set(), {}
     for item in items:
         for copy in item.copies:
-            if isinstance(copy, CarvedFound):
+            if copy.is_carved:
                 continue
             path = os.path.join(os.path.dirname(copy.directory), names.META_PROPERTIES)
             if path in left_out or not places.isfile(path):

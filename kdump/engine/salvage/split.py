@@ -7,7 +7,7 @@ and no checksum says which are right, none of them is taken.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.broker.leader_epochs import NO_EPOCH
@@ -16,6 +16,7 @@ from kdump.engine.salvage.copies import Batch, Copy, Torn, batch_at
 from kdump.kernels import columns as c
 from kdump.record.partial import Part, parts_of
 from kdump.storage.names import OFFSET_MAX
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.salvage.history import History

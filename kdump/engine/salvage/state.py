@@ -12,12 +12,12 @@ import re
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
-from typing import NamedTuple
 
 from kdump.errors import Refused, path_errors
 from kdump.storage.evidence import refuse_among_evidence, refuse_replacing
 from kdump.storage.names import OURS
 from kdump.storage.source import whole
+from kdump.tuples import NamedTuple
 from kdump.writing import NewFile, flush_directory, open_directory, write_file
 
 _FORM = 1

@@ -13,13 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.broker.settings import Settings
-from kdump.engine.salvage.targets import Missing, settings_command
 from kdump.findings.rows import Row
-from kdump.findings.shell import Word, format_command, join_commands, path_word, topic_word
 from kdump.replay.former_topics import METADATA_LOG, FormerTopic, former_topic
 from kdump.replay.topic_settings import topic_settings
 from kdump.rows.salvage import SalvageStep
-from kdump.storage import lock, names, places
+from kdump.storage import names, places
 from kdump.storage.names import Retirement
 from kdump.storage.properties import java_properties
 from kdump.storage.source import whole
@@ -28,6 +26,8 @@ from kdump.storage.targets import data_directories
 if TYPE_CHECKING:
     from kdump.engine.salvage.copies import Copy, Found, Item
     from kdump.engine.salvage.options import SalvageOptions
+    from kdump.engine.salvage.targets import Missing
+    from kdump.findings.shell import Word
 
 _DELAY = "log.segment.delete.delay.ms"
 _DELAY_MS = 60_000
@@ -86,6 +86,9 @@ def _is_kept(data_directory: str, path: str) -> bool:
 
 
 def _keep_step(data_directory: str, paths: list[str], options: SalvageOptions) -> Row:
+    from kdump.findings.shell import format_command, join_commands, path_word
+    from kdump.storage import lock
+
     folder, delay_ms = _kept_folder(data_directory), _delay_ms(options)
     command = join_commands(
         (
@@ -142,6 +145,8 @@ def create_steps(
 
     `afterwards` gets those that are to be typed when all has arrived.
     """
+    from kdump.findings.shell import format_command, topic_word
+
     for one in missing:
         of_topic = [(item, some) for topic, item, some in copies if topic == one.topic]
         if one.partitions is not None:
@@ -163,6 +168,8 @@ def _create_steps(
     options: SalvageOptions,
     afterwards: list[str],
 ) -> Iterator[Row]:
+    from kdump.findings.shell import format_command, topic_word
+
     name = str(of_topic[0][0].topic)
     found = [copy for _, some in of_topic for copy in some]
     topic_id = next((copy.topic_id for copy in found if copy.topic_id is not None), None)
@@ -192,6 +199,7 @@ def _create_steps(
 
 
 def _create_text(one: Missing, former: FormerTopic, later: dict[str, str | None]) -> str:
+
     text = f"Topic {one.topic} is not in the cluster. "
     if former.source is not None:
         where = "the metadata log" if former.source == METADATA_LOG else "files of ZooKeeper"
@@ -267,6 +275,8 @@ def _oldest(copies: Sequence[Copy]) -> Iterator[int]:
 
 def restore_command(brokers: str, topic: str, later: dict[str, str | None]) -> str:
     """Give a topic the settings that would have lost records while they were produced."""
+    from kdump.engine.salvage.targets import settings_command
+
     change: list[str] = []
     given = [f"{name}={value}" for name, value in sorted(later.items()) if value is not None]
     taken = [name for name, value in sorted(later.items()) if value is None]
@@ -296,6 +306,8 @@ def again(
     options: SalvageOptions,
 ) -> tuple[str, ...]:
     """Give the words of the same command, with the folders of hard links and the state it has."""
+    from kdump.findings.shell import path_word
+
     words = list(options.command)
     if "--resume" not in words and not any(word.startswith("--resume=") for word in words):
         at = words.index("produce") + 1

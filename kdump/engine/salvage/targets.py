@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.errors import Refused
 from kdump.findings.shell import format_command, refused_topic, topic_word
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.client.cluster import Cluster, TopicFacts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker.producer_events import SequenceBreak
 from kdump.broker.producer_state import ProducerStates, no_producers
@@ -13,6 +13,7 @@ from kdump.engine.reading.sequence_rules import DUPLICATE, GAP
 from kdump.findings.finding import CATALOGUE
 from kdump.kernels.members import sequence_at
 from kdump.rows.sequences import SequenceDuplicate, SequenceGap
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.findings.rows import Place, Row

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker.settings import Settings, read_settings
 from kdump.engine.checks.folding import fold
@@ -30,6 +30,7 @@ from kdump.storage import names, places
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind
 from kdump.storage.targets import Selection, Target, resolve
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.record.frames import Gap, Oversize, Run

@@ -10,12 +10,12 @@ from bisect import insort
 from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import pairwise, product
-from typing import NamedTuple
 
 from kdump.engine.timeline.eras import EVER, Eras, Point
 from kdump.engine.timeline.happening import Spot, Tie
 from kdump.engine.timeline.order import LogOrder
 from kdump.rows.timeline import ClockSkew
+from kdump.tuples import NamedTuple
 
 #: The kernel takes the time of a file from its tick, which lies behind the clock programs read.
 FILE_TICK_MS = 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker.remote_log import COPY_FINISHED, DELETE_FINISHED
 from kdump.engine.coordinators.partitions import Item, Records
@@ -14,6 +14,7 @@ from kdump.messages.records import decoder
 from kdump.messages.table import Fields
 from kdump.replay.group_lives import At, GroupLives, Joined, Left, Rebalanced
 from kdump.replay.transactions import STATES
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.timeline.replica import Replica

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import NamedTuple
+
+from kdump.tuples import NamedTuple
 
 #: Beyond every time: nothing bounds that side.
 EVER = 1 << 62

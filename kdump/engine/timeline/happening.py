@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import marshal
-from typing import NamedTuple
+
+from kdump.tuples import NamedTuple
 
 #: Whose clock wrote a time.
 CONTROLLER, COORDINATOR, LEADER = "controller", "coordinator", "leader"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import NamedTuple
 
 from kdump.engine.timeline.happening import Spot
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
+from kdump.tuples import NamedTuple
 
 _MOST_EPOCHS = 1_000_000
 #: The metadata log is known by it, or by none: it is a topic in no metadata.

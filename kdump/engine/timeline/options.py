@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from kdump.engine.coordinators.patterns import matches
 from kdump.engine.timeline.happening import Happening
 from kdump.engine.timeline.sources import SOURCES
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.targets import EVERYTHING, Selection
+from kdump.tuples import NamedTuple
 
 #: A single record, which `--key` and `--grep` ask for.
 RECORD = "record"

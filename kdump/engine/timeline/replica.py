@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.engine.timeline.happening import Happening, Marker, Open, Spot, Step, Tie
 from kdump.engine.timeline.sources import DECODED, sources
@@ -12,6 +12,7 @@ from kdump.engine.work.spool import SortedRun, Spool
 from kdump.storage import places
 from kdump.storage.local_log import LocalLog
 from kdump.storage.properties import read_topic_id
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.coordinators.partitions import Reported

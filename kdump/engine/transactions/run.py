@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterable, Iterator
-from typing import NamedTuple
 
 from kdump.broker.settings import read_settings
 from kdump.broker.visibility import OpenTransaction, OpenTransactions, open_transactions
@@ -44,6 +43,7 @@ from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
 from kdump.storage.targets import EVERYTHING, Selection, Target, resolve
+from kdump.tuples import NamedTuple
 
 
 class _Logs(NamedTuple):

@@ -6,11 +6,12 @@ from array import array
 from collections.abc import Iterator
 from heapq import nsmallest
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.engine.work.spool import Bucket, Spool, repeated
 from kdump.kernels import lay_out_keys, span_keys
 from kdump.kernels.entries import SPAN_BYTES, span_of, topic_and_key
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.work.pace import Pace

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from math import gcd
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.reading.options import DumpOptions
@@ -21,6 +21,7 @@ from kdump.findings.rows import RecordChunk, RecordRow
 from kdump.kernels import columns as c
 from kdump.kernels import count_placed
 from kdump.kernels.partitioners import PARTITIONERS
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.reading.split_edges import SplitEdges

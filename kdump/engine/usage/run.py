@@ -12,7 +12,6 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import nsmallest
 from itertools import chain
-from typing import NamedTuple
 
 from kdump.engine.reading.split_edges import edges_meet
 from kdump.engine.usage.step import LongKey, PlaceOfGroup, SplitTotals, UsageOptions, count_split
@@ -25,6 +24,7 @@ from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.kernels import columns as c
 from kdump.rows.usage import Usage, UsageSummary
+from kdump.tuples import NamedTuple
 
 Tables = Mapping[PlaceOfGroup, Totals]
 Entry = tuple[PlaceOfGroup, Hashable, Sequence[int]]

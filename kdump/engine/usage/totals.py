@@ -14,10 +14,10 @@ from bisect import bisect_right
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import chain, compress, count
 from operator import add
-from typing import NamedTuple
 
 from kdump import kernels
 from kdump.kernels import columns as c
+from kdump.tuples import NamedTuple
 
 WIDTH = c.TOTALS_WIDTH
 _NEW = array("q", [0] * WIDTH)

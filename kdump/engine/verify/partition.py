@@ -36,6 +36,7 @@ from kdump.engine.verify.results import Counts, Result
 from kdump.errors import InternalError, KdumpError, attempted, guarded
 from kdump.replay.releases import Releases
 from kdump.storage.local_log import LocalLog
+from kdump.storage.log_dir import LISTED_SECONDS
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
@@ -45,9 +46,6 @@ if TYPE_CHECKING:
     from kdump.engine.verify.plan import LeftOut
     from kdump.findings.finding import Finding
     from kdump.storage.targets import Target
-
-#: For so long the listing of a data directory is taken as it is by the partitions in it.
-_LISTED_SECONDS = 0.05
 
 
 def verify_partition(
@@ -66,7 +64,7 @@ def verify_partition(
     `walked` is what is left of logs that were read in pieces; further looks read the files.
     """
     assert target.log is not None
-    path, directory = target.log.path, target.log_dir(_LISTED_SECONDS)
+    path, directory = target.log.path, target.log_dir(LISTED_SECONDS)
 
     def look(
         leave: LeaveOut | None, log: LocalLog, walked: Mapping[int, Sequence[PackedHeaders]]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker.versions import KRAFT_ONLY, Version, has, text_of
 from kdump.engine.advice.advisor import advised
@@ -31,8 +31,9 @@ from kdump.storage import lock, names, places
 from kdump.storage.about import DirectoryFacts, facts_of
 from kdump.storage.disk_rate import DiskRate, measure
 from kdump.storage.local_log import LocalLog, looks_like_partition
-from kdump.storage.log_dir import LogDir
+from kdump.storage.log_dir import LISTED_SECONDS, LogDir
 from kdump.storage.targets import data_directories
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.node_settings import Fact
@@ -94,7 +95,7 @@ class Predictor(NamedTuple):
         return self.releases.of(places.parent(target.path))
 
     def _cluster(self, target: Target) -> ClusterState | None:
-        directory = target.log_dir()
+        directory = target.log_dir(LISTED_SECONDS)
         return None if directory is None else self.clusters.get(directory.path)
 
     def totals(

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kdump import __version__
 from kdump.engine.verify.options import VERIFIED_BEFORE, Item, Skip
@@ -26,6 +26,7 @@ from kdump.errors import KdumpError
 from kdump.findings.finding import CATALOGUE, Finding, Severity
 from kdump.storage import places
 from kdump.storage.names import Kind
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.verify.results import Result

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker import cleaner
 from kdump.broker import versions as v
@@ -23,6 +23,7 @@ from kdump.replay.releases import with_oldest
 from kdump.rows import why as rows
 from kdump.rows.why import FailsAt
 from kdump.storage.offsets import RELATIVE_MAX
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.retention import LogFacts, Policy

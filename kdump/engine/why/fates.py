@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker.log_reader import RefusalError, UnknowableError
 from kdump.broker.lookup_records import BrokerError, headers_of, records_at
@@ -21,6 +21,7 @@ from kdump.broker.retention import (
 from kdump.broker.segment import Segment
 from kdump.errors import PathError
 from kdump.findings.moments import time_text
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.retention import SegmentFacts

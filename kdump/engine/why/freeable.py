@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker import versions as v
 from kdump.broker.retention import LogFacts, Policy, is_past
 from kdump.broker.versions import Version, has
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.why.fates import Fates

@@ -9,10 +9,11 @@ there is no other command; then more may go than was chosen, though never an act
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker.retention import Policy, retention_pass
 from kdump.findings.shell import BOOTSTRAP, ZOOKEEPER, format_command, topic_word
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.why.freeable import Freeable

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker import rolling
 from kdump.broker.log_reader import RefusalError
@@ -40,6 +40,7 @@ from kdump.storage.names import INDEX_KINDS, Kind
 from kdump.storage.source import Source
 from kdump.storage.targets import Target
 from kdump.storage.time_index import TimeIndex
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker.remote_log import COPY_STARTED, DELETE_STARTED, STATES, RemoteLog, Tier
 from kdump.broker.remote_retention import EPOCHS, RETRY, RemoteHold, RemotePass
@@ -14,6 +14,7 @@ from kdump.engine.reading.remote_partitions import RemotePartition, gaps_of
 from kdump.engine.why.fates import DELETABLE, KEPT, NO_RULE, NOT_DELETED, length_text, minute_text
 from kdump.rows.why import RemoteFate, TierSpace
 from kdump.storage import places
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.remote_log import RemoteSegment

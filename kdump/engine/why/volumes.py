@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from kdump.broker.versions import Version, text_of
 from kdump.errors import UsageError
 from kdump.rows.why import DataDirectory
 from kdump.storage import places
+from kdump.tuples import NamedTuple
 
 
 class FreeRequest(NamedTuple):

@@ -21,7 +21,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kdump.engine.reading.filters import Filters
 from kdump.engine.reading.log_files import beside, logs_of
@@ -35,6 +35,7 @@ from kdump.storage.index import OffsetIndex
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 from kdump.storage.targets import LogFile, Target
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.reading.options import DumpOptions

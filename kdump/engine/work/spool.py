@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from heapq import merge
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 from uuid import uuid4
 
 from kdump.engine.work.pace import Progress
@@ -22,6 +21,7 @@ from kdump.engine.work.pipeline import Driver
 from kdump.errors import PathError, path_errors
 from kdump.kernels import merge_entries, sort_entries
 from kdump.kernels.entries import FRAME_BYTES, entry_at, framed
+from kdump.tuples import NamedTuple
 
 #: Of entries that are held to be sorted.
 _HELD_BYTES = 24 << 20

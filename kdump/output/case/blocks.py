@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any
 
 from kdump.output.escape import visible
+from kdump.tuples import NamedTuple
 
 _MARKDOWN = {ord(mark): f"\\{mark}" for mark in "\\`*_{}[]<>#|~$"} | {ord("&"): "&amp;"}
 

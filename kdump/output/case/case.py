@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding, Severity
@@ -22,6 +22,7 @@ from kdump.rows.timeline import ClockSkew, Event
 from kdump.rows.verify import NodeStart, Recovery, VerifySummary
 from kdump.rows.why import PinnedSegments, TopicSpace, WhySummary
 from kdump.storage import names, places
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.output.report import Result

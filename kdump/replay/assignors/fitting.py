@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from kdump.messages.consumer_protocol import subscription
 from kdump.messages.table import Fields
 from kdump.replay.assignors import eager, server, sticky
 from kdump.replay.assignors.members import Given, Member, Place, Topics
+from kdump.tuples import NamedTuple
 
 Assignor = Callable[[Iterable[Member], Topics], Given]
 #: By the names that clients and brokers have for them.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from kdump.replay.coordinators import java_hash
+from kdump.tuples import NamedTuple
 
 #: A topic, by name or by id, and a partition of it.
 Place = tuple[str, int]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from kdump.replay.assignors.members import (
     Given,
@@ -19,6 +18,7 @@ from kdump.replay.assignors.members import (
     use_racks,
 )
 from kdump.replay.coordinators import java_hash
+from kdump.tuples import NamedTuple
 
 _INT32, _INT16 = struct.Struct(">i"), struct.Struct(">h")
 _NO_GENERATION = -1
