@@ -70,8 +70,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     log.write(made.path / "__consumer_offsets-0")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "20000")
-    for module in ("cli.reports", "cli.salvage_report", "cli.results"):
-        monkeypatch.setattr(f"kdump.{module}.is_terminal", lambda _: True, raising=False)
+    for module in ("output.escape", "cli.salvage_report", "cli.results"):
+        monkeypatch.setattr(f"kdump.{module}.is_terminal", lambda _: True)
     return made.path
 
 

@@ -136,7 +136,7 @@ def test_what_to_type_next(
     (tmp_path / "a b").symlink_to(partition)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["kdump", "reindex", "a b"])
-    monkeypatch.setattr("kdump.cli.reports.is_terminal", lambda _: True)
+    monkeypatch.setattr("kdump.output.escape.is_terminal", lambda _: True)
     told = "Nothing was changed. To write 2 files: kdump reindex 'a b' --write"
     assert told in run("a b").stderr
 
@@ -145,7 +145,7 @@ def test_how_to_undo(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (partition / f"{STEM}.index").write_bytes(b"abc")
     words = ["--write", str(partition)]
     monkeypatch.setattr(sys, "argv", ["kdump", "reindex", *words])
-    monkeypatch.setattr("kdump.cli.reports.is_terminal", lambda _: True)
+    monkeypatch.setattr("kdump.output.escape.is_terminal", lambda _: True)
     result = run(*words)
     undo = f"kdump reindex --write {partition} --undo"
     assert f"To put the old files back: {undo}" in result.stderr
