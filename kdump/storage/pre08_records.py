@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from kdump import kernels
 from kdump.kernels import reasons
@@ -83,6 +83,10 @@ class Pre08Records:
         self._window = memoryview(b"")
         self._wasted = self._wasted_in_doubt = 0
 
+    def starts_with_entry(self) -> bool:
+        """Say whether a valid entry is the first thing in the file; none is searched for."""
+        return self._end > 0 and _is_sound(self._read(0)[0])
+
     def walk(self, position: int = 0) -> Iterator[Pre08Entry | Pre08Gap]:
         """Yield what lies from `position` on, in order; together it is all of the file."""
         for item in self.runs(None, position):
@@ -107,7 +111,7 @@ class Pre08Records:
             entry, data, reason = self._read(position)
             if position >= self._end:
                 return  # the file shrank; the source says so
-            if entry is None or not (entry.crc_valid and entry.known_magic):
+            if not _is_sound(entry):
                 gap = self._gap(position, entry, data, reason)
                 position = gap.position + gap.size_bytes
                 yield gap
@@ -250,6 +254,10 @@ class Pre08Records:
         else:
             computed = sum_of(self.source, kernels.crc32, base + payload, base + at + size)
         return int.from_bytes(head, "big") == computed
+
+
+def _is_sound(entry: Entry | None) -> TypeGuard[Entry]:
+    return entry is not None and entry.crc_valid and entry.known_magic
 
 
 def _candidate(left: int) -> re.Pattern[bytes]:

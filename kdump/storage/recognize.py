@@ -16,7 +16,7 @@ from kdump.record.layout import MAX_INT32, MAX_INT64
 from kdump.storage import checkpoints, names, properties
 from kdump.storage.names import Kind
 from kdump.storage.pcap import is_capture
-from kdump.storage.pre08_records import Pre08Entry, Pre08Records
+from kdump.storage.pre08_records import Pre08Records
 from kdump.storage.producer_snapshot import ProducerSnapshot
 from kdump.storage.source import Source
 from kdump.tuples import NamedTuple
@@ -70,8 +70,8 @@ def _log(head: bytes) -> Recognized | None:
 
 
 def _pre08_log(source: Source) -> Recognized | None:
-    first = next(Pre08Records(source, limit=_LOOKED_AT).walk(), None) if source.size else None
-    return Recognized("kafka", 0) if isinstance(first, Pre08Entry) else None
+    is_log = Pre08Records(source, limit=_LOOKED_AT).starts_with_entry()
+    return Recognized("kafka", 0) if is_log else None
 
 
 def _frames(head: bytes) -> bool:

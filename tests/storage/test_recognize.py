@@ -3,11 +3,13 @@
 import random
 from pathlib import Path
 
+import pytest
 from each import each
 
 from kdump.storage import names
 from kdump.storage.names import Kind
 from kdump.storage.recognize import KINDS, file_name, recognized
+from kdump.storage.source import Source
 
 SAMPLES = Path(__file__).parents[2] / "sample-data"
 #: What the bytes of another kind look like: a snapshot of metadata is a log.
@@ -42,6 +44,24 @@ def test_noise_and_zeros_are_nothing(tmp_path: Path, size: int) -> None:
     for data in (random.Random(size).randbytes(size), bytes(size)):
         path.write_bytes(data)
         assert recognized(str(path)).word is None
+
+
+def test_a_large_file_of_another_kind_is_not_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is asked is how it begins: also where much in it looks like messages of 0.7."""
+    path = tmp_path / "x"
+    path.write_bytes(b"ARROW1\0\0" + b"\0\0\0\x20\1\0" * 700_000)
+    read_bytes: list[int] = []
+    read_into = Source.read_into
+
+    def counted(self: Source, buffer: bytearray, position: int, size: int) -> int:
+        read_bytes.append(size)
+        return read_into(self, buffer, position, size)
+
+    monkeypatch.setattr(Source, "read_into", counted)
+    assert recognized(str(path)).word is None
+    assert 0 < sum(read_bytes) <= 3 << 20
 
 
 @each("word", KINDS)
