@@ -76,7 +76,7 @@ _FILTERS = under("Filters")
 @_ROWS_AND_VALUES(
     "--decoder",
     metavar="COMMAND",
-    help="Decode keys and values with this program; kdump-dump(1) has its protocol.",
+    help="Decode keys and values with this program; kdump-dump(1) describes the protocol.",
 )
 @_ROWS_AND_VALUES(
     "--decoder-timeout",
@@ -138,15 +138,16 @@ def dump(
     offset, records after the high watermark, control records, and aborted data. --visible shows
     the consumer's view.
 
-    Reads each segment once, in order. A start or end is looked up in the indexes, if they are
-    sound. Damage does not stop it: a finding on standard error reports what is wrong, and reading
-    continues at the next valid batch.
+    Reads each segment once, in order. The start and the end of a range are looked up in the indexes
+    if these are sound. Damage does not stop the dump: a finding on standard error reports it, and
+    reading continues at the next valid batch.
 
-    A capture of packets (pcap, pcapng) shows its requests and responses, and the records in them.
+    For a packet capture (pcap, pcapng), the rows are its requests and responses, and the records in
+    them.
 
-    TIME is epoch milliseconds, @ and epoch seconds, ISO 8601 (UTC by default), now, or a
-    distance back, for example now-30m. --format parquet with an --output that ends in a slash
-    writes Parquet files by topic and partition, with -j workers or on Spark.
+    TIME is epoch milliseconds, @ and epoch seconds, ISO 8601 (UTC by default), now, or a time
+    before now, for example now-30m. --format parquet with an --output that ends in a slash writes
+    Parquet files by topic and partition, with -j workers or on Spark.
 
     \b
     Examples:
@@ -173,6 +174,10 @@ def dump(
         if asked["tail"] is not None and mode == "entries":
             raise UsageError("--tail and --entries exclude each other")
         form = _hex_form(writing.form) if as_hex else form_of(writing)
+        if as_hex and writing.output is None:
+            from kdump.output.report import terminal_columns
+
+            asked["hex_width"] = terminal_columns()
         asked["visible"] |= asked["isolation"] == "read_committed"
         asked["decode"] = _decodes(decode, mode, form, writing)
         asked["schema_rows"] = decode == "schema" or asked["selection"].topic == "_schemas"

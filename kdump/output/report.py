@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -119,29 +119,29 @@ def pour(
 
 
 #: No line is longer, however wide the terminal: sentences are read.
-_WIDEST = 100
+SENTENCE_WIDTH = 100
 
 
 class Page(NamedTuple):
     """Where a report is printed, how wide, and whether in colours."""
 
     write: Callable[[bytes], object]
-    width: int = _WIDEST
+    width: int = SENTENCE_WIDTH
     colour: bool = False
     encoding: str = "utf-8"
 
     @classmethod
     def on(cls, terminal: TextIO, write: Callable[[bytes], object]) -> Page:
         """Return the page of a terminal, to which `write` leads."""
-        return cls(write, _columns(), wants_colour(terminal), encoding_of(terminal))
+        return cls(write, terminal_columns(), wants_colour(terminal), encoding_of(terminal))
 
     @classmethod
     def piped(cls, write: Callable[[bytes], object]) -> Page:
         """Return a page that another program shows, as `less` does, on the same terminal."""
-        return cls(write, _columns())
+        return cls(write, terminal_columns())
 
 
-def _columns() -> int:
+def terminal_columns() -> int:
     """Return COLUMNS, else the width of the terminal that one of the standard streams is."""
     if (given := os.environ.get("COLUMNS", "")).isdecimal() and int(given):
         return int(given)
@@ -149,7 +149,7 @@ def _columns() -> int:
         with suppress(OSError):
             if width := os.get_terminal_size(descriptor).columns:
                 return width
-    return _WIDEST
+    return SENTENCE_WIDTH
 
 
 class TextReport(Sink):
@@ -157,7 +157,7 @@ class TextReport(Sink):
 
     def __init__(self, page: Page, *, quiet: bool) -> None:
         self._write = page.write
-        self._width = min(page.width, _WIDEST)
+        self._width = min(page.width, SENTENCE_WIDTH)
         self._colour = page.colour
         self._encoding = page.encoding
         self._quiet = quiet
@@ -171,10 +171,14 @@ class TextReport(Sink):
 
     def _wrapped(self, text: str, indent: str = "", mark: str = "") -> None:
         """Write text behind an indent and a mark; what goes on below stands under its begin."""
+        self._lines(self._wrap(text, indent, mark))
+
+    def _wrap(self, text: str, indent: str = "", mark: str = "") -> Iterator[str]:
+        """Break text into lines behind an indent and a mark."""
         from kdump.output.column_widths import wrap  # what is not for a person needs no widths
 
         for number, line in enumerate(wrap(text, self._width - len(indent) - len(mark))):
-            self._line(indent + (" " * len(mark) if number else mark) + line)
+            yield indent + (" " * len(mark) if number else mark) + line
 
     def _word(self, word: str, kind: str | None) -> str:
         """Colour a word as a severity is; None: green."""

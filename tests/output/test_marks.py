@@ -170,7 +170,8 @@ def test_the_text_of_kafka_dump_log_says_what_that_tool_says(partition: Path) ->
     assert not [line for line in lines if line.startswith(("| offset: 5", "| offset: 6"))]
 
 
-def test_annotated_bytes_mark_both(partition: Path) -> None:
+def test_annotated_bytes_mark_both(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     lines = dump("--hex", partition, status=0).splitlines()
     wrong = [line.split()[6] for line in lines if "crc " in line and "✗" in line]
     assert wrong == ["00000007", "00000009"]

@@ -40,6 +40,7 @@ def pre08_items(
     from_offset: int | None = None,
     to_offset: int | None = None,
     in_chunks: bool = False,
+    hex_width: int = 100,
 ) -> Iterator[Item]:
     """Yield what lies in a `.kafka` file, in order, and findings where something is wrong.
 
@@ -48,6 +49,7 @@ def pre08_items(
     [`from_offset`, `to_offset`) are shown; there is no index, so what lies before is walked over.
     A broken entry shows as its header, with `crc_valid` false, whatever the mode. `in_chunks`: all
     records are asked for, and plain ones given many at a time.
+    `hex_width`: the columns that annotated bytes may take.
     """
     base = place.segment or 0
     for item in Pre08Records(source, limit=limit).runs(base if in_chunks else None):
@@ -63,9 +65,9 @@ def pre08_items(
         if from_offset is not None and reaches < from_offset:
             continue
         if isinstance(item, Pre08Gap):
-            yield from _gap(item, source, place, mode)
+            yield from _gap(item, source, place, mode, hex_width)
         elif mode == HEX:
-            yield HexText(place, item.position, _hex(item, source, limit))
+            yield HexText(place, item.position, _hex(item, source, limit, hex_width))
         elif mode == BATCHES:
             yield _batch_row(item.entry, item.position, place)
         else:
@@ -152,10 +154,10 @@ def _about(
     )
 
 
-def _gap(gap: Pre08Gap, source: Source, place: Place, mode: str) -> Iterator[Item]:
+def _gap(gap: Pre08Gap, source: Source, place: Place, mode: str, hex_width: int) -> Iterator[Item]:
     """Show what can be shown of a gap, then say what it is."""
     if mode == HEX:
-        yield HexText(place, gap.position, _gap_hex(gap, source))
+        yield HexText(place, gap.position, _gap_hex(gap, source, hex_width))
     elif gap.entry is not None:
         yield _batch_row(gap.entry, gap.position, place)
     yield pre08_gap_finding(gap, source, place)
@@ -228,20 +230,21 @@ def _batch_row(entry: Entry, position: int, place: Place) -> BatchRow:
     )
 
 
-def _hex(found: Pre08Entry, source: Source, limit: int) -> tuple[str, ...]:
+def _hex(found: Pre08Entry, source: Source, limit: int, width: int) -> tuple[str, ...]:
     from kdump.engine.hex.dump import pre08_hex_lines
 
     entry = found.entry
     if found.data is None:
-        return pre08_hex_lines(source.read(found.position, _SHOWN_BYTES), found.position)
+        large = source.read(found.position, _SHOWN_BYTES)
+        return pre08_hex_lines(large, found.position, width=width)
     data = found.data[entry.position : entry.position + entry.size_bytes]
-    return pre08_hex_lines(data, found.position, limit=limit)
+    return pre08_hex_lines(data, found.position, limit=limit, width=width)
 
 
-def _gap_hex(gap: Pre08Gap, source: Source) -> tuple[str, ...]:
+def _gap_hex(gap: Pre08Gap, source: Source, width: int) -> tuple[str, ...]:
     from kdump.engine.hex.dump import gap_hex_lines, pre08_hex_lines
 
     data = source.read(gap.position, min(gap.size_bytes, _SHOWN_BYTES))
     if gap.entry is not None:
-        return pre08_hex_lines(data, gap.position)
-    return gap_hex_lines(data, gap.position, gap.size_bytes, gap.reason)
+        return pre08_hex_lines(data, gap.position, width=width)
+    return gap_hex_lines(data, gap.position, gap.size_bytes, gap.reason, width=width)

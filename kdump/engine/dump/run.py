@@ -142,7 +142,7 @@ def entry_items(target: Target) -> Iterator[Item | Finding | KdumpError]:
         name = os.path.basename(file.path)
         if not has_entries(name):
             if not target.whole:
-                yield PathError(file.path, "holds no entries; dump it without --entries")
+                yield PathError(file.path, "has no entries; dump it without --entries")
             continue
         try:
             yield from entries(file.path)
@@ -233,6 +233,7 @@ def _log(
             from_offset=filters.from_offset,
             to_offset=filters.to_offset,
             in_chunks=options.mode == "records" and filters == Filters(),
+            hex_width=options.hex_width,
         ):
             if values is not None:
                 if isinstance(item, RecordChunk):
@@ -276,6 +277,7 @@ def _log(
             items,
             options.decompress_limit,
             secrets=options.show_secrets,
+            width=options.hex_width,
         )
     else:
         yield from items

@@ -165,7 +165,8 @@ def _items(
     from kdump.engine.hex.dump import hex_items
 
     items, limit = reader.items(position), options.decompress_limit
-    yield from hex_items(source, place, items, limit, secrets=options.show_secrets)
+    secrets, width = options.show_secrets, options.hex_width
+    yield from hex_items(source, place, items, limit, secrets=secrets, width=width)
 
 
 def _old_items(source: Source, place: Place, options: DumpOptions) -> Iterator[Item | Finding]:
@@ -178,6 +179,7 @@ def _old_items(source: Source, place: Place, options: DumpOptions) -> Iterator[I
         limit=options.decompress_limit,
         from_offset=filters.from_offset,
         to_offset=filters.to_offset,
+        hex_width=options.hex_width,
     ):
         if isinstance(item, (Finding, HexText, RecordChunk)):
             yield item

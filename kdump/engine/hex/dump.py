@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.hex.lines import Lines
+from kdump.engine.hex.lines import WIDTH, Lines
 from kdump.engine.hex.messages import message, messages, open_packed, pre08_entry
 from kdump.engine.hex.records import records
 from kdump.findings.code import Show
@@ -58,6 +58,7 @@ def hex_items(
     limit: int,
     *,
     secrets: bool = False,
+    width: int = WIDTH,
 ) -> Iterator[HexText | Finding]:
     """Yield the bytes of each entry whose header comes by, and of what has none.
 
@@ -72,13 +73,17 @@ def hex_items(
                 header = item.batches.slice(row, row + 1)
                 position, size = header.position(0), header.size_bytes(0)
                 data = source.read(position, min(size, limit))
-                lines = hex_lines(data, position, header=header, limit=limit, hidden=hidden)
+                lines = hex_lines(
+                    data, position, header=header, limit=limit, hidden=hidden, width=width
+                )
                 yield HexText(item.place, position, lines)
         elif isinstance(item, Finding):
             if item.entry.show is Show.RAW and item.position is not None:
                 size = item.size_bytes or 0
                 data = source.read(item.position, min(size, _RAW_BYTES))
-                lines = gap_hex_lines(data, item.position, size, item.code, hidden=hidden)
+                lines = gap_hex_lines(
+                    data, item.position, size, item.code, hidden=hidden, width=width
+                )
                 yield HexText(place, item.position, lines)
             yield item
 
@@ -90,6 +95,7 @@ def hex_lines(
     header: RecordBatches,
     limit: int = DEFAULT_LIMIT,
     hidden: Place | None = None,
+    width: int = WIDTH,
 ) -> tuple[str, ...]:
     """Annotate one entry that starts at file position `position` and whose bytes are `data[0:]`.
 
@@ -99,10 +105,10 @@ def hex_lines(
     """
     view = memoryview(data).cast("B")
     if not header.count:
-        return gap_hex_lines(data, position, len(view), "no entry", hidden=hidden)
+        return gap_hex_lines(data, position, len(view), "no entry", hidden=hidden, width=width)
     row = header.header(0)
     size = row.size_bytes
-    lines = _lines(size, hidden)
+    lines = _lines(size, hidden, width)
     kind = "record batch" if not row.is_legacy else "message"
     if row.flags & c.WRAPPER:
         kind = "wrapper"
@@ -124,9 +130,10 @@ def gap_hex_lines(
     reason: str,
     *,
     hidden: Place | None = None,
+    width: int = WIDTH,
 ) -> tuple[str, ...]:
     """Show the first bytes of a gap in which not even a header could be read."""
-    lines = _lines(size_bytes, hidden)
+    lines = _lines(size_bytes, hidden, width)
     view = memoryview(data).cast("B")[: max(size_bytes, 0)]
     lines.text(f"position {position:,} · {size_bytes:,} bytes · no entry: {reason}")
     if reason != "zeros":
@@ -137,19 +144,23 @@ def gap_hex_lines(
 
 
 def pre08_hex_lines(
-    data: bytes | bytearray | memoryview, position: int, *, limit: int = DEFAULT_LIMIT
+    data: bytes | bytearray | memoryview,
+    position: int,
+    *,
+    limit: int = DEFAULT_LIMIT,
+    width: int = WIDTH,
 ) -> tuple[str, ...]:
     """Annotate one entry of a `.kafka` file (0.6, 0.7); its checksum is computed here."""
     view = memoryview(data).cast("B")
     size = 4 + int.from_bytes(view[:4], "big", signed=True)
-    lines = Lines(max(size, len(view)))
+    lines = Lines(max(size, len(view)), width=width)
     lines.text(f"position {position:,} · {size:,} bytes · message of 0.6 or 0.7")
     pre08_entry(lines, view, 0, len(view), [limit])
     return tuple(lines.lines)
 
 
-def _lines(size_bytes: int, hidden: Place | None) -> Lines:
-    lines = Lines(size_bytes)
+def _lines(size_bytes: int, hidden: Place | None, width: int) -> Lines:
+    lines = Lines(size_bytes, width=width)
     if hidden is not None:
         lines.redact, lines.hides_rest = redactor(hidden), is_of_metadata(hidden)
     return lines

@@ -1,7 +1,8 @@
 """Collect lines of annotated bytes: position, bytes, field name, value, remark.
 
-Everything from the log reaches a line as hex digits or printable ASCII; no line is longer than 100
-columns; long fields are shown by their ends, and a line says how much lies between.
+Everything from the log reaches a line as hex digits or printable ASCII. No line is longer than the
+width given, 100 columns at most; long fields are shown by their ends, and a line says how much is
+left out between.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from collections.abc import Callable
 from textwrap import wrap
 
 WIDTH = 100
+LEAST_WIDTH = 76
 MAX_LINES = 4000
 REST_BYTES = 512  # of what could not be decoded
 _FIELD_BYTES = 8  # a field this long stands on one line with its name
 _ROW_BYTES = 16
+_NARROW_ROW_BYTES = 8
+_TIME_WIDTH = 24  # a remark that is a time is never broken
 _SHOWN_WHOLE = 128
 _SHOWN_HEAD, _SHOWN_TAIL = 64, 32
 _OWN_MARKS = frozenset("✓✗…·→")
@@ -26,12 +30,21 @@ _ASCII = bytes(byte if 0x20 <= byte < 0x7F else _DOT for byte in range(256))
 class Lines:
     """Collects lines. `mark` goes before each position: + in the entry, = in uncompressed bytes."""
 
-    def __init__(self, size_bytes: int, mark: str = "+", out: list[str] | None = None) -> None:
+    def __init__(
+        self,
+        size_bytes: int,
+        mark: str = "+",
+        out: list[str] | None = None,
+        *,
+        width: int = WIDTH,
+    ) -> None:
         self.lines: list[str] = [] if out is None else out
         self.muted = False
         #: What hides secrets in the value of a record, and whether all other bytes may be secret.
         self.redact: Callable[[bytes], bytes | None] | None = None
         self.hides_rest = False
+        self._width = min(max(width, LEAST_WIDTH), WIDTH)
+        self._row_bytes = _ROW_BYTES if self._width == WIDTH else _NARROW_ROW_BYTES
         self._mark = mark
         self._digits = max(2, len(str(max(size_bytes, 0))))
 
@@ -42,7 +55,7 @@ class Lines:
 
     def within(self, size_bytes: int) -> Lines:
         """Go on in uncompressed bytes, whose positions count from their own start."""
-        inside = Lines(size_bytes, "=", self.lines)
+        inside = Lines(size_bytes, "=", self.lines, width=self._width)
         inside.redact, inside.hides_rest = self.redact, self.hides_rest
         return inside
 
@@ -57,19 +70,23 @@ class Lines:
         if self.muted:
             return
         head = f"  {self._mark}{position:<{self._digits}}  {raw.hex(' '):<23}   {name:<20}  "
+        if len(head) + len(value) > self._width:
+            head = f"{head.rstrip()} "
         if not remark:
             self.lines.append(head + value)
             return
         column = len(head) + max(len(value) + 2, 14)
-        if column + len(remark) <= WIDTH:
+        if column + len(remark) <= self._width:
             self._add(f"{head}{value}".ljust(column) + remark)
             return
         column = len(head) + len(value) + 2
-        if column + len(remark) <= WIDTH:
+        if column + len(remark) <= self._width:
             self._add(f"{head}{value}  {remark}")
             return
         column = len(head) + 14
-        first, *more = wrap(remark, WIDTH - column) or [""]
+        if self._width - column < _TIME_WIDTH:
+            column = min(len(head), self._width - _TIME_WIDTH)
+        first, *more = wrap(remark, self._width - column) or [""]
         if len(head) + len(value) + 2 <= column:
             self._add(f"{head}{value}".ljust(column) + first)
         else:
@@ -96,18 +113,18 @@ class Lines:
         self.rows(position + tail, raw[tail:], "")
 
     def rows(self, position: int, raw: memoryview, label: str = "") -> None:
-        """Write bytes sixteen to a line."""
-        for start in range(0, len(raw), _ROW_BYTES):
-            piece = bytes(raw[start : start + _ROW_BYTES])
+        """Write bytes sixteen to a line, or eight where there is less room."""
+        for start in range(0, len(raw), self._row_bytes):
+            piece = bytes(raw[start : start + self._row_bytes])
             text = piece.translate(_ASCII).decode("ascii")
             at = f"  {self._mark}{position + start:<{self._digits}}  "
-            line = f"{at}{piece.hex(' '):<47}  {text:<16}"
+            line = f"{at}{piece.hex(' '):<{3 * self._row_bytes - 1}}  {text:<{self._row_bytes}}"
             self._add(f"{line}  {label}" if label and not start else line.rstrip())
 
     def rest(self, position: int, raw: memoryview) -> None:
         """Write the first of some bytes nobody could make sense of, and how many more there are."""
         if self.hides_rest and len(raw):
-            self.text(f"… {len(raw):,} bytes that may hold secrets (--show-secrets)")
+            self.text(f"… {len(raw):,} bytes that may contain secrets (--show-secrets)")
             return
         self.rows(position, raw[:REST_BYTES])
         if len(raw) > REST_BYTES:
@@ -115,10 +132,10 @@ class Lines:
 
     def text(self, words: str) -> None:
         """Write a sentence of ours; what it quotes is made harmless."""
-        if len(words) <= WIDTH - 2 and _PLAIN_LINE.match(words):
+        if len(words) <= self._width - 2 and _PLAIN_LINE.match(words):
             self._add("  " + words)
             return
-        for line in wrap(plain(words), WIDTH - 2) or [""]:
+        for line in wrap(plain(words), self._width - 2) or [""]:
             self._add("  " + line)
 
     def stop(self, position: int, words: str, rest: memoryview | None = None) -> None:

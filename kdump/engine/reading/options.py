@@ -38,6 +38,7 @@ class DumpOptions(Options):
     `decoder`: a command that is asked for the values of all other topics, and how long.
     `tier`: where the objects of tiered topics are; `tier_key`: the file that decrypts them.
     `schemas` is where a run has its schemas from, `releases` what dates the data directories.
+    `hex_width`: the columns that annotated bytes may take.
     """
 
     mode: str = "records"
@@ -69,6 +70,7 @@ class DumpOptions(Options):
     schemas: SchemaSource | None = None
     releases: Releases | None = None
     decompress_limit: int = DEFAULT_LIMIT
+    hex_width: int = 100
 
     @property
     def filters(self) -> Filters:

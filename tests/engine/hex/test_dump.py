@@ -44,12 +44,13 @@ def shown(entry: bytes, *, read: int | None = None, limit: int = 1 << 20) -> lis
     assert header.count == 1
     lines = hex_lines(entry[:read], POSITION, header=header, limit=limit)
     check(lines)
+    check(hex_lines(entry[:read], POSITION, header=header, limit=limit, width=80), 80)
     return list(lines)
 
 
-def check(lines: tuple[str, ...]) -> None:
+def check(lines: tuple[str, ...], width: int = 100) -> None:
     for line in lines:
-        assert len(line) <= 100, line
+        assert len(line) <= width, line
         assert all(" " <= character <= "~" or character in OWN_MARKS for character in line), line
 
 
@@ -343,6 +344,23 @@ def test_an_entry_of_07() -> None:
     assert stops(list(pre08_hex_lines(nested[:-1], 77)))[0].endswith("cut-short")
 
 
+def test_eight_bytes_a_line_where_the_terminal_is_narrow() -> None:
+    header, _, _ = kernels.walk(BATCH, 0, len(BATCH), 0, -1, True, 1)
+    lines = hex_lines(BATCH, 0, header=header, width=80)
+    first = next(number for number, line in enumerate(lines) if "30 31 32 33" in line)
+    assert [line.split(None, 1)[1] for line in lines[first : first + 3]] == [
+        "30 31 32 33 34 35 36 37  01234567  value",
+        "38 39 61 62 63 64 65 66  89abcdef",
+        "00 1b 5b 32 4a           ..[2J",
+    ]
+    assert lines != hex_lines(BATCH, 0, header=header)
+    times = [number for number, line in enumerate(lines) if "Timestamp  " in line]
+    assert [lines[number + 1].strip() for number in times] == [
+        "2025-11-19T10:00:00.000Z",
+        "2025-11-19T10:00:00.005Z",
+    ]
+
+
 def test_a_gap_without_a_header() -> None:
     lines = gap_hex_lines(b"\x1b]0;title" * 100, 5, 2000, "cut-short")
     check(lines)
@@ -373,7 +391,9 @@ def test_random_damage_never_raises() -> None:
         broken[8:12] = (len(broken) - 12).to_bytes(4, "big")
         entry = bytes(broken)
         shown(resealed(entry) if rng.random() < 0.5 else entry, read=rng.choice((None, 40)))
-        check(pre08_hex_lines(entry[rng.randrange(20) :], 0, limit=1000))
+        start = rng.randrange(20)
+        check(pre08_hex_lines(entry[start:], 0, limit=1000))
+        check(pre08_hex_lines(entry[start:], 0, limit=1000, width=80), 80)
 
 
 def test_messages_of_a_wrapper_have_its_append_time() -> None:
