@@ -366,7 +366,8 @@ class GroupsReport(Report):
             offsets = counted(self._pending, "offset")
             self.messages.line(f"kdump: left out: {offsets} of transactions that have not ended")
         if self._moved is not None and is_terminal(sys.stderr) and not self.quiet:
-            self.messages.line(f"To put it back: {self._undo(self._moved)}")
+            self.messages.line("To put it back:")
+            self.messages.line(f"  {self._undo(self._moved)}")
         return reached
 
     def _undo(self, moved: dict[str, Any]) -> str:

@@ -5,6 +5,7 @@ The decorators of `options` gather these options, so that a command is given one
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -118,7 +119,8 @@ def tell_directories(paths: Iterable[str]) -> None:
 
     for path in paths:
         if below := data_directories_below(path):
-            tell(f"{path} is not a data directory; reading {', '.join(below)} below it")
+            names = ", ".join(os.path.relpath(each, path) for each in below)
+            tell(f"{path} is not a data directory; reading {names} below it")
 
 
 def tell_unmatched(

@@ -101,7 +101,8 @@ class SalvageReport(Report):
             out = () if self._options.out else ("--out", DIRECTORY)
             prefer = ("--prefer", COPY) if self._conflicts else ()
             command = again(*out, *prefer, without="--dry-run")
-            self.messages.line(f"Nothing was written. To build it: {command}")
+            self.messages.line("Nothing was written. To build it:")
+            self.messages.line(f"  {command}")
         elif not self.messages.statuses:
             for line in _steps(self._options.out, self._partitions):
                 self.messages.line(line)

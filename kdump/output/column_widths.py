@@ -117,6 +117,18 @@ def wrap(text: str, width: int) -> list[str]:
     return lines or [""]
 
 
+def joined(parts: Sequence[str], width: int) -> list[str]:
+    """Join parts by dots into lines, and break lines only between parts."""
+    lines = list(parts[:1])
+    for part in parts[1:]:
+        line = f"{lines[-1]} · {part}"
+        if width_of(line) <= width:
+            lines[-1] = line
+        else:
+            lines.append(part)
+    return lines
+
+
 #: A kind of row; one that has no class yet is given as its members.
 R = TypeVar("R")
 
@@ -216,10 +228,12 @@ class Layout(NamedTuple):
     shown: tuple[int, ...]
     widths: list[int]
     gap: str
+    blank: frozenset[int] = frozenset()
 
     def without(self, columns: Sequence[Column[Any]]) -> list[str]:
-        """Name the columns that have no room."""
-        return [column.name for at, column in enumerate(columns) if at not in self.shown]
+        """Name the columns that have something to say, and no room."""
+        unseen = set(range(len(columns))) - {*self.shown, *self.blank}
+        return [columns[at].name for at in sorted(unseen)]
 
     def holds(self, columns: Sequence[Column[Any]], rows: Sequence[Sequence[str]]) -> bool:
         """Say whether rows fit in without a column growing."""
@@ -253,11 +267,12 @@ def fit(
     by_pieces = [
         _by_pieces(column, (row[index] for row in rows)) for index, column in enumerate(by_names)
     ]
-    blank = {
+    blank = frozenset(
         index
         for index in range(len(columns))
         if not more and all(row[index] in _BLANK for row in rows)
-    }
+    )
+    shown = [index for index in shown if columns[index].rank == 0 or index not in blank]
     while True:
         for known in (by_pieces, by_names):
             for gap in (2, 1):
@@ -268,12 +283,12 @@ def fit(
                 widths = _share([known[i] for i in shown], wanted, room)
                 whole = widths[:-1] == wanted[:-1]  # the last one may well go on below
                 if sum(widths) <= room and (whole or more or gap == 1):
-                    return Layout(tuple(shown), widths, " " * gap)
+                    return Layout(tuple(shown), widths, " " * gap, blank)
         # One that says nothing goes first; of a stream the next rows may have more to say.
         last = max(shown, key=lambda i: (i in blank, columns[i].rank, i))
         if columns[last].rank == 0 and last not in blank:
             widths = _share([columns[i] for i in shown], wanted, room)
-            return Layout(tuple(shown), widths, " ")
+            return Layout(tuple(shown), widths, " ", blank)
         shown.remove(last)
 
 

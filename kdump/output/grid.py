@@ -53,7 +53,7 @@ def grid(
     from rich.table import Table
     from rich.text import Text
 
-    shown, widths, gap = layout
+    shown, widths, gap, _ = layout
     table = Table(
         box=box.SIMPLE_HEAD,
         show_edge=False,

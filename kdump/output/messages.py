@@ -37,16 +37,17 @@ def way_past(finding: Finding) -> str:
         older = f" A {finding.oldest['broker_version']} broker instead: {where}."
     if served == following:
         return f"{broker} serves consumers again from offset {served}: seek there.{older}"
-    disk = f"On disk the next offset is {following} (kdump dump gets it)."
+    disk = f"The next offset on disk is {following:,}."
+    disk = "" if disk in finding.message else f"{disk} "
     records = counted(skipped or 0, "sound record")
     if served is None:
         return (
-            f"{disk} {broker} serves consumers nothing after this position: {records} after it "
+            f"{disk}{broker} serves consumers nothing after this position: {records} after it "
             f"can only be read with kdump dump.{older}"
         )
     between = f"; {records} in between can only be read with kdump dump" if skipped else ""
     return (
-        f"{disk} {broker} serves consumers again from offset {served}: seek there{between}.{older}"
+        f"{disk}{broker} serves consumers again from offset {served}: seek there{between}.{older}"
     )
 
 
@@ -89,14 +90,14 @@ class Messages:
         self.findings[finding.severity] += 1 + finding.more
 
     def finding(self, finding: Finding) -> None:
-        """Write a finding: one JSON line, or one line of text."""
+        """Write a finding: one JSON line, or text for a person."""
         self.count(finding)
         if self._as_json:
             from kdump.findings.escape import json_text
 
             self._line(json_text({"row": "finding", **finding.fields()}))
         else:
-            self._line(finding_text(finding, colour=self._colour))
+            self._line("\n".join(finding_lines(finding, colour=self._colour)))
 
     def not_finished(self, error: KdumpError) -> None:
         """Take note of an error that is written otherwise."""
@@ -153,12 +154,13 @@ class Messages:
             silence(self._file)
 
 
-def finding_text(finding: Finding, *, colour: bool) -> str:
-    """Write a finding on one line: how bad, where, what, and what follows from it."""
+def finding_lines(finding: Finding, *, colour: bool) -> list[str]:
+    """Write a finding: how bad, where, what, and what follows from it; on one line if it fits."""
+    from kdump.output.column_widths import joined, wrap
+    from kdump.output.report import SENTENCE_WIDTH, terminal_columns
+
     word = finding.severity.value
-    level = f"{word.upper():8}"
-    if colour:
-        level = f"\x1b[{SGR[word]}m{level}\x1b[0m"
+    level = f"{word.upper():8} "
     parts = []
     if finding.topic is not None:
         parts.append(f"{finding.topic}-{finding.partition}")
@@ -173,5 +175,14 @@ def finding_text(finding: Finding, *, colour: bool) -> str:
     if finding.offset is not None:
         parts.append(f"offset {finding.offset}")
     sentences = (f"{finding.code}: {finding.message}", way_past(finding), *finding.consequences)
-    words = " ".join(filter(None, sentences))
-    return f"{level} {visible(' · '.join(parts))}  {visible(words)}"
+    words = visible(" ".join(filter(None, sentences)))
+    width = min(terminal_columns(), SENTENCE_WIDTH) - len(level)
+    places = joined([*map(visible, parts)], width)
+    lines = [f"{places[0]}  {words}"]
+    if len(places) > 1 or len(lines[0]) > width:
+        lines = [*places, *wrap(words, width)]
+    lines = [" " * len(level) + line for line in lines]
+    if colour:
+        level = f"\x1b[{SGR[word]}m{level[:-1]}\x1b[0m "
+    lines[0] = level + lines[0].lstrip()
+    return lines

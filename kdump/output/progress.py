@@ -157,16 +157,17 @@ class PlannedTally(_TallyOfPlan):
 
     def _items_text(self) -> str:
         progress = self.progress
-        return f"{progress.items_done:,} of {counted(progress.planned_items, self._word)}"
+        planned = counted(progress.planned_items, self._word)
+        is_done = progress.items_done == progress.planned_items
+        return planned if is_done else f"{progress.items_done:,} of {planned}"
 
     def text(self) -> str:
         """Write how far the plan has come on one line."""
         total = self.progress.planned_bytes
-        parts = [
-            self._items_text(),
-            f"{size_text(self.size_bytes)} of {size_text(total)}",
-            f"{self._rate()}/s",
-        ]
+        parts = [self._items_text()]
+        if total:
+            of = "" if self.size_bytes >= total else f" of {size_text(total)}"
+            parts += [f"{size_text(self.size_bytes)}{of}", f"{self._rate()}/s"]
         if 0 < self.size_bytes < total:
             left = self.seconds * (total - self.size_bytes) / self.size_bytes
             parts.append(f"{left:,.0f} s left")

@@ -40,7 +40,7 @@ from kdump.output.column_widths import (
     wrap,
 )
 from kdump.output.copy_names import CopyNames
-from kdump.output.escape import encoded, encoding_of, visible
+from kdump.output.escape import encoded, encoding_of, visible, wants_colour
 from kdump.output.grid import grid
 from kdump.output.row_tables import (
     are_in_one_table,
@@ -98,14 +98,12 @@ class Table(Sink):
         self._encoding = encoding_of(file)
         self._is_utf8 = self._encoding.lower() == "utf-8"
         self._mode = mode
-        console = self._console = Console(file=file)  # heeds NO_COLOR, FORCE_COLOR, TERM, COLUMNS
+        console = self._console = Console(
+            file=file, color_system="auto" if wants_colour(file) else None
+        )  # heeds TERM and COLUMNS
         self._width = console.width
         self._system = COLOR_SYSTEMS[console.color_system] if console.color_system else None
-        parsed = {name: Style.parse(words) for name, words in _STYLES.items()}
-        self._styles = {
-            name: style.without_color if console.no_color else style
-            for name, style in parsed.items()
-        }
+        self._styles = {name: Style.parse(words) for name, words in _STYLES.items()}
         self._columns: Columns = ()
         self._layout = Layout((), [], "")
         self._place: Place | None = None
@@ -209,7 +207,7 @@ class Table(Sink):
 
     def _form(self, place: Place) -> TextForm | None:
         """Return the layout as the kernel takes it; None where there is none for these records."""
-        shown, widths, gap = self._layout
+        shown, widths, gap, _ = self._layout
         columns = columns_of.RECORD_COLUMNS
         if place != self._place or self._columns is not columns or sum(widths) > MOST_SHOWN:
             return None
@@ -313,7 +311,7 @@ class Table(Sink):
 
         A row that would still be wider than the terminal needs another layout.
         """
-        shown, widths, gap = self._layout
+        shown, widths, gap, _ = self._layout
         grown = False
         for at, index in enumerate(shown):
             text = cells[index]
@@ -356,7 +354,7 @@ class Table(Sink):
         self._line(self._styled("rule", rule))
 
     def _row(self, cells: Sequence[str]) -> str:
-        shown, widths, gap = self._layout
+        shown, widths, gap, _ = self._layout
         columns = self._columns
         note = cells[2] if columns is columns_of.RECORD_COLUMNS else ""
         marked = note.endswith(("ctl", "✗"))

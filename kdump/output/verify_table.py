@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kdump.findings.commands import shell_line, way_lines
 from kdump.findings.finding import CATALOGUE, Finding, Severity
 from kdump.output.amounts import counted, seconds_text, size_text
-from kdump.output.column_widths import wrap
+from kdump.output.column_widths import joined, wrap
 from kdump.output.damage_plan import firsts, plan_commands, plan_words
 from kdump.output.escape import visible
 from kdump.output.report import Page, TextReport
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from kdump.output.sink import Item
     from kdump.storage.about import DirectoryFacts
 
+#: What is printed of many findings is no longer, unless that leaves less than a few in full.
+_PAGE_LINES, _FEWEST = 118, 3
+#: The lines that follow the findings: what was checked, what was not, and the status.
+_CLOSING_LINES = 8
 _INDENT = " " * 9
 #: Of one code in one partition so many are reported in full.
 _TOLD_EACH = 5
@@ -74,7 +78,7 @@ class VerifyTable(TextReport):
         self._groups: list[SummaryBy] = []
         self._remote = RemoteSegments()
         self._summary: VerifySummary | None = None
-        self._meant: set[str] = set()  # codes whose meaning was reported
+        self._meant: set[str] = set()  # meanings that were reported
 
     def finding(self, finding: Finding) -> None:
         """Hold a finding."""
@@ -108,16 +112,16 @@ class VerifyTable(TextReport):
         if len(planned) > 1:
             self._planned = {(row.topic, row.partition, row.offset) for row in planned}
         if not self._quiet:
-            self._lines(_heading(list(self._directories())))
+            self._lines(_heading(list(self._directories()), self._width))
             self._line()
             self._node_lines()
         self._overview()
         for severity in sorted(Severity, key=lambda severity: -severity.rank):
             self._findings(severity)
-            if severity is Severity.DAMAGE and self._planned:
-                self._plan_lines(planned)
+            if severity is Severity.DAMAGE:
+                self._lines(self._plan_lines(planned))
         self._more_line()
-        self._note_lines()
+        self._lines(self._note_lines())
         if self._quiet and not self._recoveries:
             return
         if self._recoveries:
@@ -164,10 +168,24 @@ class VerifyTable(TextReport):
         found = [each for one in (Severity.DAMAGE, Severity.REBUILD) for each in self._shown(one)]
         if self._quiet or self._all_findings or len(found) <= IN_FULL:
             return
-        self._in_full = {id(each) for each in worst_of(found)}
-        self._lines(overview_lines(found, self._width))
+        overview = [*overview_lines(found, self._width)]
+        worst = self._on_one_page(worst_of(found), len(overview))
+        self._in_full = {id(each) for each in worst}
+        self._lines(overview)
         self._line()
-        self._line(f"The {IN_FULL} worst:")
+        self._line(f"The {len(worst)} worst:")
+
+    def _on_one_page(self, worst: list[Finding], overview_count: int) -> list[Finding]:
+        """Keep the worst findings that have room on the page with everything else."""
+        heading = len([*_heading(list(self._directories()), self._width)])
+        more = len([*self._plan_lines(firsts(self._ways))]) + len([*self._note_lines()])
+        room = _PAGE_LINES - heading - overview_count - more - _CLOSING_LINES
+        meant, columns = set[str](), Columns(worst)
+        for count, finding in enumerate(worst):
+            room -= len([*self._finding_lines(finding, columns, meant)])
+            if room < 0 and count >= _FEWEST:
+                return worst[:count]
+        return worst
 
     def _more_line(self) -> None:
         if self._in_full is not None:
@@ -185,7 +203,7 @@ class VerifyTable(TextReport):
             kind = (finding.topic, finding.partition, finding.code)
             counts[kind] += 1
             if counts[kind] <= _TOLD_EACH or severity is Severity.NOTE:
-                self._finding(finding, columns)
+                self._lines(self._finding_lines(finding, columns, self._meant))
         for (topic, partition, code), count in counts.items():
             if count > _TOLD_EACH and severity is not Severity.NOTE:
                 more = f"{count - _TOLD_EACH:,} more {code} in {topic}-{partition}"
@@ -194,34 +212,36 @@ class VerifyTable(TextReport):
             more = f"{self._left_out[severity]:,} more findings"
             self._line(f"{self._level(severity)}{more}; --format jsonl lists them")
 
-    def _finding(self, finding: Finding, columns: Columns) -> None:
-        self._line(self._level(finding.severity) + columns.where(finding))
-        meaning = "" if finding.code in self._meant else finding.entry.meaning
-        self._meant.add(finding.code)
+    def _finding_lines(self, finding: Finding, columns: Columns, meant: set[str]) -> Iterator[str]:
+        """Write a finding in full; what it means only where `meant` does not have that yet."""
+        yield self._level(finding.severity) + columns.where(finding)
+        meaning = "" if finding.entry.meaning in meant else finding.entry.meaning
+        meant.add(meaning)
         command = shell_line(finding)
         for text in told(finding, meaning, command):
-            self._wrapped(visible(text), _INDENT)
+            yield from self._wrap(visible(text), _INDENT)
         if command is not None:
-            self._line(f"{_INDENT}→ {visible(command)}")
+            yield f"{_INDENT}→ {visible(command)}"
         elif finding.severity is not Severity.NOTE:
-            self._wrapped(finding.entry.remedy, _INDENT, "→ ")
+            yield from self._wrap(finding.entry.remedy, _INDENT, "→ ")
         place = (finding.topic, finding.partition, finding.served_from)
         for way in way_lines(finding, is_planned=place in self._planned):
-            self._line(f"{_INDENT}→ {visible(way)}")
+            yield f"{_INDENT}→ {visible(way)}"
 
-    def _plan_lines(self, planned: list[WayPast]) -> None:
-        self._line()
-        self._wrapped(plan_words(self._ways))
-        for command in plan_commands(planned, self._plan):
-            self._line(f"{_INDENT}→ {visible(command)}")
+    def _plan_lines(self, planned: list[WayPast]) -> Iterator[str]:
+        if self._planned:
+            yield ""
+            yield from self._wrap(plan_words(self._ways))
+            for command in plan_commands(planned, self._plan):
+                yield f"{_INDENT}→ {visible(command)}"
 
-    def _note_lines(self) -> None:
+    def _note_lines(self) -> Iterator[str]:
         for code, count in sorted(self._notes.items()):
             places = len(self._note_places[code])
             many = f"{count:,} × {code} in {counted(places, 'place')}" if count > 1 else code
             lines = wrap(f"{many}: {CATALOGUE[code].sentence}", self._width - len(_INDENT))
-            self._line(self._level(Severity.NOTE) + lines[0])
-            self._lines(lines[1:], _INDENT)
+            yield self._level(Severity.NOTE) + lines[0]
+            yield from (_INDENT + line for line in lines[1:])
 
     def _closing(self, row: VerifySummary) -> None:
         findings, tails = row.findings, (row.tails or 0)
@@ -247,7 +267,7 @@ class VerifyTable(TextReport):
             size_text(row.bytes),
         ]
         self._line(f"{text[0].upper()}{text[1:]}{hint}.")
-        self._line(f"Checked {', '.join(read)} in {seconds_text(row.seconds)}.")
+        self._wrapped(f"Checked {', '.join(read)} in {seconds_text(row.seconds)}.")
         self._wrapped(not_checked_text(row))
         self._line(f"status {self._status()}")
 
@@ -265,7 +285,7 @@ def _checked_part(row: VerifySummary) -> str:
     return text if found["damage"] or found["rebuild"] else f"{text}, nothing wrong found in them"
 
 
-def _heading(directories: list[DirectoryFacts]) -> Iterator[str]:
+def _heading(directories: list[DirectoryFacts], width: int) -> Iterator[str]:
     for facts in directories[:_SHOWN_DIRECTORIES]:
         parts = [facts.path]
         if facts.node_id is not None:
@@ -276,7 +296,9 @@ def _heading(directories: list[DirectoryFacts]) -> Iterator[str]:
             parts.append("a broker holds .lock (read only, nothing will be changed)")
         elif facts.locked is False and len(parts) > 1:
             parts.append("no broker holds .lock")
-        yield visible(" · ".join(parts))
+        first, *more = joined([*map(visible, parts)], width)
+        yield first
+        yield from (f"  {line}" for line in more)
     if len(directories) > _SHOWN_DIRECTORIES:
         yield f"and {len(directories) - _SHOWN_DIRECTORIES:,} more directories"
 

@@ -38,7 +38,7 @@ class Columns:
         elif finding.segment is None or name.rpartition(".")[2] != "log":
             last = f"{name}   {last}"
         parts = [pad(_partition(finding), self._partition)]
-        if self._segment:
+        if self._segment and not last.startswith(f"{finding.segment or 0:020}."):
             parts.append(pad(_segment(finding), self._segment))
         return "   ".join((*parts, visible(last))).rstrip()
 

@@ -144,8 +144,9 @@ def test_person_is_told_how_to_put_it_back(tmp_path: Path) -> None:
     text = written.decode().replace("\r\n", "\n")
     assert status == 0
     assert "no member (admin client?)" in text
-    command = next(line for line in text.splitlines() if line.startswith("To put it back: "))
-    words = command.removeprefix("To put it back: kdump ").removesuffix(" > back.csv").split()
+    lines = text.splitlines()
+    command = lines[lines.index("To put it back:") + 1]
+    words = command.removeprefix("  kdump ").removesuffix(" > back.csv").split()
     result = CliRunner().invoke(cli, words)
     assert result.stdout == "t,0,5\n"
 

@@ -110,7 +110,7 @@ def test_tables_and_csv(copies: list[Path]) -> None:
 def test_a_terminal_is_told_what_to_do_next(copies: list[Path], tmp_path: Path) -> None:
     status, written = on_terminal("salvage", *map(str, copies))
     assert status == 0
-    assert b"Nothing was written. To build it: kdump salvage" in written
+    assert b"Nothing was written. To build it:\r\n  kdump salvage" in written
     out = tmp_path / "out"
     status, written = on_terminal("salvage", "--out", str(out), *map(str, copies))
     assert status == 0

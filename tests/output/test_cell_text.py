@@ -53,7 +53,10 @@ COLUMNS = (
 def test_column_that_says_nothing_is_left_out_first() -> None:
     cells = [tuple(column.cell(row) for column in COLUMNS) for row in ROWS]
     assert fit(COLUMNS, cells, 50).without(COLUMNS) == []
-    assert fit(COLUMNS, cells, 38).without(COLUMNS) == ["isr", "note"]
+    narrow = fit(COLUMNS, cells, 38)
+    assert (narrow.shown, narrow.without(COLUMNS)) == ((0, 2), ["note"])
+    blank = [(*cells[0][:3], "-")]
+    assert fit(COLUMNS, blank, 200).shown == (0, 1, 2)
     assert fit(COLUMNS, cells, 20, more=True).without(COLUMNS) == ["end", "note"]
 
 

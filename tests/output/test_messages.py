@@ -3,10 +3,12 @@
 import io
 import json
 
+import pytest
+
 from kdump.errors import PathError
 from kdump.findings.finding import Severity, finding
 from kdump.output.amounts import counted, size_text
-from kdump.output.messages import Messages, finding_text
+from kdump.output.messages import Messages, finding_lines
 from kdump.output.progress import Tally
 
 FOUND = finding(
@@ -34,16 +36,29 @@ def messages(*, as_json: bool) -> tuple[Messages, io.StringIO, list[str]]:
     )
 
 
-def test_finding_on_one_line() -> None:
-    assert finding_text(FOUND, colour=False) == (
-        "DAMAGE   orders-7 · segment 48230114 · position 402,653,184 · 16,381 bytes · "
-        "offset 48301337  crc-mismatch: stored 00000002, computed 00000001 Readers stop here."
-    )
+_PLACE = "orders-7 · segment 48230114 · position 402,653,184"
+_WORDS = "crc-mismatch: stored 00000002, computed 00000001"
+
+
+@pytest.mark.parametrize(
+    ("columns", "first", "more"),
+    [
+        ("120", f"{_PLACE} · 16,381 bytes · offset 48301337", [f"{_WORDS} Readers stop here."]),
+        ("60", _PLACE, ["16,381 bytes · offset 48301337", _WORDS, "Readers stop here."]),
+    ],
+)
+def test_finding_as_wide_as_the_terminal(
+    columns: str, first: str, more: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    more = [" " * 9 + line for line in more]
+    assert finding_lines(FOUND, colour=False) == [f"DAMAGE   {first}", *more]
+    assert finding_lines(FOUND, colour=True) == [f"\x1b[1;31mDAMAGE  \x1b[0m {first}", *more]
 
 
 def test_finding_without_a_partition_names_its_file() -> None:
-    text = finding_text(finding("snapshot-crc", path="a\x1bb", message="m"), colour=False)
-    assert text == "REBUILD  a\\x1bb  snapshot-crc: m"
+    lines = finding_lines(finding("snapshot-crc", path="a\x1bb", message="m"), colour=False)
+    assert lines == ["REBUILD  a\\x1bb  snapshot-crc: m"]
 
 
 def test_finding_as_json() -> None:

@@ -28,7 +28,7 @@ def told(served_from: int | None, skipped: int, served_by: str | None = "4.1 sta
         (
             told(21, 1, "2.8.2 running"),
             (
-                "On disk the next offset is 16 (kdump dump gets it). The running broker (if it is "
+                "The next offset on disk is 16. The running broker (if it is "
                 "a 2.8.2) serves consumers again from offset 21: seek there; 1 sound record in "
                 "between can only be read with kdump dump."
             ),
@@ -36,7 +36,7 @@ def told(served_from: int | None, skipped: int, served_by: str | None = "4.1 sta
         (
             told(None, 24),
             (
-                "On disk the next offset is 16 (kdump dump gets it). A 4.1 broker that starts on "
+                "The next offset on disk is 16. A 4.1 broker that starts on "
                 "these files serves consumers nothing after this position: 24 sound records after "
                 "it can only be read with kdump dump."
             ),

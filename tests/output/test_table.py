@@ -152,7 +152,7 @@ def test_colours_only_where_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     assert "\x1b[2m∅\x1b[0m" in "".join(drawn(one(None)))
     monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b[1;36m" not in "".join(drawn(one(None)))
+    assert "\x1b" not in "".join(drawn(one(None)))
 
 
 def test_names_are_not_repeated_where_rows_fit() -> None:

@@ -37,7 +37,7 @@ def test_names_at_hand_are_spelled_out() -> None:
 
 def test_nothing_planned_nothing_left() -> None:
     text = PlannedTally(Progress()).text()
-    assert text.startswith("0 of 0 partitions · 0 bytes of 0 bytes")
+    assert text.startswith("0 partitions · 0.")
     assert PlannedTally(Progress()).place_text() == "nothing read yet"
 
 

@@ -19,14 +19,13 @@ def _copies(row: Duplicate, bytes_cell: BytesCell) -> Columns:
     """Return the columns of a copy: what its group is stands at the first copy alone."""
     return (
         amount("group", _once(lambda row: number_text(row.group))),
-        folded("topic", _once(lambda row: str(row.topic or "-")), 10),
+        folded("partition", lambda row: f"{row.topic or '-'}-{row.partition}", 12),
         *(
             Column(part, _once(partly(part, bytes_cell)), cuts=True, least=10)
             for part in _PARTS
             if part in row.asked_
         ),
         amount("copies", _once(lambda row: number_text(row.copies)), 1),
-        number("partition"),
         number("offset"),
         Column("time", lambda row: time_cell(row.timestamp_ms)),
         amount("after", _after, 2),
@@ -75,11 +74,11 @@ def _summary(row: DuplicatesSummary) -> list[str]:
         lines = [f"No two of {records} have the same {by}{near}"]
     else:
         groups = counted(row.groups, "group")
-        first = f"{groups} with the same {by}{near}: {row.copies:,} of {records} are in one"
-        extra = f"{row.extra_copies:,} repeat an earlier one"
-        across = f"of the groups {row.groups_across_partitions:,} span several partitions"
-        whose = f"{row.groups_of_several_producers:,} of several producers"
-        lines = [f"{first}, {extra}", f"{across}, {whose}"]
+        first = f"{groups} with the same {by}{near}: {row.copies:,} of {records}"
+        extra = f"{row.extra_copies:,} of them repeats"
+        across = f"groups that span several partitions: {row.groups_across_partitions:,}"
+        several = f"groups with several producers: {row.groups_of_several_producers:,}"
+        lines = [f"{first}, {extra}", f"{across}; {several}"]
     for many, words in (
         (row.records_without, "{} without a " + by.replace(",", " and a ") + ": not compared"),
         (row.records_without_time, "{} without a time: not compared"),

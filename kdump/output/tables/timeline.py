@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated
 
 from kdump.output.amounts import counted, time_text
@@ -24,6 +25,8 @@ _WITHIN_MS = 5_000
 #: What one broker or group does is not thrown together with what another does.
 _BY_SUBJECT = frozenset(("commit", "config", "member", "rebalance"))
 _SUBJECTS_SHOWN, _HELD = 3, 1000
+#: What makes a generated member id too long for a column, after its first eight digits.
+_UUID_TAIL = re.compile(r"(?<=-[0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 #: What is of the disk of one broker, which nothing else in its line says.
 _OF_A_DISK = frozenset("clean damage delete file-changed gap retention".split())
 
@@ -110,6 +113,7 @@ class Condensed(ForwardingSink):
             texts = {one.text for one in events}
             text = first.text.partition("; ")[0] + " …" if len(texts) > 1 else first.text
             text = f"{counted(count, 'event')}: {text}"
+        text = text if self._detail else _UUID_TAIL.sub("…", text)
         self._sink.write(Line(shown, first.what, subject, text))
 
 
