@@ -34,7 +34,7 @@ def carve(paths: tuple[str, ...], *, propose_map: str | None, **asked: Any) -> i
     kdump salvage.
 
     --out builds the result next to DIR and renames it at the end, as kdump salvage does. kdump
-    produce then sends the records to a running cluster. The status is 3 if anything was lost.
+    produce then sends the records to a running cluster. The exit status is 3 if anything was lost.
 
     \b
     Examples:

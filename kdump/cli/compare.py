@@ -38,9 +38,9 @@ _REPORT = under("Report")
 @_MIRRORS(
     "--alias",
     metavar="NAME",
-    help="With --mirror: the source's alias, the prefix of mirrored topics.",
+    help="With --mirror: the alias of the source cluster, which mirrored topics have as a prefix.",
 )
-@_MIRRORS("--ignore-times", help="With --mirror: records may differ in their times.")
+@_MIRRORS("--ignore-times", help="With --mirror: ignore differences in record times.")
 @scratch_option(_MIRRORS)
 @shared_options(
     LOOKUP_FORMATS,

@@ -88,12 +88,12 @@ def duplicates(
     """Find records of a topic with equal keys, values, or headers, on any partition under
     PATHS.
 
-    Each copy is listed with its location, time, and producer. Retries by another producer, or a
-    replayed topic, have their own sequence numbers, so kdump sequences does not find them.
+    Each copy is listed with its location, time, and producer. Retries by another producer, and
+    replayed topics, have new sequence numbers, so kdump sequences does not find them.
 
     All records are read. The result is exact; sorting uses scratch files about as large as the
-    compared data, not memory. Duplicates are notes: the exit status is 3 for them only with
-    --fail-on note, and for damage.
+    compared data, not memory. Duplicates are notes, so they give exit status 3 only with --fail-on
+    note.
 
     \b
     Examples:

@@ -34,13 +34,13 @@ def find_offset(paths: tuple[str, ...], **asked: Any) -> int:
     row per partition. PATHS are segment files (which stand for their partition), partition
     directories, or data directories.
 
-    Reads only the files of the segment that may contain the offset, the index and the end of
-    the newest segment, and the checkpoints; read_committed also reads headers from the newest
-    usable producer snapshot on. Brokers do not verify checksums, but consumers do: damage
-    that a consumer meets before the record is a finding with exit status 3.
+    Reads only the files of the segment that may contain the offset, the index and the end of the
+    newest segment, and the checkpoints; read_committed also reads the batch headers after the
+    newest usable producer snapshot. Brokers do not verify checksums, but consumers do: damage that
+    a consumer meets before the record is a finding with exit status 3.
 
-    With --max-bytes, shows the bytes that one fetch returns: where they start and end, the
-    complete batches in them, and the one that is cut at the end.
+    With --max-bytes, shows the bytes that one fetch returns: where they start and end, the complete
+    batches, and the batch that is cut off at the end.
 
     In Kafka 0.7, offsets are byte positions, and the entry that contains the byte is shown. The
     exit status is 4 if no partition has an answer.

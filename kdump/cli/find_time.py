@@ -57,7 +57,7 @@ def find_time(paths: tuple[str, ...], **asked: Any) -> int:
     Answers like a ListOffsets request, one row per partition. PATHS are segment files (which
     stand for their partition), partition directories, or data directories. TIME is epoch
     milliseconds, @ and epoch seconds, ISO 8601 (UTC by default), 14:05 (today), yesterday, now,
-    a distance back (now-30m or -30m), earliest, latest, max-timestamp, or the
+    a time before now (now-30m or -30m), earliest, latest, max-timestamp, or the
     protocol's -1 to -6. Tiered topics also have earliest-local, latest-tiered, and
     earliest-pending-upload.
 

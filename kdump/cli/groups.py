@@ -33,7 +33,7 @@ _SELECTION = under("Selection")
 @_SELECTION("--backwards", help="With --history: only changes to a lower offset.")
 @_SELECTION(
     "--explain",
-    help="With --history: name the assignors of Kafka that give the same assignment.",
+    help="With --history: name Kafka's assignors that produce the same assignment.",
 )
 @_SELECTION("--from", "from_ms", type=TIME, help="With --history: start at this time.")
 @_SELECTION("--to", "to_ms", type=TIME, help="With --history: stop before this time.")
@@ -59,10 +59,10 @@ def groups(
     An offset committed in a transaction counts from the transaction marker on; until then its row
     is `pending`. --history shows each change of a committed offset, with the number of members at
     that time (none: an admin client changed it); joins, leaves, and rebalances; and the owners of
-    each partition over time. --explain names the assignors of Kafka that give the same assignment,
-    and reports where the group's own assignor gives another one. Compaction removes superseded
-    records; --at and --history report what is missing. States that exist only in the coordinator's
-    memory (PreparingRebalance) are not on disk.
+    each partition over time. --explain names Kafka's assignors that produce the same assignment,
+    and reports assignments that differ from those of the group's own assignor. Compaction removes
+    superseded records; --at and --history report what is missing. States that exist only in the
+    coordinator's memory (PreparingRebalance) are not on disk.
 
     --format reset-csv writes the file for kafka-consumer-groups --reset-offsets --from-file.
 

@@ -45,8 +45,8 @@ lookup_options = together(
     _ANSWER(
         "--message-format",
         type=VERSION,
-        help="The topic's message.format.version, which was in ZooKeeper: below 0.10 a broker "
-        "rejects lookups by time.",
+        help="The topic's message.format.version, as it was in ZooKeeper. Below 0.10, brokers "
+        "reject lookups by time.",
     ),
     tier_option(_ANSWER),
     tier_key_option(_ANSWER),
@@ -56,7 +56,7 @@ lookup_options = together(
         "--none",
         type=click.Choice(("latest", "earliest", "skip")),
         help="Offset for partitions without an answer in --format reset-csv. Default: latest, as "
-        "in Kafka's own tool. Other formats add reset_offset.",
+        "in Kafka's own tool. In other formats, the field reset_offset has it.",
     ),
     _EXPLANATION(
         "--explain", help="Show how the answer is found, step by step; in JSON as `steps`."

@@ -286,8 +286,7 @@ _PATH_OPTIONS = (
     _PATHS(
         "--server-properties",
         type=FILE_PATH,
-        help="The broker's server.properties: its settings are used and, without PATHS, its "
-        "log.dirs.",
+        help="The broker's server.properties: use its settings and, without PATHS, its log.dirs.",
     ),
     _PATHS(
         "--as",
@@ -313,7 +312,7 @@ _PATH_OPTIONS = (
         "--jobs",
         type=FROM_1,
         envvar="KDUMP_JOBS",
-        help="Number of worker processes; on Spark, of tasks.",
+        help="Number of worker processes, or of tasks on Spark.",
     ),
 )
 _DECOMPRESS_OPTION = _ENGINE(
@@ -377,7 +376,7 @@ def output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) ->
             "row kind. Required for parquet and arrow.",
         ),
         _OUTPUT("--rows", metavar="KIND", help="Only rows of this kind."),
-        _OUTPUT("--force", help="Replace existing files that --output and other options name."),
+        _OUTPUT("--force", help="Overwrite existing output files."),
         *([_BYTES_OPTION] if has_bytes else []),
         *([_WIDE_OPTION] if is_wide else []),
         _OUTPUT("--no-pager", help="Never show a long table in a pager."),

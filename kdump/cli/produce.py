@@ -63,14 +63,14 @@ _GROUP_OFFSETS = under("Group offsets")
 @topic_configs_option(under("Selection"))
 @shared_options(on_spark=False)
 def produce(paths: tuple[str, ...], *, client_properties: str | None, **asked: Any) -> int:
-    """Send each record that the copies under PATHS have to a running cluster, exactly once.
+    """Send the records of all copies under PATHS to a running cluster, each exactly once.
 
     The copies are merged as in kdump salvage. Records of committed transactions go to existing
     topics, to the same partitions, in order, with their times, headers, and nulls; the cluster
     assigns new offsets. No other client may write to the topics meanwhile. After a crash on
     either side, run the same command again: it reads back what arrived and continues.
 
-    The status is 3 if anything was lost.
+    The exit status is 3 if anything was lost.
 
     \b
     Examples:

@@ -74,10 +74,10 @@ def reindex(
     alone.
 
     --write writes the new file next to the old one, keeps the old one as .bak-<UTC time>, and
-    renames; if interrupted at any point, each index is either the complete old file or the
-    complete new one. It is refused (status 5) while a broker runs on the data directory, and where
-    a broker would truncate the log. Topic configs come from the metadata log on the same disks;
-    each row names them and their source.
+    renames; if interrupted at any point, each index is either the complete old file or the complete
+    new one. It is refused (exit status 5) while a broker runs on the data directory, and where a
+    broker would truncate the log. Topic configs come from the metadata log on the same disks; each
+    row names them and their source.
 
     \b
     Examples:

@@ -79,7 +79,7 @@ class CaseReport(Report):
 )
 @_CONTENTS(
     "--redact",
-    help="Replace paths and the names of topics, groups, hosts, and principals by pseudonyms.",
+    help="Replace paths and the names of topics, groups, hosts, and principals with pseudonyms.",
 )
 @_CONTENTS(
     "--now",
@@ -105,8 +105,8 @@ def report(
 
     The page has a summary in words; damage and loss; what the next start does; the timeline; the
     cluster and its groups at the end, and with --from at that time as well; the disk; plots; the
-    commands that show the same; what was not looked at; and the files that were read, with
-    their SHA-256. Logs are read once: to verify and to hash them.
+    commands that show the same; what was not checked; and the files that were read, with their
+    SHA-256. Logs are read once: to verify and to hash them.
 
     HTML has no script and makes no request. Keys and values are not in it without --records.
     The same files and --now give the same bytes.

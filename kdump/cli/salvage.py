@@ -41,7 +41,7 @@ TAKEN = together(
     _SELECTION(
         "--prefer",
         metavar="newest-epoch|longest|PATH",
-        help="Use this copy as the leader, and where copies contradict each other.",
+        help="Use this copy as the leader, and to settle conflicts between copies.",
     ),
     _SELECTION(
         "--split-batches",
@@ -83,7 +83,8 @@ BROKER = together(
     "manifest",
     metavar="MANIFEST",
     type=FILE_PATH,
-    help="Only check the data directory PATHS against the manifest of the run that built it.",
+    help="Only check a data directory, given as PATHS, against the manifest of the run that built "
+    "it.",
 )
 @TAKEN
 @tier_option(_SELECTION)
@@ -93,18 +94,18 @@ BROKER = together(
 def salvage(paths: tuple[str, ...], *, manifest: str | None, **asked: Any) -> int:
     """Rebuild each partition from all its copies under PATHS: damaged, deleted, or diverged.
 
-    Copies are partition directories of any broker or backup, -delete, -stray, and -future
-    directories, and the .deleted, .swap, and .cleaned files in them, which need no --retired. A
-    batch is used if its checksum is right and its records can be read; it is copied unchanged.
-    Where copies differ, the one that would win an election is the leader. Records that
-    only other copies have from epochs that the leader truncated are reported and left out.
+    Copies are partition directories of any broker or backup. Directories ending in -delete, -stray,
+    or -future, and files ending in .deleted, .swap, or .cleaned, are included even without
+    --retired. A batch is used if its checksum is right and its records can be read; it is copied
+    unchanged. Where copies differ, the one that would win an election is the leader. Records that
+    the leader truncated, and that only other copies still have, are reported and left out.
 
-    Different records at one offset of one epoch are a conflict: it is reported, and --out is
-    refused until --prefer selects a copy.
+    Different records with the same offset and leader epoch are a conflict. Conflicts are reported,
+    and --out is refused until --prefer selects a copy.
 
-    --out builds the result next to DIR and renames it at the end, so an interrupted run never
-    looks complete. DIR must be empty or not exist, and no broker may run there (status 5). Offsets
-    and gaps are kept. The manifest is written next to DIR. The status is 3 if anything was
+    --out builds the result next to DIR and renames it at the end, so an interrupted run never looks
+    complete. DIR must be empty or not exist, and no broker may run there (exit status 5). Offsets
+    and gaps are kept. The manifest is written next to DIR. The exit status is 3 if anything was
     lost. kdump produce sends the records to a running cluster instead.
 
     \b

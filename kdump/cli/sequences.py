@@ -30,15 +30,15 @@ def sequences(paths: tuple[str, ...], **asked: Any) -> int:
 
     A producer that was idle for producer.id.expiration.ms (one day by default) may have been
     forgotten by the broker and may continue at any number. An epoch starts at 0, and so does a
-    producer in a log that is complete from offset 0. Other first numbers, and numbers around
-    damage, cannot be judged.
+    producer in a log that is complete from offset 0. Any other first number cannot be judged, nor
+    can a number next to damage.
 
     In a packet capture, a repeat is a retry by the producer. Offsets there are record numbers
     within the capture, counted per partition.
 
-    Retries by another producer, or a replayed topic, have their own sequence numbers: use kdump
-    duplicates. Gaps and repeats are notes: the exit status is 3 for them only with --fail-on
-    note, and for damage.
+    Retries by another producer, and replayed topics, have new sequence numbers: use kdump
+    duplicates to find them. Gaps and repeats are notes, so they give exit status 3 only with
+    --fail-on note.
 
     \b
     Examples:

@@ -59,7 +59,7 @@ def _read_skew(text: str) -> str | tuple[int, int]:
 @_SELECTION(
     "--group",
     metavar="GLOB",
-    help="Only groups that match; of their commits, only those to a lower offset.",
+    help="Only groups that match. Of their commits, only those that moved back are listed.",
 )
 @_SELECTION(
     "--what",
@@ -105,16 +105,16 @@ def timeline(
     transactions: use kdump verify and kdump transactions for the others. --key and --grep read
     the logs and add single records.
 
-    The clocks of brokers differ. Events that two brokers recorded limit by how much: each event
-    gets an earliest and a latest time on one common clock. The order of two events is certain
-    only if these ranges do not overlap. In tables, ≈ marks a line that may have happened before
-    the line above it.
+    The clocks of brokers differ. Events that two brokers both recorded show by how much at most, so
+    each event gets an earliest and a latest time on one common clock. The order of two events is
+    certain only if these ranges do not overlap. In tables, ≈ marks a line that may have happened
+    before the line above it.
 
-    --format timesketch writes JSON Lines that Timesketch imports, --format bodyfile the body file
-    of mactime. Both use the middle of an event's time range, and omit events without a time.
+    --format timesketch writes JSON Lines for Timesketch; --format bodyfile writes a body file for
+    mactime. Both use the middle of an event's time range, and omit events without a time.
 
     Events without any time come last. --from, --to and --around keep every event that may have
-    happened in that range. --topic keeps starts and stops of brokers.
+    happened in that range. With --topic, starts and stops of brokers are still listed.
 
     \b
     Examples:

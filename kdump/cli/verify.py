@@ -99,7 +99,7 @@ def limits(under_heading: Callable[..., Decorator]) -> Decorator:
             "--max-duration",
             "max_duration_s",
             type=DURATION,
-            help="Start no segment after this long, for example 2h; the summary counts what "
+            help="Start no new segment after this long, for example 2h; the summary counts what "
             "remains.",
         ),
         under_heading(
@@ -154,17 +154,19 @@ MONITORING = together(
     "--append",
     metavar="FILE|-",
     type=FILE_PATH,
-    help="Check nothing else: show what a broker would answer to these batches (the records of a "
-    "produce request), or to each produce request in a capture.",
+    help="Show only what a broker would answer to these batches (the records of a produce "
+    "request), or to each produce request in a capture.",
 )
-@_APPEND_CHECK("--follower", help="With --append: answer as a follower, which keeps offsets.")
+@_APPEND_CHECK(
+    "--follower", help="With --append: answer as a follower, which does not assign offsets."
+)
 @_APPEND_CHECK("--now", "now_ms", type=TIME, help="With --append: the broker's time. Default: now.")
 @_APPEND_CHECK("--explain", help="With --append: show how the answer is found; in JSON as `steps`.")
 @_SCOPE_AND_PACE(
     "--state",
     type=FILE_PATH,
-    help="Record checked segments in FILE, skip sealed segments that did not change, and "
-    "report their findings again.",
+    help="Record checked segments in FILE. Later runs skip sealed segments that did not change, "
+    "and repeat their findings.",
 )
 @_SCOPE_AND_PACE(
     "--recheck-after",

@@ -53,13 +53,14 @@ def read_free(text: str) -> FreeRequest:
     "free",
     type=Read("[directory=]size", read_free),
     multiple=True,
-    help="Plan commands that free this much space, least loss first: on each file system with "
-    "less free, or in one data directory (d2=6MiB). Repeatable.",
+    help="List commands that free this much space, least loss first: on each file system that has "
+    "less free space, or in one data directory (d2=6MiB). Repeatable.",
 )
 @_SELECTION("--rolls", help="Show which rule rolled each segment; reads the first header of each.")
 @_SELECTION(
     "--cleaner",
-    help="Read compacted logs, and show what the cleaner would remove now, and what fails.",
+    help="Read compacted logs, and show what the cleaner would remove now, and the logs on which "
+    "it would fail.",
 )
 @tier_option(_SELECTION)
 @topic_configs_option(_SELECTION)

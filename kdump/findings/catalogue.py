@@ -163,8 +163,8 @@ CATALOGUE: dict[str, Code] = {
         "The last batch of the log has an offset that cannot be right.",
         "Do not start a broker on it. In a copy, write the right offset over the first eight "
         "bytes of the batch (big-endian, outside the checksum), or truncate the log where the"
-        " batch starts and remove .kafka_cleanshutdown. Removing only the latter does not "
-        "help: recovery keeps a sound batch and its offset, or fails.",
+        " batch starts and remove .kafka_cleanshutdown. Removing .kafka_cleanshutdown alone does "
+        "not help: recovery keeps the batch and its offset, or fails.",
         "A start uses that offset as the log end: new records get offsets from there on, and "
         "followers copy them. If it is below the log start offset, every segment is deleted.",
         show=Show.NOTHING,
@@ -302,17 +302,16 @@ CATALOGUE: dict[str, Code] = {
         "The high watermark is not on disk or is older than the data, so the log end is used "
         "instead.",
         "Nothing; records above the true high watermark may be shown.",
-        "Records may be shown that consumers do not receive yet.",
+        "The output may contain records that consumers do not receive yet.",
     ),
     "log-start-unknown": _note(
         "The checkpoint of log start offsets cannot be read, so the base offset of the first "
         "segment is used instead.",
         "Nothing; records below the true log start offset may be shown.",
-        "Records may be shown that consumers no longer receive.",
+        "The output may contain records that consumers no longer receive.",
     ),
     "last-stable-offset": _note(
-        "The disk does not have all facts about open transactions, so the last stable offset "
-        "is an estimate.",
+        "The disk does not show all open transactions, so the last stable offset is an estimate.",
         "Ask the broker if it matters.",
         "read_committed consumers may receive more or less than is shown.",
     ),
@@ -341,17 +340,18 @@ CATALOGUE: dict[str, Code] = {
     ),
     "file-not-held": _note(
         "A file of a copy cannot be kept open during the salvage.",
-        "Raise the limit of open files (ulimit -n), or keep the directory with hard links.",
+        "Raise the limit of open files (ulimit -n), or salvage from a copy of the directory made "
+        "with hard links (cp -al).",
         "If a broker deletes the file before it is read, its records are missing from the result.",
     ),
     "source-is-target": _note(
-        "The cluster itself stores the topic in this directory, so it is not used as a source.",
-        "Nothing; name a directory with other copies if records are missing.",
+        "This directory belongs to the target cluster itself, so it is not used as a source.",
+        "Nothing, unless records are missing: then name a directory with other copies.",
         "Produced records arrive in this directory.",
     ),
     "produced-short": _damage(
         "Fewer records were produced than planned.",
-        "Run the same command again with a path that still has the copies.",
+        "Run the same command again, with paths that still have all copies.",
         "The partition is not marked as done, and its groups get no offsets.",
         show=Show.NOTHING,
     ),
@@ -465,8 +465,9 @@ CATALOGUE: dict[str, Code] = {
         reindex="index,timeindex",
     ),
     "time-lookup-passes-over": _note(
-        "By the broker's own rules, a time lookup has a different answer than a scan of the log.",
-        "Nothing; the indexes are sound. scan_offset is the offset of the record.",
+        "By its own rules, a broker answers a time lookup differently than a scan of the log "
+        "would.",
+        "Nothing; the indexes are sound. To get the record, seek to scan_offset.",
         "A consumer that seeks to this time gets the answer that every broker gives.",
     ),
     "transaction-index-size": _rebuild(
@@ -661,12 +662,12 @@ CATALOGUE: dict[str, Code] = {
         "Brokers ignore it.",
     ),
     "file-access": _rebuild(
-        "The owner of most files here cannot open a file that a broker needs.",
+        "The user who owns most files here cannot open a file that a broker needs.",
         "Give the file to the broker's user (chown, chmod) before the next start.",
         "A start fails here, or takes the data directory offline; the records are intact.",
     ),
     "index-without-log": _note(
-        "There are indexes without their log.",
+        "A segment has indexes but no log.",
         "Nothing; a start removes them. If the log should exist, look for it.",
         "No consumer uses them.",
     ),
@@ -681,7 +682,7 @@ CATALOGUE: dict[str, Code] = {
         "Brokers ignore it; the file to be replaced is still in place.",
     ),
     "swap-left": _note(
-        "Replacements of segments were not put in place.",
+        "Replacement segments (.swap) were not put in place.",
         "Nothing; the next start finishes it.",
         "Until the next start the old segments are read, if they exist.",
     ),
@@ -818,7 +819,7 @@ CATALOGUE: dict[str, Code] = {
     "checkpoint-stale-entry": _note(
         "A checkpoint lists partitions that are not in its data directory.",
         "Nothing, if they were moved or deleted.",
-        "Brokers leave them out when they write it next.",
+        "Brokers drop these entries when they next write the file.",
     ),
     "checkpoint-lacks-partition": _note(
         "A checkpoint does not list partitions that are in its data directory.",
@@ -863,7 +864,7 @@ CATALOGUE: dict[str, Code] = {
         "No effect on consumers.",
     ),
     "timestamp-type-differs": _note(
-        "Batches have another timestamp type than message.timestamp.type requires.",
+        "Batches have a different timestamp type than message.timestamp.type requires.",
         "Nothing if the setting was changed; otherwise find out what writes past the leader.",
         "Retention and time lookups use the timestamps as they are stored.",
     ),
@@ -892,13 +893,14 @@ CATALOGUE: dict[str, Code] = {
     "replay-incomplete": _note(
         "Records of an internal topic that is replayed cannot be read.",
         "Replay another replica, or recover the range from one.",
-        "What they changed is missing from the output, and what they ended may still be shown.",
+        "Their changes are missing from the output, and members or transactions that they ended "
+        "may still be shown.",
         show=Show.NOTHING,
     ),
     "replay-compacted": _note(
         "Compaction removed records with earlier states.",
         "Nothing; a replica that was compacted later, or an earlier copy, may have them.",
-        "No effect on consumers; states of the time before may be incomplete.",
+        "No effect on consumers; earlier states may be incomplete.",
         show=Show.NOTHING,
     ),
     "file-times-lost": _note(
@@ -938,7 +940,7 @@ CATALOGUE: dict[str, Code] = {
         show=Show.NOTHING,
     ),
     "remote-object-differs": _damage(
-        "A log object in remote storage has other offsets than the metadata says.",
+        "A log object in remote storage has different offsets than the metadata says.",
         "Restore the object; another segment may have been stored under its name.",
         "Consumers skip the records that it lacks, without an error.",
         show=Show.NOTHING,
@@ -950,7 +952,7 @@ CATALOGUE: dict[str, Code] = {
         show=Show.NOTHING,
     ),
     "remote-epochs-differ": _note(
-        "The leader epochs' object of a remote segment differs from the metadata.",
+        "The leader epoch object of a remote segment differs from the metadata.",
         "Nothing; restore the object before a replica is rebuilt from remote storage.",
         "No effect on consumers: a leader does not read it.",
         show=Show.NOTHING,
@@ -987,7 +989,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "frame-length": _damage(
         "The length of a request or a response cannot be right.",
-        "Nothing; look at what sent it. kdump goes on at the next request that it recognizes.",
+        "Find out which client sent it. kdump continues at the next request that it recognizes.",
         "A broker closes a connection that sends such a length.",
         show=Show.NOTHING,
     ),
@@ -1011,7 +1013,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "capture-gap": _damage(
         "Bytes of a TCP stream are missing in the capture.",
-        "Capture again with a larger buffer, and without a limit on the bytes of a packet.",
+        "Capture again with a larger buffer (tcpdump -B) and complete packets (tcpdump -s 0).",
         "Unknown: the receiver had the bytes.",
         show=Show.NOTHING,
     ),
@@ -1022,8 +1024,8 @@ CATALOGUE: dict[str, Code] = {
         show=Show.NOTHING,
     ),
     "capture-skipped": _note(
-        "Something in a capture was not read.",
-        "Nothing, if it is not what you look for.",
+        "Part of a capture was not read.",
+        "Nothing, unless you need that part.",
         "No effect on what was read.",
         show=Show.NOTHING,
     ),
@@ -1036,7 +1038,8 @@ CATALOGUE: dict[str, Code] = {
     "remote-metadata-damaged": _damage(
         "The metadata of remote segments is damaged.",
         "Restore the partition of __remote_log_metadata from a replica.",
-        "Brokers stop reading it there at each start: no remote read of these topics succeeds.",
+        "At each start, brokers stop reading the metadata there: no remote read of these topics "
+        "succeeds.",
         show=Show.NOTHING,
     ),
 }

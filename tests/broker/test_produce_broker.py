@@ -260,7 +260,7 @@ def test_offsets_of_groups_are_committed_once(cluster: Cluster) -> None:
     finally:
         consumer.close()
     assert refused.returncode == 5, refused.stderr
-    assert "group billing: has members at work" in refused.stderr
+    assert "group billing: has active members" in refused.stderr
     others = {group: one for group, one in wanted.items() if group != "billing"}
     assert cluster.committed("alive") == others
     assert done(command).returncode == 0

@@ -263,3 +263,8 @@ class EntryReports:
         """Try some targets; give the first that is answered wrongly."""
         tried = map(self.try_target, dict.fromkeys(targets))
         return next((wrong for wrong in tried if wrong is not None), None)
+
+
+def zeros_words(count: int) -> str:
+    """Say how many entries at the end of an index are zeros."""
+    return "The last entry is zeros" if count == 1 else f"The last {count:,} entries are zeros"

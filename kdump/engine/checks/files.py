@@ -51,8 +51,8 @@ _LEFTOVERS = {
 _RETIRED = {
     names.Retirement.DELETE: "The partition was deleted or moved away; a running broker, or the "
     "next start, removes the directory.",
-    names.Retirement.FUTURE: "The partition is being moved here from another data directory; a "
-    "start goes on with it.",
+    names.Retirement.FUTURE: "The partition is being moved here from another data directory; "
+    "a start continues the move.",
     names.Retirement.STRAY: "A start found that the partition does not belong here and set it "
     "aside; the broker deletes it later.",
 }

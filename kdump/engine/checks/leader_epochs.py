@@ -248,7 +248,7 @@ def _wrong(span: Span, checkpoint: _Checkpoint) -> _Wrong | None:
     start = next(entry.start_offset for entry in checkpoint.entries if entry.epoch == span.epoch)
     if start > span.first_offset:
         return _Wrong(
-            code, span, span.first_offset, str(start), f"the checkpoint has it begin at {start:,}"
+            code, span, span.first_offset, str(start), f"in the checkpoint it starts at {start:,}"
         )
     words = f"the checkpoint has epoch {last.epoch} begin at {last.start_offset:,}"
     return _Wrong(code, span, span.last_offset, str(last.start_offset), words)

@@ -6,7 +6,7 @@ from bisect import bisect
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.checks.answers import EntryReports, Judged
+from kdump.engine.checks.answers import EntryReports, Judged, zeros_words
 from kdump.engine.checks.missing_segments import COMPACTED_TOPICS
 from kdump.engine.reading.check import Reported, RestsOn
 from kdump.engine.reading.damage import at_place
@@ -106,7 +106,7 @@ class _Reports(EntryReports):
     def zeros(self) -> Finding:
         """The index of a sealed segment ends in zeros."""
         used, count = self.file.used, self.file.entries - self.file.used
-        message = f"The last {count:,} entries are zeros, in a segment that is not the newest."
+        message = f"{zeros_words(count)}, in a segment that is not the newest."
         wrong = self.wrong([self.segment.last_offset])
         return self.find_misled("offset-index-zeros", used, message, wrong, count)
 

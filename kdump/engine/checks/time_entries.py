@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Iterator
 
-from kdump.engine.checks.answers import EntryReports, Judged, WrongAnswer
+from kdump.engine.checks.answers import EntryReports, Judged, WrongAnswer, zeros_words
 from kdump.engine.checks.proof import BadEntry
 from kdump.engine.reading.check import Reported, RestsOn
 from kdump.findings.finding import Finding
@@ -59,7 +59,7 @@ class TimeEntries(EntryReports):
             count = file.entries - file.used
             found = self.zeros()
             message = (
-                f"The last {count:,} entries are zeros, in a segment that is not the newest; the "
+                f"{zeros_words(count)}, in a segment that is not the newest; the "
                 f"largest time in the log is {true_ms}."
             )
         else:

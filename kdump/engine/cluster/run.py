@@ -43,9 +43,9 @@ from kdump.storage.targets import data_directories
 from kdump.tuples import NamedTuple
 
 IN_ZOOKEEPER = (
-    "This broker kept its cluster's metadata in ZooKeeper: what is listed is all that "
-    "meta.properties, checkpoints and partitions say; topics of other brokers, leaders, replicas, "
-    "settings, users and ACLs are not on its disks."
+    "This broker kept its cluster's metadata in ZooKeeper: the output contains only what "
+    "meta.properties, checkpoints, and partitions show. Topics of other brokers, leaders, "
+    "replicas, settings, users, and ACLs are not on its disks."
 )
 ELSEWHERE = (
     "There is no metadata log here: it is in another data directory of this node, or on "
@@ -361,7 +361,7 @@ def _findings(replay: ClusterReplay) -> Iterator[Finding]:
 
 def _words(hole: Hole) -> str:
     if hole.following is None:
-        where = f"Of what came from offset {hole.first:,} on nothing can be read"
+        where = f"Nothing from offset {hole.first:,} on can be read"
     elif hole.following > hole.first + 1:
         where = f"Offsets {hole.first:,}-{hole.following - 1:,} cannot be read"
     elif hole.following > hole.first:

@@ -152,5 +152,5 @@ def _awaited_words(transaction: Transaction | None, known: JudgementContext) -> 
     end_ms = (transaction.start_ms or 0) + (transaction.timeout_ms or 0)
     when = time_text(end_ms)
     if known.as_of_ms > end_ms:
-        return f"Its time was over at {when}: its coordinator aborts it as soon as it runs."
-    return f"Its producer is to end it; its coordinator aborts it at {when}."
+        return f"It timed out at {when}: its coordinator aborts it as soon as it runs."
+    return f"Its producer should end it; otherwise its coordinator aborts it at {when}."

@@ -124,7 +124,7 @@ def _unreachable(
         offset=last,
         expected=hit.offset,
         actual=last,
-        message=f"Offset {hit.offset:,} is in a wrapper that is said to end at {last:,}: a "
+        message=f"Offset {hit.offset:,} is in a wrapper whose offset field is {last:,}: a "
         f"broker skips it, to {_words(answered)}.",
     )
 

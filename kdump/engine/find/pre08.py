@@ -72,7 +72,7 @@ def _find(target: Target, offset: int, limit: int, steps: list[Step]) -> OffsetL
                 return row.replaced(error=error)
             words = (
                 f"{scanned:,} entries from the first byte on: the one at position "
-                f"{item.position:,} ({item.size_bytes:,} bytes) holds the byte"
+                f"{item.position:,} ({item.size_bytes:,} bytes) contains the byte"
             )
             details = {"position": item.position, "batches": scanned}
             steps.append(Step("scan", path, words, dict(details)))

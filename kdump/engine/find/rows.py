@@ -56,7 +56,9 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
         try:
             found = view.fetch(offset)
             if found is None:
-                view.note("end", target.path, "no segment holds an entry that reaches the target")
+                view.note(
+                    "end", target.path, "no segment has a time index entry at or after the target"
+                )
             else:
                 record = view.record_at(found, offset)
                 _explain_record(view, found, offset, record)
@@ -141,8 +143,8 @@ def _explain_record(
     path = view.segment_at(found.segment).path
     if record is None:
         text = (
-            f"a consumer receives records below {view.bound:,} only, and there are none from "
-            "the target on: none"
+            f"consumers receive only records below {view.bound:,} and none of them is at or after "
+            "the target: none"
         )
     elif record[0] == offset:
         text = f"offset {offset:,} is there"

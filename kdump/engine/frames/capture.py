@@ -177,7 +177,9 @@ class Connection:
             whole = LENGTH_BYTES + size
             is_large = size > self._reader.limit or self._reader.pieces > _MOST_PIECES
             if size < 0 or (is_large and not self._is_frame(way, pieces)):
-                words = f"A length of {size:,} bytes cannot be; reading goes on at the next packet."
+                words = (
+                    f"A length of {size:,} bytes is impossible: reading goes to the next packet."
+                )
                 yield self._finding("frame-length", pieces.position, pieces.size, words)
                 self._drop(half)
                 half.is_synced = False

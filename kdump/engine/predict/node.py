@@ -81,12 +81,14 @@ def node_start(
     return found
 
 
-_UNREAD = "Its contents, which this user may not read."
+_UNREAD = "Its contents: this user is not allowed to read them."
 _AS_BROKER = "Run kdump as the user that runs the broker, or as root."
 
 
 _MEETS_IT = "A start that meets the same error ends, or goes on without this directory."
-_COPY_FIRST = "Save what the disk still gives (ddrescue), and ask about the copy."
+_COPY_FIRST = (
+    "Copy what is still readable from the disk (ddrescue), and run kdump predict on the copy."
+)
 
 
 def _unread(node: NodeSettings) -> Iterator[tuple[str, str | None]]:

@@ -114,7 +114,8 @@ def _best_words(row: Recovery, of_directory: Iterable[Recovery]) -> str | None:
     best = [remedy for remedy in allowed if _lost(remedy) == least]
     count = f"{least:,} record" + "s" * (least != 1)
     rather = "and does not fail" if before == _EVERYTHING else f"instead of {before:,}"
-    return f"It loses {count} {rather} {_without(best)}."
+    without = _without(best)
+    return f"{without[0].upper()}{without[1:]}, it loses {count} {rather}."
 
 
 def _without(best: list[Remedy]) -> str:

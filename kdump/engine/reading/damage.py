@@ -249,7 +249,7 @@ def _magic_words(gap: Gap) -> str | None:
 
 
 def _crc_words(gap: Gap) -> str:
-    """Give both sums, crcmod's opinion, and the one flipped bit that explains them, if one does."""
+    """Give both sums, crcmod's result, and the one flipped bit that explains them, if one does."""
     assert gap.header is not None
     header = gap.header
     stored, computed = header.crc(0), header.computed_crc(0)
@@ -265,7 +265,7 @@ def _crc_words(gap: Gap) -> str:
         if second == computed:
             words += " (crcmod agrees)."
         else:
-            words += f" (crcmod differs: {second:08x}; please report this)."
+            words += f" (but {second:08x} by crcmod: report this)."
     else:
         words += " (too large for a second opinion)."
     if gap.size_bytes != size:
@@ -399,6 +399,7 @@ def decode_findings(
     if reason == reasons.INNER_COMPRESSED:
         message = (
             f"After {decoded:,} records a message inside is compressed again. Consumers up to 0.8 "
-            "open it, those of 0.9 are handed its bytes, as dump shows it, and later ones fail."
+            "decompress it, those of 0.9 receive its bytes (as dump shows it), and later ones "
+            "fail."
         )
     yield batch.finding(code, expected=expected, actual=word, message=message)

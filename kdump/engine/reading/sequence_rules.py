@@ -55,14 +55,14 @@ def first_words(event: SequenceBreak) -> str:
     )
     if event.previous.last_timestamp_ms < 0:
         return (
-            f"the log is whole from offset 0 on, and this producer begins at number {number:,}: "
-            f"{count}. On a partition just created a request that overtakes another makes brokers "
-            "refuse that one (KAFKA-15591). Innocent if the topic was deleted and created again "
-            "while the producer ran, or the log was truncated to nothing."
+            f"the log is complete from offset 0, but this producer starts at number {number:,}: "
+            f"{count}. On a new partition, if one request overtakes another, brokers reject the "
+            "one that was overtaken (KAFKA-15591). Harmless if the topic was deleted and "
+            "recreated while the producer ran, or if the log was truncated to nothing."
         )
     return (
-        f"its new epoch begins at number {number:,} instead of 0: {count}. Innocent "
-        "if the broker had forgotten the producer (producer.id.expiration.ms, a start without its "
+        f"its new epoch starts at number {number:,} instead of 0: {count}. Harmless if the broker "
+        "had forgotten the producer (producer.id.expiration.ms, a start without its "
         "snapshot)."
     )
 
@@ -71,11 +71,11 @@ def sent_words(event: SequenceBreak, batches: RecordBatches, kind: str) -> str:
     """Explain what does not join in what a producer sent, as a capture has it."""
     if kind == DUPLICATE:
         return (
-            f"{repeated(event, batches):,} numbers sent again: a retry, which the broker stores "
-            "once if it has stored the first."
+            f"{repeated(event, batches):,} numbers sent again: a retry, which the broker drops if "
+            "it stored the first attempt."
         )
     if kind == RESTARTED:
-        return "began at 0 again in the same epoch."
+        return "started at 0 again in the same epoch."
     return f"{ahead(event):,} numbers before it are not in the capture, or were never sent."
 
 

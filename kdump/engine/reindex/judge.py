@@ -113,7 +113,9 @@ def wrong_transactions(data: bytes, built: IndexBuilder) -> str | None:
             break
         if want is not None and want.last_offset == one.last_offset:
             if want.producer_id != one.producer_id or one.first_offset > want.first_offset:
-                return f"its entry for the ABORT marker at offset {one.last_offset} is another's"
+                return (
+                    f"its entry for the ABORT marker at offset {one.last_offset} does not match it"
+                )
             want = next(wanted, None)
         elif not _holds(built.abort_markers, one.last_offset):
             return f"an entry names offset {one.last_offset}, where no ABORT marker is"

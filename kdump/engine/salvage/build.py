@@ -81,7 +81,7 @@ class DataDirectory:
             self._new = NewDirectory(out, OURS)
         except FileExistsError:
             path = os.path.abspath(out) + OURS
-            reason = "is there: a salvage is at work, or was killed; remove it if none is"
+            reason = "exists: another salvage is running, or one was killed; remove it if none runs"
             raise Refused(path, reason) from None
         except OSError as error:
             raise PathError.from_os(out, error) from error
@@ -293,7 +293,7 @@ class PartitionLog:
             what = "not as it was written" if builder.stop is None else builder.stop.what
             raise Refused(
                 self._at(Kind.LOG),
-                f"a broker of {text_of(rules.broker)} would not take the log from offset "
+                f"a broker of {text_of(rules.broker)} would not accept the log from offset "
                 f"{builder.next_offset} on: {what}; salvage it up to there with --to-offset",
             )
         if (problem := builder.over_limit()) is not None:

@@ -172,7 +172,7 @@ class _Chunk:
             if came in (COMMITTED, _DONE_BEFORE) or came in said:
                 continue
             if came == HAS_MEMBERS:
-                why = "has members at work, and they alone may commit: stop them and type the same"
+                why = "has active members, and only they may commit: stop them, and type the same"
                 yield Refused(f"group {name}", f"{why} command again")
             elif came == _MOVED:
                 yield Refused(f"group {name}", self._moved(one, brokers))

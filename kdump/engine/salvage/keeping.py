@@ -30,7 +30,7 @@ def hold(items: Sequence[Item], held: HeldFiles) -> tuple[list[Item], list[Findi
     for item in items:
         missing = [path for copy in item.copies for path in copy.files() if path in gone]
         if missing:
-            reason = "was deleted or renamed while it was listed: type the same command again"
+            reason = "was deleted or renamed while it was listed: run the same command again"
             reported.append(PathError(missing[0], reason))
         else:
             kept.append(item._replace(copies=tuple(_once(item.copies))))

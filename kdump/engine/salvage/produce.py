@@ -309,8 +309,8 @@ def _prepare(opened: OpenCopies, state: State | None) -> _Prepared:
     if any(conflict.chosen is None for conflict in merged.conflicts):
         raise Refused(
             opened.item.path,
-            f"is not produced: copies of {name} have other records at the same offsets of one "
-            "epoch; say with --prefer which of them count",
+            f"is not produced: copies of {name} have different records with the same offset and "
+            "leader epoch; select the right copy with --prefer",
         )
     planned = visible.planned_count
     if state is not None:

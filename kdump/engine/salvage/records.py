@@ -134,8 +134,8 @@ class VisibleRecords:
             if piece.reason not in (reasons.END, reasons.FULL):
                 raise Refused(
                     taken.batch.path,
-                    f"the batch at offset {taken.contents.first} cannot be opened, and so not "
-                    "produced: --decompress-limit, or a codec that is missing",
+                    f"the batch at offset {taken.contents.first} was not produced, because it "
+                    "cannot be decompressed: raise --decompress-limit, or install its codec",
                 )
             some = _records(piece, taken)
             if some and (some[0][0] < low or some[-1][0] >= high):
@@ -147,8 +147,8 @@ class VisibleRecords:
         if taken.batch.size_bytes > self._limit:
             raise Refused(
                 taken.batch.path,
-                f"the batch at offset {taken.contents.first} is too large to be opened, and so not "
-                "produced: --decompress-limit",
+                f"the batch at offset {taken.contents.first} was not produced, because it is too "
+                "large to be decompressed: raise --decompress-limit",
             )
         data = bytearray().join(pieces(taken))
         rows, _, _ = kernels.walk(data, 0, len(data), 0, -1, True, 1)

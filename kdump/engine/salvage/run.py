@@ -132,8 +132,8 @@ def _salvage(
             name = names.directory_name(str(undecided[0].topic), undecided[0].partition or 0)
             raise Refused(
                 built.out,
-                f"is not written: copies of {name} have other records at the same offsets of one "
-                "epoch; say with --prefer which of them count",
+                f"is not written: copies of {name} have different records with the same offset "
+                "and leader epoch; select the right copy with --prefer",
             )
         rules = Rules(broker, settings.broker, options.decompress_limit)
         meta_properties, left_out = _meta_properties(items)

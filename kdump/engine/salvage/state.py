@@ -129,7 +129,10 @@ class State:
         except (ValueError, KeyError, TypeError, AttributeError):
             raise Refused(self.path, "is not a salvage state file") from None
         if cluster_id != self._cluster_id:
-            raise Refused(self.path, f"is of another cluster, {cluster_id}: name another --resume")
+            raise Refused(
+                self.path,
+                f"belongs to another cluster, {cluster_id}: use a different --resume file",
+            )
 
     def plan(self, name: str, records_count: int, paths: Iterable[str]) -> int:
         """Take note of what is to arrive of a partition; give the most that ever was."""

@@ -32,4 +32,4 @@ def add_remote_copies(paths: list[str], options: SalvageOptions) -> Iterator[Kdu
         else:
             paths.append(one)
     if not found:
-        yield PathError(options.tier, "holds no segments of the partitions that are asked for")
+        yield PathError(options.tier, "has no segments of the selected partitions")

@@ -187,20 +187,20 @@ def _explanation(event: SequenceBreak, batches: RecordBatches, kind: str) -> str
         return rules.first_words(event)
     if kind == GAP:
         return (
-            f"{rules.ahead(event):,} numbers are missing between offset {before:,} and {base:,}, "
-            "and no offset is: what the producer sent in between was not stored."
+            f"{rules.ahead(event):,} sequence numbers are missing between offsets {before:,} and "
+            f"{base:,}, but no offsets are: what the producer sent in between was not stored."
         )
     if kind == DUPLICATE:
         again = "the first batch of this epoch" if event.known_first else "numbers used before"
         return f"{again} again: consumers receive {rules.repeated(event, batches):,} records twice."
     if kind == rules.REMOVED:
         return (
-            f"offsets are also missing between {before:,} and {base:,}: compaction removed "
-            "them, or they are lost; verify reports that where the settings are known."
+            f"offsets are missing, too, between {before:,} and {base:,}: compaction removed them, "
+            "or they are lost (see kdump verify)."
         )
     if kind == rules.EXPIRED:
         return (
-            "the producer was idle so long that the broker may have forgotten it and then "
-            "accepts any number."
+            "the producer was idle for so long that the broker may have forgotten it, and a broker "
+            "accepts any number from an unknown producer."
         )
-    return "began at 0 again: clients before 2.5 do when the broker has forgotten them."
+    return "starts at 0 again, as clients before 2.5 do when the broker has forgotten them."

@@ -123,7 +123,7 @@ class _PartitionCheck:
             if first <= base <= last and (of.log is None or one not in of.log.found_ids())
         )
         message = (
-            f"Offsets {first:,} to {last:,} are in no segment that the metadata has as finished. "
+            f"Offsets {first:,} to {last:,} are in no finished remote segment. "
             f"Consumers get OffsetOutOfRange at {first:,}, in the middle of the log."
         )
         if inside:
@@ -303,7 +303,7 @@ class _PartitionCheck:
     def _other_size(self, segment: RemoteSegment, files: dict[Kind, str], size: int) -> Finding:
         path = files[Kind.LOG]
         if size > segment.size_bytes:
-            words = f"Consumers fail behind offset {segment.end_offset:,}."
+            words = f"Consumers fail after offset {segment.end_offset:,}."
             offset = segment.end_offset + 1
         else:
             offset = _end_of_log(path, segment, files) + 1

@@ -173,8 +173,8 @@ def _cleaned(
         segments[base] = RemovedRecords(dead[base], dropped[base], tombstones, removed)
     if cleaning.bad_checksums:
         words.append(
-            f"{cleaning.bad_checksums:,} batches there have a wrong checksum, which no cleaner "
-            f"looks at: {sealed:,} of them would get a right one around what is damaged"
+            f"{cleaning.bad_checksums:,} batches there have a wrong checksum, which cleaners do "
+            f"not check: {sealed:,} of them would get a valid checksum although they are damaged"
         )
     ends = "cleaners from 0.10.2 to 1.1 fail on it"
     if has(broker, v.OVERFLOW_SPLIT):
@@ -240,7 +240,7 @@ def _text(
         held = f"nothing above {log.last_stable_offset:,} is decided or replicated"
     elif blocked_by == cleaner.LAG:
         lag = length_text(settings.min_compaction_lag_ms)
-        held = f"what is younger than min.compaction.lag.ms={lag} is not cleaned"
+        held = f"records younger than min.compaction.lag.ms={lag} are left alone"
     elif blocked_by == cleaner.ACTIVE_SEGMENT:
         held = f"{ratio} without the active segment, which is not cleaned before it is rolled"
     else:

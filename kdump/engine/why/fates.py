@@ -116,11 +116,11 @@ class Fates:
             by_file = policy.why_file_time(segment, self._now_ms)
             what = f"its file was changed at {when} ({by_file})"
             why = f"{what if by_file else f'its last record is of {when}'}, {self._time_rule()}"
-        text = f"goes with the next pass: {why}"
+        text = f"deleted by the next retention pass: {why}"
         if policy.compacts:
             text += "; the cleaner's thread does it"
         if policy.tiered and rule != LOG_START:
-            unknown = "only once a copy is in the remote tier, which no file here tells"
+            unknown = "only when remote storage has a copy, which no local file shows"
             text += f"; {unknown if self.log.copied_to is None else 'remote storage has a copy'}"
         return Fate(DELETABLE, rule, since_ms, None, text)
 

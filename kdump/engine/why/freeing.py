@@ -201,7 +201,7 @@ class Plan:
         for log, (lost, _) in zip(logs, losses, strict=True):
             sizes[log.directory] += lost.size_bytes
         if limit.undo is None:
-            text += "; on all brokers; what it is now, --describe says"
+            text += "; applies to all brokers; --describe shows the current value"
         partitions: list[PartitionLoss] = [
             {
                 "partition": one.log.partition,
@@ -306,7 +306,7 @@ def _acts_within(logs: Sequence[Freeable]) -> int:
 
 
 def _next_pass(logs: Sequence[Freeable]) -> str:
-    return f"goes with the next retention pass, within {length_text(_acts_within(logs))}"
+    return f"deleted by the next retention pass, within {length_text(_acts_within(logs))}"
 
 
 def _command(log: Freeable, offset: int) -> str:

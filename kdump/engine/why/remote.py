@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 UNFINISHED, UNREFERENCED, ORPHAN, GAP = "unfinished", "unreferenced", "orphan", "gap"
 _WASTED = (UNFINISHED, UNREFERENCED, ORPHAN)
 _ONLY_COPY = (
-    "no metadata record leads to it, nor any to its offsets: no broker reads what may be the only "
-    "copy; keep it"
+    "no metadata record has it or its offsets, so no broker reads it: it may be the only copy; "
+    "keep it"
 )
 _STAYS = RemoteHold(None, None, is_ours=False)
-_NEXT = "goes with the next pass of remote retention"
+_NEXT = "deleted by the next pass of remote retention"
 
 
 class Judging(NamedTuple):
@@ -126,10 +126,10 @@ def _fate(
     if segment is None:
         return _without_record(of, segment_id)
     if not of.tiered:
-        text = "its topic was deleted or is tiered no more; no broker tries again to delete it"
+        text = "its topic was deleted or is no longer tiered; no broker will try again to delete it"
         return _Fate(ORPHAN, NO_RULE, None, text)
     if by is None or of.tier is None:
-        text = "not known: the leader decides, and the partition is not here"
+        text = "unknown: the leader decides, and the partition is not here"
         return _Fate(KEPT, NO_RULE, None, text)
     settings = by.settings
     if hold.rule is not None:
@@ -149,12 +149,12 @@ def _fate(
 
 def _without_record(of: RemotePartition, segment_id: str) -> _Fate:
     if of.log is not None and segment_id in of.log.deleted:
-        text = "deleted by the metadata, and its objects are still there; no broker looks for them"
+        text = "deleted in the metadata, but its objects still exist; no broker looks for them"
         return _Fate(ORPHAN, NO_RULE, None, text)
     if of.complete:
         text = "in no metadata record: no broker reads or deletes it"
         return _Fate(ORPHAN, NO_RULE, None, text)
-    text = "not known: the metadata is not here, or not all of it"
+    text = "unknown: the metadata is not here, or is incomplete"
     return _Fate(KEPT, NO_RULE, None, text)
 
 
@@ -162,14 +162,14 @@ def _kept(segment: RemoteSegment, hold: RemoteHold, settings: Settings, tier: Ti
     verdict, what = KEPT, "kept"
     if segment.state == COPY_STARTED:
         verdict = UNFINISHED
-        what = "an upload that has not ended: it runs, or was cut off, and stays"
+        what = "unfinished upload: it is running, or was interrupted; no broker deletes it"
     elif segment.state == DELETE_STARTED:
-        verdict, what = UNFINISHED, "a deletion that has not ended: it stays"
+        verdict, what = UNFINISHED, "unfinished deletion: no broker tries again"
     if not hold.is_ours:
         if verdict == KEPT and tier.reads(segment):
-            what = "kept for its first records, and of another log behind them,"
+            what = "kept for its first records; the others belong to a diverged log,"
         elif verdict == KEPT:
-            verdict, what = UNREFERENCED, "not of this log, by its leader epochs: stays"
+            verdict, what = UNREFERENCED, "belongs to a diverged log, by its leader epochs: kept"
         text = f"{what} until the log starts above it"
         return _Fate(verdict, NO_RULE, None, text)
     if hold.due_ms is not None:

@@ -278,7 +278,7 @@ def suspects(path: Path) -> list[Conditional]:
         (
             [(0, 0), (1, 3)],
             "3",
-            "1 has batches at offsets 2-3, but the checkpoint has it begin at 3.",
+            "1 has batches at offsets 2-3, but in the checkpoint it starts at 3.",
         ),
         (
             [(0, 0), (1, 1)],

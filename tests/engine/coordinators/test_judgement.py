@@ -136,9 +136,11 @@ def test_what_will_end_it_is_said() -> None:
         return str(judge(transaction, [opened()], JudgementContext(as_of_ms, 900_000)).cause)
 
     when = "2023-11-14T22:14:19.000Z"
-    assert words("Ongoing") == (f"Its producer is to end it; its coordinator aborts it at {when}.")
+    assert words("Ongoing") == (
+        f"Its producer should end it; otherwise its coordinator aborts it at {when}."
+    )
     assert words("Ongoing", NOW + 59_001) == (
-        f"Its time was over at {when}: its coordinator aborts it as soon as it runs."
+        f"It timed out at {when}: its coordinator aborts it as soon as it runs."
     )
     assert words("Ongoing", start_ms=None) == "Its coordinator will abort it."
     assert words("PrepareEpochFence") == "Its coordinator will abort it."

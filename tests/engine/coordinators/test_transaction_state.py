@@ -57,7 +57,7 @@ def test_one_that_is_awaited_is_named(predict: bool, tmp_path: Path) -> None:
     assert told.code == "transaction-open"
     assert (
         "the log continues for 0 s after it. Its transactional id is billing-7 (Ongoing). Its "
-        "producer is to end it; its coordinator aborts it at 2023-11-14T22:14:20.000Z. "
+        "producer should end it; otherwise its coordinator aborts it at 2023-11-14T22:14:20.000Z. "
         "read_committed consumers stop at offset 0;"
     ) in str(told.message)
 

@@ -71,9 +71,9 @@ def test_the_remedies_that_lose_least_are_named_with_both_numbers(data: DataDire
     assert rows["users"]["remedies"] == []
     (message,) = messages.values()
     assert message.endswith(
-        f" It loses 2 records instead of 10 after rm {data.path}/.kafka_cleanshutdown (which "
-        f"recovers every partition of that directory) or rm {data.path}/orders-0/{0:020}.index "
-        "(which recovers that segment)."
+        f" After rm {data.path}/.kafka_cleanshutdown (which recovers every partition of that "
+        f"directory) or rm {data.path}/orders-0/{0:020}.index (which recovers that segment), it "
+        "loses 2 records instead of 10."
     )
 
 
@@ -84,7 +84,8 @@ def test_the_mark_is_kept_where_another_partition_would_lose(data: DataDirectory
     messages, rows = foretold(data.path)
     assert (rows["users"]["records_lost"], rows["users"]["remedies"][0]["records_lost"]) == (0, 8)
     assert list(messages) == ["orders"]
-    assert f"instead of 10 after rm {data.path}/orders-0/{0:020}.index (" in messages["orders"]
+    assert f"After rm {data.path}/orders-0/{0:020}.index (" in messages["orders"]
+    assert messages["orders"].endswith("instead of 10.")
 
 
 def test_other_data_directories_keep_their_marks(data: DataDirectory, tmp_path: Path) -> None:
@@ -120,7 +121,7 @@ def test_a_store_leaves_the_files_out_of_a_copy(data: DataDirectory) -> None:
         if isinstance(item, Finding) and item.code == "start-loses-records"
     )
     assert message.endswith(
-        f" It loses 2 records instead of 10 in a copy without file://{data.path}/"
-        ".kafka_cleanshutdown (which recovers every partition of that directory) or "
-        f"file://{data.path}/orders-0/{0:020}.index (which recovers that segment)."
+        f" In a copy without file://{data.path}/.kafka_cleanshutdown (which recovers every "
+        f"partition of that directory) or file://{data.path}/orders-0/{0:020}.index (which "
+        "recovers that segment), it loses 2 records instead of 10."
     )

@@ -131,7 +131,7 @@ def test_members_at_work_are_refused_and_leave_nothing_behind(tmp_path: Path) ->
     assert [row["outcome"] for row in fields(items)] == ["committed"] * 3 + ["has-members"] * 3
     (error,) = (item for item in items if isinstance(item, KdumpError))
     assert isinstance(error, Refused)
-    assert str(error).startswith("group group-2: has members at work")
+    assert str(error).startswith("group group-2: has active members")
     # They commit on their own, and are stopped: it is the user who wants it otherwise.
     groups.members = set()
     groups.has[plan[-1].place] = 77

@@ -337,8 +337,8 @@ def test_what_stops_one_partition_leaves_the_others(
     )
     (error,) = bench.run(one, other).errors
     assert str(error) == (
-        f"{one / 'orders-0'}: is not produced: copies of orders-0 have other records at the same "
-        "offsets of one epoch; say with --prefer which of them count"
+        f"{one / 'orders-0'}: is not produced: copies of orders-0 have different records with "
+        "the same offset and leader epoch; select the right copy with --prefer"
     )
 
 

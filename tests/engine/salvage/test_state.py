@@ -79,7 +79,10 @@ def test_another_file_or_another_run_is_refused(tmp_path: Path) -> None:
         {"groups": {"g": {"p": {"after": 1}}}}, {"partitions": {"p": {}}}, {"afterwards": 1},
     ):  # fmt: skip
         assert refused(**wrong) == is_none
-    assert refused(cluster_id="d") == f"{path}: is of another cluster, d: name another --resume"
+    assert (
+        refused(cluster_id="d")
+        == f"{path}: belongs to another cluster, d: use a different --resume file"
+    )
     for name in ("planned", "afterwards", "groups"):  # of an older kdump
         path.write_text(json.dumps({key: one for key, one in WHOLE.items() if key != name}))
         with State(str(path), "c") as state:

@@ -146,10 +146,10 @@ def test_first_number_in_a_whole_log_is_0(tmp_path: Path) -> None:
     assert (fields["offset"], summary.fields["gaps"], summary.fields["missing_count"]) == (1, 1, 17)
     assert summary.fields["first_gaps"] == 1
     assert "KAFKA-15591" in str(fields["explanation"])
-    assert "deleted and created again" in str(fields["explanation"])
+    assert "deleted and recreated" in str(fields["explanation"])
     (told,) = (one for one in checked(path) if one.code == "sequence-gap")
     assert (told.offset, told.expected, told.actual) == (1, 0, 17)
-    assert "the log is whole from offset 0 on" in told.message
+    assert "the log is complete from offset 0" in told.message
 
 
 @each(
@@ -187,7 +187,7 @@ def test_new_epoch_begins_at_0(
     assert kinds(path, explained=True) == told
     (row,) = followed(path)[0] or [None]
     if row is not None:
-        assert "its new epoch begins at number 2 instead of 0" in str(row.fields["explanation"])
+        assert "its new epoch starts at number 2 instead of 0" in str(row.fields["explanation"])
         assert "producer.id.expiration.ms" in str(row.fields["explanation"])
 
 

@@ -25,7 +25,7 @@ FOUND = {
     "f05": ("remote-object-size", "truncated", "Offsets 360 to 399 are lost here: consumers skip"),
     "f06": ("remote-object-size", "truncated", "Offsets 140 to 179 are lost here: consumers skip"),
     "f07": ("crc-mismatch", "undecodable", "offsets 280-299"),
-    "f08": ("remote-object-size", "undecodable", "Consumers fail behind offset 399"),
+    "f08": ("remote-object-size", "undecodable", "Consumers fail after offset 399"),
     "f09": ("remote-orphan", "unreferenced", "neither read, report, nor delete"),
     "f10": ("remote-orphan", "unreferenced", "neither read, report, nor delete"),
     "f11": ("remote-orphan", "orphan", "neither read, report, nor delete"),
