@@ -157,7 +157,7 @@ class Messages:
 def finding_lines(finding: Finding, *, colour: bool) -> list[str]:
     """Write a finding: how bad, where, what, and what follows from it; on one line if it fits."""
     from kdump.output.column_widths import joined, wrap
-    from kdump.output.report import SENTENCE_WIDTH, terminal_columns
+    from kdump.output.terminal_size import SENTENCE_WIDTH, terminal_columns
 
     word = finding.severity.value
     level = f"{word.upper():8} "

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from kdump.errors import InternalError, KdumpError, PathError, guarded
@@ -14,6 +12,7 @@ from kdump.output.escape import encoded, encoding_of, wants_colour
 from kdump.output.messages import SGR
 from kdump.output.progress import Tally, Written
 from kdump.output.sink import Sink
+from kdump.output.terminal_size import SENTENCE_WIDTH, terminal_columns
 from kdump.stores.uris import given_path, has_given_paths
 from kdump.tuples import NamedTuple
 
@@ -118,10 +117,6 @@ def pour(
     sink.finish()
 
 
-#: No line is longer, however wide the terminal: sentences are read.
-SENTENCE_WIDTH = 100
-
-
 class Page(NamedTuple):
     """Where a report is printed, how wide, and whether in colours."""
 
@@ -139,17 +134,6 @@ class Page(NamedTuple):
     def piped(cls, write: Callable[[bytes], object]) -> Page:
         """Return a page that another program shows, as `less` does, on the same terminal."""
         return cls(write, terminal_columns())
-
-
-def terminal_columns() -> int:
-    """Return COLUMNS, else the width of the terminal that one of the standard streams is."""
-    if (given := os.environ.get("COLUMNS", "")).isdecimal() and int(given):
-        return int(given)
-    for descriptor in (1, 2, 0):
-        with suppress(OSError):
-            if width := os.get_terminal_size(descriptor).columns:
-                return width
-    return SENTENCE_WIDTH
 
 
 class TextReport(Sink):

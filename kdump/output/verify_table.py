@@ -287,18 +287,17 @@ def _checked_part(row: VerifySummary) -> str:
 
 def _heading(directories: list[DirectoryFacts], width: int) -> Iterator[str]:
     for facts in directories[:_SHOWN_DIRECTORIES]:
-        parts = [facts.path]
+        parts = []
         if facts.node_id is not None:
             parts.append(f"broker {facts.node_id}")
         if facts.cluster_id is not None:
             parts.append(f"cluster {facts.cluster_id}")
         if facts.locked:
             parts.append("a broker holds .lock (read only, nothing will be changed)")
-        elif facts.locked is False and len(parts) > 1:
+        elif facts.locked is False and parts:
             parts.append("no broker holds .lock")
-        first, *more = joined([*map(visible, parts)], width)
-        yield first
-        yield from (f"  {line}" for line in more)
+        yield visible(facts.path)
+        yield from (f"  {line}" for line in joined([*map(visible, parts)], width - 2))
     if len(directories) > _SHOWN_DIRECTORIES:
         yield f"and {len(directories) - _SHOWN_DIRECTORIES:,} more directories"
 

@@ -78,9 +78,14 @@ DAMAGE = found(
 
 
 def test_the_heading_says_whose_directory_it_is() -> None:
-    assert drawn(summary())[:2] == [
-        "/var/lib/kafka · broker 3 · cluster 5L6g3nShT-eMCtK--X86sw",
+    assert drawn(summary())[:3] == [
+        "/var/lib/kafka",
+        "  broker 3 · cluster 5L6g3nShT-eMCtK--X86sw",
         "  a broker holds .lock (read only, nothing will be changed)",
+    ]
+    assert drawn(summary(), width=200)[:2] == [
+        "/var/lib/kafka",
+        "  broker 3 · cluster 5L6g3nShT-eMCtK--X86sw",
     ]
 
 
@@ -187,7 +192,7 @@ def test_the_end_says_what_was_found_read_and_left() -> None:
 
 def test_nothing_wrong_is_said_plainly() -> None:
     lines = drawn(summary(mode="deep"), status=lambda: 0)
-    assert lines[3:] == [
+    assert lines[4:] == [
         "No damage, nothing to rebuild.",
         "Checked 3 partitions, 12 segments, 1,000 batches, 1.0 MiB in 1.2 s.",
         "Everything was checked.",
