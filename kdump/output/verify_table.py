@@ -267,7 +267,7 @@ class VerifyTable(TextReport):
             size_text(row.bytes),
         ]
         self._line(f"{text[0].upper()}{text[1:]}{hint}.")
-        self._wrapped(f"Checked {', '.join(read)} in {seconds_text(row.seconds)}.")
+        self._line(f"Checked {', '.join(read)} in {seconds_text(row.seconds)}.")
         self._wrapped(not_checked_text(row))
         self._line(f"status {self._status()}")
 

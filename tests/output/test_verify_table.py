@@ -275,8 +275,8 @@ def test_many_findings_begin_with_a_table_and_the_worst_follow() -> None:
     assert table[1] == ["orders-23", "1", "-", "23–24", "23"]
     assert [words[0] for words in table] == [f"orders-{number}" for number in range(24, 0, -1)]
     full = [line.split()[1] for line in lines if line.startswith("DAMAGE")]
-    assert full == [f"orders-{number}" for number in range(16, 25)]  # ten would be 127 lines
-    assert lines.index("… 15 more: --all shows them in full.") > lines.index("The 9 worst:")
+    assert full == [f"orders-{number}" for number in range(17, 25)]  # ten would be 129 lines
+    assert lines.index("… 16 more: --all shows them in full.") > lines.index("The 8 worst:")
     assert len(lines) <= 120
     short = [one._replace(served_from=None, next_offset=None) for one in _many(24)]
     assert "The 10 worst:" in drawn(*short, summary())
