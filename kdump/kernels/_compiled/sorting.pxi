@@ -137,9 +137,9 @@ def lay_out_records(
                 break
             said = end = out + FRAME_BYTES + START_BYTES
             if by & BY_KEY:
-                end = put_compared(end, held.p + cell(&cols, R_KEY, row), key)
+                end = put_compared(end, held.p + (cell(&cols, R_KEY, row) if key > 0 else 0), key)
             if by & BY_VALUE:
-                end = put_compared(end, held.p + cell(&cols, R_VALUE, row), value)
+                end = put_compared(end, held.p + (cell(&cols, R_VALUE, row) if value > 0 else 0), value)
             if name is not NULL:
                 end = put_compared(end, text, found)
             put_be32(out, <uint32_t>(end - out - FRAME_BYTES + WHERE_BYTES))

@@ -136,7 +136,8 @@ cdef inline char *add_near(char *at, Number *last, int64_t number) noexcept nogi
             memcpy(last.text + last.size - 2, DIGITS + 2 * within, 2)
         else:
             last.size = <int>(add_number(last.text, number) - last.text)
-            last.hundreds = number - number % 100 if number >= 100 else 0
+            # Not near the largest number, behind which wrapped ones go on.
+            last.hundreds = number - number % 100 if 100 <= number < <int64_t>1 << 62 else 0
     memcpy(at, last.text, WORD)
     return at + last.size
 
