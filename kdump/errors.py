@@ -115,6 +115,13 @@ class PathError(_OfPath):
         """Say what the operating system said, without the errno and the path it repeats."""
         return cls(path, error.strerror or str(error) or type(error).__name__)
 
+    @property
+    def is_denied(self) -> bool:
+        """Whether this user may not open the path, though another one may."""
+        from errno import EACCES  # of an error that came from another process, the text is left
+
+        return self.reason == os.strerror(EACCES)
+
 
 @contextmanager
 def path_errors(path: str) -> Iterator[None]:

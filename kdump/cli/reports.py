@@ -411,7 +411,8 @@ class TransactionsReport(Report):
             self.messages.line("kdump: no transaction found")
         if is_terminal(sys.stderr) and not self.quiet:
             for command in self._commands:
-                self.messages.line(f"To end it, on a running cluster: {command}")
+                self.messages.line("To end it, on a running cluster:")
+                self.messages.line(f"  {command}")
         return reached
 
 

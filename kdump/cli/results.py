@@ -11,7 +11,7 @@ from kdump.cli import status
 from kdump.cli.run_context import Engine, Writing, wrong_usage
 from kdump.engine.registry import COMMANDS
 from kdump.engine.work.pace import Progress
-from kdump.errors import KdumpError, PathError, UsageError
+from kdump.errors import KdumpError, PathError, UsageError, masked_login, masked_members
 from kdump.findings.rows import BatchChunk, Row
 from kdump.output.amounts import counted
 from kdump.output.escape import TerminalDoor, is_terminal, wants_colour
@@ -258,12 +258,21 @@ class Results:
                 self._end_bar()
                 if self._file is not None and not kept:
                     self._file.drop()
+            if self.messages.denied is not None:
+                self._name_owner(self.messages.denied)
             if self._sums_up:
                 self.messages.summary(self.tally)
         finally:
             if self._pager is not None:
                 self._pager.end()
         return self._report.status(status.reached(self.messages, self._writing.fail_on))
+
+    def _name_owner(self, path: str) -> None:
+        """Say, once, who could read what this user could not, and what to type."""
+        from kdump.findings.commands import access_text
+
+        if text := access_text(path, ("kdump", *sys.argv[1:])):
+            self.messages.line(f"kdump: {masked_members(masked_login(text))}")
 
     def _pour(self, items: Iterable[Result]) -> bool:
         """Move the items; say whether an output file is worth keeping."""

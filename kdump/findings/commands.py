@@ -7,7 +7,7 @@ all take theirs from here.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kdump.findings.code import Severity, Show
@@ -45,6 +45,29 @@ def command_for(finding: Finding) -> tuple[Word, ...] | None:
     if entry.offsets_lie or finding.offset is None or finding.offset < 0:
         return ("kdump", "dump", "--batches", path_word(finding.path))
     return record_command(finding.path, finding.offset, "--hex")
+
+
+def as_owner(words: Iterable[Word], uid: int) -> tuple[Word, ...]:
+    """Return the words of a command that runs as the user who may read a file; root may, too."""
+    from kdump.storage.owners import user_name  # few runs meet a file that they may not read
+
+    return ("sudo", *(("-u", user_name(uid)) if uid else ()), *words)
+
+
+def access_text(path: str, words: Iterable[Word]) -> str | None:
+    """Say as whom kdump runs, whom a path that cannot be read belongs to, and what to type.
+
+    `words` is the command that could not read it; None where nothing shows who could.
+    """
+    from kdump.storage.owners import closed_at, user_name
+
+    if not hasattr(os, "geteuid") or (closed := closed_at(path)) is None:
+        return None
+    user, owner = user_name(os.geteuid()), user_name(closed.uid)
+    is_own = closed.uid == os.geteuid()
+    whose = f"{user} itself, with mode {closed.mode:o}" if is_own else f"user {owner}"
+    command = format_command(as_owner(words, 0 if is_own else closed.uid))
+    return f"kdump runs as user {user}, and {closed.path} belongs to {whose}: {command}"
 
 
 def remove_command(path: str) -> tuple[Word, ...]:

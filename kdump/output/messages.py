@@ -77,6 +77,7 @@ class Messages:
         self.severities: set[Severity] = set()  # of rows that have one
         self.statuses: set[int] = set()
         self.paths_unfinished = 0
+        self.denied: str | None = None  # the first path that this user may not read
         self._has_named_kernel = KERNEL != "pure"
 
     @property
@@ -107,6 +108,8 @@ class Messages:
     def error(self, error: KdumpError) -> None:
         """Write what could not be done."""
         self.not_finished(error)
+        if isinstance(error, PathError) and error.is_denied:
+            self.denied = self.denied or error.path
         self._line(f"kdump: {visible(str(error))}")
 
     def line(self, text: str) -> None:

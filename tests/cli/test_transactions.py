@@ -95,7 +95,7 @@ def test_directory_without_partitions(tmp_path: Path) -> None:
 def test_terminal_is_told_how_to_end_it(tmp_path: Path) -> None:
     status, written = on_terminal("transactions", str(hanging(tmp_path, "\x1b[2J")))
     assert (status, obeyed(written)) == (0, [])
-    assert f"To end it, on a running cluster: {ABORT}" in written.decode()
+    assert f"To end it, on a running cluster:\r\n  {ABORT}" in written.decode()
 
 
 def test_hostile_names_are_spelled_out(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import pwd
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from long_runs import LONG, SEED
+from unprivileged import unprivileged
 
 from kdump.cli import cli
 from kdump.storage.source import Source
@@ -110,3 +112,26 @@ def test_what_is_unreadable_in_a_view_has_the_path_that_was_given(
     rows, errors, status = _asked("verify", path.parent)
     assert status == 1
     assert f"{path}: bytes 0 to " in errors + json.dumps(rows)
+
+
+@pytest.mark.parametrize("closed", ["directory", "files"])
+def test_who_may_read_it_is_named_once(closed: str, tmp_path: Path) -> None:
+    for number in range(2):
+        shutil.copytree(SOUND / "empty.topic-0", tmp_path / f"orders-{number}")
+        at = [tmp_path / f"orders-{number}"]
+        for path in at if closed == "directory" else at[0].glob("*.log"):
+            path.chmod(0)
+            if not os.geteuid():
+                os.chown(path, 12345, -1)
+    result = unprivileged("verify", "--topic", "orders", tmp_path)
+    assert result.returncode == 1
+    lines = [line for line in result.stderr.splitlines() if "belongs to" in line]
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    words = f"kdump verify --topic orders {tmp_path}"
+    if os.geteuid():
+        whose, command = f"{user} itself, with mode 0", f"sudo {words}"
+    else:
+        whose, command = "user #12345", f"sudo -u '#12345' {words}"
+    (line,) = lines
+    assert line.startswith(f"kdump: kdump runs as user {user}, and {tmp_path}/orders-0")
+    assert line.endswith(f" belongs to {whose}: {command}")

@@ -205,7 +205,7 @@ class _Transactions(_Log):
         read.steps += self._steps
         for state, event in self._last.values():
             if state == "Ongoing":
-                text = f"{event.text}; nothing ends it"
+                text = f"{event.text}; no marker ends it"
                 read.open.append(Open(-1, event._replace(what="transaction-hangs", text=text)))
 
     def _said(self, kind: str, key: Fields, value: Fields | None) -> None:

@@ -62,7 +62,7 @@ def checkpoint_events(replica: Replica) -> None:
         replica.take(event._replace(path=home, segment=first, basis=INFERRED))
     cleaned = offset(names.CLEANER_CHECKPOINT)
     if cleaned and replica.holes_to:
-        text = f"cleaned up to offset {cleaned:,}: fewer records than offsets lie below"
+        text = f"compacted up to offset {cleaned:,}: there are fewer records than offsets below it"
         tell("clean", cleaned, text, names.CLEANER_CHECKPOINT)
 
 

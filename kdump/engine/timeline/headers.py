@@ -148,7 +148,7 @@ class _Headers:
         self._last_ms = batches.max_timestamp(row), batches.base_offset(row)
         if before is not None and at_ms >= 0 and before[0] - at_ms >= _JUMP_MS:
             text = f"CreateTime goes back by {_seconds(before[0] - at_ms)}"
-            text += f" behind offset {before[1]:,}"
+            text += f" after offset {before[1]:,}"
             self._replica.take(self._event("time-jump", text, batches, row, segment))
 
     def gap(self, gap: Gap, segment: LogSegment, *, is_last: bool) -> None:
@@ -162,7 +162,7 @@ class _Headers:
         offset = segment.base_offset if self._next is None else self._next
         if gap.header is not None and gap.header.base_offset(0) >= offset:
             offset = gap.header.base_offset(0)
-        text = f"{gap.size_bytes:,} bytes at position {gap.position:,} hold no usable batch"
+        text = f"{gap.size_bytes:,} bytes at position {gap.position:,} contain no usable batch"
         self._replica.take(
             self._replica.event._replace(
                 what="damage",

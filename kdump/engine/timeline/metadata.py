@@ -123,16 +123,16 @@ class _Told:
             text = "registered" if before else "registered for the first time"
             text += f"; broker epoch {after.epoch}"
             if not clean:
-                text += f": it had {'likely asked to' if likely else 'not said that it would'} stop"
+                text += f": it had {'likely' if likely else 'not'} asked to stop"
             clean = clean or likely
             yield "start-clean" if clean else "start-unclean", str(number), text, None, number
             return
         if after.fenced != before.fenced:
             what = "fenced" if after.fenced else "unfenced"
-            text = f"{what}: it {'leads nothing' if after.fenced else 'may lead again'}"
+            text = f"{what}: it {'leads no partition' if after.fenced else 'may lead again'}"
             yield what, str(number), text, None, number
         if after.in_controlled_shutdown:
-            text = "" if before.in_controlled_shutdown else "asked to stop in order"
+            text = "" if before.in_controlled_shutdown else "asked for a controlled shutdown"
         elif before is after:
             text = "fenced once more: it had likely asked to stop" if number in let_go else ""
             let_go[number] = bool(text)
@@ -142,7 +142,7 @@ class _Told:
             text = "fenced: no heartbeat came for broker.session.timeout.ms"
         else:
             let_go[number] = False
-            text = "fenced, when it led nothing: no heartbeat came, or it asked to stop"
+            text = "fenced while it led no partition: it asked to stop, or sent no heartbeat"
         if text:
             yield "stop", str(number), text, None, number
 

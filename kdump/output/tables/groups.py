@@ -73,7 +73,7 @@ def _by_whom(row: OffsetCommit) -> str:
     """Say who may have moved an offset: a member, or somebody outside of the group."""
     if row.kind == "tombstone":
         return "removed"
-    who = "members not known"
+    who = "members unknown"
     if row.members_count == 0:
         who = "no member (admin client?)"
     elif row.members_count is not None:

@@ -379,7 +379,7 @@ def test_a_broker_that_led_nothing_may_have_been_asked_to_stop(tmp_path: Path) -
         return [(what, text.partition(":")[0]) for what, _, text, *_ in found if what != "fenced"]
 
     registered = "registered; broker epoch 9"
-    once = ("stop", "fenced, when it led nothing")
+    once = ("stop", "fenced while it led no partition")
     assert of((up, down), (down, next_one)) == [once, ("start-unclean", registered)]
     again = [once, ("stop", "fenced once more"), ("start-clean", registered)]
     assert of((up, down), (down, down), (down, next_one)) == again
