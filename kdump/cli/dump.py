@@ -175,7 +175,7 @@ def dump(
             raise UsageError("--tail and --entries exclude each other")
         form = _hex_form(writing.form) if as_hex else form_of(writing)
         if as_hex and writing.output is None:
-            from kdump.output.terminal_size import terminal_columns
+            from kdump.output.escape import terminal_columns
 
             asked["hex_width"] = terminal_columns()
         asked["visible"] |= asked["isolation"] == "read_committed"

@@ -1,4 +1,4 @@
-"""Send text to a terminal, and nothing that the terminal would obey."""
+"""Send text to a terminal, no wider than it is, and nothing that the terminal would obey."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import os
 import re
 from codecs import getincrementaldecoder
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TextIO
 
 from kdump.findings.escape import escape_json as escape_json
 from kdump.findings.escape import name_text as name_text
 from kdump.findings.escape import visible as visible
 from kdump.findings.escape import visible_bytes as visible_bytes
+
+#: No line of sentences is longer, however wide the terminal.
+SENTENCE_WIDTH = 100
 
 
 class TerminalDoor:
@@ -35,6 +39,17 @@ class TerminalDoor:
         parts = self._own.split(self._decode(bytes(data)))
         parts[::2] = map(visible, parts[::2])  # every other one is our own
         self._write("".join(parts).encode())
+
+
+def terminal_columns() -> int:
+    """Return COLUMNS, else the width of the terminal that one of the standard streams is."""
+    if (given := os.environ.get("COLUMNS", "")).isdecimal() and int(given):
+        return int(given)
+    for descriptor in (1, 2, 0):
+        with suppress(OSError):
+            if width := os.get_terminal_size(descriptor).columns:
+                return width
+    return SENTENCE_WIDTH
 
 
 def is_terminal(file: TextIO | None) -> bool:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, TextIO
 
 from kdump.errors import KdumpError, PathError
 from kdump.output.amounts import counted
-from kdump.output.escape import encoded, encoding_of, silence, visible
+from kdump.output.escape import (
+    SENTENCE_WIDTH,
+    encoded,
+    encoding_of,
+    silence,
+    terminal_columns,
+    visible,
+)
 from kdump.output.process_tuning import KERNEL
 
 if TYPE_CHECKING:
@@ -160,7 +167,6 @@ class Messages:
 def finding_lines(finding: Finding, *, colour: bool) -> list[str]:
     """Write a finding: how bad, where, what, and what follows from it; on one line if it fits."""
     from kdump.output.column_widths import joined, wrap
-    from kdump.output.terminal_size import SENTENCE_WIDTH, terminal_columns
 
     word = finding.severity.value
     level = f"{word.upper():8} "

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 from kdump.errors import InternalError, KdumpError, PathError, guarded
 from kdump.findings.finding import Finding, Severity, internal_error
 from kdump.findings.rows import Row
-from kdump.output.escape import encoded, encoding_of, wants_colour
+from kdump.output.escape import SENTENCE_WIDTH, encoded, encoding_of, terminal_columns, wants_colour
 from kdump.output.messages import SGR
 from kdump.output.progress import Tally, Written
 from kdump.output.sink import Sink
-from kdump.output.terminal_size import SENTENCE_WIDTH, terminal_columns
 from kdump.stores.uris import given_path, has_given_paths
 from kdump.tuples import NamedTuple
 
