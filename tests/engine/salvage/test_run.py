@@ -363,7 +363,7 @@ def test_a_killed_run_leaves_nothing_that_looks_whole(
             assert {path.name: path.read_bytes() for path in files} == wanted
         elif (room / f"out{OURS}").exists():
             seen += 1
-            with pytest.raises(Refused, match="at work, or was killed"):
+            with pytest.raises(Refused, match="another salvage is running, or one was killed"):
                 list(salvage([str(one)], SalvageOptions(out=str(room / "out"))))
         at += 1
     assert seen > 20
