@@ -184,7 +184,8 @@ class FileRecords:
                 if one is None or position + one.size_bytes(0) > limit:
                     self.stopped_by = reason
                     return
-                position += one.size_bytes(0)
+                batches, stop = one, one.size_bytes(0)  # larger than the block
+                position += stop
                 yield one
             while 0 < batches.count * _HOP_OVER <= stop and (fd := self.source.descriptor()) >= 0:
                 start = position

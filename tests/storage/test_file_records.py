@@ -491,3 +491,23 @@ def test_headers_read_one_by_one_are_those_of_whole_blocks(
     one_by_one = header_rows(path)
     monkeypatch.setattr(Source, "descriptor", lambda self: -1)
     assert one_by_one == header_rows(path)
+
+
+def test_nothing_between_the_headers_of_large_batches_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those smaller than a block and those larger."""
+    read: list[int] = []
+    read_into = Source.read_into
+
+    def counted(self: Source, buffer: bytearray, position: int, size: int) -> int:
+        read.append(size)
+        return read_into(self, buffer, position, size)
+
+    monkeypatch.setattr(Source, "read_into", counted)
+    for size in (20_000, 70_000, 300_000):
+        path = tmp_path / str(size)
+        path.write_bytes(b"".join(entry(n, size) for n in range(40)))
+        read.clear()
+        assert len(header_rows(path)[0]) == 40
+        assert sum(read) < 3 * HEADER_BLOCK_BYTES
