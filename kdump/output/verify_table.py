@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kdump.output.sink import Item
     from kdump.storage.about import DirectoryFacts
 
-#: What is printed of many findings is no longer, unless that leaves less than a few in full.
+#: Many findings are cut to this many lines, unless fewer than a few would remain in full.
 _PAGE_LINES, _FEWEST = 118, 3
 #: The lines that follow the findings: what was checked, what was not, and the status.
 _CLOSING_LINES = 8

@@ -124,7 +124,7 @@ def isfile(path: str) -> bool:
 def holding_listings() -> Iterator[None]:
     """Hold the names in directories of this machine, as they are when first asked for.
 
-    A run looks at the same few before it begins; what it reads it lists anew.
+    A run looks at the same few before it begins; before it reads a directory, it lists it again.
     """
     global _held
     before, _held = _held, {}

@@ -1,9 +1,9 @@
 """When a clock was set, and how far it was ahead of the common one before and after that.
 
-What is told of a clock is a time that it showed, and between which times on the common clock that
-was. Where these are close, it is known how far the clock was ahead then. Between two such fixed
-points that agree it stood as they say, and between two that do not as one of them says. Where it
-showed what fits neither, nothing is known but what is told of each time by itself.
+Each piece of evidence is a time that the clock showed, and the earliest and latest time that it can
+have been then on the common clock. Where these two are close, they fix how far the clock was ahead.
+Between two fixed points that agree, the clock was ahead by what they say; between two that differ,
+by what one of them says. A time that fits neither is bounded by its own evidence alone.
 """
 
 from __future__ import annotations

@@ -54,5 +54,5 @@ class Leaders:
         return term if term is not None and term.epoch == epoch else None
 
     def log(self, topic: str, topic_id: str | None, partition: int) -> tuple[str, int]:
-        """Return what tells a partition from those of other topics that had its name."""
+        """Return what distinguishes a partition from those of other topics that had its name."""
         return topic_id or self._ids.get(topic, topic), partition
