@@ -71,6 +71,7 @@ main(sys.argv[1:])
 """
 
 
+@pytest.mark.skipif(kernels.NAME == "pure", reason="the pure kernel has modules of its own")
 @pytest.mark.parametrize("words", ["find-offset 1", "find-time latest"])
 def test_a_lookup_imports_no_more_than_a_sound_partition_needs(words: str) -> None:
     modules = modules_after(*words.split(), str(SAMPLES / "4.1.1/d1/orders.lz4-0"))
