@@ -144,14 +144,16 @@ class Results:
         _know_rows(writing.rows)
         _refuse_kinds(form, writing)
         self._report = report or Report()
-        output, quiet = writing.output, writing.quiet and not self._report.has_summary
+        output = writing.output
+        # What a file is asked for is written to it; only standard output is spared.
+        quiet = writing.quiet and output is None and not self._report.has_summary
         self._records, self._decode = records, decode
         self._writing = writing
         self._file: OutputFile | KindDirectory | None = None
         settled = FORMS_OF_DUMP.get(form, FORMS["table"])
         self._counted: RowCounter | None = None
         self._stream: ByteStream | KindDirectory
-        if output is None or quiet:
+        if output is None:
             self._stream = standard_output(sys.stdout.buffer)
         else:
             self._file = _open(output, settled.suffix, inputs, force=writing.force)

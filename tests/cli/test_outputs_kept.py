@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from directories import DataDirectory, batches, write_segment
+from each import each
 
 from kdump.cli import cli
 
@@ -171,6 +172,24 @@ def test_line_says_what_was_written(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     assert run("dump", "-o", out, sources).stderr == f"wrote {out}, 20 rows\n"
     assert run("verify", "-q", "-o", tmp_path / "quiet.csv", sources).stderr == ""
+
+
+@each("command", ["dump --format csv", "dump --format kafka", "dump --format arrow", "usage"])
+def test_a_quiet_run_writes_what_a_file_is_asked_for(
+    data: Path, tmp_path: Path, command: str
+) -> None:
+    """Only standard output and the courtesies are left out."""
+    if "arrow" in command:
+        pytest.importorskip("pyarrow")
+    written = []
+    for number, quiet in enumerate(([], ["-q"])):
+        out = tmp_path / str(number)
+        result = run(*command.split(), *quiet, "-o", out, data / "orders-0")
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert not (quiet and result.stderr)
+        written.append(out.read_bytes())
+    assert written[0] == written[1]
+    assert written[0]
 
 
 @pytest.mark.parametrize("number", ["5", "0", "48301220"])
