@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from each import each
 from long_runs import LONG, SEED
 from three_nodes import NODES, ThreeNodes, cut_back
 
@@ -252,7 +251,7 @@ def test_what_an_election_of_replicas_loses(cases: list[Path], tmp_path: Path) -
     assert lossy
 
 
-@each(("dynamic", "left"), [(False, 1), (False, 2), (False, 3), (True, 2)])
+@pytest.mark.parametrize(("dynamic", "left"), [(False, 1), (False, 2), (False, 3), (True, 2)])
 def test_a_lost_quorum_is_brought_back(tmp_path: Path, dynamic: bool, left: int) -> None:
     """Two of three disks are gone: what is said to be typed makes the third one lead."""
     from confluent_kafka.admin import AdminClient

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from dated_nodes import SHAPES, Shape, make
-from each import each
 from long_runs import LONG
 
 from kdump.broker.versions import RELEASES
@@ -17,7 +16,7 @@ pytestmark = pytest.mark.broker
 
 
 @pytest.mark.skipif(not LONG, reason="minutes of real brokers: KDUMP_FUZZ=long")
-@each("shape", SHAPES, ids=lambda shape: shape.name)
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 def test_release_that_wrote_it_last(shape: Shape, tmp_path: Path) -> None:
     data = str(make(shape, tmp_path / "node"))
     dating = written_by([data])[data]

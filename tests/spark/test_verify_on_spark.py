@@ -7,7 +7,6 @@ import pytest
 import segments
 from corpus import corpus, files, names
 from drivers import after
-from each import each
 from every_code import differing
 from long_runs import LONG
 from oracle import PROFILES, oracle
@@ -89,7 +88,7 @@ def test_log_that_changed_since_its_pieces_were_read(spark: Any, tmp_path: Path)
     assert len(told) > 1
 
 
-@each(
+@pytest.mark.parametrize(
     ("memory", "expected_bytes"),
     [("1g", 64 << 20), ("8g", 512 << 20), ("512m", 32 << 20), ("2048", 128 << 20), ("?", 64 << 20)],
 )

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from corpus import shared
-from each import each
 from incident_truth import Truth, tools
 from incidents import NODES, PLANS, make
 from long_runs import LONG
@@ -23,7 +22,7 @@ LEFT = [one for size in (3, 2, 1) for one in itertools.combinations(NODES, size)
 
 
 @pytest.mark.skipif(not LONG, reason="starts three brokers ten times")
-@each("number", range(len(PLANS)))
+@pytest.mark.parametrize("number", range(len(PLANS)))
 def test_what_happened_is_told_from_whatever_disks_are_left(number: int, tmp_path: Path) -> None:
     root = shared()
     assert root is not None
