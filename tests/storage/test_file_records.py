@@ -12,6 +12,7 @@ import damage
 import pytest
 from each import each
 from long_runs import SEED, how_many
+from reads import counted_reads
 
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
@@ -497,14 +498,7 @@ def test_nothing_between_the_headers_of_large_batches_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those smaller than a block and those larger."""
-    read: list[int] = []
-    read_into = Source.read_into
-
-    def counted(self: Source, buffer: bytearray, position: int, size: int) -> int:
-        read.append(size)
-        return read_into(self, buffer, position, size)
-
-    monkeypatch.setattr(Source, "read_into", counted)
+    read = counted_reads(monkeypatch)
     for size in (20_000, 70_000, 300_000):
         path = tmp_path / str(size)
         path.write_bytes(b"".join(entry(n, size) for n in range(40)))

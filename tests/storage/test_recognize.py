@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 from each import each
+from reads import counted_reads
 
 from kdump.storage import names
 from kdump.storage.names import Kind
 from kdump.storage.recognize import KINDS, file_name, recognized
-from kdump.storage.source import Source
 
 SAMPLES = Path(__file__).parents[2] / "sample-data"
 #: What the bytes of another kind look like: a snapshot of metadata is a log.
@@ -52,14 +52,7 @@ def test_a_large_file_of_another_kind_is_not_searched(
     """What is asked is how it begins: also where much in it looks like messages of 0.7."""
     path = tmp_path / "x"
     path.write_bytes(b"ARROW1\0\0" + b"\0\0\0\x20\1\0" * 700_000)
-    read_bytes: list[int] = []
-    read_into = Source.read_into
-
-    def counted(self: Source, buffer: bytearray, position: int, size: int) -> int:
-        read_bytes.append(size)
-        return read_into(self, buffer, position, size)
-
-    monkeypatch.setattr(Source, "read_into", counted)
+    read_bytes = counted_reads(monkeypatch)
     assert recognized(str(path)).word is None
     assert 0 < sum(read_bytes) <= 3 << 20
 

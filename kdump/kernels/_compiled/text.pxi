@@ -253,7 +253,7 @@ cdef struct Rendered:
     Number offset, timestamp, sequence
     char *row  # how add_record's last row begins, up to what stands behind its numbers
     Py_ssize_t row_size
-    const Piece *behind  # it, the piece whose member follows; NULL: there is no such row
+    const Piece *behind  # the piece that stands there; NULL while there is no such row
     Piece pieces[MOST_CELLS + 1]
 
 
