@@ -1,12 +1,13 @@
 """What pytest does for `mutate`: it says which test runs, or runs some tests only, in an order.
 
-`MUTATE_TIMES` names a file: a line of JSON for each test, and each test is a context of coverage.
+`MUTATE_TIMES` names a file: a line of JSON for each test, with what it marked (`marks`).
 `MUTATE_TESTS` names a file of test ids, each with the processor seconds it may take: these alone
 are run, as listed.
 """
 
 from __future__ import annotations
 
+import builtins
 import functools
 import importlib
 import json
@@ -21,6 +22,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
+from mutate import marks
 
 _TIMES = os.environ.get("MUTATE_TIMES")
 _TESTS = os.environ.get("MUTATE_TESTS")
@@ -44,7 +46,7 @@ def cpu_seconds() -> float:
 
 
 class Recorder:
-    """Makes each test a context of coverage, and notes how it ended and what it took."""
+    """Notes of each test how it ended, what it took, and what it marked."""
 
     def __init__(self, path: Path) -> None:
         self._out = path.open("a", encoding="utf-8")
@@ -67,19 +69,16 @@ class Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Run one test."""
-        import coverage
-
-        measured = coverage.Coverage.current()
-        assert measured is not None
+        marked = builtins.__mutate__  # type: ignore[attr-defined]
         self._forget()
-        measured.switch_context(item.nodeid)
+        marked[:] = bytes(len(marked))
         began = cpu_seconds()
         result = yield
         took = cpu_seconds() - began
-        measured.switch_context("")
         told = "failed" if item.nodeid in self._failed else "passed"
         told = "skipped" if item.nodeid in self._skipped else told
-        self._out.write(json.dumps([item.nodeid, told, round(took, 4)]) + "\n")
+        row = [item.nodeid, told, round(took, 4), marks.packed(marked[:])]
+        self._out.write(json.dumps(row) + "\n")
         self._out.flush()
         return result
 

@@ -1,18 +1,18 @@
-"""Which tests reach a line: measured once with coverage by test, and kept.
+"""Which tests reach a line: measured once with code that marks what runs, and kept.
 
-Tests run in shares of some files each, with every test a context of coverage; processes that they
-start are measured too. The map is an SQLite file: tests with their processor seconds, and of each
-module and test the lines. A test file that was changed is measured again; all of them where the
-package or what tests share was changed.
+Tests run in shares of some files each, and after each test its marks are read (`marks`). The map is
+an SQLite file: tests with their processor seconds, and of each module and test the lines. A test
+file that was changed is measured again; all of them where the package or what tests share was
+changed.
 """
 
 from __future__ import annotations
 
 import ast
+import compileall
 import hashlib
 import json
 import os
-import re
 import shutil
 import signal
 import sqlite3
@@ -24,20 +24,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from mutate import marks
+
 if TYPE_CHECKING:
     from mutate.changes import Change, Module
 
 MARKS = "not oracle and not spark and not broker"
+SHARE_FILES = 24
 SHARE_SECONDS = 3600  # a share that hangs is given up after that long
-_PHASE = re.compile(r" \((setup|call|teardown)\)$")
-_RC = """[run]
-parallel = true
-source = {copy}/kdump
-data_file = {data}/coverage
-context = ${{PYTEST_CURRENT_TEST-}}
-patch = _exit
-disable_warnings = no-data-collected,module-not-measured,module-not-imported,no-ctracer
-"""
 _TABLES = """
 create table if not exists meta (name text primary key, value text);
 create table if not exists files (pure int, file text, digest text, primary key (pure, file));
@@ -80,13 +74,14 @@ class Copy:
 
     def environment(self, pure: bool, **more: str) -> dict[str, str]:
         """Give the environment that its tests run in: those of a clone, and the fixed seeds."""
-        left_out = ("KDUMP_", "COVERAGE", "PYTEST_", "MUTATE_")
+        left_out = ("KDUMP_", "PYTEST_", "PYTHON", "MUTATE_")
         environ = {name: v for name, v in os.environ.items() if not name.startswith(left_out)}
         temporary = self.data / "tmp"
         temporary.mkdir(exist_ok=True)
         environ |= {
             "PYTHONPATH": os.pathsep.join((str(self.path), str(self.path / "tools"))),
             "KDUMP_FUZZ_COUNT": "20",
+            "KDUMP_SHARED": "/nonexistent",
             "TMPDIR": str(temporary),
         }
         return environ | ({"KDUMP_PURE": "1"} if pure else {}) | more
@@ -123,7 +118,7 @@ def digest_of(paths: Iterable[Path]) -> str:
 
 
 def bits_of(lines: set[int]) -> bytes:
-    """Write lines as coverage does: a bit each, the lowest first."""
+    """Write lines as a bit each, the lowest first."""
     bits = bytearray(max(lines) // 8 + 1)
     for line in lines:
         bits[line // 8] |= 1 << line % 8
@@ -167,7 +162,7 @@ class Reach:
             for file in [file for file in measured if now.get(file) != measured[file]]:
                 self._drop(db, pure, file)
         wanted = [file for file in now if measured.get(file) != now[file]]
-        shares = [wanted[at : at + 12] for at in range(0, len(wanted), 12)]
+        shares = [wanted[at : at + SHARE_FILES] for at in range(0, len(wanted), SHARE_FILES)]
         free = list(copies)
 
         def share(files: list[str]) -> None:
@@ -180,8 +175,13 @@ class Reach:
             print(f"measured {len(done)} of {len(wanted)} test files", file=sys.stderr, flush=True)
 
         done: list[str] = []
-        with ThreadPoolExecutor(len(copies)) as pool:
-            list(pool.map(share, shares))
+        if shares:
+            for copy in copies:
+                self._blocks = marks.compile_package(copy.path)
+            with ThreadPoolExecutor(len(copies)) as pool:
+                list(pool.map(share, shares))
+        for copy in copies:  # without marks again
+            compileall.compile_dir(copy.path / "kdump", quiet=1, force=True)
 
     def _drop(self, db: sqlite3.Connection, pure: bool, file: str) -> None:
         chosen = "select id from tests where pure = ? and file = ?"
@@ -193,11 +193,10 @@ class Reach:
         data = copy.data / "measured"
         shutil.rmtree(data, ignore_errors=True)
         data.mkdir()
-        rc, times = data / "rc", data / "times"
-        rc.write_text(_RC.format(copy=copy.path, data=data))
-        environment = copy.environment(
-            pure, COVERAGE_PROCESS_START=str(rc), MUTATE_TIMES=str(times)
-        )
+        marked, times = data / "marks", data / "times"
+        marked.write_bytes(bytes(len(self._blocks.modules)))
+        environment = copy.environment(pure, MUTATE_MARKS=str(marked), MUTATE_TIMES=str(times))
+        environment["PYTHONPATH"] += f"{os.pathsep}{copy.path}/tools/mutate/start"
         with (data / "log").open("wb") as log:
             process = started(copy, environment, log, *files)
             try:
@@ -210,28 +209,28 @@ class Reach:
         with self._open() as db:
             for file in files:
                 self._drop(db, pure, file)
-            ids = self._store_tests(db, pure, times)
-            for one in sorted(data.glob("coverage.*")):
-                _store_lines(db, one, copy.path, ids)
+            self._store(db, pure, times)
             rows = [(pure, file, digests[file]) for file in files]
             db.executemany("insert into files values (?, ?, ?)", rows)
         copy.clear()
 
-    def _store_tests(self, db: sqlite3.Connection, pure: bool, times: Path) -> dict[str, int]:
-        ids = {}
+    def _store(self, db: sqlite3.Connection, pure: bool, times: Path) -> None:
         for line in times.read_text("utf-8").splitlines() if times.exists() else ():
-            name, outcome, cpu = json.loads(line)
+            name, outcome, cpu, marked = json.loads(line)
             row = (pure, name.partition("::")[0], name, outcome, cpu)
-            ids[name] = db.execute(_ADD_TEST, row).lastrowid or 0
-        return ids
+            number = db.execute(_ADD_TEST, row).lastrowid
+            lines: dict[str, set[int]] = {}
+            for block in marks.unpacked(marked):
+                lines.setdefault(self._blocks.modules[block], set()).update(
+                    self._blocks.lines[block]
+                )
+            _add_lines(db, number, lines)
 
     def add(self, name: str, seconds: float, modules: dict[str, set[int]]) -> None:
         """Put in a test that passed, and the lines it reaches."""
         with self._open() as db:
             row = (False, name.partition("::")[0], name, "passed", seconds)
-            number = db.execute(_ADD_TEST, row).lastrowid
-            for module, lines in modules.items():
-                db.execute("insert into reach values (?, ?, ?)", (module, number, bits_of(lines)))
+            _add_lines(db, db.execute(_ADD_TEST, row).lastrowid, modules)
 
     # What is asked of it -------------------------------------------------------------------------
 
@@ -274,19 +273,9 @@ class Reach:
         return {test for its, test in known if its == pure}
 
 
-def _store_lines(db: sqlite3.Connection, data: Path, root: Path, ids: dict[str, int]) -> None:
-    with sqlite3.connect(data) as measured:
-        try:
-            contexts = dict(measured.execute("select id, context from context"))
-            files = dict(measured.execute("select id, path from file"))
-            rows = measured.execute("select file_id, context_id, numbits from line_bits").fetchall()
-        except sqlite3.DatabaseError:
-            return  # a process that was killed while it wrote
-    for file, context, bits in rows:
-        test = ids.get(_PHASE.sub("", contexts[context].rpartition("|")[2]))
-        if test is not None:
-            module = str(Path(files[file]).relative_to(root))
-            db.execute("insert into reach values (?, ?, ?)", (module, test, bits))
+def _add_lines(db: sqlite3.Connection, test: int | None, modules: dict[str, set[int]]) -> None:
+    rows = [(module, test, bits_of(lines)) for module, lines in modules.items()]
+    db.executemany("insert into reach values (?, ?, ?)", rows)
 
 
 def tail(path: Path, count: int = 3000) -> str:
