@@ -4,8 +4,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from generated import given, st
 
 from kdump.broker.index_search import find_offset, find_time, floor_of, floor_slot, offset_finder
 from kdump.storage.index import OffsetIndex, OffsetPosition

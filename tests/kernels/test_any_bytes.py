@@ -7,8 +7,7 @@ from types import ModuleType
 
 import builders
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from generated import given, settings, st
 from long_runs import LONG
 from random_logs import TEXTS, log_file
 from twins import all_forms, both, compare_records
@@ -16,12 +15,7 @@ from twins import all_forms, both, compare_records
 from kdump.kernels import _pure
 from kdump.kernels.columns import Columns
 
-PROFILE = settings(
-    max_examples=20_000 if LONG else 80,
-    deadline=None,
-    derandomize=not LONG,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+PROFILE = settings(max_examples=20_000 if LONG else 80)
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 ANY = st.one_of(
     st.binary(max_size=300),

@@ -7,8 +7,7 @@ import builders
 from chunks import PLACE, batch_chunk, one, record_chunk
 from declared_rows import made
 from each import each
-from hypothesis import given
-from hypothesis import strategies as st
+from generated import given, st
 
 from kdump.findings.rows import Place, RecordChunk
 from kdump.kernels import _pure

@@ -2,8 +2,7 @@ from pathlib import Path
 
 import pytest
 from each import each
-from hypothesis import given
-from hypothesis import strategies as st
+from generated import given, st
 
 from kdump.storage import checkpoints
 from kdump.storage.checkpoints import EpochStart, PartitionOffset

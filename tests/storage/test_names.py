@@ -1,8 +1,7 @@
 import pytest
 from builders import retired_directory_name
 from each import each
-from hypothesis import given
-from hypothesis import strategies as st
+from generated import given, st
 
 from kdump.storage import names
 from kdump.storage.names import DirectoryName, FileName, Kind, Retirement

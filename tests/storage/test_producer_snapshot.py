@@ -3,8 +3,7 @@ from pathlib import Path
 
 import crc32c
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from generated import given, st
 
 from kdump.storage.problems import Problem
 from kdump.storage.producer_snapshot import (

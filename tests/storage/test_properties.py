@@ -1,6 +1,5 @@
 from each import each
-from hypothesis import given
-from hypothesis import strategies as st
+from generated import given, st
 
 from kdump.storage import properties
 

@@ -1,7 +1,6 @@
 import struct
 
-from hypothesis import given
-from hypothesis import strategies as st
+from generated import given, st
 
 from kdump.storage.problems import Problem
 from kdump.storage.transaction_index import AbortedTransaction, TransactionIndex

@@ -100,7 +100,7 @@ class Copy:
                 "mutate.plugin",
             ),
             *("-o", "addopts=--import-mode=importlib --strict-markers", "-m", MARKS),
-            *("--hypothesis-seed=0", f"--basetemp={self.data}/basetemp", "--tb=short", *arguments),
+            *(f"--basetemp={self.data}/basetemp", "--tb=short", *arguments),
         ]
 
     def clear(self) -> None:
