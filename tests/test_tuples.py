@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 import typing
 
+import pytest
+
 from kdump.tuples import NamedTuple
 
 
@@ -43,6 +45,17 @@ def test_as_those_of_typing() -> None:
     assert one == (1, "2", (2,))
     assert pickle.loads(pickle.dumps(one)) == one
     assert one._replace(two="3")._asdict() == {"one": 1, "two": "3", "three": (2,)}
+
+
+def test_wrong_members_are_told() -> None:
+    with pytest.raises(TypeError, match=r"Ours.__new__\(\) missing 1 required .* 'one'"):
+        Ours()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'four'"):
+        Ours(1, four=4)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="Ours has 3 members, not 2"):
+        Ours._make((1, "2"))
+    with pytest.raises(ValueError, match=r"Ours has no members \['four'\]"):
+        Ours(1)._replace(four=4)  # type: ignore[call-arg]
 
 
 def test_members_of_their_own() -> None:

@@ -11,8 +11,9 @@ by `declared.py`, and only there, so that a class costs little where nobody asks
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import TYPE_CHECKING, Any, dataclass_transform
+
+from kdump.tuples import members_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,16 +47,15 @@ class _Kind(type):
         defaults |= getattr(bases[0], "_field_defaults", {})
         names += [each for each in own if each not in names]
         defaults |= {each: members.pop(each) for each in own if each in members}
-        given = [defaults[each] for each in names if each in defaults]
-        module = members["__module__"]
-        made = namedtuple(name, names, defaults=given, module=module)  # type: ignore[misc]
+        given = {each: defaults[each] for each in names if each in defaults}
         if kind:
             members["row"] = kind
         if omits:
             members["omits"] = omits
         members["__getitem__"] = _member
-        members |= traits
-        return super().__new__(cls, name, (made, *bases), members)
+        members = members_of(name, names, given) | members | traits
+        tuples = () if issubclass(bases[0], tuple) else (tuple,)
+        return super().__new__(cls, name, (*tuples, *bases), members)
 
     def __init__(
         cls, name: str, bases: tuple[type, ...], members: dict[str, Any], **_: object
