@@ -152,9 +152,9 @@ def read_duration(text: str) -> float:
 
 def read_utc_offset(text: str) -> int:
     """Read how far a zone is east of UTC, in minutes: +02:00, -0330, +5, Z."""
-    match = re.fullmatch(r"([+-])(\d{1,2})(?::?([0-5]\d))?", text.strip())
     if text.strip().upper() in ("Z", "UTC"):
         return 0
+    match = re.fullmatch(r"([+-])(\d{1,2})(?::?([0-5]\d))?", text.strip())
     minutes = int(match[2]) * 60 + int(match[3] or 0) if match else _MOST_MINUTES + 1
     if match is None or minutes > _MOST_MINUTES:
         raise ValueError("is not an offset from UTC: give one as in +02:00")

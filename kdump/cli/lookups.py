@@ -67,6 +67,10 @@ lookup_options = together(
 )
 
 
+def _is_distance(word: str) -> bool:
+    return word.startswith("-") and re.fullmatch(r"-\d+[a-z]\w*", word) is not None
+
+
 class LookupCommand(Command):
     """A command that takes negative numbers as they stand: `find-time DIR -2` needs no `--`."""
 
@@ -76,11 +80,11 @@ class LookupCommand(Command):
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """Accept a number or a distance back that looks like an option; reject unknown options."""
-        args = [f"now{word}" if re.fullmatch(r"-\d+[a-z]\w*", word) else word for word in args]
+        args = [f"now{word}" if _is_distance(word) else word for word in args]
         literal = args[args.index("--") + 1 :] if "--" in args else []
         rest = super().parse_args(ctx, args)
         for word in () if ctx.resilient_parsing else ctx.params.get("paths") or ():
-            if re.match(r"-[^\d]", word) and word not in literal:
+            if word.startswith("-") and re.match(r"-[^\d]", word) and word not in literal:
                 raise click.NoSuchOption(word.partition("=")[0], ctx=ctx)
         return rest
 
