@@ -192,6 +192,36 @@ TOGETHER = (
     "report --now 2026-11-28T00:00Z --records 2 --title Case damaged/one-bit",
     "report --now 2026-11-28T00:00Z --redact clean/4.4.0-transactions",
 )
+NODES = "damaged/4.4.0-three-nodes/n1 damaged/4.4.0-three-nodes/n2 damaged/4.4.0-three-nodes/n3"
+#: Asked of the sample with remote storage, the first of copies with damage too; DIR has both parts.
+TIER_CHECKS = (
+    "verify --tier DIR/remote/kafka-tiered-storage DIR/d1",
+    "verify --deep --notes --format table --tier DIR/remote/kafka-tiered-storage DIR/d1",
+    "verify DIR/remote/kafka-tiered-storage",
+    "why --tier DIR/remote/kafka-tiered-storage DIR/d1",
+    "salvage --tier DIR/remote/kafka-tiered-storage DIR/d1",
+)
+TIERED = (
+    *TIER_CHECKS,
+    "salvage --format table --tier DIR/remote/kafka-tiered-storage",
+    "why --format table --tier DIR/remote/kafka-tiered-storage DIR/d1",
+    "dump --visible --batches --tier DIR/remote/kafka-tiered-storage DIR/d1",
+    "dump --from-offset 560 --limit 90 --format csv --tier DIR/remote/kafka-tiered-storage DIR/d1",
+    "find-offset --explain --check --tier DIR/remote/kafka-tiered-storage DIR/d1 100",
+    "find-time --explain --tier DIR/remote/kafka-tiered-storage DIR/d1 1790000041900",
+    "find-time --tier DIR/remote/kafka-tiered-storage DIR/d1 max-timestamp",
+    "find-time --format table --tier DIR/remote/kafka-tiered-storage DIR/d1 latest-tiered",
+)
+#: Where the times of files say nothing, as they are one.
+TIMELINES = (
+    "timeline clean/4.1.1",
+    "timeline clean/4.4.0",
+    "timeline --format table clean/4.4.0-transactions",
+    "timeline --format table damaged/4.1.1-tiered/d1",
+    f"timeline {NODES}",
+    f"timeline --format table --detail --from 2026-11-23T00:00Z {NODES}",
+    f"timeline --what leader,isr,config --format csv {NODES}",
+)
 #: Of these all files lie in the image `disk`.
 ON_DISK = (
     *("clean/0.8.2.2", "clean/0.10.2.2", "clean/2.8.2", "clean/4.1.1/d1", "clean/4.4.0/d1"),
@@ -226,7 +256,12 @@ def runs() -> Iterator[Run]:
         for sample in WHOLE:
             if rng.random() < 0.4:
                 yield Run(command.replace("DIR", sample))
-    yield from map(Run, TOGETHER)
+    yield from map(Run, (*TOGETHER, *TIMELINES))
+    rng_tiered = random.Random(17)
+    for seed in (-1, *range(DAMAGED, DAMAGED + 6)):
+        tiered = "damaged/4.1.1-tiered" if seed < 0 else f"damaged-{seed}/damaged/4.1.1-tiered"
+        for command in TIERED if seed < 0 else rng_tiered.sample(TIER_CHECKS, 3):
+            yield Run(command.replace("DIR", tiered), seed)
     for seed in range(DAMAGED):
         sample = rng.choice(WHOLE)
         for command in (*rng.sample(COMMANDS, 2), rng.choice(AGAINST_ORIGINAL)):
@@ -304,7 +339,8 @@ def _settle(root: Path) -> None:
 def _damaged(samples: Path, run: Run) -> None:
     """Copy a sample, and do a few things to it that a seed decides."""
     rng = random.Random(f"damage {run.damage}")
-    (name,) = (word for word in run.words.split() if word.startswith("damaged-"))
+    name = next(word for word in run.words.split() if word.startswith("damaged-"))
+    name = name.partition("/remote/")[0]
     copy = samples / name
     if copy.exists():
         return

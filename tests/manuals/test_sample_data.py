@@ -40,6 +40,8 @@ def test_findings_are_those_listed(entry: dict[str, list[list[object]] | str]) -
             for path in sorted(directory.iterdir())
             if path.is_file()
         ]
+    elif "remote" in directory.parts:
+        asked = []  # objects are read by `verify --tier` and the like
     else:
         asked = [(str(directory), mode) for mode in ("records", "entries")]
     found = []
