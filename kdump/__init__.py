@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kdump.errors import KdumpError
     from kdump.findings.finding import Finding, Severity
     from kdump.findings.rows import BatchRow, DecodedRow, RecordRow
-    from kdump.rows.declared import Field
+    from kdump.rows.declarations import Field
     from kdump.rows.row import Row
 
 __version__ = "0.1.0"
@@ -22,7 +22,7 @@ _MODULES = {
     "BatchRow": "findings.rows",
     "Data": "api.data",
     "DecodedRow": "findings.rows",
-    "Field": "rows.declared",
+    "Field": "rows.declarations",
     "Finding": "findings.finding",
     "KdumpError": "errors",
     "Partition": "api.data",

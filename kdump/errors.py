@@ -54,21 +54,21 @@ def _lets_in_pattern() -> re.Pattern[str]:
     )
 
 
-def masked_login(text: str) -> str:
+def mask_login(text: str) -> str:
     """Return a text with every login of a URI masked."""
-    return login_pattern().sub(_masked_login, text)
+    return login_pattern().sub(_mask_login, text)
 
 
-def _masked_login(found: re.Match[str]) -> str:
+def _mask_login(found: re.Match[str]) -> str:
     return f"{found[1]}{MASK}@" if found[1] else f"{found[3]}:{MASK}@"
 
 
-def masked_members(text: str, mask: str = MASK) -> str:
+def mask_members(text: str, mask: str = MASK) -> str:
     """Return a text with the values masked of what lets in whoever has it in a URI's query."""
-    return _member_pattern().sub(lambda found: _masked_member(found, mask), text)
+    return _member_pattern().sub(lambda found: _mask_member(found, mask), text)
 
 
-def _masked_member(found: re.Match[str], mask: str) -> str:
+def _mask_member(found: re.Match[str], mask: str) -> str:
     from urllib.parse import unquote
 
     is_masked = found[3].startswith(MASK)
@@ -85,7 +85,7 @@ class KdumpError(Exception):
     status = 1
 
     def __str__(self) -> str:
-        return masked_members(masked_login(self._text()))
+        return mask_members(mask_login(self._text()))
 
     def _text(self) -> str:
         return super().__str__()
@@ -144,7 +144,7 @@ class NothingToDo(KdumpError):
     """No partition under the paths, or a glob that matches none."""
 
 
-class Refused(PathError):
+class RefusedError(PathError):
     """The change was not made: a broker may be running, or something would be lost."""
 
     status = 5
@@ -173,12 +173,12 @@ def unforeseen(
         return PathError.from_os(named if isinstance(named, str) else path, error)
     text = " ".join(str(error).split())[:_LONGEST]
     words = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    reported = InternalError(path, f"{words} ({_raised_at(error)})")
+    reported = InternalError(path, f"{words} ({_find_origin(error)})")
     reported.topic, reported.partition = topic, partition
     return reported
 
 
-def _raised_at(error: Exception) -> str:
+def _find_origin(error: Exception) -> str:
     """Name the place in kdump's code that an exception comes from, or the last of any."""
     places = []
     frame = error.__traceback__
@@ -194,7 +194,7 @@ def _raised_at(error: Exception) -> str:
     return f"{os.path.relpath(file, os.path.dirname(own)) if in_own else file}:{line}"
 
 
-def guarded(
+def guard(
     path: str,
     items: Iterable[Yielded],
     *,
@@ -210,7 +210,7 @@ def guarded(
         yield unforeseen(path, error, topic=topic, partition=partition)
 
 
-def attempted(
+def attempt(
     path: str,
     work: Callable[[], Yielded],
     otherwise: Yielded,

@@ -82,13 +82,13 @@ ROOMS: dict[str, str] = {
 }
 # Costly to import, so only inside the functions that need them.
 # spark/source.py is an exception: it extends classes of PySpark's, and only Spark imports it. So is
-# api/pushed.py, which extends one of PyArrow's and is imported where a dataset is made.
+# api/pushdown.py, which extends one of PyArrow's and is imported where a dataset is made.
 LATE = set(
     "confluent_kafka crc32c crcmod cryptography duckdb fsspec isal lz4 polars pyarrow pyspark rich"
     " snappy zstandard".split()
 )
 
-_EXTENDED = {"spark/source.py": "pyspark", "api/pushed.py": "pyarrow"}
+_EXTENDED = {"spark/source.py": "pyspark", "api/pushdown.py": "pyarrow"}
 
 READ_ONLY = (
     "kernels",

@@ -102,7 +102,7 @@ def _members() -> list[str]:
 def _of_command(name: str) -> list[str]:
     """Give the rows of a command: what each is, and what its members are."""
     from kdump.engine.registry import COMMANDS
-    from kdump.rows.declared import kinds, members
+    from kdump.rows.declarations import kinds, members
 
     of_it = COMMANDS[name].kinds if name in COMMANDS else ("schema-field",)
     lines: list[str] = []
@@ -162,10 +162,10 @@ def _spark_options() -> list[str]:
 
 def _spark_columns() -> list[str]:
     """Give the columns that views of Spark have besides those of rows."""
-    from kdump.rows.declared import members
+    from kdump.rows.declarations import members
     from kdump.spark.owners import FILE, OWNER
     from kdump.spark.segment_rows import Segment
-    from kdump.spark.verified import PartitionSums
+    from kdump.spark.verification import PartitionSums
 
     lines: list[str] = []
     for views, fields in (

@@ -17,14 +17,14 @@ from kdump.output.arrow_schema import (
     types_of_kind,
 )
 from kdump.output.kind_directory import kind_of
-from kdump.rows.declared import kinds
+from kdump.rows.declarations import kinds
 
 Items = Callable[..., Iterator[Any]]
 #: Takes findings and errors that occur between rows.
 Tell = Callable[[Finding | KdumpError], object]
 
 
-def kind_named(name: str) -> str:
+def find_kind(name: str) -> str:
     """Return the kind of rows of a name: the kind's own, or its plural as a table is called."""
     for command in COMMANDS.values():
         for kind in command.kinds:
@@ -46,7 +46,7 @@ def reader(items: Items, name: str, columns: Iterable[str] | None, options: dict
     need_arrow("arrow")
     import pyarrow as pa
 
-    kind = kind_named(name)
+    kind = find_kind(name)
     decode = bool(options.get("decode"))
     types = types_of_rows(kind, decode=decode)
     wanted = list(types if columns is None else columns)

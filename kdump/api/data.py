@@ -21,7 +21,7 @@ from kdump.findings.finding import Finding, internal_error
 from kdump.findings.rows import BatchChunk, BatchRow, DecodedRow, JsonText, RecordChunk, RecordRow
 from kdump.option_values import read_time
 from kdump.rows.row import Row
-from kdump.storage.inputs import FileOverrides, opened
+from kdump.storage.inputs import FileOverrides, open_inputs
 from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
@@ -88,7 +88,9 @@ def open(
     selection = Selection(topic, partition, retired)
     named = FileOverrides(as_kind, base_offset, topic_name, partition_number, unpack_limit)
     properties = None if server_properties is None else os.fspath(server_properties)
-    return Data(opened([os.fspath(path) for path in paths], named), selection, properties, jobs)
+    return Data(
+        open_inputs([os.fspath(path) for path in paths], named), selection, properties, jobs
+    )
 
 
 def dataset(*paths: Path, kind: str = "records", decode: bool = False, **opened: Any) -> Any:
@@ -165,9 +167,9 @@ class Data:
         Raises UsageError for an unknown command or option, and at the end a KdumpError
         for what could not be read.
         """
-        items: Any = _given(self._items(command, *asks, **options))
+        items: Any = raise_errors_last(self._items(command, *asks, **options))
         if command == "dump":  # its chunks end with the next item; rows stay
-            items = _opened_chunks(items, decode=bool(options.get("decode")))
+            items = expand_chunks(items, decode=bool(options.get("decode")))
         return cast("Iterator[Row | Finding]", items)
 
     def _items(
@@ -241,7 +243,7 @@ class Data:
             decode=decode,
             show_secrets=show_secrets,
         )
-        return _opened_chunks(_given(items), decode=decode, headers=False)
+        return expand_chunks(raise_errors_last(items), decode=decode, headers=False)
 
     def batches(
         self, *, from_offset: int | None = None, to_offset: int | None = None, deep: bool = False
@@ -250,7 +252,7 @@ class Data:
         items = self._items(
             "dump", mode="batches", from_offset=from_offset, to_offset=to_offset, deep=deep
         )
-        return _opened_chunks(_given(items), decode=False)
+        return expand_chunks(raise_errors_last(items), decode=False)
 
     def entries(self) -> Iterator[Row | Finding]:
         """Yield the entries of indexes, snapshots, checkpoints and properties."""
@@ -277,7 +279,7 @@ class Data:
         from kdump.api.verify_state import StateFile
 
         file = StateFile(os.fspath(state), self.paths, lambda said: warn(said, stacklevel=3))
-        return file.saved(_findings(self._items("verify", state=file.seen, **options)))
+        return file.save_after(_findings(self._items("verify", state=file.seen, **options)))
 
     def groups(
         self, *, group: str | None = None, at: When | None = None
@@ -361,7 +363,7 @@ class Data:
         So do Polars and whatever else asks a dataset for columns and a filter. Findings are left
         out; errors are raised at the end of a scan.
         """
-        from kdump.api.pushed import PushdownDataset
+        from kdump.api.pushdown import PushdownDataset
         from kdump.api.scanning import Table
 
         return PushdownDataset(Table(self.under, kind, options))
@@ -424,7 +426,7 @@ class Partition:
 
 
 def _findings(items: Iterable[Any]) -> Iterator[Finding]:
-    return (one for one in _given(items) if isinstance(one, Finding))
+    return (one for one in raise_errors_last(items) if isinstance(one, Finding))
 
 
 def _answer(found: Iterable[OneRow | Finding]) -> OneRow:
@@ -441,7 +443,7 @@ def _time(given: When | None) -> int | None:
         raise UsageError(f"{given!r} {error}") from None
 
 
-def _given(items: Iterable[Any]) -> Iterator[Any]:
+def raise_errors_last(items: Iterable[Any]) -> Iterator[Any]:
     """Yield rows and findings; raise the first error at the end, with the others as its notes."""
     errors: list[KdumpError] = []
     for item in items:
@@ -458,25 +460,25 @@ def _given(items: Iterable[Any]) -> Iterator[Any]:
 
 
 def _sound(items: Iterable[Target | KdumpError]) -> Iterator[Target]:
-    return cast("Iterator[Target]", _given(items))
+    return cast("Iterator[Target]", raise_errors_last(items))
 
 
-def _opened_chunks(items: Iterable[Any], *, decode: bool, headers: bool = True) -> Iterator[Any]:
+def expand_chunks(items: Iterable[Any], *, decode: bool, headers: bool = True) -> Iterator[Any]:
     """Yield the rows of chunks in their place; `headers`: those of batches, too."""
     for item in items:
         if isinstance(item, RecordChunk):
             records = item.iter_records()
-            yield from map(_opened, records) if decode else records
+            yield from map(decode_row, records) if decode else records
         elif isinstance(item, BatchChunk):
             if headers:
                 yield from item.iter_batches()
         elif decode and isinstance(item, RecordRow):
-            yield _opened(item)
+            yield decode_row(item)
         elif headers or not isinstance(item, BatchRow):
             yield item
 
 
-def _opened(record: RecordRow) -> DecodedRow:
+def decode_row(record: RecordRow) -> DecodedRow:
     """Return a record with its key and value as Python's objects where they are decoded."""
     found: dict[str, Any] = {
         name: text.value()

@@ -45,7 +45,7 @@ class Pruner:
 
         schema = pa.schema([field for field in self._schema if field.name != name])
         try:
-            filtered(schema.empty_table(), self._condition)
+            filter_rows(schema.empty_table(), self._condition)
         except (pa.ArrowException, ValueError, KeyError):
             return False
         return True
@@ -114,7 +114,7 @@ class Pruner:
         return high
 
 
-def filtered(table: Any, condition: Any) -> Any:
+def filter_rows(table: Any, condition: Any) -> Any:
     """Return the rows of a table for which a filter holds, in their order."""
     from pyarrow import acero
 

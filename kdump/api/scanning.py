@@ -11,8 +11,8 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
-from kdump.api.columns import Items, Tell, kind_named, row_batches, table_name, types_of_rows
-from kdump.api.pruning import Pruner, Range, filtered
+from kdump.api.columns import Items, Tell, find_kind, row_batches, table_name, types_of_rows
+from kdump.api.pruning import Pruner, Range, filter_rows
 from kdump.engine.dump.headers import header_items
 from kdump.engine.dump.run import entry_items, log_items
 from kdump.engine.reading.filters import Filters
@@ -21,7 +21,7 @@ from kdump.engine.reading.options import DumpOptions
 from kdump.engine.reading.ranges import logs_within
 from kdump.engine.reading.schemas import with_schemas
 from kdump.engine.registry import COMMANDS, command_of
-from kdump.errors import KdumpError, PathError, StoreError, UsageError, guarded
+from kdump.errors import KdumpError, PathError, StoreError, UsageError, guard
 from kdump.output.arrow import ArrowBatches, need_arrow
 from kdump.output.arrow_columns import as_kafka
 from kdump.output.arrow_counts import OF_PLACES, CountedRecords
@@ -68,7 +68,7 @@ class Table:
         self, under: ScanTarget, name: str, options: dict[str, Any], tell: Tell | None = None
     ) -> None:
         need_arrow("arrow")
-        self.kind = kind_named(name)
+        self.kind = find_kind(name)
         self._command, needed = command_of(self.kind)
         if COMMANDS[self._command].asks:
             raise UsageError(f"{name}: {self._command} answers a question, so it has no tables")
@@ -99,20 +99,20 @@ class Table:
             if name not in self.schema.names:
                 raise UsageError(f"{name}: rows of kind {self.kind} have no such column")
         schema = pa.schema([self.schema.field(name) for name in names])
-        return pa.RecordBatchReader.from_batches(schema, self._scanned(names, condition))
+        return pa.RecordBatchReader.from_batches(schema, self._scan_rows(names, condition))
 
-    def _scanned(self, names: list[str], condition: Any) -> Iterator[Any]:
+    def _scan_rows(self, names: list[str], condition: Any) -> Iterator[Any]:
         import pyarrow as pa
 
         pruner = Pruner(condition, self.schema)
         needed = pruner.columns.union(names) or {self.schema.names[0]}
         wanted = [name for name in self.schema.names if name in needed]
         for batch in self._batches(pruner, wanted):
-            fitted = self._fitted(batch, wanted)
+            fitted = self._cast(batch, wanted)
             if condition is None:
                 yield fitted.select(names)
                 continue
-            kept = filtered(pa.Table.from_batches([fitted]), condition)
+            kept = filter_rows(pa.Table.from_batches([fitted]), condition)
             yield from (one.select(names) for one in kept.to_batches() if one.num_rows)
 
     def _batches(self, pruner: Pruner, wanted: list[str]) -> Iterator[Any]:
@@ -123,12 +123,12 @@ class Table:
             items = self._under.items(self._command, **self._options)
             return row_batches(items, {self.kind}, ArrowBatches(stored, decode=decode), self._tell)
         if self.kind == "record" and stored <= OF_PLACES and _HARMLESS.issuperset(self._options):
-            items = self._placed(pruner, counted=True)
+            items = self._scan_placed(pruner, counted=True)
             return row_batches(items, {"record", "batch"}, CountedRecords(stored), self._tell)
-        items = self._placed(pruner, counted=False)
+        items = self._scan_placed(pruner, counted=False)
         return row_batches(items, {self.kind}, ArrowBatches(stored, decode=decode), self._tell)
 
-    def _fitted(self, batch: Any, wanted: list[str]) -> Any:
+    def _cast(self, batch: Any, wanted: list[str]) -> Any:
         """Give a batch the types of this table."""
         import pyarrow as pa
 
@@ -142,7 +142,7 @@ class Table:
             columns.append(column if column.type == field.type else column.cast(field.type))
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    def _placed(self, pruner: Pruner, *, counted: bool) -> Iterator[Any]:
+    def _scan_placed(self, pruner: Pruner, *, counted: bool) -> Iterator[Any]:
         """Yield what lies in the directories of partitions that the filter leaves possible."""
         options: DumpOptions = COMMANDS["dump"].options(
             **{
@@ -152,7 +152,7 @@ class Table:
             }
         )
         options = with_schemas(self._under.paths, options)
-        ranged = self._ranged(options, pruner)
+        ranged = self._narrow(options, pruner)
         for target in resolve(self._under.paths, options.selection, options.server_properties):
             if isinstance(target, KdumpError):
                 yield target
@@ -169,7 +169,7 @@ class Table:
             else:
                 within = self._within(target, ranged, pruner)
                 items = header_items(within, ranged) if counted else log_items(within, ranged)
-            yield from guarded(target.path, items, topic=target.topic, partition=target.partition)
+            yield from guard(target.path, items, topic=target.topic, partition=target.partition)
 
     def _within(self, target: Target, options: DumpOptions, pruner: Pruner) -> Target:
         """Leave out the logs whose names say that the filter leaves nothing of them possible.
@@ -180,7 +180,9 @@ class Table:
             self._note_skipped(target, target, options)
             return target
         files = [
-            file for file in logs_of(target) if file.name.kind is Kind.LOG and not file.name.retired
+            file
+            for file in logs_of(target)
+            if file.name.kind is Kind.LOG and not file.name.is_retired
         ]
         places: list[dict[str, object]] = []
         for file in files:
@@ -201,7 +203,7 @@ class Table:
         self._note_skipped(target, target._replace(files=kept), options)
         return target._replace(files=kept)
 
-    def _ranged(self, options: DumpOptions, pruner: Pruner) -> DumpOptions:
+    def _narrow(self, options: DumpOptions, pruner: Pruner) -> DumpOptions:
         """Narrow options to the offsets and times that the filter leaves possible."""
         columns = _BOUNDS.get(self.kind, ())
         found = {name: pruner.range_of(name) for name in columns if name}

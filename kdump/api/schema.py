@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kdump.errors import UsageError
 from kdump.findings.schema import fields_of
-from kdump.rows.declared import Field
+from kdump.rows.declarations import Field
 
 
 def schema(kind: str) -> tuple[Field, ...]:

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from kdump.api.columns import table_name
-from kdump.api.pushed import PushdownDataset
+from kdump.api.pushdown import PushdownDataset
 from kdump.api.scanning import Table
 from kdump.engine.reading.sql_types import SqlType, sql_types
 from kdump.engine.registry import COMMANDS
@@ -40,7 +40,7 @@ _LAST = (
 )
 
 
-class SqlMissing(KdumpError):
+class SqlUnavailableError(KdumpError):
     """DuckDB is not installed."""
 
     status = 2
@@ -65,12 +65,12 @@ class Session:
                 if self._tables.setdefault(table_name(kind), table) is table:
                     connection.register(table_name(kind), PushdownDataset(table))
 
-    def met_since(self) -> Iterator[Finding | KdumpError]:
+    def drain_reports(self) -> Iterator[Finding | KdumpError]:
         """Yield the findings and errors of what was read since it was asked before."""
         while self._met:
             yield self._met.pop(0)
 
-    def skipped(self) -> Iterator[str]:
+    def drain_skipped(self) -> Iterator[str]:
         """Yield what was not read since it was asked before, and why."""
         for table in self._tables.values():
             while table.skipped:
@@ -78,7 +78,7 @@ class Session:
 
     def ask(self, query: str) -> Any:
         """Return a reader of the answer. Raises KdumpError with DuckDB's words."""
-        with _said():
+        with _raise_sql_errors():
             statements = self._connection.extract_statements(query)
             if len(statements) != 1 or statements[0].type.name != _READS:
                 raise UsageError("give one SELECT statement: files and tables are only read")
@@ -93,7 +93,7 @@ class Session:
         import pyarrow as pa
 
         yield pa.RecordBatch.from_pylist([], answer.schema)
-        with _said():
+        with _raise_sql_errors():
             yield from answer
 
     def _knows_all(self, query: str) -> bool:
@@ -118,33 +118,33 @@ class Session:
         types = sql_types(self._under.paths, selection, properties)
         for name in names:
             if folded[name.casefold()] == 1:
-                columns = ["*", *(_typed(side, types.get((name, side))) for side in _SIDES)]
+                columns = ["*", *(_typed_columns(side, types.get((name, side))) for side in _SIDES)]
                 self._connection.execute(
-                    f"create view topics.{_quoted(name, chr(34))} as"
+                    f"create view topics.{_quote(name, chr(34))} as"
                     f" select {', '.join(filter(None, columns))} from main.records"
-                    f" where topic = {_quoted(name)}"
+                    f" where topic = {_quote(name)}"
                 )
 
 
-def _typed(side: str, of: SqlType | None) -> str:
+def _typed_columns(side: str, of: SqlType | None) -> str:
     """Return a column of the data of a side with its types; empty where these are not known."""
     if of is None:
         return ""
-    wanted = _quoted(json_text(of.text))
+    wanted = _quote(json_text(of.text))
     made = f"json_transform(json_extract({side}_json, '$.data'), {wanted})"
     if of.messages:
-        named = ", ".join(map(_quoted, sorted(of.messages)))
+        named = ", ".join(map(_quote, sorted(of.messages)))
         message = f"json_extract_string({side}_json, '$.schema.message')"
         made = f"case when {message} in ({named}) then {made} end"
     return f"{made} as {side}_data"
 
 
-def _quoted(text: str, mark: str = "'") -> str:
+def _quote(text: str, mark: str = "'") -> str:
     return mark + text.replace(mark, 2 * mark) + mark
 
 
 @contextmanager
-def _said() -> Iterator[None]:
+def _raise_sql_errors() -> Iterator[None]:
     """Raise what DuckDB says, which an Arrow stream may pass on, as an error of this run."""
     import duckdb
     import pyarrow as pa
@@ -168,7 +168,7 @@ def session(
 ) -> Iterator[Session]:
     """Give a session. What does not fit into memory is written below `scratch` meanwhile."""
     if find_spec("duckdb") is None:
-        raise SqlMissing
+        raise SqlUnavailableError
     import duckdb
 
     if scratch is not None:

@@ -42,7 +42,7 @@ class StateFile:
             tell(f"{self.path}: the state is not used, everything is verified again: {error}")
             return VerifyState(now_s)
 
-    def saved(self, items: Iterator[Item]) -> Iterator[Item]:
+    def save_after(self, items: Iterator[Item]) -> Iterator[Item]:
         """Pass on what a run yields; then write what was seen, also where it was left early."""
         try:
             yield from items

@@ -115,7 +115,7 @@ def known_producers(
                     seen.add(one)
                     found[one].take(rows, row, rows.base_offset(row))
     limit = view.settings.producer_id_expiration_ms
-    if "producer_id_expiration_ms" not in view.settings.stated and not has(
+    if "producer_id_expiration_ms" not in view.settings.stated_fields and not has(
         view.broker, v.PRODUCER_EXPIRATION
     ):
         limit = _SEVEN_DAYS_MS

@@ -62,18 +62,18 @@ class Topic(NamedTuple):
     def of(cls, broker: Version, settings: Settings, now_ms: int, limit: int) -> Topic:
         """Take what holds for a topic, with what releases differ in where nothing is set."""
         changed = {}
-        stated = settings.stated
+        stated = settings.stated_fields
         if "message_max_bytes" not in stated and not has(broker, v.MESSAGES_OF_A_MEBIBYTE):
             changed["message_max_bytes"] = _OLD_MESSAGE_MAX
         if "timestamp_after_max_ms" not in stated and has(broker, v.FUTURE_LIMITED):
             changed["timestamp_after_max_ms"] = _HOUR_MS
-        settings = settings.given(DEFAULT, changed)
+        settings = settings.override(DEFAULT, changed)
         known = has(broker, v.TOPICS_HAVE_CODECS)
         codec = CODECS.get(settings.compression_type) if known else None
         return cls(broker, _format(broker, settings), codec, settings, now_ms, limit)
 
     @property
-    def compacted(self) -> bool:
+    def is_compacted(self) -> bool:
         """Whether records need keys."""
         policies = self.settings.cleanup_policy.split(",")
         return "compact" in policies and has(self.broker, v.KEYS_REQUIRED)

@@ -31,10 +31,9 @@ from kdump.broker.versions import has
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.kernels.columns import DecodedRecords, RecordBatches
-from kdump.record.appended import NO_TIMESTAMP, Rewriter, TooManyBytesError
 from kdump.record.batch import read_batch
 from kdump.record.compression import GZIP_CUT
-from kdump.record.decoded import Decoded
+from kdump.record.decoded_part import DecodedPart
 from kdump.record.layout import (
     CODEC_MASK,
     CRC_START_LEGACY,
@@ -47,6 +46,7 @@ from kdump.record.layout import (
     format_of,
     int64,
 )
+from kdump.record.rewriter import NO_TIMESTAMP, Rewriter, TooManyBytesError
 from kdump.tuples import NamedTuple
 
 _BATCHES_LISTED = 1000
@@ -80,7 +80,7 @@ class StoredRun(NamedTuple):
         """Whether entries that follow are messages like these."""
         return self.last_offset + 1 == other.first_offset and self[3:6] == other[3:6]
 
-    def joined(self, other: StoredRun) -> StoredRun:
+    def join(self, other: StoredRun) -> StoredRun:
         """Return both as one."""
         return other._replace(
             first_offset=self.first_offset,
@@ -115,7 +115,7 @@ class Answer:
         self.largest_bytes = max(self.largest_bytes, one.largest_bytes)
         self.max_timestamp_ms = max(self.max_timestamp_ms, one.max_timestamp_ms)
         if self.stored and not one.codec and self.stored[-1].joins(one):
-            self.stored[-1] = self.stored[-1].joined(one)
+            self.stored[-1] = self.stored[-1].join(one)
         elif len(self.stored) < _BATCHES_LISTED:
             self.stored.append(one)
         else:
@@ -181,7 +181,7 @@ def append(sent: ProducedSet, topic: Topic, answer: Answer, *, is_requested: boo
         if plain and shallow.magics == {topic.format.magic}:
             _in_place(sent, topic, answer)
         else:
-            _opened(sent, topic, shallow.codec, codec, answer)
+            _unpack_set(sent, topic, shallow.codec, codec, answer)
     except TooManyBytesError:
         words = f"more than {topic.limit:,} uncompressed bytes (--decompress-limit)"
         raise RefusedError("UNKNOWN", words) from None
@@ -240,20 +240,20 @@ def _check_request(sent: ProducedSet, topic: Topic) -> None:
     except RefusedError as refused:
         is_checked = is_new and not has(topic.broker, v.REQUEST_ANSWERED)
         if is_checked or (not first and has(topic.broker, v.FIRST_ENTRY_LOOKED_AT)):
-            raise _closed(topic, refused.reason, always=True) from None
+            raise _refuse_request(topic, refused.reason, always=True) from None
         raise
     if not first:
         if has(topic.broker, v.FIRST_ENTRY_LOOKED_AT):
-            raise _closed(topic, "a set without a complete entry", always=True)
+            raise _refuse_request(topic, "a set without a complete entry", always=True)
         if is_new or only:
-            raise _closed(topic, "a request without a complete batch")
+            raise _refuse_request(topic, "a request without a complete batch")
     elif only and first[0]:
-        raise _closed(topic, "a request with messages in place of a batch")
+        raise _refuse_request(topic, "a request with messages in place of a batch")
     elif len(first) > 1:
-        raise _closed(topic, "a request with more than one record batch")
+        raise _refuse_request(topic, "a request with more than one record batch")
 
 
-def _closed(topic: Topic, reason: str, *, always: bool = False) -> RefusedError:
+def _refuse_request(topic: Topic, reason: str, *, always: bool = False) -> RefusedError:
     """Say that a request is refused; `always`: and that even later releases do not answer it."""
     if has(topic.broker, v.REQUEST_ANSWERED) and not always:
         return RefusedError(topic.invalid, reason)
@@ -284,12 +284,12 @@ class _Records:
         self.converts = False  # each record is rewritten as soon as it is checked
         self.unwritable = self.was_skipped = self.has_bad_inside = False
 
-    def pieces(self, rows: RecordBatches, row: int) -> Iterator[Decoded]:
+    def pieces(self, rows: RecordBatches, row: int) -> Iterator[DecodedPart]:
         """Yield the records of an entry, checked; raises what they are refused for."""
         self.count, self.newest = 0, NO_TIMESTAMP
         self._errors.clear()
         self._check_entry(rows, row)
-        decoded: Iterator[Decoded] = read_batch(
+        decoded: Iterator[DecodedPart] = read_batch(
             self._sent.data, 0, rows, row, limit=self._topic.limit
         )
         if rows.is_wrapper(row) or self._is_measured_first:
@@ -308,7 +308,9 @@ class _Records:
             error = BAD_TIME if BAD_TIME in self._errors else self._topic.invalid
             raise RefusedError(error, self._why)
 
-    def _all_of(self, decoded: Iterator[Decoded], rows: RecordBatches, row: int) -> list[Decoded]:
+    def _all_of(
+        self, decoded: Iterator[DecodedPart], rows: RecordBatches, row: int
+    ) -> list[DecodedPart]:
         """All records of an entry that is read to its end before the first is looked at."""
         pieces = list(decoded)
         if pieces[-1].reason == reasons.WRAPPER_OFFSET and not has(
@@ -329,7 +331,7 @@ class _Records:
         """Take a plain message whose key or value runs past it, which nobody looks at."""
         self.count, self.newest = 1, rows.max_timestamp(row)
         if (
-            self._topic.compacted
+            self._topic.is_compacted
             and int.from_bytes(
                 self._sent.data[rows.position(row) + rows.format(row).header_size - 4 :][:4],
                 "big",
@@ -373,7 +375,7 @@ class _Records:
             words = "a transaction, which the topic's format cannot keep"
             raise RefusedError("UNSUPPORTED_FOR_MESSAGE_FORMAT", words)
 
-    def _refuse_undecoded(self, piece: Decoded, rows: RecordBatches, row: int) -> None:
+    def _refuse_undecoded(self, piece: DecodedPart, rows: RecordBatches, row: int) -> None:
         topic, reason = self._topic, piece.reason
         if reason == reasons.OVER_LIMIT:
             raise TooManyBytesError
@@ -403,13 +405,13 @@ class _Records:
         if error:
             raise RefusedError(error, words)
 
-    def _check(self, piece: Decoded, rows: RecordBatches, row: int) -> None:
+    def _check(self, piece: DecodedPart, rows: RecordBatches, row: int) -> None:
         """Check some records of an entry; one by one where any may be wrong."""
         records = piece.records
         if not records.count:
             return
         unwritable = self._topic.format.is_legacy and self._has_headers(records, rows, row)
-        may_be_wrong = self._topic.compacted and min(records.key_sizes) < 0
+        may_be_wrong = self._topic.is_compacted and min(records.key_sizes) < 0
         inside = reduce(or_, records.row_flags, 0)
         self.has_bad_inside |= bool(inside & c.INNER_CRC_BAD)
         may_be_wrong |= bool(inside & _WRONG_INSIDE)
@@ -439,7 +441,7 @@ class _Records:
             self._note(error, "a message of another magic in a wrapper")
         elif flags & c.INNER_CRC_BAD and has(topic.broker, v.RECORD_BATCHES):
             raise RefusedError(CORRUPT, BAD_INSIDE)
-        elif topic.compacted and records.key_size(number) < 0:
+        elif topic.is_compacted and records.key_size(number) < 0:
             self._note(topic.invalid, "a record without a key, for a compacted topic")
         elif not (
             (rows.has_timestamps(row) or self._is_timed_anyway)
@@ -527,7 +529,7 @@ _DECODE_ERRORS = {
 }
 
 
-def _has_bad_crc(piece: Decoded) -> bool:
+def _has_bad_crc(piece: DecodedPart) -> bool:
     """Whether the message of a wrapper that a piece stops at has a wrong checksum."""
     data, start = piece.data, piece.stop + CRC_START_LEGACY
     end = piece.stop + LOG_OVERHEAD + int.from_bytes(data[piece.stop + 8 :][:4], "big")
@@ -550,7 +552,7 @@ def _in_place(sent: ProducedSet, topic: Topic, answer: Answer) -> None:
     answer.note("offsets", "plain, and of the topic's format: only offsets and times are set")
 
 
-def _opened(sent: ProducedSet, topic: Topic, source: int, codec: int, answer: Answer) -> None:
+def _unpack_set(sent: ProducedSet, topic: Topic, source: int, codec: int, answer: Answer) -> None:
     """Take a set apart that is compressed, to be compressed, or of another format (V24)."""
     read = topic.format
     kept = source == codec != NONE and read.relative_offsets
@@ -606,7 +608,7 @@ def _opened(sent: ProducedSet, topic: Topic, source: int, codec: int, answer: An
         answer.note("offsets", "compressed as the topic has it: only offsets and times are set")
         answer.store(StoredRun(begin, last, count, magic, codec, topic.stamps, time, size, size))
         return
-    written = rewriter.written()
+    written = rewriter.summarize()
     answer.rewritten = True
     answer.note("rewrite", f"{rewriter.count:,} records rewritten, {others:,} bytes before")
     if written.entries:

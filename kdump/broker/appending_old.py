@@ -10,7 +10,6 @@ from kdump.broker.append_set import CLOSES, CORRUPT, UNKNOWN, ProducedSet, Refus
 from kdump.broker.appending import Answer, StoredRun, fit, look, note_look
 from kdump.broker.versions import has
 from kdump.kernels import reasons
-from kdump.record.appended import NO_TIMESTAMP, TooManyBytesError
 from kdump.record.compression import GZIP_CUT, decompress
 from kdump.record.layout import (
     CODEC_MASK,
@@ -21,7 +20,8 @@ from kdump.record.layout import (
     SMALLEST_MESSAGE,
 )
 from kdump.record.legacy import value_range
-from kdump.record.rebuilt import packed_size
+from kdump.record.rebuilt_sizes import compute_packed_size
+from kdump.record.rewriter import NO_TIMESTAMP, TooManyBytesError
 
 _FORMAT = FORMATS[0]  # which these brokers read everything in
 _KEY_SIZE_AT = _FORMAT.header_size - 4
@@ -46,7 +46,7 @@ def append_old(sent: ProducedSet, topic: Topic, answer: Answer) -> None:
     fit(answer, topic)
 
 
-def _stored(
+def _store(
     answer: Answer,
     count: int,
     codec: int,
@@ -64,10 +64,10 @@ def _keep(sent: ProducedSet, topic: Topic, answer: Answer) -> None:
     """Give offsets to messages that are stored as they came."""
     for rows, row in sent.entries():
         at = rows.position(row) + _KEY_SIZE_AT
-        if topic.compacted and at + 4 < answer.valid_bytes and _int(sent.data, at) <= 0:
+        if topic.is_compacted and at + 4 < answer.valid_bytes and _int(sent.data, at) <= 0:
             raise RefusedError(topic.invalid, "a message without a key, for a compacted topic")
         size = rows.size_bytes(row)
-        _stored(answer, 1, NONE, 1, (size, size), rows.magic(row))
+        _store(answer, 1, NONE, 1, (size, size), rows.magic(row))
     answer.note("offsets", "plain: only offsets are set")
 
 
@@ -79,7 +79,7 @@ def _pack(sent: ProducedSet, topic: Topic, codec: int, answer: Answer) -> None:
         start = rows.position(row)
         entry = memoryview(sent.data)[start : rows.end_position(row)]
         for message in _messages(entry, topic, nested=False):
-            if topic.compacted and _int(message, _KEY_SIZE_AT) < 0:
+            if topic.is_compacted and _int(message, _KEY_SIZE_AT) < 0:
                 raise RefusedError(topic.invalid, "a message without a key, for a compacted topic")
             plain += (answer.next_offset + count).to_bytes(8, "big", signed=True) + message[8:]
             count, largest = count + 1, max(largest, len(message))
@@ -88,10 +88,10 @@ def _pack(sent: ProducedSet, topic: Topic, codec: int, answer: Answer) -> None:
     answer.rewritten = True
     answer.note("rewrite", f"{count:,} messages rewritten, {answer.valid_bytes:,} bytes before")
     if codec and count:
-        size = _FORMAT.smallest_size + packed_size(codec, bytes(plain))
-        _stored(answer, count, codec, 1, (size, size))
+        size = _FORMAT.smallest_size + compute_packed_size(codec, bytes(plain))
+        _store(answer, count, codec, 1, (size, size))
     elif count:
-        _stored(answer, count, codec, count, (len(plain), largest))
+        _store(answer, count, codec, count, (len(plain), largest))
 
 
 def _messages(entry: memoryview, topic: Topic, *, nested: bool) -> Iterator[memoryview]:

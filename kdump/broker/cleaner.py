@@ -84,7 +84,7 @@ class CleanerLog(NamedTuple):
             return checkpoint, False
         return self.log_start, True
 
-    def closed_from(self, offset: int) -> Sequence[Facts]:
+    def segments_from(self, offset: int) -> Sequence[Facts]:
         """The segments from the one with an offset on that are not the active one."""
         if not self.segments or offset > self.segments[-1].base_offset:
             return ()
@@ -95,7 +95,7 @@ class CleanerLog(NamedTuple):
         lag = settings.min_compaction_lag_ms
         if lag <= 0:
             return None
-        closed = self.closed_from(self.first_dirty()[0])
+        closed = self.segments_from(self.first_dirty()[0])
         young = (one for one in closed if one.largest_timestamp_ms > now_ms - lag)
         return next((one.base_offset for one in young), None)
 
@@ -107,7 +107,7 @@ class CleanerLog(NamedTuple):
         bounds = [self.last_stable_offset, self.segments[-1].base_offset]
         young = self.young_from(settings, now_ms)
         uncleanable = max(first, min(bounds if young is None else [*bounds, young]))
-        beyond = self.closed_from(uncleanable)
+        beyond = self.segments_from(uncleanable)
         end = (beyond[0] if beyond else self.segments[-1]).base_offset
         clean = sum(one.size_bytes for one in self.segments if one.base_offset < first)
         dirty = sum(one.size_bytes for one in self.between(first, end))
@@ -135,7 +135,7 @@ class CleanerLog(NamedTuple):
         return [one for one in self.segments[start:] if one.base_offset < end]
 
     def _oldest(self, first: int) -> int | None:
-        stamps = [one.first_timestamp_ms for one in self.closed_from(first)]
+        stamps = [one.first_timestamp_ms for one in self.segments_from(first)]
         return min((stamp for stamp in stamps if stamp > 0), default=None)
 
     def due_ms(self, settings: Settings, now_ms: int) -> int | None:
@@ -145,14 +145,14 @@ class CleanerLog(NamedTuple):
         oldest = self._oldest(first)
         if oldest is not None:
             moments.add(oldest + settings.max_compaction_lag_ms + 1)
-        for one in self.closed_from(first) if settings.min_compaction_lag_ms > 0 else ():
+        for one in self.segments_from(first) if settings.min_compaction_lag_ms > 0 else ():
             moments.add(one.largest_timestamp_ms + settings.min_compaction_lag_ms)
         later = sorted(moment for moment in moments if now_ms <= moment <= _FAR_MS)
         # What time does is only to let more be cleaned, so what is cleanable stays so.
         at = bisect_left(later, True, key=lambda moment: self.choice(settings, moment).cleanable)
         return later[at] if at < len(later) else None
 
-    def blocked_by(self, settings: Settings, now_ms: int) -> str:
+    def find_block(self, settings: Settings, now_ms: int) -> str:
         """Name what keeps the log from being cleaned now; `none` also where too little is dirty."""
         if self.corrupt is not None:
             return CORRUPT_BATCH
@@ -188,7 +188,7 @@ def cleaner_log(partition: PartitionView, log: LogFacts) -> CleanerLog:
     stable = partition.visible_below(log.log_end)
     facts = [Facts(one.base_offset, one.size_bytes, one.time_ms, -1) for one in log.segments]
     found = CleanerLog(facts, checkpoint, log.log_start, log.log_end, stable)
-    first = len(facts) - 1 - len(found.closed_from(found.first_dirty()[0]))
+    first = len(facts) - 1 - len(found.segments_from(found.first_dirty()[0]))
     for number in range(first, len(facts) - 1):
         segment = partition.segments[number]
         try:

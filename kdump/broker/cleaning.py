@@ -20,7 +20,7 @@ from kdump.kernels import reasons
 from kdump.record import control
 from kdump.record.batch import read_batch
 from kdump.record.layout import BATCH_OVERHEAD_V2
-from kdump.record.rebuilt import rebuilt_size, upgraded_size
+from kdump.record.rebuilt_sizes import compute_upgraded_size, rebuilt_size
 from kdump.storage.file_records import FileRecords
 from kdump.storage.offsets import RELATIVE_MAX
 from kdump.tuples import NamedTuple
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kdump.broker.segment import Segment
     from kdump.broker.settings import Settings
     from kdump.kernels.columns import DecodedRecords, RecordBatches
-    from kdump.record.decoded import Decoded
+    from kdump.record.decoded_part import DecodedPart
     from kdump.record.frames import Run
     from kdump.storage.transaction_index import AbortedTransaction
 
@@ -185,7 +185,7 @@ class _Transactions:
         return False
 
 
-class Cleaning:
+class CleaningRound:
     """One round of cleaning, from `choice` on; `batches` does it, and the rest tells of it then.
 
     `repeats`, where given, is told of the records that have a key.
@@ -298,7 +298,7 @@ class Cleaning:
 
     def _pieces(
         self, segment: Segment, run: Run, row: int, *, strict: bool = True
-    ) -> Iterator[Decoded]:
+    ) -> Iterator[DecodedPart]:
         limit = self._partition.limit
         for piece in read_batch(run.data, run.base, run.batches, row, limit=limit):
             if piece.reason in _NOT_OPENED and strict:
@@ -409,7 +409,7 @@ class Cleaning:
                 horizon = new_horizon = self._now_ms + self._settings.delete_retention_ms
             left = size
             if upgraded:
-                left = upgraded_size(batches, row, kept, horizon)
+                left = compute_upgraded_size(batches, row, kept, horizon)
             elif dead or new_horizon is not None:
                 left = rebuilt_size(batches, row, kept, horizon)
         elif self._keeps_empty(batches, row):

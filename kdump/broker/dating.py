@@ -14,7 +14,7 @@ from kdump.broker import versions as v
 from kdump.broker.versions import Change, Version
 from kdump.errors import StoreError
 from kdump.storage import names, places
-from kdump.storage.about import meta_of
+from kdump.storage.directory_facts import meta_of
 from kdump.storage.log_dir import LogDir
 from kdump.storage.names import Kind
 from kdump.tuples import NamedTuple
@@ -78,7 +78,7 @@ class Evidence(NamedTuple):
     at_ms: int | None = None
 
 
-class Dating(NamedTuple):
+class ReleaseBounds(NamedTuple):
     """The first and the last release that can have written a directory, and why."""
 
     first: Version
@@ -93,7 +93,7 @@ class Dating(NamedTuple):
         return f"{v.text_of(self.first)} to {v.text_of(self.last)}"
 
 
-def dated(evidence: Iterable[Evidence]) -> Dating:
+def combine_evidence(evidence: Iterable[Evidence]) -> ReleaseBounds:
     """Join what was found; the last registration counts more than all, presence than absence."""
     found = tuple(evidence)
     first, last = v.RELEASES[0], v.NEWEST
@@ -106,7 +106,7 @@ def dated(evidence: Iterable[Evidence]) -> Dating:
     for one in found:
         if one.bound == EXACT:
             first, last = one.release, one.release
-    return Dating(first, last, found)
+    return ReleaseBounds(first, last, found)
 
 
 def directory_evidence(directory: LogDir) -> Iterator[Evidence]:
@@ -130,17 +130,17 @@ def directory_evidence(directory: LogDir) -> Iterator[Evidence]:
     yield from _partitions(directory, whole=names.REPLICATION_CHECKPOINT in here)
 
 
-def registered_evidence(levels: Mapping[str, int], path: str, who: str) -> Iterator[Evidence]:
+def registration_evidence(levels: Mapping[str, int], path: str, who: str) -> Iterator[Evidence]:
     """Yield what a node's last registration says: the highest levels of features that it runs."""
     level = levels.get(METADATA_VERSION)
     if level is None:
         yield _before(v.BOOTSTRAP_CHECKPOINT, f"{who} registered without a metadata.version", path)
         return
     what = f"{who} registered with metadata.version up to {v.metadata_name(level)}"
-    release = v.release_registering(levels)
+    release = v.find_release_by_levels(levels)
     if release is not None:
         yield Evidence(EXACT, release, what, path)
-    elif (least := v.first_running(level)) is not None:
+    elif (least := v.find_first_release(level)) is not None:
         yield Evidence(FROM, least, what, path)
 
 
@@ -164,7 +164,7 @@ def settings_evidence(values: Mapping[str, str], path: str) -> Iterator[Evidence
 
 def level_evidence(level: int, path: str) -> Iterator[Evidence]:
     """Yield what the level says that the cluster finalized: every node runs it."""
-    release = v.first_running(level)
+    release = v.find_first_release(level)
     if release is not None:
         what = f"the cluster runs metadata.version {v.metadata_name(level)}"
         yield Evidence(FROM, release, what, path)

@@ -150,7 +150,9 @@ def records_before(view: PartitionView, fetched: FetchResult, offset: int) -> in
     )
 
 
-def aborted(view: PartitionView, fetched: FetchResult, offset: int) -> list[AbortedTransaction]:
+def list_aborted(
+    view: PartitionView, fetched: FetchResult, offset: int
+) -> list[AbortedTransaction]:
     """List the aborted transactions that the answer to a read_committed consumer names (L8)."""
     if not view.committed or fetched.found is None:
         return []

@@ -308,7 +308,7 @@ class IndexBuilder:
             if isinstance(event, TransactionEnd):
                 if not event.committed and len(self.abort_markers) <= _ABORTED_MOST:
                     self.abort_markers.append(event.offset)
-                if len(self.abort_markers) <= _ABORTED_MOST and (entry := event.aborted()):
+                if len(self.abort_markers) <= _ABORTED_MOST and (entry := event.aborted_entry()):
                     self.aborted += ABORTED_TRANSACTION.pack(*entry)
             elif isinstance(event, Unreadable) and event.problem != "type":
                 # A broker notices when the batch is in the index already, and cuts behind it.
@@ -346,10 +346,10 @@ def first_inside(item: Run | Oversize, row: int, limit: int) -> int | None:
     What is inside that message does not matter: 0.9 stored wrappers in wrappers, and took their
     offsets as they stand.
     """
-    from kdump.record.deep import opened
+    from kdump.record.wrapper import open_wrapper
 
     if isinstance(item, Oversize):
         return None
-    wrapper = opened(item.data, item.base, item.batches, row, limit)
+    wrapper = open_wrapper(item.data, item.base, item.batches, row, limit)
     first = None if wrapper.reason else next(wrapper.messages(), None)
     return None if first is None else first[0]

@@ -79,7 +79,7 @@ def find_offset(index: OffsetIndex, offset: int, broker: Version = NEWEST) -> Of
 def offset_finder(index: OffsetIndex) -> Callable[[int], OffsetPosition]:
     """Make a `find_offset` for very many offsets: on rising keys any search finds the same."""
     data = index.data
-    if not isinstance(data, bytes) or index.rising_end() < index.entries:
+    if not isinstance(data, bytes) or index.count_rising() < index.entries:
         return partial(find_offset, index)
     numbers = array("i", data[: index.entries * index.layout.size])
     if sys.byteorder == "little":

@@ -30,7 +30,7 @@ class Span(NamedTuple):
     doubtful: bool = False  # among batches whose offsets are not in order
     shown: bool = True  # not left out of a dump
 
-    def joined(self, behind: Span) -> Span:
+    def join(self, behind: Span) -> Span:
         """This one with another of the same epoch behind it."""
         return self._replace(
             last_offset=behind.last_offset,
@@ -55,7 +55,7 @@ class EpochSpans:
         """Take up what lies behind all before it."""
         latest = self.spans[-1].epoch if self.spans else NO_EPOCH
         if self.spans and span.epoch == latest:
-            self.spans[-1] = self.spans[-1].joined(span)
+            self.spans[-1] = self.spans[-1].join(span)
         elif self._rising:
             if span.epoch > latest:
                 self.spans.append(span)

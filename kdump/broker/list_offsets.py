@@ -24,7 +24,7 @@ from kdump.broker.versions import (
 )
 from kdump.kernels import columns as c
 from kdump.storage import places
-from kdump.storage.checkpoints import loaded, parse_leader_epochs
+from kdump.storage.checkpoints import load_epochs, parse_leader_epochs
 from kdump.storage.index import OffsetPosition
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
@@ -112,7 +112,7 @@ def _answer(view: PartitionView, target: int) -> TimeAnswer:
         end = view.visible_end
         return TimeAnswer(end, -1, _latest_epoch(view))
     if special and view.tier is not None and target != EARLIEST and target != MAX_TIMESTAMP:
-        return _tiered(view, view.tier, target)
+        return _look_up_tiered(view, view.tier, target)
     if special and target in (EARLIEST, EARLIEST_LOCAL):
         return TimeAnswer(view.log_start, -1, _earliest_epoch(view))
     if special and target in (LATEST_TIERED, EARLIEST_PENDING):
@@ -122,7 +122,7 @@ def _answer(view: PartitionView, target: int) -> TimeAnswer:
     if special:
         answer = _maximum(view)
     elif view.tier is not None:
-        answer = _by_time_tiered(view, view.tier, target)
+        answer = _time_in_tiers(view, view.tier, target)
     else:
         start = view.log_start if has(view.broker, LOG_START) else 0
         answer = _by_time(view, target, start)
@@ -137,7 +137,7 @@ def _answer(view: PartitionView, target: int) -> TimeAnswer:
     return answer
 
 
-def _tiered(view: PartitionView, tier: Tier, target: int) -> TimeAnswer:
+def _look_up_tiered(view: PartitionView, tier: Tier, target: int) -> TimeAnswer:
     """The offsets between the remote and the local log (W7)."""
     if target == EARLIEST_LOCAL:
         return TimeAnswer(tier.local_start, -1, tier.epoch_at(tier.local_start))
@@ -152,7 +152,7 @@ def _tiered(view: PartitionView, tier: Tier, target: int) -> TimeAnswer:
     return TimeAnswer(pending, -1, tier.epoch_at(pending))
 
 
-def _by_time_tiered(view: PartitionView, tier: Tier, target: int) -> TimeAnswer:
+def _time_in_tiers(view: PartitionView, tier: Tier, target: int) -> TimeAnswer:
     """Look a time up in the remote log first, then in the local one (W5)."""
     if tier.problem is not None:
         raise BrokerError(f"no remote segment is served: {tier.problem}")
@@ -362,7 +362,9 @@ def _epochs(view: PartitionView) -> list[tuple[int, int]]:
                 # A start drops those past the log end (R6.7); the one that begins there is that
                 # of the leader, which would be chosen again.
                 end = view.log_end
-                return [(epoch, start) for epoch, start in loaded(found.entries) if start <= end]
+                return [
+                    (epoch, start) for epoch, start in load_epochs(found.entries) if start <= end
+                ]
     return []
 
 

@@ -4,7 +4,7 @@ The order is the broker's (R5, R6): leftovers and swaps, each segment's files, r
 recovery point unless the stop was clean, the log end, the producers. What changed between versions
 is asked of the version where it matters.
 
-A broker is up only when all is loaded; `Loading` goes as far as one lookup needs. What a lookup
+A broker is up only when all is loaded; `LogLoader` goes as far as one lookup needs. What a lookup
 asks is what became of one segment: whether those before it were cut, and whether its own indexes
 were rebuilt. So a segment is recovered here when it is asked for, after those before it that a
 start would recover first.
@@ -95,7 +95,7 @@ def _finish(piece: Segment, build: IndexEntries, end: int) -> None:
     piece.extent = piece.start, end
 
 
-class Loading:
+class LogLoader:
     """One partition while it is loaded; afterwards its attributes say what became of it."""
 
     def __init__(
@@ -124,10 +124,10 @@ class Loading:
 
     def run(self) -> None:
         """Go through all steps; raises RefusalError where the broker would not start."""
-        self._retried(self._load)
+        self._retry(self._load)
         self._complete_swaps()
         if self.stop.recovers:
-            self._retried(self._recover_log)
+            self._retry(self._recover_log)
         if self.stop.recovers and has(self.broker, v.LOG_START_KEPT):
             self._apply_log_start()
         if not self.segments:
@@ -146,7 +146,7 @@ class Loading:
         every = {id(segment): segment for segment in (*self.segments.values(), *self.deleted)}
         return sum(segment.bytes_read for segment in every.values())
 
-    def _retried(self, step: Callable[[], None]) -> None:
+    def _retry(self, step: Callable[[], None]) -> None:
         """Run a step; a segment with offsets too large for it is split, and the step run again."""
         while True:
             try:
@@ -263,12 +263,12 @@ class Loading:
         if self.stop.clean:
             return
         self.recovered.clear()
-        unflushed = self._unflushed()
+        unflushed = self._segments_to_recover()
         for number, segment in enumerate(unflushed):
             if self._recover_unflushed(segment, unflushed[number + 1 :]):
                 return
 
-    def _unflushed(self) -> list[Segment]:
+    def _segments_to_recover(self) -> list[Segment]:
         """What is recovered after an unclean stop: all from the recovery point's segment on."""
         return self._values(self.stop.recovery_point, 1 << 63)
 
@@ -313,7 +313,7 @@ class Loading:
         for base, segment in self.segments.items():
             if not (segment.rebuilt or Kind.OFFSET_INDEX in self.files.by_base.get(base, {})):
                 continue
-            with segment.indexed() as index:
+            with segment.open_index() as index:
                 broken = index.sanity(may_end_at_base=False)
             if broken is not None and not (segment is active and "multiple" in broken):
                 raise RefusalError(f"IllegalArgumentException: corrupt index: {broken}")
@@ -400,13 +400,13 @@ def _transaction_index(base: int, path: str, broker: Version) -> str | None:
         index = TransactionIndex(source, base, one_byte=one_byte)
         if (broken := index.sanity()) is not None:
             return broken
-        version = index.refused_version()
+        version = index.find_refused_version()
     if version is not None:
         raise RefusalError(f"KafkaException: aborted transaction of version {version} in {path}")
     return None
 
 
-class LazyLoading(Loading):
+class LazyLogLoader(LogLoader):
     """The segments of a partition, each as a start leaves it once it was asked for.
 
     `segments` has those that are there as far as is known: a cut or a split changes it. What a
@@ -428,7 +428,7 @@ class LazyLoading(Loading):
         for base in self.files.bases():
             self.segments[base] = self.files.open(base)
         if not stop.clean:
-            self._waiting = self._unflushed()
+            self._waiting = self._segments_to_recover()
 
     def settle(self, base: int) -> bool:
         """Go on until it is known what becomes of a segment; whether anything was recovered.
@@ -454,7 +454,7 @@ class LazyLoading(Loading):
         self._mend_or_split(self.segments[base])
         return len(self.rebuilt) > known
 
-    def settled(self, base: int) -> bool:
+    def is_settled(self, base: int) -> bool:
         """Whether it is known what becomes of a segment."""
         return base in self._seen
 
@@ -464,7 +464,7 @@ class LazyLoading(Loading):
             for segment in self._waiting:
                 self._seen.add(segment.base_offset)
                 self._mend_or_split(segment)
-            self._waiting = self._unflushed()
+            self._waiting = self._segments_to_recover()
             self._seen.update(segment.base_offset for segment in self._waiting)
         while self._waiting and self._waiting[0].base_offset <= base:
             segment, *self._waiting = self._waiting
@@ -473,7 +473,7 @@ class LazyLoading(Loading):
                     self._waiting = []
             except OffsetOverflowError:
                 self._split(segment, recovering=True)
-                self._waiting = self._unflushed()  # all over again
+                self._waiting = self._segments_to_recover()  # all over again
                 self._seen.update(part.base_offset for part in self._waiting)
 
     def _mend_or_split(self, segment: Segment) -> None:

@@ -1,6 +1,6 @@
 """Read the log of one segment as a starting broker does: its entries, and what ends them.
 
-There are two ways. Recovery checks each entry (`checked`, R2); what looks for the log end or
+There are two ways. Recovery checks each entry (`read_sound`, R2); what looks for the log end or
 replays producers takes entries as they are (`as_is`, L2). What ends a reading is either silent or
 an exception of the broker's, and which of the two it is changed with the broker (S2 to S7).
 """
@@ -94,7 +94,7 @@ class Entries:
         self.why = ""
         self.bytes_read = 0
 
-    def checked(self, message_max_bytes: int) -> Iterator[Run]:
+    def read_sound(self, message_max_bytes: int) -> Iterator[Run]:
         """Yield sound entries up to the first that recovery would not take (R2)."""
         position = self.stop = self.start
         self.why = ""
@@ -276,7 +276,7 @@ class Entries:
         for rows in self.as_is(position):
             row = _first_from(rows.last_offsets, offset)
             if row < rows.count:
-                return _met(rows, row, passed)
+                return _make_end(rows, row, passed)
             passed += rows.count
         return None
 
@@ -293,9 +293,9 @@ class Entries:
             wrapped = rows.flags & c.WRAPPER
             first = 0 if wrapped else _first_from(rows.base_offsets, offset)
             if first:
-                before = _met(rows, first - 1, passed)
+                before = _make_end(rows, first - 1, passed)
             for number in range(first, rows.count):
-                found = _met(rows, number, passed)
+                found = _make_end(rows, number, passed)
                 base = self.first_offset(rows, number)
                 if base == offset:
                     return found
@@ -309,13 +309,13 @@ class Entries:
         """The base offset of an entry; a wrapper is opened for it (F18)."""
         if not rows.flags_of(number) & c.WRAPPER:
             return rows.base_offset(number)
-        from kdump.record.deep import opened
+        from kdump.record.wrapper import open_wrapper
 
         position, size = rows.position(number), rows.size_bytes(number)
         if size > self.limit:
             raise UnknowableError(f"a compressed entry of {size} bytes")
         data = self.source.read(position, size)
-        wrapper = opened(data, position, rows, number, self.limit)
+        wrapper = open_wrapper(data, position, rows, number, self.limit)
         if wrapper.reason in _NOT_OPENED:
             raise UnknowableError(f"a compressed entry that is not opened: {wrapper.detail}")
         offset, _, compressed = next(wrapper.messages(), (-1, -1, False))
@@ -353,7 +353,7 @@ def _first_from(values: memoryview, offset: int) -> int:
     return next(row for row, value in enumerate(values) if value >= offset)
 
 
-def _met(rows: RecordBatches, row: int, passed: int) -> SearchEnd:
+def _make_end(rows: RecordBatches, row: int, passed: int) -> SearchEnd:
     wrapper = rows.flags_of(row) & c.WRAPPER
     return SearchEnd(
         rows.position(row),

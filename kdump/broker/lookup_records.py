@@ -33,7 +33,7 @@ class RemoteOnlyError(BrokerError):
 
 
 @contextmanager
-def failing_in(path: str) -> Iterator[None]:
+def convert_errors(path: str) -> Iterator[None]:
     """Make what a broker's reading of a file fails at its answer to a lookup."""
     try:
         yield
@@ -58,7 +58,7 @@ def headers_of(segment: Segment, position: int) -> Iterator[RecordBatches]:
         if position >= segment.end - HEADER_SIZE_UP_TO_MAGIC:
             return
         raise BrokerError(f"IllegalArgumentException: negative position in {segment.path}")
-    with failing_in(segment.path), segment.entries() as entries:
+    with convert_errors(segment.path), segment.entries() as entries:
         yield from entries.as_is(position)
 
 
@@ -125,9 +125,9 @@ def records_of(run: Run, *, limit: int, streaming: bool) -> Iterator[tuple[int, 
 
 
 def _messages(run: Run, limit: int) -> Iterator[tuple[int, int]]:
-    from kdump.record.deep import opened
+    from kdump.record.wrapper import open_wrapper
 
-    wrapper = opened(run.data, run.base, run.batches, 0, limit)
+    wrapper = open_wrapper(run.data, run.base, run.batches, 0, limit)
     _mind(wrapper.reason)
     for offset, timestamp_ms, compressed in wrapper.messages():
         if compressed:

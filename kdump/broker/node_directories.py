@@ -225,7 +225,7 @@ def foreign_folders(directory: str, broker: Version) -> Iterator[str]:
         since = _SUFFIXES_SINCE.get(found.retirement) if found and found.retirement else None
         if found is not None and (since is None or has(broker, since)):
             continue
-        if _is_deleted(name, broker) and not _listed(path):
+        if _is_deleted(name, broker) and not _list_entries(path):
             continue
         if name != names.REMOTE_LOG_INDEX_CACHE or not has(broker, v.REMOTE_INDEX_CACHE):
             yield path
@@ -260,7 +260,7 @@ def _checkpoints(directory: str, broker: Version, user: User | None) -> Iterator
             continue
         if user is not None and not user.may(path, "r"):
             yield Fact(REFUSES, "permission", path, path, _rights(path))
-        elif message := checkpoint_refused(path, 3, broker):
+        elif message := refuse_checkpoint(path, 3, broker):
             if message.startswith(_NO_NUMBER):
                 continue  # passed over with a warning
             remedy = f"Move {path} away, and start: it is written again. {_WITHOUT[name]}"
@@ -278,7 +278,7 @@ _WITHOUT = {
 }
 
 
-def checkpoint_refused(path: str, fields: int, broker: Version) -> str:
+def refuse_checkpoint(path: str, fields: int, broker: Version) -> str:
     """What a broker says of a checkpoint file it cannot take; empty where it can (X1)."""
     if os.path.isdir(path):
         return "Is a directory"
@@ -313,7 +313,7 @@ def checkpoint_refused(path: str, fields: int, broker: Version) -> str:
     if declared is None:
         return malformed(lines[1])
     for line in lines[2:]:
-        said = checkpoints.java_split(line)
+        said = checkpoints.split_like_java(line)
         if len(said) != fields:
             return malformed(line)
         for one, limit in zip(said[-2:], (1 << 31, 1 << 63), strict=True):
@@ -349,7 +349,7 @@ def _partitions(
 
 def file_facts(partition: str, broker: Version) -> Iterator[Fact]:
     """Say which names and kinds of files in the directory of a partition stop a start (N12)."""
-    present = _listed(partition)
+    present = _list_entries(partition)
     for name in present:
         path = os.path.join(partition, name)
         if _stops_start(name, broker):
@@ -358,18 +358,18 @@ def file_facts(partition: str, broker: Version) -> Iterator[Fact]:
             )
             message = f'{_NO_NUMBER}"{name.partition(".")[0]}"'
             yield Fact(REFUSES, "name", message, path, remedy)
-        elif present[name] and _opened(path, present, broker):
+        elif present[name] and _is_opened(path, present, broker):
             # Indexes are opened as old Java does, which words an error in its own way.
             in_java = names.parse(name).kind not in _INDEXES and has(broker, v.DIRECTORY_FAILURES)
             message = f"{path}: Is a directory" if in_java else f"{path} (Is a directory)"
             remedy = "Move that directory away; the file of that name is gone."
             yield Fact(REFUSES, "not-a-file", message, path, remedy)
-        elif message := _aborted_refused(path, present, broker):
+        elif message := _refuse_aborted(path, present, broker):
             remedy = "Move it away: the start writes it again from the log, and nothing is lost."
             yield Fact(REFUSES, "transaction-index", message, path, remedy)
 
 
-def _opened(path: str, present: Mapping[str, bool], broker: Version) -> bool:
+def _is_opened(path: str, present: Mapping[str, bool], broker: Version) -> bool:
     """Whether a start opens a file, so that a directory may not be in its place.
 
     One in the place of a log is passed over, unless it is the only one. Indexes are opened when
@@ -403,7 +403,7 @@ def _stems(files: Iterable[str]) -> set[str]:
     return {name.partition(".")[0] for name in files}
 
 
-def _aborted_refused(path: str, present: Mapping[str, bool], broker: Version) -> str:
+def _refuse_aborted(path: str, present: Mapping[str, bool], broker: Version) -> str:
     """What a broker says of a transaction index whose entries have another version (I22)."""
     name = os.path.basename(path)
     if not has(broker, v.TRANSACTION_INDEX) or (
@@ -415,7 +415,7 @@ def _aborted_refused(path: str, present: Mapping[str, bool], broker: Version) ->
     one_byte = not has(broker, v.BOTH_VERSION_BYTES)
     try:
         with Source(path) as source:
-            version = TransactionIndex(source, 0, one_byte=one_byte).refused_version()
+            version = TransactionIndex(source, 0, one_byte=one_byte).find_refused_version()
     except PathError:
         return ""
     if version is None:
@@ -426,7 +426,7 @@ def _aborted_refused(path: str, present: Mapping[str, bool], broker: Version) ->
 
 def _small_files(partition: str, broker: Version, *, kraft: bool) -> Iterator[Fact]:
     epochs = os.path.join(partition, names.LEADER_EPOCH_CHECKPOINT)
-    message = checkpoint_refused(epochs, 2, broker) if has(broker, v.LEADER_EPOCHS) else ""
+    message = refuse_checkpoint(epochs, 2, broker) if has(broker, v.LEADER_EPOCHS) else ""
     if message:
         if not has(broker, v.CHECKPOINT_IN_JAVA) and not message.startswith(_INVALID_EPOCH):
             message = f"{_UNREAD[0]} {epochs}"
@@ -434,7 +434,7 @@ def _small_files(partition: str, broker: Version, *, kraft: bool) -> Iterator[Fa
         remedy = f"Move it away, or rebuild it: {format_command(rebuild)}"
         yield Fact(REFUSES, "checkpoint", message, epochs, remedy)
     identity = os.path.join(partition, names.PARTITION_METADATA)
-    if has(broker, v.TOPIC_IDS) and (message := identity_refused(identity, broker)):
+    if has(broker, v.TOPIC_IDS) and (message := refuse_identity(identity, broker)):
         remedy = (
             "Write it again: version: 0, and the topic_id that kdump cluster --what topics gives."
             if kraft
@@ -459,11 +459,11 @@ _KINDS_SINCE = {
 }
 
 
-def identity_refused(path: str, broker: Version) -> str:
+def refuse_identity(path: str, broker: Version) -> str:
     """What a broker says of a `partition.metadata` that it cannot take; empty where it can (X8)."""
     try:
         lines = whole(path, SMALL_FILE_LIMIT).decode("utf-8", "replace").splitlines()
-        message = _identity_malformed(path, lines, broker)
+        message = _find_malformed(path, lines, broker)
     except PathError:
         message = "Is a directory" if os.path.isdir(path) else ""
     if not message or is_no_io_error(message):
@@ -472,7 +472,7 @@ def identity_refused(path: str, broker: Version) -> str:
     return message if java else f"{_UNREAD[1]} {path}"
 
 
-def _identity_malformed(path: str, lines: list[str], broker: Version) -> str:
+def _find_malformed(path: str, lines: list[str], broker: Version) -> str:
     kind = "partition metadata" if has(broker, v.IDENTITY_REWORDED) else "checkpoint"
     for number, line in enumerate([*lines[:2], *[None] * (2 - len(lines))]):
         if line is None:
@@ -489,7 +489,7 @@ def _identity_malformed(path: str, lines: list[str], broker: Version) -> str:
     return ""
 
 
-def _listed(partition: str) -> dict[str, bool]:
+def _list_entries(partition: str) -> dict[str, bool]:
     """Name what lies in a directory, in order, each with whether it is a directory itself."""
     try:
         with os.scandir(partition) as entries:
@@ -517,7 +517,7 @@ def _partition_rights(partition: str, broker: Version, user: User) -> Iterator[F
         message = epochs if modern else 'Cannot read the array length because "$this" is null'
         yield Fact(REFUSES, "permission", message, partition, remedy)
         return
-    present = _listed(partition)
+    present = _list_entries(partition)
     snapshots = [name for name in present if names.parse(name).kind is Kind.PRODUCER_SNAPSHOT]
     for name in present:
         path, kind = os.path.join(partition, name), names.parse(name).kind
@@ -544,7 +544,7 @@ def _partition_rights(partition: str, broker: Version, user: User) -> Iterator[F
         yield Fact(REFUSES, "permission", message, partition, remedy)
 
 
-def doubled(node: NodeSettings, broker: Version) -> Iterator[Fact]:
+def find_duplicates(node: NodeSettings, broker: Version) -> Iterator[Fact]:
     """A partition that lies in two data directories stops every broker (R13)."""
     seen: dict[str, str] = {}
     for directory in node.log_dirs:

@@ -15,9 +15,9 @@ from kdump.broker.node_meta import (
     NEW_ID,
     RESTORE,
     Meta,
-    not_formatted,
+    explain_unread,
     offline_fact,
-    unread_cause,
+    unformatted_fact,
     whose,
 )
 from kdump.broker.node_settings import REFUSES, Fact, NodeSettings
@@ -36,7 +36,7 @@ def identity_facts(node: NodeSettings, metas: list[Meta], broker: Version) -> It
     if node.kraft and has(broker, v.META_ENSEMBLE):
         yield from _ensemble(node, metas)
     elif has(broker, v.META_VERSION_IMPLIED):
-        yield from node_old_identity.compared(node, metas, broker)
+        yield from node_old_identity.compare_metas(node, metas, broker)
     else:
         yield from node_old_identity.each_alone(node, metas, broker)
 
@@ -45,7 +45,7 @@ def identity_facts(node: NodeSettings, metas: list[Meta], broker: Version) -> It
 
 
 def _ensemble(node: NodeSettings, metas: list[Meta]) -> Iterator[Fact]:
-    metas = sorted((_parsed(meta) for meta in metas), key=lambda meta: meta.directory)
+    metas = sorted((_check_meta(meta) for meta in metas), key=lambda meta: meta.directory)
     sound = [meta for meta in metas if meta.values is not None]
     broken = [meta for meta in metas if meta.broken]
     if not sound:
@@ -53,7 +53,7 @@ def _ensemble(node: NodeSettings, metas: list[Meta]) -> Iterator[Fact]:
         why = f" ({first.path}: {first.broken})" if first.broken else ""
         yield Fact(
             REFUSES,
-            unread_cause(first) if broken else "meta-missing",
+            explain_unread(first) if broken else "meta-missing",
             "No readable meta.properties files found.",
             first.path,
             f"{RESTORE}{why}",
@@ -68,9 +68,9 @@ def _ensemble(node: NodeSettings, metas: list[Meta]) -> Iterator[Fact]:
                 "Cannot continue."
             )
             remedy = f"{RESTORE} ({meta.broken})"
-            yield Fact(REFUSES, unread_cause(meta), message, meta.path, remedy)
-    yield from _misplaced(node, sound)
-    yield from map(not_formatted, (meta for meta in metas if meta.absent))
+            yield Fact(REFUSES, explain_unread(meta), message, meta.path, remedy)
+    yield from _find_misplaced(node, sound)
+    yield from map(unformatted_fact, (meta for meta in metas if meta.absent))
     for meta in sound:
         for name, what, cause in (
             ("node.id", "node ID", "node-id"), ("cluster.id", "cluster ID", "cluster-id")
@@ -85,7 +85,7 @@ def _ensemble(node: NodeSettings, metas: list[Meta]) -> Iterator[Fact]:
             yield offline_fact(meta)
 
 
-def _parsed(meta: Meta) -> Meta:
+def _check_meta(meta: Meta) -> Meta:
     """Mark a file as broken that the reader of 3.7 and newer cannot take."""
     if meta.values is None:
         return meta
@@ -159,7 +159,7 @@ def _agree(node: NodeSettings, sound: list[Meta]) -> Iterator[Fact]:
         seen.setdefault(bits, meta.directory)
 
 
-def _misplaced(node: NodeSettings, sound: list[Meta]) -> Iterator[Fact]:
+def _find_misplaced(node: NodeSettings, sound: list[Meta]) -> Iterator[Fact]:
     for meta in sound:
         found = os.path.join(meta.directory, names.METADATA_LOG)
         if meta.directory != node.metadata_dir and os.path.lexists(found):

@@ -126,7 +126,7 @@ _FORMAT = format_command((
 ))  # fmt: skip
 
 
-def not_formatted(meta: Meta) -> Fact:
+def unformatted_fact(meta: Meta) -> Fact:
     message = (
         f"No `meta.properties` found in {meta.directory} (have you run `kafka-storage.sh` to "
         "format the directory?)"
@@ -149,5 +149,5 @@ def offline_fact(meta: Meta) -> Fact:
     )
 
 
-def unread_cause(meta: Meta) -> str:
+def explain_unread(meta: Meta) -> str:
     return "permission" if meta.denied else "meta-malformed"

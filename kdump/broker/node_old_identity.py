@@ -11,9 +11,9 @@ from kdump.broker.node_meta import (
     OWN_ID,
     RESTORE,
     Meta,
-    not_formatted,
+    explain_unread,
     offline_fact,
-    unread_cause,
+    unformatted_fact,
     whose,
 )
 from kdump.broker.node_settings import REFUSES, Fact, NodeSettings
@@ -23,10 +23,10 @@ from kdump.storage.checkpoints import java_int
 # From 2.8 to 3.6: files are compared as they are.
 
 
-def compared(node: NodeSettings, metas: list[Meta], broker: Version) -> Iterator[Fact]:
+def compare_metas(node: NodeSettings, metas: list[Meta], broker: Version) -> Iterator[Fact]:
     online = [meta for meta in metas if not (meta.broken and meta.is_io)]
     unread = [
-        not_formatted(meta)
+        unformatted_fact(meta)
         if meta.absent
         else Fact(REFUSES, "meta-malformed", meta.broken, meta.path, RESTORE)
         for meta in online
@@ -37,7 +37,7 @@ def compared(node: NodeSettings, metas: list[Meta], broker: Version) -> Iterator
         return
     offline = [meta for meta in metas if meta.broken]
     if len(offline) == len(metas) and not node.kraft:
-        yield offline_fact(offline[0])._replace(outcome=REFUSES, cause=unread_cause(offline[0]))
+        yield offline_fact(offline[0])._replace(outcome=REFUSES, cause=explain_unread(offline[0]))
         return
     if node.kraft and any(meta.directory == node.metadata_dir for meta in offline):
         message = (
@@ -61,7 +61,7 @@ def _inconsistent(node: NodeSettings, found: list[Meta]) -> Fact:
         "shared a log directory (log.dirs) or partial data was manually copied from another "
         "broker. Found:"
     )
-    cause = _differing(found)
+    cause = _describe_difference(found)
     if cause in ("node-id", "cluster-id"):
         return Fact(REFUSES, cause, message, found[-1].path, whose(node, found, cause))
     remedy = (
@@ -71,7 +71,7 @@ def _inconsistent(node: NodeSettings, found: list[Meta]) -> Fact:
     return Fact(REFUSES, cause, message, found[-1].path, remedy)
 
 
-def _differing(found: list[Meta]) -> str:
+def _describe_difference(found: list[Meta]) -> str:
     for name, cause in (
         ("broker.id", "node-id"),
         ("node.id", "node-id"),
@@ -180,7 +180,7 @@ def each_alone(node: NodeSettings, metas: list[Meta], broker: Version) -> Iterat
         yield Fact(REFUSES, "node-id", message, found[0].path, OWN_ID)
         return
     if offline and len(offline) == len(metas):
-        yield offline_fact(offline[0])._replace(outcome=REFUSES, cause=unread_cause(offline[0]))
+        yield offline_fact(offline[0])._replace(outcome=REFUSES, cause=explain_unread(offline[0]))
         return
     yield from map(offline_fact, offline)
 

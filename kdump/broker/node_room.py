@@ -20,7 +20,7 @@ def room_facts(node: NodeSettings, broker: Version) -> Iterator[Fact]:
     """Say where a start finds no room; what it needs beyond a little nobody knows before."""
     segments = 0
     for directory in filter(os.path.isdir, node.log_dirs):
-        partitions, found, longest = _counted(directory)
+        partitions, found, longest = _count(directory)
         segments += found
         yield from _names(directory, longest)
         room = os.statvfs(directory)
@@ -62,7 +62,7 @@ _MAKE_ROOM = (
 )
 
 
-def _counted(directory: str) -> tuple[int, int, str]:
+def _count(directory: str) -> tuple[int, int, str]:
     """The partitions of a data directory, their segments, and the longest path of one."""
     partitions = segments = 0
     longest = ""

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from kdump.broker import versions as v
-from kdump.broker.setting_relations import Refusal, relations_refused
-from kdump.broker.setting_rules import classes_unknown, rules_refused
-from kdump.broker.setting_types import values_refused
+from kdump.broker.setting_relations import Refusal, check_relations
+from kdump.broker.setting_rules import check_rules, list_unknown_classes
+from kdump.broker.setting_types import check_values
 from kdump.broker.versions import (
     Version,
     has,
@@ -22,8 +22,8 @@ from kdump.broker.versions import (
     text_of,
 )
 from kdump.storage import names
-from kdump.storage.about import meta_of
 from kdump.storage.checkpoints import java_int
+from kdump.storage.directory_facts import meta_of
 from kdump.storage.properties import java_properties
 from kdump.storage.source import whole
 from kdump.tuples import NamedTuple
@@ -120,7 +120,7 @@ def read_node(
     return NodeSettings(server_properties, values, kraft, dirs)
 
 
-def settings_refused(node: NodeSettings, broker: Version) -> Iterator[Fact]:
+def check_settings(node: NodeSettings, broker: Version) -> Iterator[Fact]:
     """Say what of the settings a broker refuses before it looks at a directory (N1, N2)."""
     values = node.values
     if values is None or not has(broker, v.COUNTED_OFFSETS):  # 0.7 had other names
@@ -132,13 +132,13 @@ def settings_refused(node: NodeSettings, broker: Version) -> Iterator[Fact]:
     kraft = has(broker, v.KRAFT) and node.kraft
     of_kind = _kraft(values, broker) if kraft else _protocol(values, broker)
     # What does not go together is asked where each value is sound, and there once for each cause.
-    found = [*_values(values, broker), *_missing(values, broker, kraft=kraft)] or list(
+    found = [*_values(values, broker), *_find_missing(values, broker, kraft=kraft)] or list(
         chain(
-            relations_refused(values, broker, _first_of_each_cause(of_kind), kraft=kraft),
+            check_relations(values, broker, _first_of_each_cause(of_kind), kraft=kraft),
             _by_code(values, broker, kraft=kraft),
         )
     )
-    for message in classes_unknown(values, broker):
+    for message in list_unknown_classes(values, broker):
         remedy = "See that its jar is on the broker's class path (libs, CLASSPATH)."
         yield Fact(UNKNOWN, "class", message, node.path, remedy)
     for cause, message, remedy in dict.fromkeys(found):
@@ -147,7 +147,7 @@ def settings_refused(node: NodeSettings, broker: Version) -> Iterator[Fact]:
 
 def _by_code(values: Mapping[str, str], broker: Version, *, kraft: bool) -> Iterator[Refusal]:
     """What else is refused once all that was looked at before is sound."""
-    for message in rules_refused(values, broker, kraft=kraft):
+    for message in check_rules(values, broker, kraft=kraft):
         yield "settings", message, "Change the setting that the message names."
     for name in ("inter.broker.protocol.version", "log.message.format.version"):
         said = values.get(name)
@@ -179,7 +179,7 @@ def _first_of_each_cause(refusals: Iterator[Refusal]) -> Iterator[Refusal]:
 
 def _values(values: Mapping[str, str], broker: Version) -> Iterator[Refusal]:
     """What is refused of single values as they are read."""
-    for name, message in values_refused(values, broker):
+    for name, message in check_values(values, broker):
         if name == "node.id" and "Not a number" in message and has(broker, v.KRAFT_ONLY):
             # The two are synonyms; a broker reads node.id where broker.id is not set (N1).
             message = message.replace("node.id", "broker.id")
@@ -187,7 +187,7 @@ def _values(values: Mapping[str, str], broker: Version) -> Iterator[Refusal]:
         yield cause, message, f"Give {name} a value that it takes, or leave it out for the default."
 
 
-def _missing(values: Mapping[str, str], broker: Version, *, kraft: bool) -> Iterator[Refusal]:
+def _find_missing(values: Mapping[str, str], broker: Version, *, kraft: bool) -> Iterator[Refusal]:
     """What has no default and is not there; node.id may be given as broker.id."""
     required = ["zookeeper.connect"]
     if kraft:

@@ -14,9 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from kdump.broker import versions as v
 from kdump.broker.index_search import find_offset, floor_slot
-from kdump.broker.loading import LazyLoading
-from kdump.broker.lookup_records import BrokerError, RemoteOnlyError, failing_in, raise_undecodable
-from kdump.broker.partition_files import made_empty
+from kdump.broker.loading import LazyLogLoader
+from kdump.broker.lookup_records import (
+    BrokerError,
+    RemoteOnlyError,
+    convert_errors,
+    raise_undecodable,
+)
+from kdump.broker.partition_files import make_empty
 from kdump.broker.segment import Segment
 from kdump.broker.settings import DEFAULT, Settings, SettingsOnDemand, index_settings
 from kdump.broker.shutdown_state import stop_for_lookup
@@ -95,7 +100,7 @@ class PartitionView:
         self.tier = view.tier
         self._opened: dict[str, RemoteFiles] = {}
         self.settings: Any = Settings() if settings is None else settings
-        self._start: LazyLoading | None = None
+        self._start: LazyLogLoader | None = None
         self._segments: list[Segment] | None = None
         self._log_end: int | None = None
 
@@ -103,7 +108,7 @@ class PartitionView:
     def segments(self) -> list[Segment]:
         """The segments, as far as it is known what a start makes of them; see `onward`."""
         if self._segments is None:
-            self._segments = [*self._remote(), *self._listed()]
+            self._segments = [*self._remote(), *self._list_segments()]
         return self._segments
 
     @property
@@ -134,23 +139,23 @@ class PartitionView:
         _ = self.segments
         return self._log_start
 
-    def _listed(self) -> list[Segment]:
+    def _list_segments(self) -> list[Segment]:
         assert self.target.log is not None
         log = self.target.log
         if self.as_is:
             return [
-                made_empty(at, self.broker, self.settings, limit=self.limit)
-                if Kind.LOG in at.misnamed
+                make_empty(at, self.broker, self.settings, limit=self.limit)
+                if Kind.LOG in at.misnamed_files
                 else Segment(at.base_offset, at.files, self.broker, self.settings, limit=self.limit)
                 for at in log.logs
                 if at.log
             ]
-        with failing_in(self.target.path):
+        with convert_errors(self.target.path):
             stop = stop_for_lookup(log, self.view.directory, self.broker)
-            self._start = LazyLoading(log, self.broker, self.settings, stop, limit=self.limit)
-        return self._as_started()
+            self._start = LazyLogLoader(log, self.broker, self.settings, stop, limit=self.limit)
+        return self._load_segments()
 
-    def _as_started(self) -> list[Segment]:
+    def _load_segments(self) -> list[Segment]:
         """The segments that are left; one without a path is new, in the place of all deleted."""
         assert self._start is not None
         made = self._start.segments
@@ -166,12 +171,12 @@ class PartitionView:
         segment = self.segments[number]
         if self._start is None or segment.remote is not None:
             return
-        with failing_in(segment.path):
+        with convert_errors(segment.path):
             changed = self._start.settle(segment.base_offset)
         if changed:
             for one in self.segments[number:]:
                 one.close()
-            self._segments = [*self.segments[: self.first_local], *self._as_started()]
+            self._segments = [*self.segments[: self.first_local], *self._load_segments()]
             self._note_recovery(segment)
 
     def _note_recovery(self, segment: Segment) -> None:
@@ -241,7 +246,7 @@ class PartitionView:
 
     def _next_offset(self) -> int:
         active = self.segments[-1]
-        with failing_in(active.path):
+        with convert_errors(active.path):
             return active.read_next_offset()
 
     @property
@@ -301,7 +306,7 @@ class PartitionView:
             return True
         return (
             0 <= number < len(self.segments) - 1
-            and self._start.settled(self.segments[number].base_offset)
+            and self._start.is_settled(self.segments[number].base_offset)
             and self.segments[-1].base_offset > self.log_start
         )
 
@@ -344,7 +349,7 @@ class PartitionView:
     ) -> FetchStart | None:
         """Search from a position for the first entry that reaches `offset` (L2, F12)."""
         segment.log()  # stays open
-        with failing_in(segment.path), segment.entries() as entries:
+        with convert_errors(segment.path), segment.entries() as entries:
             found = entries.search(max(segment.start, position), offset)
         if found is None:
             return None
@@ -456,7 +461,7 @@ class PartitionView:
         from kdump.record.batch import read_batch
 
         number = self._floor_of(found.segment)
-        aborted = AbortFilter(self.view.aborted_from(offset)) if self.committed else None
+        aborted = AbortFilter(self.view.list_aborted(offset)) if self.committed else None
         position = found.position
         for segment in self.onward(number):
             segment.check()

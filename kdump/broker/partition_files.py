@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kdump.storage.local_log import LocalLog, LogSegment
 
 
-def made_empty(at: LogSegment, broker: Version, settings: Settings, *, limit: int) -> Segment:
+def make_empty(at: LogSegment, broker: Version, settings: Settings, *, limit: int) -> Segment:
     """Make the segment that a broker makes for a log whose name has not twenty digits (O7).
 
     It takes the number, and makes an empty log with the name that it would have given.
@@ -45,11 +45,11 @@ class Files:
         self.pieces: dict[int, Segment] = {}
         for segment in log.segments:
             files = dict(segment.files)
-            for kind in segment.misnamed:
+            for kind in segment.misnamed_files:
                 del files[kind]
             self.by_base[segment.base_offset] = files
             if segment.log and not segment.is_pre08 and Kind.LOG not in files:
-                self.pieces[segment.base_offset] = made_empty(
+                self.pieces[segment.base_offset] = make_empty(
                     segment, broker, settings, limit=limit
                 )
         self._log = log

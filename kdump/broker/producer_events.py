@@ -39,7 +39,7 @@ class TransactionEnd(NamedTuple):
     joined_from_then: int
     previous_marker: int
 
-    def aborted(self) -> AbortedTransaction | None:
+    def aborted_entry(self) -> AbortedTransaction | None:
         """The entry a broker adds to the transaction index of the marker's segment, if it does."""
         if self.committed or self.first_offset < 0:
             return None

@@ -255,7 +255,7 @@ class ProducerStates:
             joins = sum(lasts) - sum(bases) + high - low == end - first
             self.is_whole = self.is_whole and joins and first == max(self.next_offset, 0)
             if not joins or first != self.next_offset:
-                self.joined_from = _joined_from(bases, lasts)
+                self.joined_from = _find_joined_start(bases, lasts)
         if not self.producers:
             self.joined_from = end
         self.next_offset = end
@@ -445,7 +445,7 @@ def _repeats(
     return isinstance(event, SequenceBreak) and event.row == row and is_repeat(event, batches)
 
 
-def _joined_from(bases: memoryview, lasts: memoryview) -> int:
+def _find_joined_start(bases: memoryview, lasts: memoryview) -> int:
     """The offset behind the last hole or overlap; bases and last offsets of consecutive batches."""
     row = len(bases) - 1
     while row and bases[row] == lasts[row - 1] + 1:

@@ -113,10 +113,10 @@ class Producers:
     def take_snapshot(self) -> None:
         """Write a snapshot, if there is anything new."""
         if self.end_offset > self.snapshot_offset:
-            self.snapshots.kept[self.end_offset] = self._opened()
+            self.snapshots.kept[self.end_offset] = self._open_producers()
             self.snapshot_offset = self.end_offset
 
-    def _opened(self) -> list[ProducerState]:
+    def _open_producers(self) -> list[ProducerState]:
         """The producers with an open transaction."""
         states = self.states
         return [states.producers[producer].state(producer) for producer in states.open]
@@ -125,7 +125,7 @@ class Producers:
         """Replay some entries of a segment under recovery, one by one."""
         if stop <= start:
             return
-        mark = self._opened()
+        mark = self._open_producers()
         rows, events = self._events(entries, rows, start, stop)
         for event in events:
             try:

@@ -154,7 +154,7 @@ class RemoteLog:
         kept = self._epochs.get(epoch)
         return None if kept is None else kept.highest
 
-    def found_ids(self) -> frozenset[str]:
+    def reachable_ids(self) -> frozenset[str]:
         """Return the ids of the segments that some offset leads to."""
         return frozenset(one for kept in self._epochs.values() for one in kept.by_offset.values())
 

@@ -156,7 +156,7 @@ def retention_pass(log: LogFacts, policy: Policy, now_ms: int) -> RetentionPass:
     """Work out one pass (K1)."""
     if not policy.runs:
         return RetentionPass((), rolled=False, log_start=log.log_start)
-    left = _Left(log, tiered=policy.tiered)
+    left = _OldestFirst(log, tiered=policy.tiered)
     rules = (left.take_below_start, left.take_by_size, left.take_by_time)
     for take in rules if policy.log_start_first else reversed(rules):
         take(policy, now_ms)
@@ -173,7 +173,7 @@ def is_past(segment: SegmentFacts, policy: Policy, now_ms: int) -> bool:
     return now_ms - policy.time_of(segment, now_ms) > policy.retention_ms
 
 
-class _Left:
+class _OldestFirst:
     """Takes segments from the oldest on, rule by rule; the first that stays ends a rule."""
 
     def __init__(self, log: LogFacts, *, tiered: bool) -> None:

@@ -93,7 +93,7 @@ class Segment:
     def extent(self) -> tuple[int, int]:
         """Where it begins and ended in its file before anything was cut."""
         if self._extent is None:
-            with self._opened() as log:
+            with self._open_log() as log:
                 self._extent = 0, log.size
         return self._extent
 
@@ -199,13 +199,13 @@ class Segment:
     def _offset_index(self, data: bytes | Source) -> OffsetIndex:
         index = OffsetIndex(data, self.base_offset, slotwise=True)
         if self._running:
-            from kdump.broker.sound_start import written_slots
+            from kdump.broker.sound_start import count_written_slots
 
-            index.entries = written_slots(index)
+            index.entries = count_written_slots(index)
         return index
 
     @contextmanager
-    def _opened(self) -> Iterator[Source]:
+    def _open_log(self) -> Iterator[Source]:
         """Open the log for one reading, unless it is open."""
         if self._log is not None:
             yield self._log
@@ -214,7 +214,7 @@ class Segment:
                 yield source
 
     @contextmanager
-    def indexed(self) -> Iterator[OffsetIndex]:
+    def open_index(self) -> Iterator[OffsetIndex]:
         """Open the offset index for one search, unless it is open."""
         path = self.files.get(Kind.OFFSET_INDEX)
         if self._index is not None or path is None:
@@ -226,7 +226,7 @@ class Segment:
     @contextmanager
     def entries(self) -> Iterator[Entries]:
         """Open the log for one reading as a broker of this version reads it."""
-        with self._opened() as source:
+        with self._open_log() as source:
             if self._extent is None:
                 self._extent = 0, source.size
             entries = Entries(source, self.broker, self.start, self.end, limit=self.limit)
@@ -242,12 +242,12 @@ class Segment:
 
     def position_of(self, offset: int) -> int:
         """Where a search for an offset begins (I7), as a position in the file; no lower than 0."""
-        with self.indexed() as index:
+        with self.open_index() as index:
             return self.start + max(find_offset(index, offset, self.broker).position, 0)
 
-    def last_indexed(self) -> tuple[int, int]:
+    def find_last_indexed(self) -> tuple[int, int]:
         """Where a search for the last indexed offset begins, and that offset (I8)."""
-        with self.indexed() as index:
+        with self.open_index() as index:
             offset = index.last_offset
             return self.start + max(find_offset(index, offset, self.broker).position, 0), offset
 
@@ -273,7 +273,7 @@ class Segment:
         with self.entries() as entries:
             if self.size_bytes == 0:
                 return self.base_offset
-            return entries.next_offset(*self.last_indexed(), self.base_offset)
+            return entries.next_offset(*self.find_last_indexed(), self.base_offset)
 
     # Recovery ------------------------------------------------------------------------------------
 
@@ -328,7 +328,7 @@ class Segment:
 
     def _valid_end(self, entries: Entries, build: IndexEntries, producers: Replay) -> int:
         self.valid_end = self.base_offset
-        for run in entries.checked(self.settings.message_max_bytes):
+        for run in entries.read_sound(self.settings.message_max_bytes):
             try:
                 self._take(entries, run.batches, build, producers)
             except CorruptRecordError as error:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kdump.broker import versions as v
 from kdump.broker.remote_log import tier_of
 from kdump.broker.retention import LogFacts, SegmentFacts
-from kdump.broker.sound_start import sound_start, written_slots
+from kdump.broker.sound_start import count_written_slots, sound_start
 from kdump.broker.versions import Version, has
 from kdump.broker.visibility import View
 from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
@@ -119,7 +119,7 @@ def _last_entry(
             return nothing, False
         last = index.last
         if not _can_be(last, base, next_base) or last == (0, base):
-            written = written_slots(index)
+            written = count_written_slots(index)
             if not written:
                 return nothing, False
             last = index.entry(written - 1)

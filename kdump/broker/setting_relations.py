@@ -23,7 +23,7 @@ _FAILED = "requirement failed: "
 _MIB = 1 << 20
 
 
-def relations_refused(
+def check_relations(
     values: Mapping[str, str], broker: Version, between: Iterator[Refusal], *, kraft: bool
 ) -> Iterator[Refusal]:
     """Yield what is refused, in the order in which a broker looks; each value is sound by itself.
@@ -34,12 +34,12 @@ def relations_refused(
     ends = _Listeners(values, broker, kraft=kraft)
     if not kraft:
         yield from _settings(_broker_id(values, broker))
-    malformed = list(_settings(ends.malformed()))
+    malformed = list(_settings(ends.find_malformed()))
     yield from malformed
     yield from _settings(_numbers(values, broker))
     yield from between
     if not malformed:
-        yield from _settings(ends.mismatched())
+        yield from _settings(ends.find_mismatched())
 
 
 def _settings(messages: Iterator[str]) -> Iterator[Refusal]:
@@ -126,7 +126,7 @@ class _Endpoint(NamedTuple):
     port: str
 
 
-def _repeated_port(ends: list[_Endpoint]) -> str | None:
+def _find_repeated_port(ends: list[_Endpoint]) -> str | None:
     seen = Counter(end.port for end in ends if end.port != "0")
     return next((port for port, count in seen.items() if count > 1), None)
 
@@ -151,7 +151,7 @@ class _Listeners:
         self._checked = has(broker, v.CONTROLLER_LISTENERS_CHECKED)
         self.found: dict[str, list[_Endpoint]] = {}
 
-    def malformed(self) -> Iterator[str]:
+    def find_malformed(self) -> Iterator[str]:
         """Yield what is refused of each listener as it is read."""
         values, protocols = self._values, {*_PROTOCOLS}
         given = values.get("listener.security.protocol.map")
@@ -212,7 +212,7 @@ class _Listeners:
         self.found[setting] = ends
         failed = start if has(self._broker, v.SETTINGS_REWORDED) else _FAILED
         repeated = []
-        if setting == "listeners" and (port := _repeated_port(ends)) is not None:
+        if setting == "listeners" and (port := _find_repeated_port(ends)) is not None:
             why = "Each listener must have a different port"
             if has(self._broker, v.PORTS_OF_TWO_FAMILIES):
                 if _are_of_two_families([end.host for end in ends if end.port == port]):
@@ -229,7 +229,7 @@ class _Listeners:
         for why in repeated:
             yield f"{failed}{why}, listeners: {shown}"
 
-    def mismatched(self) -> Iterator[str]:
+    def find_mismatched(self) -> Iterator[str]:
         """Yield what is refused of all of them together, once nothing is malformed."""
         ends = self.found.get("listeners", [_Endpoint("PLAINTEXT", "", "9092")])
         names = {end.listener for end in ends}

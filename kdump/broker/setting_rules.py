@@ -46,7 +46,7 @@ _ASSIGNORS = ("group.consumer.assignors", "group.share.assignors", "group.stream
 _OWN_ASSIGNORS = ("uniform", "range", "simple", "sticky")
 
 
-def rules_refused(values: Mapping[str, str], broker: Version, *, kraft: bool) -> Iterator[str]:
+def check_rules(values: Mapping[str, str], broker: Version, *, kraft: bool) -> Iterator[str]:
     """Yield what is refused."""
     known = {name: text.strip() for name, text in values.items() if knows(name, broker)}
 
@@ -154,7 +154,7 @@ def _listeners(known: Mapping[str, str], broker: Version, *, kraft: bool) -> Ite
         )
 
 
-def classes_unknown(values: Mapping[str, str], broker: Version) -> Iterator[str]:
+def list_unknown_classes(values: Mapping[str, str], broker: Version) -> Iterator[str]:
     """Say of which classes it is not known whether the broker has them."""
     for name, text in values.items():
         given = [text.strip()] if is_class(name, broker) or name in _NAMED else []

@@ -23,7 +23,7 @@ _DOUBLE = re.compile(
 )
 
 
-class _Refused(Exception):
+class _RefusedValueError(Exception):
     """A value is not taken; the message is all that is said of it."""
 
 
@@ -59,30 +59,30 @@ def is_class(name: str, broker: Version) -> bool:
     return any(kind[0] == "CLASS" for kind in _kinds_of(name, broker))
 
 
-def values_refused(values: Mapping[str, str], broker: Version) -> Iterator[tuple[str, str]]:
+def check_values(values: Mapping[str, str], broker: Version) -> Iterator[tuple[str, str]]:
     """Yield name and the broker's sentence for each value it does not take, in its own order."""
     for name in _table()["settings"]:
         if name not in values:
             continue
-        said = [_said(name, values[name], *kind) for kind in _kinds_of(name, broker)]
+        said = [_refusal_text(name, values[name], *kind) for kind in _kinds_of(name, broker)]
         if said and all(said):
             yield name, said[0]
 
 
-def _said(name: str, value: str, kind: str, check: str, checked: Mapping[str, str]) -> str:
+def _refusal_text(name: str, value: str, kind: str, check: str, checked: Mapping[str, str]) -> str:
     try:
-        for each in _parsed(name, value, kind, checked):
+        for each in _parse(name, value, kind, checked):
             _check(name, each, check, checked)
-    except _Refused as refused:
+    except _RefusedValueError as refused:
         return str(refused)
     return ""
 
 
-def _invalid(name: str, value: object, why: str) -> _Refused:
-    return _Refused(f"Invalid value {value} for configuration {name}: {why}")
+def _invalid(name: str, value: object, why: str) -> _RefusedValueError:
+    return _RefusedValueError(f"Invalid value {value} for configuration {name}: {why}")
 
 
-def _parsed(name: str, value: str, kind: str, checked: Mapping[str, str]) -> list[Any]:
+def _parse(name: str, value: str, kind: str, checked: Mapping[str, str]) -> list[Any]:
     """Return the value as its type has it: the elements of a list, else one."""
     text = value.strip()
     if kind in _BITS:
@@ -103,7 +103,9 @@ def _parsed(name: str, value: str, kind: str, checked: Mapping[str, str]) -> lis
     if not found and checked.get("isEmptyAllowed") == "false":  # since 4.2
         allowed = checked["validStrings"].replace(",", ", ")
         allowed = f"[{allowed}]" if allowed else "any non-empty value"
-        raise _Refused(f"Configuration '{name}' must not be empty. Valid values include: {allowed}")
+        raise _RefusedValueError(
+            f"Configuration '{name}' must not be empty. Valid values include: {allowed}"
+        )
     return found
 
 
@@ -120,6 +122,6 @@ def _check(name: str, value: Any, check: str, checked: Mapping[str, str]) -> Non
     elif check == "CaseInsensitiveValidString" and value.upper() not in allowed.split(","):
         raise _invalid(name, value, f"String must be one of (case insensitive): {among}")
     elif check == "ValidList" and "isEmptyAllowed" in checked and not value:
-        raise _Refused(f"Configuration '{name}' values must not be empty.")
+        raise _RefusedValueError(f"Configuration '{name}' values must not be empty.")
     elif check in ("ValidString", "ValidList") and allowed and value not in allowed.split(","):
         raise _invalid(name, value, f"String must be one of: {among}")

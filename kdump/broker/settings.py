@@ -69,7 +69,7 @@ class Settings(NamedTuple):
     file_is_known: bool = False  # a broker's own file was given: what it lacks is not set
 
     @property
-    def stated(self) -> frozenset[str]:
+    def stated_fields(self) -> frozenset[str]:
         """The fields that are more than Kafka's defaults."""
         return frozenset(field for field, _ in self.sources)
 
@@ -77,7 +77,7 @@ class Settings(NamedTuple):
         """Say where the value of a field came from."""
         return dict(self.sources).get(field, DEFAULT) if self.sources else DEFAULT
 
-    def given(self, source: str, values: Mapping[str, Any]) -> Settings:
+    def override(self, source: str, values: Mapping[str, Any]) -> Settings:
         """Return them with the values of some fields, which count more than what was there."""
         sources = dict(self.sources) | dict.fromkeys(values, source)
         return self._replace(sources=tuple(sorted(sources.items())), **values)
@@ -88,7 +88,7 @@ class Settings(NamedTuple):
             return self
         for name, segment_bytes in self.internal_segment_bytes:
             if name == topic:
-                return self.given(FILE, {"segment_bytes": segment_bytes})
+                return self.override(FILE, {"segment_bytes": segment_bytes})
         if topic not in _INTERNAL_TOPICS.values():
             return self
         # The size of these has defaults of its own, which releases differ in.
@@ -97,11 +97,11 @@ class Settings(NamedTuple):
 
     def of_brokers(self, source: str, configs: Mapping[str, str]) -> Settings:
         """Return them with what brokers were given while they ran."""
-        return self.given(source, _valid(configs, _NAMES))
+        return self.override(source, _valid(configs, _NAMES))
 
     def of_topic(self, configs: Mapping[str, str], source: str = TOPIC) -> Settings:
         """Return them with a topic's own."""
-        return self.given(source, _valid(configs, _TOPIC_NAMES))
+        return self.override(source, _valid(configs, _TOPIC_NAMES))
 
 
 class TopicConfig(NamedTuple):
@@ -131,7 +131,7 @@ def read_topic_config(text: str) -> TopicConfig:
     words = _WORDS.get(config.name)
     if words is not None and not set(config.value.split(",")) <= set(words):
         raise ValueError(f"has a value that {config.name} does not accept: use {', '.join(words)}")
-    if not Settings().of_topic({config.name: config.value}).stated:
+    if not Settings().of_topic({config.name: config.value}).stated_fields:
         raise ValueError(f"has a value that {config.name} does not accept")
     return config
 
@@ -325,4 +325,4 @@ def read_settings(server_properties: str | None) -> Settings:
         if (number := java_int(given.get(spelled, "").strip())) is not None
     }
     settings = Settings(internal_segment_bytes=tuple(internal.items()), file_is_known=True)
-    return settings.given(FILE, values)
+    return settings.override(FILE, values)

@@ -28,7 +28,7 @@ def sound_start(
     try:
         with Source(index_path) as source:
             index = OffsetIndex(source, base_offset, slotwise=True)
-            end = written_slots(index)
+            end = count_written_slots(index)
             for slot in range(end - 1, max(-1, end - 1 - _STEPS_BACK), -1):
                 if _bears_out(log, base_offset, index.entry(slot), whole=whole):
                     return index.entry(slot).position
@@ -57,7 +57,7 @@ def _bears_out(log: Source, base_offset: int, entry: OffsetPosition, *, whole: b
     return not isinstance(next(FileRecords(log).walk(entry.position, end), None), Gap)
 
 
-def written_slots(index: Index) -> int:
+def count_written_slots(index: Index) -> int:
     """Count the written entries of an index that a start would rebuild (I3).
 
     Zeros end them, and behind a truncation the first entry that does not rise. Of a large index
@@ -66,7 +66,7 @@ def written_slots(index: Index) -> int:
     empty = (0, 0)
     end = bisect_left(range(index.entries), True, key=lambda slot: index.raw(slot) == empty)
     if end * index.layout.size <= _PROVED_BYTES:
-        return min(end, index.rising_end())
+        return min(end, index.count_rising())
     start = end - _PROVED_SLOTS
     key, value = index.raw(start)
     for slot, next_key, next_value in index.pairs(start + 1, end):

@@ -439,7 +439,7 @@ def last_without(change: Change) -> Version:
     return RELEASES[RELEASES.index(first_with(change)) - 1]
 
 
-def release_registering(levels: Mapping[str, int]) -> Version | None:
+def find_release_by_levels(levels: Mapping[str, int]) -> Version | None:
     """Return the release whose nodes register with these highest levels; None: none known does.
 
     A node may be told to run levels that are not stable yet. Then metadata.version may be that of
@@ -462,7 +462,7 @@ def first_of(version: Version) -> Version | None:
     return next((release for release in RELEASES if not is_newer(version, release)), None)
 
 
-def first_running(level: int) -> Version | None:
+def find_first_release(level: int) -> Version | None:
     """Return the first release that runs a level of metadata.version; None: none known does."""
     if level < _METADATA_LEVELS[(3, 3)][0]:
         return None

@@ -80,7 +80,7 @@ class View:
             stable, states = last_stable_offset(log, self.log_start, self.mark, limit)
             if stable is not None:
                 self.end = stable
-                self.held = self._held(stable, states)
+                self.held = self._blocking_finding(stable, states)
             remote = tier.local_files() if tier else []
             self.aborted = aborted_transactions([*remote, *log.segments])
 
@@ -91,7 +91,7 @@ class View:
 
         return tier_of(self._target)
 
-    def aborted_from(self, offset: int) -> list[AbortedTransaction]:
+    def list_aborted(self, offset: int) -> list[AbortedTransaction]:
         """The aborted transactions that reach an offset, as a fetch from there lists them (L8).
 
         One that ended before must not be in the filter: its marker may lie in a segment that is
@@ -123,7 +123,7 @@ class View:
                 )
         return ""
 
-    def _held(self, stable: int, states: ProducerStates) -> Finding | None:
+    def _blocking_finding(self, stable: int, states: ProducerStates) -> Finding | None:
         """Tell of the earliest transaction, if it is the one that sets the last stable offset."""
         producer_id, first = next(iter(states.open.items()), (-1, -1))
         if max(first, self.log_start) != stable or producer_id not in states.producers:
@@ -185,7 +185,7 @@ def last_stable_offset(
 
     states, start = ProducerStates(), log_start
     if until_ms is None:  # how much of a snapshot is later than a time it does not say
-        states, start = _newest_known(log, log_start, high_watermark)
+        states, start = _load_newest(log, log_start, high_watermark)
     earliest = next(iter(states.open.values()), start)
     if counted and log_start <= earliest < start:
         states, start = ProducerStates(), earliest  # none that is open at `start` began before
@@ -193,7 +193,7 @@ def last_stable_offset(
     for segment, following in with_next_base(log.logs):
         if (following is not None and following <= start) or segment.log is None:
             continue
-        decided = _ended(segment.log, following, states, start, limit, until_ms, unread)
+        decided = _find_ends(segment.log, following, states, start, limit, until_ms, unread)
         bounds.extend(
             ended.first_offset
             for ended in decided
@@ -207,7 +207,7 @@ def producers_at_end(log: LocalLog, log_start: int, limit: int) -> ProducerState
     """Replay producer state to the log end (R7); none is left out for its age."""
     from kdump.storage.file_records import walk
 
-    states, start = _newest_known(log, log_start, None)
+    states, start = _load_newest(log, log_start, None)
     for segment, following in with_next_base(log.logs):
         if (following is None or following > start) and segment.log is not None:
             with suppress(PathError):
@@ -217,7 +217,7 @@ def producers_at_end(log: LocalLog, log_start: int, limit: int) -> ProducerState
     return states
 
 
-def _newest_known(log: LocalLog, log_start: int, bound: int | None) -> tuple[ProducerStates, int]:
+def _load_newest(log: LocalLog, log_start: int, bound: int | None) -> tuple[ProducerStates, int]:
     """Give the state of the newest sound snapshot up to an offset, and where it was taken."""
     from kdump.broker.producer_state import ProducerStates
 
@@ -235,7 +235,7 @@ def _newest_known(log: LocalLog, log_start: int, bound: int | None) -> tuple[Pro
     return ProducerStates(), bases[-1] if bases else log_start
 
 
-def _ended(
+def _find_ends(
     path: str,
     next_base: int | None,
     states: ProducerStates,
@@ -256,7 +256,7 @@ def _ended(
                 continue
             if not item.batches.flags & c.TRANSACTIONAL:
                 continue
-            for low, high in _written_by(until_ms, item.batches):
+            for low, high in _ranges_until(until_ms, item.batches):
                 for event in states.replay(item, max(start, low), high):
                     if isinstance(event, TransactionEnd) and event.first_offset >= 0:
                         yield event
@@ -265,7 +265,7 @@ def _ended(
             unread.add(error.reason)
 
 
-def _written_by(until_ms: int | None, batches: RecordBatches) -> Iterator[tuple[int, int]]:
+def _ranges_until(until_ms: int | None, batches: RecordBatches) -> Iterator[tuple[int, int]]:
     """Give the ranges of last offsets of batches whose timestamps are not above a time."""
     if until_ms is None or max(batches.max_timestamps) <= until_ms:
         yield 0, OFFSET_MAX

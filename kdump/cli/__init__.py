@@ -111,7 +111,7 @@ class LazyGroup(click.Group):
         except BrokenPipeError:
             leave_quietly()
         except click.ClickException as error:
-            raise spelled_out(error) from None
+            raise escape_message(error) from None
         except KdumpError as error:
             tell(f"kdump: {error}")
             raise SystemExit(error.status) from None
@@ -132,7 +132,7 @@ class LazyGroup(click.Group):
         try:
             return super().make_context(info_name, args, parent, **extra)
         except click.ClickException as error:
-            raise spelled_out(error) from None
+            raise escape_message(error) from None
 
 
 def _is_path(word: str) -> bool:
@@ -146,7 +146,7 @@ def _internal_error(error: Exception) -> str:
     return f"{reported}; KDUMP_TRACEBACK=1 gives the traceback to report"
 
 
-def spelled_out(error: click.ClickException) -> click.ClickException:
+def escape_message(error: click.ClickException) -> click.ClickException:
     """Spell out what a message repeats of the arguments, which may be names of any kind."""
     if isinstance(error, (MultilineUsageError, click.exceptions.NoArgsIsHelpError)):
         return error

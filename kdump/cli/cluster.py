@@ -101,7 +101,7 @@ def cluster(
         kdump cluster --at 48210 --view zookeeper /var/lib/kafka/__cluster_metadata-0
     """
     from kdump.cli.results import run_plan
-    from kdump.engine.cluster.asked import until
+    from kdump.engine.cluster.options import until
 
     with wrong_usage():
         ways = [diff is not None, asked["history"], asked["view"] is not None]

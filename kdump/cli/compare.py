@@ -10,7 +10,7 @@ from kdump.cli.headings import Command, under
 from kdump.cli.options import FROM_0, LOOKUP_FORMATS, scratch_option, shared_options
 
 if TYPE_CHECKING:
-    from kdump.cli.run_context import Writing
+    from kdump.cli.run_context import OutputSpec
     from kdump.output.report import Report
 
 _MIRRORS = under("Mirrors")
@@ -48,7 +48,7 @@ _REPORT = under("Report")
     metavar="DIR DIR...",
     missing="give two directories or more",
 )
-def compare(paths: tuple[str, ...], *, writing: Writing, **asked: Any) -> int:
+def compare(paths: tuple[str, ...], *, writing: OutputSpec, **asked: Any) -> int:
     """Compare the replicas of each partition found in two or more directories.
 
     The directories are data directories of different brokers, partition directories, or

@@ -26,7 +26,7 @@ from kdump.errors import KdumpError, UsageError
 from kdump.findings.finding import Finding
 
 if TYPE_CHECKING:
-    from kdump.cli.run_context import Engine, Writing
+    from kdump.cli.run_context import Engine, OutputSpec
     from kdump.engine.reading.options import DumpOptions
     from kdump.output.sink import Item
 
@@ -128,7 +128,7 @@ def dump(
     records_only: bool,
     decode: str | None,
     engine: Engine,
-    writing: Writing,
+    writing: OutputSpec,
     **asked: Any,
 ) -> int:
     """Show the records on disk under PATHS: segment files, partition directories, or data
@@ -232,7 +232,7 @@ def _mode(*, batches: bool, entries: bool, as_hex: bool) -> str:
     return asked[0] if asked else "records"
 
 
-def _decodes(decode: str | None, mode: str, form: str, writing: Writing) -> bool:
+def _decodes(decode: str | None, mode: str, form: str, writing: OutputSpec) -> bool:
     """Whether records of internal topics are to say what they hold.
 
     Who asks for bytes in some form is not given anything else unless it is asked for, too.
@@ -256,7 +256,7 @@ def _hex_form(form: str | None) -> str:
 
 
 def _into_directory(
-    paths: tuple[str, ...], options: DumpOptions, form: str, engine: Engine, writing: Writing
+    paths: tuple[str, ...], options: DumpOptions, form: str, engine: Engine, writing: OutputSpec
 ) -> int:
     """Write parts by worker processes, or by Spark, and return the exit status."""
     from kdump.cli.reports import UndecodedReport

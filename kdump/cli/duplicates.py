@@ -18,7 +18,7 @@ _WORDS = ("key", "value")
 _HEADER = "header:"
 
 
-class Compared(NamedTuple):
+class ComparisonSpec(NamedTuple):
     """What of records is compared: words, and the name of a header where that is one."""
 
     by: tuple[str, ...]
@@ -32,14 +32,14 @@ class Within(NamedTuple):
     within_records: int | None = None
 
 
-def read_compared(text: str) -> Compared:
+def read_compared(text: str) -> ComparisonSpec:
     """Read key, value, key,value or header:NAME."""
     if text.startswith(_HEADER) and len(text) > len(_HEADER):
-        return Compared(("header",), os.fsencode(text[len(_HEADER) :]))
+        return ComparisonSpec(("header",), os.fsencode(text[len(_HEADER) :]))
     given = [word.strip() for word in text.split(",")]
     if set(given) - set(_WORDS):
         raise ValueError("is none of key, value, key,value and header:NAME")
-    return Compared(tuple(word for word in _WORDS if word in given), None)
+    return ComparisonSpec(tuple(word for word in _WORDS if word in given), None)
 
 
 def read_within(text: str) -> Within:
@@ -79,7 +79,7 @@ def read_within(text: str) -> Within:
 def duplicates(
     paths: tuple[str, ...],
     *,
-    by: Compared,
+    by: ComparisonSpec,
     within: Within | None,
     visible: bool,
     isolation: str,

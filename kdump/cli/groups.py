@@ -10,7 +10,7 @@ from kdump.cli.headings import Command, under
 from kdump.cli.options import LOOKUP_FORMATS, TIME, shared_options, version_option
 
 if TYPE_CHECKING:
-    from kdump.cli.run_context import Writing
+    from kdump.cli.run_context import OutputSpec
 
 _SELECTION = under("Selection")
 
@@ -42,7 +42,7 @@ _SELECTION = under("Selection")
 def groups(
     paths: tuple[str, ...],
     *,
-    writing: Writing,
+    writing: OutputSpec,
     **asked: Any,
 ) -> int:
     """Show consumer groups, their members, and their committed offsets, now or at an earlier

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kdump.cli.symptoms import Symptom, matching
+from kdump.cli.symptoms import Symptom, find_matches
 
 
 @click.command()
@@ -21,7 +21,7 @@ def help(ctx: click.Context, words: tuple[str, ...]) -> None:
     if command is not None:
         click.echo(command.get_help(click.Context(command, group, info_name=words[0])))
         return
-    found, all_known = matching(" ".join(words))
+    found, all_known = find_matches(" ".join(words))
     if not found:
         click.echo(f"no playbook matches {' '.join(words)!r}; these exist:\n")
     for symptom in found or all_known:

@@ -24,7 +24,7 @@ from kdump.errors import UsageError
 if TYPE_CHECKING:
     from click.core import Context
 
-    from kdump.cli.run_context import Engine, Writing
+    from kdump.cli.run_context import Engine, OutputSpec
 
 _ANSWER = under("Answer")
 _EXPLANATION = under("Explanation")
@@ -95,7 +95,7 @@ def run(
     *,
     target: int,
     engine: Engine,
-    writing: Writing,
+    writing: OutputSpec,
     **asked: Any,
 ) -> int:
     """Look up, write the rows, and return the exit status."""
@@ -111,7 +111,7 @@ def run(
         asked["none"] = "latest"
     bytes_to = None
     if asked.get("max_bytes") is not None:
-        writing, bytes_to = _fetch_writing(writing, paths, asked)
+        writing, bytes_to = _take_fetch_file(writing, paths, asked)
     elif asked.get("max_offset") is not None:
         raise UsageError("--max-offset goes with --max-bytes")
     command, progress = COMMANDS[name], Progress()
@@ -122,9 +122,9 @@ def run(
         return results.take(command.run(paths, target, options, driver=driver, progress=progress))
 
 
-def _fetch_writing(
-    writing: Writing, paths: tuple[str, ...], asked: dict[str, Any]
-) -> tuple[Writing, str | None]:
+def _take_fetch_file(
+    writing: OutputSpec, paths: tuple[str, ...], asked: dict[str, Any]
+) -> tuple[OutputSpec, str | None]:
     """Take the file of a fetch's bytes out of where rows are written; refuse what does not fit."""
     from kdump.output.target import prepare_output
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from click.core import Context, Parameter
     from click.shell_completion import CompletionItem
 
-    from kdump.cli.run_context import Engine, Writing
+    from kdump.cli.run_context import Engine, OutputSpec
 
     ParamType = click.ParamType[object]
 else:  # the class takes no parameters in older releases of click
@@ -78,9 +78,9 @@ def _read_uri(text: str) -> str:
 
 def _finished_segments(paths: Iterable[str]) -> frozenset[str]:
     """Ask the metadata under some paths which of two remote segments counts."""
-    from kdump.engine.reading.remote_logs import finished_segments
+    from kdump.engine.reading.remote_logs import read_finished_ids
 
-    return finished_segments(paths)
+    return read_finished_ids(paths)
 
 
 def tell_newer(ctx: Context, param: Parameter, version: Version | None) -> Version | None:
@@ -402,13 +402,13 @@ def output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) ->
     )
 
 
-def read_output_options(asked: dict[str, Any], forms: tuple[str, ...]) -> Writing:
+def read_output_options(asked: dict[str, Any], forms: tuple[str, ...]) -> OutputSpec:
     """Take the options of output out of all, and let them hold for the run."""
-    from kdump.cli.run_context import Writing
+    from kdump.cli.run_context import OutputSpec
     from kdump.output.amounts import show_times_at
 
     show_times_at(asked.pop("utc_offset"))
-    return Writing.taken(asked, forms)
+    return OutputSpec.take(asked, forms)
 
 
 def _without_password(path: str, engine: Engine) -> str:
@@ -470,20 +470,20 @@ def shared_options(
                 tell_unmatched,
                 wrong_usage,
             )
-            from kdump.storage.inputs import FileOverrides, opened
-            from kdump.storage.places import holding_listings
+            from kdump.storage.inputs import FileOverrides, open_inputs
+            from kdump.storage.places import hold_listings
             from kdump.storage.targets import Selection
 
-            asked["selection"] = Selection.taken(asked)
-            engine, writing = Engine.taken(asked), read_output_options(asked, forms)
+            asked["selection"] = Selection.take(asked)
+            engine, writing = Engine.take(asked), read_output_options(asked, forms)
             with wrong_usage():
                 paths = tuple(_without_password(path, engine) for path in paths)
                 if writing.output is not None:
                     writing = writing._replace(output=_without_password(writing.output, engine))
-            named = FileOverrides.taken(asked)
+            named = FileOverrides.take(asked)
             if last is not None:
                 paths, asked["target"] = _split(paths, *last)
-            with holding_listings():
+            with hold_listings():
                 with wrong_usage():
                     by_tier = (
                         missing is not None and "--tier" in missing and asked["tier"] is not None
@@ -492,7 +492,7 @@ def shared_options(
                     if not paths and not has_other and missing is not None:
                         raise UsageError(missing)
                     if not has_raw:
-                        paths = opened(
+                        paths = open_inputs(
                             paths,
                             named,
                             on_spark=engine.is_spark,

@@ -19,7 +19,7 @@ from kdump.errors import UsageError
 from kdump.stores.uris import is_uri, is_view
 
 if TYPE_CHECKING:
-    from kdump.cli.run_context import Engine, Writing
+    from kdump.cli.run_context import Engine, OutputSpec
 
 _ACTION = under("Action")
 _RECOVERY_SETTINGS = under("Recovery settings")
@@ -63,7 +63,7 @@ _RECOVERY_SETTINGS = under("Recovery settings")
 @version_option(_RECOVERY_SETTINGS, "Rebuild as the recovery of this version does.")
 @shared_options(on_spark=False)
 def reindex(
-    paths: tuple[str, ...], *, only: str | None, engine: Engine, writing: Writing, **asked: Any
+    paths: tuple[str, ...], *, only: str | None, engine: Engine, writing: OutputSpec, **asked: Any
 ) -> int:
     """Rebuild .index, .timeindex, and .txnindex files under PATHS, byte for byte as log
     recovery does.

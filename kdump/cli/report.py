@@ -20,7 +20,7 @@ from kdump.errors import UsageError
 from kdump.output.report import Report
 
 if TYPE_CHECKING:
-    from kdump.cli.run_context import Writing
+    from kdump.cli.run_context import OutputSpec
     from kdump.output.case.case import Case
     from kdump.output.report import Page, Result
     from kdump.output.sink import Sink
@@ -94,7 +94,7 @@ class CaseReport(Report):
 def report(
     paths: tuple[str, ...],
     *,
-    writing: Writing,
+    writing: OutputSpec,
     title: str,
     redact: bool,
     no_hashes: bool,
@@ -124,7 +124,7 @@ def report(
     from kdump.cli.results import run_plan
     from kdump.output.case.case import Case
     from kdump.output.forms import form_of_name
-    from kdump.stores.uris import given_path
+    from kdump.stores.uris import find_given_path
 
     with wrong_usage():
         if redact and records:
@@ -141,7 +141,7 @@ def report(
     asked |= {"writing": writing, "hashes": not no_hashes, "records": records or 0}
     if not is_page:
         return run_plan("report", paths, asked)
-    case = Case([given_path(path) for path in paths], redacted=redact)
+    case = Case([find_given_path(path) for path in paths], redacted=redact)
     page = CaseReport(case, title, asked["now_ms"], _without_output(again()))
     return run_plan("report", paths, asked, report=lambda options: page)
 

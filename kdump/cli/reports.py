@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kdump.output.reset_csv import ResetCsv
     from kdump.output.sink import Sink
     from kdump.output.why_textfile import Gauges
-    from kdump.rows.declared import Field
+    from kdump.rows.declarations import Field
     from kdump.rows.find import Fetch
 
 _REFUSALS_SHOWN = 20
@@ -42,7 +42,7 @@ class UndecodedReport(Report):
     def status(self, reached: int) -> int:
         """Say it, but with `-q`."""
         opened = None if self.quiet else self._options.schemas
-        if opened is not None and (schemas := opened.opened()) is not None:
+        if opened is not None and (schemas := opened.open()) is not None:
             for sentence in schemas.sentences():
                 self.messages.line(f"kdump: {sentence}")
         return reached
@@ -198,7 +198,7 @@ class LookupReport(Report):
 
     def end(self, *, kept: bool) -> None:
         """Write the bytes of a fetch to their file."""
-        from kdump.output.amounts import counted
+        from kdump.output.amounts import count_text
 
         row = self._fetched
         if not kept or self._bytes_to is None or row is None or row.path is None:
@@ -206,7 +206,7 @@ class LookupReport(Report):
         from kdump.output.target import write_whole
 
         write_whole(self._bytes_to, _bytes_of(row.path, row))
-        self.messages.courtesy(f"wrote {self._bytes_to}, {counted(row.size_bytes or 0, 'byte')}")
+        self.messages.courtesy(f"wrote {self._bytes_to}, {count_text(row.size_bytes or 0, 'byte')}")
 
     def status(self, reached: int) -> int:
         """Return the status."""
@@ -354,7 +354,7 @@ class GroupsReport(Report):
 
     def status(self, reached: int) -> int:
         """Say what to type next, or that there was nothing."""
-        from kdump.output.amounts import counted
+        from kdump.output.amounts import count_text
         from kdump.output.escape import is_terminal
 
         if self._is_silent and not (self.quiet or self.messages.statuses):
@@ -363,7 +363,7 @@ class GroupsReport(Report):
         elif self._is_plan and not self._has_lines:
             self.messages.line("kdump: nothing to reset: no offset was committed by then")
         if self._pending:
-            offsets = counted(self._pending, "offset")
+            offsets = count_text(self._pending, "offset")
             self.messages.line(f"kdump: left out: {offsets} of transactions that have not ended")
         if self._moved is not None and is_terminal(sys.stderr) and not self.quiet:
             self.messages.line("To put it back:")
@@ -433,9 +433,9 @@ class TimelineReport(Report):
     def table(self, page: Page) -> Sink:
         """Return the table."""
         from kdump.output.table import Table
-        from kdump.output.tables.timeline import Condensed
+        from kdump.output.tables.timeline import CondensingSink
 
-        return Condensed(Table(page.write, sys.stdout, 0), detail=self._detail)
+        return CondensingSink(Table(page.write, sys.stdout, 0), detail=self._detail)
 
 
 class WhyReport(Report):

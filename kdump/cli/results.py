@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from kdump.cli import status
-from kdump.cli.run_context import Engine, Writing, wrong_usage
+from kdump.cli.run_context import Engine, OutputSpec, wrong_usage
 from kdump.engine.registry import COMMANDS
 from kdump.engine.work.pace import Progress
-from kdump.errors import KdumpError, PathError, UsageError, masked_login, masked_members
+from kdump.errors import KdumpError, PathError, UsageError, mask_login, mask_members
 from kdump.findings.rows import BatchChunk, Row
-from kdump.output.amounts import counted
+from kdump.output.amounts import count_text
 from kdump.output.escape import TerminalDoor, is_terminal, wants_colour
 from kdump.output.forms import FORMS, FORMS_OF_DUMP, Place, form_of_name, make_sink
 from kdump.output.messages import Messages
 from kdump.output.process_tuning import KERNEL, prepare_for_bulk
-from kdump.output.progress import Bar, PlannedTally, Tally, answering_progress_signal
+from kdump.output.progress import Bar, PlannedTally, Tally, answer_progress_signal
 from kdump.output.report import Page, Report, pour
 from kdump.output.sink import RowCounter, Sink, Without
 from kdump.output.stream import ByteStream, standard_output
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _LARGE_BYTES = 64 << 20
 
 
-def form_of(writing: Writing) -> str:
+def form_of(writing: OutputSpec) -> str:
     """Return the form of the results: as asked for, else by the file's name, else by who reads."""
     form, output = writing.form, writing.output
     if form is None and output is not None:
@@ -61,13 +61,13 @@ def _sums_up(item: object) -> bool:
 def _know_rows(kind: str | None) -> None:
     """Refuse rows of a kind that there is not."""
     if kind is not None:
-        from kdump.rows.declared import kinds
+        from kdump.rows.declarations import kinds
 
         if kind not in kinds() and kind not in ("record", "batch"):
             raise UsageError(f"--rows {kind}: unknown row kind; kdump schema lists them")
 
 
-def _refuse_kinds(form: str, writing: Writing) -> None:
+def _refuse_kinds(form: str, writing: OutputSpec) -> None:
     """Refuse to choose or divide kinds of rows where a command has a format of its own for all."""
     if form in FORMS_OF_DUMP:
         return
@@ -105,7 +105,7 @@ def run_plan(
     results. `unit` is what progress counts; `decodes`: the steps decode records.
     """
     engine: Engine = asked.pop("engine")
-    writing: Writing = asked.pop("writing")
+    writing: OutputSpec = asked.pop("writing")
     command = COMMANDS[name]
     options = command.options(**asked)
     progress = Progress()
@@ -122,7 +122,7 @@ class Results:
     @wrong_usage()
     def __init__(
         self,
-        writing: Writing,
+        writing: OutputSpec,
         *,
         inputs: Iterable[str],
         form: str | None = None,
@@ -165,9 +165,9 @@ class Results:
         errors: TextIO = sys.stderr
         self._pager: PagedStream | None = None
         if self._to_person and form == "table" and not writing.no_pager and _may_page():
-            from kdump.output.pager import PagedErrors, paged_output
+            from kdump.output.pager import PagedErrors, open_pager
 
-            self._stream = self._pager = paged_output(sys.stdout, self._end_bar)
+            self._stream = self._pager = open_pager(sys.stdout, self._end_bar)
             if person_reads_errors:
                 errors = cast("TextIO", PagedErrors(sys.stderr, self._pager))
         self._sums_up = person_reads_errors and not (writing.quiet or self._report.has_summary)
@@ -226,7 +226,7 @@ class Results:
             if self._to_person:
                 page = Page.on(sys.stdout, write)
             else:
-                page = Page.piped(write) if file is None else Page(write)
+                page = Page.open_piped(write) if file is None else Page(write)
             if (own := self._report.sink(form, page)) is not None:
                 return own
         sink: Sink = make_sink(
@@ -254,7 +254,7 @@ class Results:
         kept = False
         try:
             try:
-                with answering_progress_signal(self.tally):
+                with answer_progress_signal(self.tally):
                     kept = self._pour(items)
             finally:
                 self._end_bar()
@@ -267,14 +267,14 @@ class Results:
         finally:
             if self._pager is not None:
                 self._pager.end()
-        return self._report.status(status.reached(self.messages, self._writing.fail_on))
+        return self._report.status(status.exit_status(self.messages, self._writing.fail_on))
 
     def _name_owner(self, path: str) -> None:
         """Say, once, who could read what this user could not, and what to type."""
         from kdump.findings.commands import access_text
 
         if text := access_text(path, ("kdump", *sys.argv[1:])):
-            self.messages.line(f"kdump: {masked_members(masked_login(text))}")
+            self.messages.line(f"kdump: {mask_members(mask_login(text))}")
 
     def _pour(self, items: Iterable[Result]) -> bool:
         """Move the items; say whether an output file is worth keeping."""
@@ -305,7 +305,7 @@ class Results:
             return
         file.keep()
         if file.is_new_file and not self._writing.quiet:
-            rows = "" if self._counted is None else f", {counted(self._counted.rows, 'row')}"
+            rows = "" if self._counted is None else f", {count_text(self._counted.rows, 'row')}"
             self.messages.courtesy(f"wrote {file.path}{rows}")
 
     def _write_beside_bar(self, data: bytes | bytearray | memoryview) -> None:

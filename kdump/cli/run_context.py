@@ -40,7 +40,7 @@ class Engine(NamedTuple):
         return self.name == "spark"
 
     @classmethod
-    def taken(cls, asked: dict[str, Any]) -> Engine:
+    def take(cls, asked: dict[str, Any]) -> Engine:
         """Take the engine's options out of all; not all commands have them all."""
         others = (asked.pop(name, None) for name in cls._fields[1:])
         return cls(asked.pop("engine", "local"), *others)
@@ -74,7 +74,7 @@ class Engine(NamedTuple):
             raise UsageError("--master and --remote exclude each other")
 
 
-class Writing(NamedTuple):
+class OutputSpec(NamedTuple):
     """Where results go, in which form, how much of them, and what counts as failure."""
 
     #: As asked for; `cli.results.form_of` settles what it is where nothing was.
@@ -94,7 +94,7 @@ class Writing(NamedTuple):
     no_pager: bool = False
 
     @classmethod
-    def taken(cls, asked: dict[str, Any], forms: tuple[str, ...]) -> Writing:
+    def take(cls, asked: dict[str, Any], forms: tuple[str, ...]) -> OutputSpec:
         """Take the options of output out of all; not all commands have them all."""
         given = {name: asked.pop(name) for name in cls._fields if name in asked}
         return cls(**{"bytes_mode": "auto"} | given, forms=forms)

@@ -20,7 +20,7 @@ from kdump.findings.shell import (
     format_command,
     path_word,
 )
-from kdump.output.amounts import counted
+from kdump.output.amounts import count_text
 from kdump.output.escape import is_terminal
 from kdump.output.report import Report
 from kdump.storage.names import CLEAN_SHUTDOWN
@@ -84,7 +84,7 @@ class SalvageReport(Report):
             from kdump.output.target import write_whole
 
             write_whole(self._propose_map, [map_text(self._carved)], "--propose-map")
-            groups = counted(len(self._carved), "group")
+            groups = count_text(len(self._carved), "group")
             self.messages.line(f"kdump: wrote {self._propose_map}, {groups}")
         if self._is_check or self.quiet or not self._partitions or not is_terminal(sys.stderr):
             return reached
@@ -95,7 +95,7 @@ class SalvageReport(Report):
                 "--propose-map FILE writes them to be edited"
             )
         if self._options.produce is not None:
-            for line in _produced(self._options):
+            for line in _produce_lines(self._options):
                 self.messages.line(line)
         elif self._options.out is None or self._options.dry_run:
             out = () if self._options.out else ("--out", DIRECTORY)
@@ -109,7 +109,7 @@ class SalvageReport(Report):
         return reached
 
 
-def _produced(options: SalvageOptions) -> list[str]:
+def _produce_lines(options: SalvageOptions) -> list[str]:
     """Say where a run that produces has written what, and what to type next."""
     if options.dry_run:
         return [f"Nothing was sent. To send it: {again(without='--dry-run')}"]

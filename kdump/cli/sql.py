@@ -16,7 +16,7 @@ from kdump.errors import UsageError
 
 if TYPE_CHECKING:
     from kdump.api.sql import Session
-    from kdump.cli.run_context import Writing
+    from kdump.cli.run_context import OutputSpec
 
 _QUERY = under("Query")
 
@@ -74,7 +74,7 @@ def sql(paths: tuple[str, ...], *, query: str | None, **asked: Any) -> int:
     from kdump.output.escape import is_terminal
 
     writing, is_prompt = asked["writing"], query is None and is_terminal(sys.stdin)
-    take = None if is_prompt else _answering(paths, writing)
+    take = None if is_prompt else _make_answer(paths, writing)
     with session(
         Data(paths, asked["selection"], asked["server_properties"]).under,
         memory_bytes=asked["memory"],
@@ -91,7 +91,7 @@ def sql(paths: tuple[str, ...], *, query: str | None, **asked: Any) -> int:
 sql.params = [param for param in sql.params if param.name != "rows"]
 
 
-def _answering(paths: tuple[str, ...], writing: Writing) -> Callable[[Session, str], int]:
+def _make_answer(paths: tuple[str, ...], writing: OutputSpec) -> Callable[[Session, str], int]:
     """Open where an answer goes; return what answers."""
     from kdump.cli.results import Results, form_of
     from kdump.output.answers import answers_of
@@ -105,8 +105,8 @@ def _answering(paths: tuple[str, ...], writing: Writing) -> Callable[[Session, s
     def items(opened: Session, answer: Any) -> Iterator[Any]:
         for batch in opened.batches(answer):
             yield from (batch,) if as_batches else answers_of(batch, mode)
-        yield from opened.met_since()
-        for line in opened.skipped():
+        yield from opened.drain_reports()
+        for line in opened.drain_skipped():
             results.messages.line(f"kdump: {line}")
 
     def answered(opened: Session, query: str) -> int:
@@ -119,7 +119,7 @@ def _answering(paths: tuple[str, ...], writing: Writing) -> Callable[[Session, s
     return answered
 
 
-def _prompt(opened: Session, paths: tuple[str, ...], writing: Writing) -> int:
+def _prompt(opened: Session, paths: tuple[str, ...], writing: OutputSpec) -> int:
     """Answer queries as they are typed, until the input ends; return the worst status."""
     from contextlib import suppress
 
@@ -145,7 +145,7 @@ def _prompt(opened: Session, paths: tuple[str, ...], writing: Writing) -> int:
             query = query if query.strip() else ""
             continue
         try:
-            status = first_of(status, _answering(paths, writing)(opened, query))
+            status = first_of(status, _make_answer(paths, writing)(opened, query))
         except click.ClickException as error:
             click.echo(error.message, err=True)
         query = ""

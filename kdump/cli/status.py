@@ -29,7 +29,7 @@ def first_of(*statuses: int) -> int:
     return next(status for status in _PRECEDENCE if status in (*statuses, DONE))
 
 
-def reached(messages: Messages, fail_on: str) -> int:
+def exit_status(messages: Messages, fail_on: str) -> int:
     """Return the status of what was reported so far."""
     found = fails(messages.worst, fail_on)
     return first_of(*messages.statuses, FINDINGS if found else DONE)

@@ -131,7 +131,7 @@ SYMPTOMS = (
 )
 
 
-def matching(text: str) -> tuple[list[Symptom], tuple[Symptom, ...]]:
+def find_matches(text: str) -> tuple[list[Symptom], tuple[Symptom, ...]]:
     """Return the symptoms that a text describes, the best first, and all symptoms."""
     asked = set(re.findall(r"[a-z_]+", text.lower())) - {"a", "the", "is", "are", "my", "does"}
     scores = {}

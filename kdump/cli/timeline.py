@@ -26,7 +26,7 @@ from kdump.errors import UsageError
 from kdump.option_values import read_words
 
 if TYPE_CHECKING:
-    from kdump.cli.run_context import Writing
+    from kdump.cli.run_context import OutputSpec
 
 _SELECTION = under("Selection")
 _CLOCKS = under("Clocks")
@@ -89,7 +89,7 @@ def _read_skew(text: str) -> str | tuple[int, int]:
 def timeline(
     paths: tuple[str, ...],
     *,
-    writing: Writing,
+    writing: OutputSpec,
     what: tuple[str, ...] | None,
     around_ms: int | None,
     within: float | None,

@@ -32,7 +32,7 @@ from kdump.errors import KdumpError, UsageError
 if TYPE_CHECKING:
     from click.core import Context
 
-    from kdump.cli.run_context import Engine, Writing
+    from kdump.cli.run_context import Engine, OutputSpec
 
 _CHECKS = under("Checks")
 _APPEND_CHECK = under("Append check")
@@ -249,7 +249,7 @@ def _append(paths: tuple[str, ...], asked: dict[str, Any]) -> int:
     from kdump.stores.view_store import STDIN, root_of
 
     engine: Engine = asked.pop("engine")
-    writing: Writing = asked.pop("writing")
+    writing: OutputSpec = asked.pop("writing")
     for option in click.get_current_context().command.params:
         name, heading = option.name or "", getattr(option, "heading", "")
         if heading in _NOT_OF_APPEND and name not in _OF_APPEND and _is_given(name):
@@ -272,10 +272,10 @@ def _read_set(file: str) -> tuple[bytes | str, list[KdumpError]]:
     from kdump.cli.run_context import show_unpacked
     from kdump.storage import names, places
     from kdump.storage.data_directories import spread_all
-    from kdump.storage.inputs import FileOverrides, opened
+    from kdump.storage.inputs import FileOverrides, open_inputs
     from kdump.storage.source import whole
 
-    (path,) = opened((file,), FileOverrides(), tell=tell, progress=show_unpacked())
+    (path,) = open_inputs((file,), FileOverrides(), tell=tell, progress=show_unpacked())
     _, problems = spread_all([path])
     if names.parse(places.file_name(path)).kind in (names.Kind.CAPTURE, names.Kind.FRAMES):
         return path, problems
@@ -293,7 +293,7 @@ def run_verify(name: str, paths: tuple[str, ...], asked: dict[str, Any]) -> int:
     from kdump.output.textfile import is_textfile
 
     engine: Engine = asked.pop("engine")
-    writing: Writing = asked.pop("writing")
+    writing: OutputSpec = asked.pop("writing")
     notes, nagios = asked.pop("notes"), asked.pop("nagios")
     all_findings = asked.pop("all_findings")
     textfile, state = asked.pop("textfile"), asked.pop("state", None)

@@ -81,7 +81,7 @@ class VerifyReport(Report):
             all_notes=self.all_notes,
             all_findings=self.all_findings,
             directories=lambda: self.progress.directories,
-            status=lambda: status.reached(self.messages, self.fail_on),
+            status=lambda: status.exit_status(self.messages, self.fail_on),
             plan=again("--format", "reset-csv", "--output", FILE, without="--force"),
         )
 

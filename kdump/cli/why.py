@@ -20,7 +20,7 @@ from kdump.cli.options import (
 from kdump.option_values import read_size
 
 if TYPE_CHECKING:
-    from kdump.cli.run_context import Writing
+    from kdump.cli.run_context import OutputSpec
     from kdump.engine.why.volumes import FreeRequest
 
 _SELECTION = under("Selection")
@@ -71,7 +71,7 @@ def read_free(text: str) -> FreeRequest:
     help="Write metrics to FILE for the textfile collector of the Prometheus node exporter.",
 )
 @shared_options()
-def why(paths: tuple[str, ...], *, textfile: str | None, writing: Writing, **asked: Any) -> int:
+def why(paths: tuple[str, ...], *, textfile: str | None, writing: OutputSpec, **asked: Any) -> int:
     """Explain why the disk with PATHS is full: what retention deletes next, and what keeps the
     rest.
 

@@ -195,7 +195,7 @@ class Cluster:
                     heard = time.monotonic()
                     if message.offset() >= end:
                         return
-                    yield message.offset(), _as_sent(message)
+                    yield message.offset(), _to_sent_record(message)
                     if message.offset() == end - 1:
                         return
                 if time.monotonic() - heard > PATIENCE_SECONDS:
@@ -312,7 +312,7 @@ class Sender:
             raise UncertainSendError(f"nothing has arrived for {patience:.0f} s")
 
 
-def _as_sent(message: Message) -> SentRecord:
+def _to_sent_record(message: Message) -> SentRecord:
     headers = tuple(message.headers() or ())
     return SentRecord(message.timestamp()[1], message.key(), message.value(), headers)
 

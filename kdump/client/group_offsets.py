@@ -39,12 +39,12 @@ class GroupOffsets:
         self._admin = admin
         self._client = confluent_kafka
 
-    def committed(self, places: Iterable[Place]) -> dict[Place, int | str | None]:
+    def fetch(self, places: Iterable[Place]) -> dict[Place, int | str | None]:
         """Ask for offsets, None where there is none; a word or sentence where nobody told."""
         partition = self._client.TopicPartition
         asked = {place: partition(place.topic, place.partition) for place in places}
         found: dict[Place, int | str | None] = {}
-        for place, answer in self._asked(self._admin.list_consumer_group_offsets, asked):
+        for place, answer in self._ask(self._admin.list_consumer_group_offsets, asked):
             told = answer if isinstance(answer, str) else answer.offset
             found[place] = None if isinstance(told, int) and told < 0 else told
         return found
@@ -62,10 +62,10 @@ class GroupOffsets:
         }
         return {
             place: answer if isinstance(answer, str) else COMMITTED
-            for place, answer in self._asked(self._admin.alter_consumer_group_offsets, asked)
+            for place, answer in self._ask(self._admin.alter_consumer_group_offsets, asked)
         }
 
-    def _asked(
+    def _ask(
         self, ask: Callable[..., Any], places: Mapping[Place, Any]
     ) -> Iterator[tuple[Place, Any]]:
         """Yield what the answer has of each place: its partition, or why there is none."""
@@ -88,14 +88,14 @@ class GroupOffsets:
         try:
             partitions = future.result().topic_partitions
         except self._client.KafkaException as error:
-            return _told(error.args[0])
+            return _describe_error(error.args[0])
         return {
-            (one.topic, one.partition): one if one.error is None else _told(one.error)
+            (one.topic, one.partition): one if one.error is None else _describe_error(one.error)
             for one in partitions
         }
 
 
-def _told(error: KafkaError) -> str:
+def _describe_error(error: KafkaError) -> str:
     if error.name() == "UNKNOWN_MEMBER_ID":  # while a group has members, only they may commit
         return HAS_MEMBERS
     return UNCLEAR if may_pass(error) else str(error.str())

@@ -38,19 +38,19 @@ class Command(NamedTuple):
     @property
     def run(self) -> Run:
         """The function that runs it: paths, what it asks for, options, `progress` and `driver`."""
-        found: Run = _named(self.function)
+        found: Run = _import_named(self.function)
         return found
 
     def options(self, **given: object) -> Any:
         """Make its options of what is given; a moment that is not given is now."""
-        made: Callable[..., Any] = _named(self.options_class)
+        made: Callable[..., Any] = _import_named(self.options_class)
         given |= self.always
         if "now_ms" in getattr(made, "_fields", ()) and given.get("now_ms") is None:
             given["now_ms"] = time.time_ns() // 1_000_000
         return made(**given)
 
 
-def _named(name: str) -> Any:
+def _import_named(name: str) -> Any:
     module, _, member = name.partition(":")
     return getattr(import_module(f"kdump.engine.{module}"), member)
 
@@ -98,7 +98,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "cluster": Command(
         "cluster.run:cluster",
-        "cluster.asked:ClusterOptions",
+        "cluster.options:ClusterOptions",
         _kinds(
             "cluster-summary broker controller topic partition config feature quota scram-user acl"
             " delegation-token producer-ids zk-migration"
@@ -155,7 +155,7 @@ COMMANDS: Mapping[str, Command] = {
         _kinds("duplicates-summary duplicate"),
     ),
     "placement": Command(
-        "usage.placing:placement",
+        "usage.placement_rows:placement",
         "usage.placement:PlacementOptions",
         _kinds("key-placement misplaced-keys moved-key"),
     ),

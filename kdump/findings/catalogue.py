@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from kdump.findings.code import Code, Extent, Hides, Misplaced, Severity, Show
+from kdump.findings.code import Code, Extent, Hides, MisplacedScope, Severity, Show
 
 _note = partial(Code, Severity.NOTE)
 _rebuild = partial(Code, Severity.REBUILD)
@@ -43,7 +43,7 @@ def _by_reindex(only: str, sentence: str, meaning: str) -> Code:
     return _rebuild(sentence, _BY_REINDEX[only], meaning, show=show, reindex=only)
 
 
-def _dropped(sentence: str) -> Code:
+def _dropped_state(sentence: str) -> Code:
     """Make the entry of a producer snapshot that brokers do not believe."""
     remedy = "Nothing: the broker deletes it at the next start and rebuilds it from the log."
     meaning = "No effect on consumers; a start that needs it reads more of the log."
@@ -132,7 +132,7 @@ CATALOGUE: dict[str, Code] = {
         "Offsets do not increase from batch to batch.",
         "Compare with a replica, and recover the partition from one that is in order.",
         "Consumers may see records twice or out of order; offset lookups may skip them.",
-        misplaced=Misplaced.FOR_GOOD,
+        misplaced=MisplacedScope.FOR_GOOD,
         offsets_lie=True,
     ),
     "offset-below-base": _damage(
@@ -140,14 +140,14 @@ CATALOGUE: dict[str, Code] = {
         "Compare with a replica, and recover the partition from one that is in order.",
         "Consumers that ask for these offsets are sent to the segment before; offset lookups "
         "never reach these records.",
-        misplaced=Misplaced.FOR_GOOD,
+        misplaced=MisplacedScope.FOR_GOOD,
         offsets_lie=True,
     ),
     "offset-past-next": _damage(
         "The offsets of a batch overlap those of the next segment.",
         "Compare with a replica, and recover the partition from one that is in order.",
         "Two segments contain the same offsets: consumers may see records twice or not at all.",
-        misplaced=Misplaced.UNTIL_NEXT,
+        misplaced=MisplacedScope.UNTIL_NEXT,
         offsets_lie=True,
     ),
     "offset-past-range": _damage(
@@ -156,7 +156,7 @@ CATALOGUE: dict[str, Code] = {
         "Do not trust this offset: it is outside the checksum. Compare with a replica; the "
         "records are intact.",
         "Offset lookups never reach these records; if they are the last ones, see log-end-astray.",
-        misplaced=Misplaced.UNTIL_NEXT,
+        misplaced=MisplacedScope.UNTIL_NEXT,
         offsets_lie=True,
     ),
     "log-end-astray": _damage(
@@ -168,7 +168,7 @@ CATALOGUE: dict[str, Code] = {
         "A start uses that offset as the log end: new records get offsets from there on, and "
         "followers copy them. If it is below the log start offset, every segment is deleted.",
         show=Show.NOTHING,
-        misplaced=Misplaced.FOR_GOOD,
+        misplaced=MisplacedScope.FOR_GOOD,
         loudest=True,
     ),
     "zero-tail": _damage(
@@ -558,11 +558,11 @@ CATALOGUE: dict[str, Code] = {
         "Nothing; sequences, snapshots, and transaction indexes of the rest were not checked.",
         "Unknown for these producers.",
     ),
-    "snapshot-size": _dropped(
+    "snapshot-size": _dropped_state(
         "A producer snapshot is shorter or longer than its entry count requires."
     ),
-    "snapshot-version": _dropped("A producer snapshot has a version that no broker reads."),
-    "snapshot-crc": _dropped("The checksum of a producer snapshot is wrong."),
+    "snapshot-version": _dropped_state("A producer snapshot has a version that no broker reads."),
+    "snapshot-crc": _dropped_state("The checksum of a producer snapshot is wrong."),
     "snapshot-differs": _rebuild(
         "A producer snapshot contradicts the log below its offset.",
         "Move it away before an unclean start; the broker then replays the log from an older one.",

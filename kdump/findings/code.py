@@ -43,7 +43,7 @@ class Extent(Enum):
     FILE = "all of the file"
 
 
-class Misplaced(Enum):
+class MisplacedScope(Enum):
     """Whether a batch in the wrong place is missing where it should have been, and how far."""
 
     NO = "no"
@@ -71,7 +71,7 @@ class Code(NamedTuple):
     reindex: str = ""  # what `kdump reindex --only` is given to rebuild the file
     hides: Hides = Hides.NOTHING
     extent: Extent = Extent.ITS_BYTES
-    misplaced: Misplaced = Misplaced.NO
+    misplaced: MisplacedScope = MisplacedScope.NO
     offsets_lie: bool = False  # the batch is to be found by its position only
     stops_consumers: bool = False  # who opens the batch fails, though the next one follows it
     passed_over: bool = False  # consumers get past it by themselves

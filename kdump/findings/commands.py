@@ -59,9 +59,9 @@ def access_text(path: str, words: Iterable[Word]) -> str | None:
 
     `words` is the command that could not read it; None where nothing shows who could.
     """
-    from kdump.storage.owners import closed_at, user_name
+    from kdump.storage.owners import find_closed_path, user_name
 
-    if not hasattr(os, "geteuid") or (closed := closed_at(path)) is None:
+    if not hasattr(os, "geteuid") or (closed := find_closed_path(path)) is None:
         return None
     user, owner = user_name(os.geteuid()), user_name(closed.uid)
     is_own = closed.uid == os.geteuid()

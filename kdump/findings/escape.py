@@ -33,7 +33,7 @@ def _json() -> re.Pattern[str]:
     return re.compile(f"[\x7f-\x9f{_UNSEEN}]")
 
 
-def _spelled(match: re.Match[str]) -> str:
+def _spell(match: re.Match[str]) -> str:
     character = match.group()
     if character in _SHORT:
         return _SHORT[character]
@@ -47,7 +47,7 @@ def visible(text: str) -> str:
     """Return the text with every hostile character spelled out, fit for one line of a terminal."""
     if text.isascii() and text.isprintable():
         return text
-    return _terminal().sub(_spelled, text)
+    return _terminal().sub(_spell, text)
 
 
 def name_text(name: str) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kdump.rows.declared import Field, kinds, members
+from kdump.rows.declarations import Field, kinds, members
 
 _PLACE = (
     Field("topic", "dictionary", "the topic, as the directory is named"),

@@ -50,7 +50,7 @@ class Variable(NamedTuple):
     @property
     def text(self) -> str:
         """The word as bash reads it: an error if the variable is unset or empty."""
-        return f'{self.option}"${{{self.name}:?}}"{quoted(self.below) if self.below else ""}'
+        return f'{self.option}"${{{self.name}:?}}"{quote(self.below) if self.below else ""}'
 
 
 Word = str | Unusable | Variable
@@ -81,9 +81,9 @@ def format_command(
             if isinstance(word, Variable):
                 texts.append(word.text)
             elif "\0" in word:
-                return f"{_NO_COMMAND}no argument can contain the NUL of {_shown(word)}"
+                return f"{_NO_COMMAND}no argument can contain the NUL of {_show(word)}"
             else:
-                texts.append(quoted(word))
+                texts.append(quote(word))
         line += sign + " ".join(texts)
     return line
 
@@ -99,7 +99,7 @@ def is_command(line: str) -> bool:
     return not line.startswith(_NO_COMMAND)
 
 
-def quoted(word: str) -> str:
+def quote(word: str) -> str:
     """Quote one word for a shell; what a terminal would obey, and the bar, are spelled out.
 
     A monitoring system cuts its lines at a bar, quoted or not.
@@ -120,15 +120,15 @@ def path_word(path: str) -> str:
 
 def topic_word(topic: str, partition: int | None = None) -> Word:
     """Return the name of a topic, or of a partition of it as `--topic TOPIC:PARTITION` names it."""
-    if why := refused_topic(topic):
+    if why := explain_refused_topic(topic):
         return Unusable(why)
     return topic if partition is None else f"{topic}:{partition}"
 
 
-def refused_topic(topic: str) -> str:
+def explain_refused_topic(topic: str) -> str:
     """Return why Kafka cannot have a topic of this name; empty if it can."""
     return (
-        "" if DirectoryName(topic, 0).legal else f"Kafka cannot have a topic named {_shown(topic)}"
+        "" if DirectoryName(topic, 0).legal else f"Kafka cannot have a topic named {_show(topic)}"
     )
 
 
@@ -136,19 +136,19 @@ def cluster_id_word(cluster_id: str | None) -> Word:
     """Return the id of a cluster, its placeholder where it is not known."""
     if cluster_id is None or _CLUSTER_ID.fullmatch(cluster_id):
         return cluster_id or CLUSTER_ID
-    return Unusable(f"Kafka cannot have the cluster id {_shown(cluster_id)}")
+    return Unusable(f"Kafka cannot have the cluster id {_show(cluster_id)}")
 
 
 def uuid_word(value: str) -> Word:
     """Return the id of a topic or of a data directory."""
     if _UUID.fullmatch(value):
         return value
-    return Unusable(f"Kafka cannot have the id {_shown(value)}")
+    return Unusable(f"Kafka cannot have the id {_show(value)}")
 
 
-def _shown(value: str) -> str:
+def _show(value: str) -> str:
     short = value if len(value) <= _SHOWN else value[: _SHOWN - 1] + "…"
-    return quoted(short)
+    return quote(short)
 
 
 def words_of(command: str) -> list[str]:

@@ -41,7 +41,7 @@ def lay_out(
     topic: int, parts: Sequence[bytes | None], where: Sequence[int], by_offset: bool
 ) -> bytes:
     """Lay out a record; `where` are the numbers that `where_of` gives."""
-    said = b"".join([_PART.pack(-1) if part is None else _sized(part) for part in parts])
+    said = b"".join([_PART.pack(-1) if part is None else _with_size(part) for part in parts])
     partition, offset, timestamp, *whose = where
     time, place = timestamp + _SIGN, offset + _SIGN
     last = (
@@ -52,7 +52,7 @@ def lay_out(
     return _START.pack(crc32(said, topic), topic, len(said)) + said + last
 
 
-def _sized(part: bytes) -> bytes:
+def _with_size(part: bytes) -> bytes:
     return _PART.pack(len(part)) + part
 
 

@@ -78,15 +78,15 @@ def murmur2_in_doubles(key: bytes) -> int:
     Products of 32 by 31 bits lose their lowest bits, and what is multiplied has a sign. The last
     bytes are mixed in twice, once filled up with zeros.
     """
-    number = _signed(_SEED ^ len(key))
+    number = _to_signed(_SEED ^ len(key))
     for at in range(0, len(key), 4):
-        four = _signed(int.from_bytes(key[at : at + 4], "little"))
+        four = _to_signed(int.from_bytes(key[at : at + 4], "little"))
         mixed = _product(four)
-        mixed = _product(_signed(mixed ^ (mixed & _MASK) >> 24))
-        number = _signed(_product(number) ^ mixed)
+        mixed = _product(_to_signed(mixed ^ (mixed & _MASK) >> 24))
+        number = _to_signed(_product(number) ^ mixed)
     if rest := len(key) & 3:
-        number = _product(_signed(number ^ int.from_bytes(key[-rest:], "little")))
-    number = _product(_signed(number ^ (number & _MASK) >> 13))
+        number = _product(_to_signed(number ^ int.from_bytes(key[-rest:], "little")))
+    number = _product(_to_signed(number ^ (number & _MASK) >> 13))
     return (number ^ (number & _MASK) >> 15) & _MASK
 
 
@@ -95,7 +95,7 @@ def _product(number: int) -> int:
     return int(float(number) * _M)
 
 
-def _signed(number: int) -> int:
+def _to_signed(number: int) -> int:
     """Give the lowest 32 bits as a number with a sign."""
     return ((number & _MASK) ^ _SIGN) - _SIGN
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import struct
 
-from kdump.messages.records import Decoded
+from kdump.messages.records import DecodedValue
 from kdump.messages.table import Fields, message
-from kdump.messages.wire import Malformed, Reader
+from kdump.messages.wire import MalformedError, Reader
 
 PROTOCOL_TYPE = "consumer"
 #: Types of records whose values may hold such bytes.
@@ -43,7 +43,7 @@ def _read(name: str, data: bytes, before: Reader | None = None) -> Fields | None
         if before is not None:
             reader.elements_left = before.elements_left
         fields = known.read_from(reader, min(version, known.versions.last))
-    except Malformed:
+    except MalformedError:
         return None
     if before is not None:
         before.elements_left = reader.elements_left
@@ -51,7 +51,7 @@ def _read(name: str, data: bytes, before: Reader | None = None) -> Fields | None
     return opened | ({"rest": data[reader.at :]} if reader.at < reader.end else {})
 
 
-def opened(value: Decoded) -> Decoded:
+def open_value(value: DecodedValue) -> DecodedValue:
     """Put what bytes in a value of `__consumer_offsets` say in their place, where it is known."""
     data = value.data
     if data is None:
@@ -60,21 +60,22 @@ def opened(value: Decoded) -> Decoded:
     # The key of a group has the same type, and no such fields.
     if value.type == "group_metadata" and data.get("protocolType") == PROTOCOL_TYPE:
         members = [
-            _opened(member, before, subscription=_SUBSCRIPTION, assignment=_ASSIGNMENT)
+            _open_fields(member, before, subscription=_SUBSCRIPTION, assignment=_ASSIGNMENT)
             for member in data["members"]
         ]
         return value._replace(data=data | {"members": members})
     classic = data.get("classicMemberMetadata")
     if value.type == "consumer_group_member_metadata" and classic:
         protocols = [
-            _opened(one, before, metadata=_SUBSCRIPTION) for one in classic["supportedProtocols"]
+            _open_fields(one, before, metadata=_SUBSCRIPTION)
+            for one in classic["supportedProtocols"]
         ]
         classic = classic | {"supportedProtocols": protocols}
         return value._replace(data=data | {"classicMemberMetadata": classic})
     return value
 
 
-def _opened(fields: Fields, before: Reader, **held: str) -> Fields:
+def _open_fields(fields: Fields, before: Reader, **held: str) -> Fields:
     """Open the fields named, each of which holds a message of some name."""
     found = {field: _read(name, fields[field], before) for field, name in held.items()}
     return fields | {field: said for field, said in found.items() if said is not None}

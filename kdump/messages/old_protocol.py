@@ -6,7 +6,7 @@ not answer what was produced. Every partition that is asked for is one `Part`.
 
 from __future__ import annotations
 
-from kdump.messages.wire import Malformed, Reader, number_reader, sized_reader
+from kdump.messages.wire import MalformedError, Reader, number_reader, sized_reader
 from kdump.tuples import NamedTuple
 
 PRODUCE, FETCH, MULTI_FETCH, MULTI_PRODUCE, OFFSETS = range(5)
@@ -57,32 +57,32 @@ def is_request(head: bytes, size: int) -> bool:
         return False
     try:
         read_request(head[:size])
-    except Malformed:
+    except MalformedError:
         return False
     return True
 
 
 def read_request(data: bytes) -> tuple[int, list[Part]]:
-    """Read a request: which, and its parts; raise `Malformed` where it is none of 0.7."""
+    """Read a request: which, and its parts; raise `MalformedError` where it is none of 0.7."""
     reader = Reader(data)
     api = _INT16(reader)
     if not 0 <= api < len(NAMES):
-        raise Malformed
+        raise MalformedError
     count = _INT16(reader) if api in (MULTI_FETCH, MULTI_PRODUCE) else 1
     if count < 0:
-        raise Malformed
+        raise MalformedError
     parts = [_part(reader, api) for _ in range(reader.count(count, _LEAST_PART))]
     if reader.at != reader.end:
-        raise Malformed
+        raise MalformedError
     return api, parts
 
 
 def _part(reader: Reader, api: int) -> Part:
     topic, partition = _TOPIC(reader), _INT32(reader)
     if not topic or partition < -1:
-        raise Malformed
+        raise MalformedError
     if api in (PRODUCE, MULTI_PRODUCE):
-        return Part(topic, partition, records=_taken(reader, _INT32(reader)))
+        return Part(topic, partition, records=_take(reader, _INT32(reader)))
     if api == OFFSETS:
         part = Part(topic, partition, time_ms=_INT64(reader))
         _INT32(reader)  # how many offsets at the most
@@ -99,26 +99,26 @@ def read_response(api: int, asked: list[Part], data: bytes) -> tuple[str | None,
     if api == OFFSETS:
         count = _INT32(reader)
         if count < 0:
-            raise Malformed
+            raise MalformedError
         offsets = tuple(_INT64(reader) for _ in range(reader.count(count, 8)))
         parts = [Part(*asked[0][:2], offsets=offsets)]
     elif api == MULTI_FETCH:
-        parts = [_fetched(one, reader) for one in asked]
+        parts = [_read_fetched(one, reader) for one in asked]
     else:
-        records = _taken(reader, reader.end - reader.at)
+        records = _take(reader, reader.end - reader.at)
         parts = [Part(*asked[0][:3], records=records)]
     if reader.at != reader.end:
-        raise Malformed
+        raise MalformedError
     return None, parts
 
 
-def _fetched(one: Part, reader: Reader) -> Part:
+def _read_fetched(one: Part, reader: Reader) -> Part:
     size = _INT32(reader)
     error = _error(reader)
-    return Part(*one[:3], error=error, records=_taken(reader, size - 2))
+    return Part(*one[:3], error=error, records=_take(reader, size - 2))
 
 
-def _taken(reader: Reader, size: int) -> slice:
+def _take(reader: Reader, size: int) -> slice:
     start = reader.at
     reader.take(size)
     return slice(start, reader.at)

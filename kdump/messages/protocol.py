@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from kdump.messages.table import Fields, Message, UnknownVersion, Versions
-from kdump.messages.wire import Malformed, Reader, number_reader, sized_reader
+from kdump.messages.wire import MalformedError, Reader, number_reader, sized_reader
 from kdump.tuples import NamedTuple
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA = range(4)
@@ -119,7 +119,7 @@ def is_request(head: bytes, size: int) -> bool:
             name = f"{apis()[header.api].name}Request"
             read_body(name, header.version, head[:size], header.end)
             return True
-    except Malformed:
+    except MalformedError:
         return False
     return bool(header.client_id)
 
@@ -130,7 +130,7 @@ def is_read(api: int) -> bool:
 
 
 def request_header(data: bytes, at: int = 0) -> Header:
-    """Read the header of a request of any api; raise `Malformed` where it ends early."""
+    """Read the header of a request of any api; raise `MalformedError` where it ends early."""
     reader = Reader(data, at)
     api, version, correlation_id = _INT16(reader), _INT16(reader), _INT32(reader)
     if (api, version) == (_CONTROLLED_SHUTDOWN, 0):
@@ -161,5 +161,5 @@ def read_body(name: str, version: int, data: bytes, at: int) -> Fields:
     reader = Reader(data, at)
     fields = message_of(name, version).read_from(reader, version)
     if reader.at != reader.end:
-        raise Malformed
+        raise MalformedError
     return fields

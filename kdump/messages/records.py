@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.messages.table import Fields, Message, UnknownVersion, message, tables
-from kdump.messages.wire import Malformed, Reader
+from kdump.messages.wire import MalformedError, Reader
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ _INT16 = struct.Struct(">h")
 _CONTROL_KEY = struct.Struct(">hh")  # version, type
 
 
-class Decoded(NamedTuple):
+class DecodedValue(NamedTuple):
     """What a key or a value says. `type` is None where nobody knows the number, `type_id`.
 
     `data` is None where it cannot be read, and `problem` says why; `rest` are the bytes that were
@@ -71,7 +71,7 @@ class Decoded(NamedTuple):
     problem: str | None = None
 
 
-Pair = tuple[Decoded | None, Decoded | None]
+Pair = tuple[DecodedValue | None, DecodedValue | None]
 
 
 def decode(topic: str, key: bytes | None, value: bytes | None) -> Pair:
@@ -91,15 +91,15 @@ def decoder(topic: str) -> Callable[[bytes | None, bytes | None], Pair]:
     return read
 
 
-ReadKey = Callable[[bytes], Decoded]
-ReadValue = Callable[[Decoded | None, bytes], Decoded]
+ReadKey = Callable[[bytes], DecodedValue]
+ReadValue = Callable[[DecodedValue | None, bytes], DecodedValue]
 
 
 @cache
 def decoders(topic: str) -> tuple[ReadKey, ReadValue]:
     """Return what reads the keys of an internal topic, and what reads the values by their keys."""
     area = TOPICS[topic]
-    return _framed(area) if area in _FRAMED else _coordinator(area)
+    return _make_framed_readers(area) if area in _FRAMED else _coordinator(area)
 
 
 def writer(topic: str, left: Collection[int]) -> Write | None:
@@ -111,12 +111,12 @@ def writer(topic: str, left: Collection[int]) -> Write | None:
     framed = area in _FRAMED
     keys: dict[int, Known] = {}
     values: dict[tuple[int, int], Known] = {}
-    for type_id, kind in ({} if framed else _numbered(area, "key")).items():
-        keys[type_id] = kind.written(0, type_id)
-    for type_id, kind in _numbered(area, "record" if framed else "value").items():
+    for type_id, kind in ({} if framed else _number_kinds(area, "key")).items():
+        keys[type_id] = kind.describe(0, type_id)
+    for type_id, kind in _number_kinds(area, "record" if framed else "value").items():
         first, last = kind.message.versions
         for version in range(first, last + 1) if type_id not in left else ():
-            values[type_id, version] = kind.written(version, version)
+            values[type_id, version] = kind.describe(version, version)
     return kernels.message_writer(framed, keys, values)
 
 
@@ -128,29 +128,29 @@ class _Kind(NamedTuple):
     type_id: int
     message: Message
 
-    def written(self, version: int, shown: int) -> Known:
+    def describe(self, version: int, shown: int) -> Known:
         """Describe a version to the kernel, and what stands before the fields in JSON."""
         before = f'{{"type":"{self.type}","version":{shown},"data":'
         return before.encode(), self.message.layout(version)
 
-    def read(self, shown: int, version: int, data: bytes, start: int) -> Decoded:
+    def read(self, shown: int, version: int, data: bytes, start: int) -> DecodedValue:
         """Read a structure behind what tells its type and version, of which `shown` is shown."""
         area, name, type_id, known = self
         read = known.sound_reader(version)
         if read is not None and (found := read(data, start)) is not None:
-            return Decoded(area, name, type_id, shown, found[0], data[found[1] :])
+            return DecodedValue(area, name, type_id, shown, found[0], data[found[1] :])
         reader = Reader(data, start)
         try:
             fields = known.read_from(reader, version)
         except UnknownVersion:
-            return Decoded(area, name, type_id, shown, None, data[start:], UNKNOWN_VERSION)
-        except Malformed:
-            return Decoded(area, name, type_id, shown, None, data[start:], MALFORMED)
-        return Decoded(area, name, type_id, shown, fields, data[reader.at :])
+            return DecodedValue(area, name, type_id, shown, None, data[start:], UNKNOWN_VERSION)
+        except MalformedError:
+            return DecodedValue(area, name, type_id, shown, None, data[start:], MALFORMED)
+        return DecodedValue(area, name, type_id, shown, fields, data[reader.at :])
 
 
 @cache
-def _numbered(area: str, kind: str) -> dict[int, _Kind]:
+def _number_kinds(area: str, kind: str) -> dict[int, _Kind]:
     """Return the messages of an area by the number that records have."""
     return {
         table["id"]: _Kind(area, type_name(name), table["id"], message(name))
@@ -166,9 +166,9 @@ def type_name(name: str) -> str:
 
 
 def _coordinator(area: str) -> tuple[ReadKey, ReadValue]:
-    keys, values = _numbered(area, "key"), _numbered(area, "value")
+    keys, values = _number_kinds(area, "key"), _number_kinds(area, "value")
 
-    def read_value(key: Decoded | None, value: bytes) -> Decoded:
+    def read_value(key: DecodedValue | None, value: bytes) -> DecodedValue:
         type_id = None if key is None else key.type_id
         known = None if type_id is None else values.get(type_id)
         return _read_value(area, known, type_id, value)
@@ -176,37 +176,37 @@ def _coordinator(area: str) -> tuple[ReadKey, ReadValue]:
     return lambda key: _read_key(area, keys, key), read_value
 
 
-def _read_key(area: str, keys: dict[int, _Kind], data: bytes) -> Decoded:
+def _read_key(area: str, keys: dict[int, _Kind], data: bytes) -> DecodedValue:
     """Read a key, whose version is the record type: the structures of keys never change."""
     if len(data) < _INT16.size:
-        return Decoded(area, None, None, None, None, data, MALFORMED)
+        return DecodedValue(area, None, None, None, None, data, MALFORMED)
     type_id = _INT16.unpack_from(data)[0]
     known = keys.get(type_id)
     if known is None:
-        return Decoded(area, None, type_id, type_id, None, data[_INT16.size :], UNKNOWN_TYPE)
+        return DecodedValue(area, None, type_id, type_id, None, data[_INT16.size :], UNKNOWN_TYPE)
     return known.read(type_id, 0, data, _INT16.size)
 
 
-def _read_value(area: str, known: _Kind | None, type_id: int | None, data: bytes) -> Decoded:
+def _read_value(area: str, known: _Kind | None, type_id: int | None, data: bytes) -> DecodedValue:
     if len(data) < _INT16.size:
         name = None if known is None else known.type
-        return Decoded(area, name, type_id, None, None, data, MALFORMED)
+        return DecodedValue(area, name, type_id, None, None, data, MALFORMED)
     version = _INT16.unpack_from(data)[0]
     if known is None:
-        return Decoded(area, None, type_id, version, None, data[_INT16.size :], UNKNOWN_TYPE)
+        return DecodedValue(area, None, type_id, version, None, data[_INT16.size :], UNKNOWN_TYPE)
     return known.read(version, version, data, _INT16.size)
 
 
-def _framed(area: str) -> tuple[ReadKey, ReadValue]:
+def _make_framed_readers(area: str) -> tuple[ReadKey, ReadValue]:
     """Keys of these are null; one that is not is nothing that a broker wrote."""
-    known = _numbered(area, "record")
+    known = _number_kinds(area, "record")
     return (
-        lambda key: Decoded(area, None, None, None, None, key, UNKNOWN_TYPE),
+        lambda key: DecodedValue(area, None, None, None, None, key, UNKNOWN_TYPE),
         lambda _, value: _read_framed(area, known, value),
     )
 
 
-def _read_framed(area: str, known: dict[int, _Kind], data: bytes) -> Decoded:
+def _read_framed(area: str, known: dict[int, _Kind], data: bytes) -> DecodedValue:
     reader = Reader(data)
     if len(data) >= 3 and data[0] | data[1] | data[2] < 0x80:  # as in all but the oddest
         frame, type_id, version = data[0], data[1], data[2]
@@ -214,13 +214,13 @@ def _read_framed(area: str, known: dict[int, _Kind], data: bytes) -> Decoded:
     else:
         try:
             frame, type_id, version = reader.varint(), reader.varint(), reader.varint()
-        except Malformed:
-            return Decoded(area, None, None, None, None, data, MALFORMED)
+        except MalformedError:
+            return DecodedValue(area, None, None, None, None, data, MALFORMED)
     if frame != FRAME_VERSION:  # 0 was a preview, with structures of its own (M1)
-        return Decoded(area, None, type_id, version, None, data, UNKNOWN_FRAME)
+        return DecodedValue(area, None, type_id, version, None, data, UNKNOWN_FRAME)
     found = known.get(type_id)
     if found is None:
-        return Decoded(area, None, type_id, version, None, data[reader.at :], UNKNOWN_TYPE)
+        return DecodedValue(area, None, type_id, version, None, data[reader.at :], UNKNOWN_TYPE)
     return found.read(version, version, data, reader.at)
 
 
@@ -230,7 +230,7 @@ def decode_control(key: bytes | None, value: bytes | None) -> Pair:
     A version above those known is read as the newest of them, as brokers read markers.
     """
     if key is None or len(key) < _CONTROL_KEY.size:
-        known_not = Decoded("control", None, None, None, None, problem=MALFORMED)
+        known_not = DecodedValue("control", None, None, None, None, problem=MALFORMED)
         return (
             None if key is None else known_not._replace(rest=key),
             None if value is None else known_not._replace(rest=value),
@@ -238,16 +238,16 @@ def decode_control(key: bytes | None, value: bytes | None) -> Pair:
     version, type_id = _CONTROL_KEY.unpack_from(key)
     name = CONTROL.get(type_id, (None, ""))[0]
     rest = key[_CONTROL_KEY.size :]
-    read_key = Decoded("control", name, type_id, version, {"type": type_id}, rest)
+    read_key = DecodedValue("control", name, type_id, version, {"type": type_id}, rest)
     return read_key, None if value is None else _read_control(type_id, value)
 
 
-def _read_control(type_id: int, data: bytes) -> Decoded:
+def _read_control(type_id: int, data: bytes) -> DecodedValue:
     if type_id not in CONTROL:
-        return Decoded("control", None, type_id, None, None, data, UNKNOWN_TYPE)
+        return DecodedValue("control", None, type_id, None, None, data, UNKNOWN_TYPE)
     name, of = CONTROL[type_id]
     if len(data) < _INT16.size:
-        return Decoded("control", name, type_id, None, None, data, MALFORMED)
+        return DecodedValue("control", name, type_id, None, None, data, MALFORMED)
     known = _Kind("control", name, type_id, message(of))
     version = _INT16.unpack_from(data)[0]
     # All but the markers have the version among their fields.

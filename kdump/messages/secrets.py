@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from kdump.messages.records import CLUSTER_METADATA, FRAME_VERSION, Decoded, decoders
+from kdump.messages.records import CLUSTER_METADATA, FRAME_VERSION, DecodedValue, decoders
 from kdump.messages.table import UNKNOWN_TAGS
 
 MASK = "(redacted)"
@@ -87,7 +87,7 @@ def is_sensitive(resource_type: int, name: str) -> bool:
     return name not in HARMLESS
 
 
-def blotted(value: bytes, *, is_sure: bool) -> bytes | None:
+def blot_fields(value: bytes, *, is_sure: bool) -> bytes | None:
     """Return the bytes of a record of the metadata log, those of its fields as asterisks.
 
     None where there is no secret in it. `is_sure`: it is one of the metadata log; elsewhere only
@@ -98,14 +98,14 @@ def blotted(value: bytes, *, is_sure: bool) -> bytes | None:
     known = decoders(CLUSTER_METADATA)[1](None, value)
     if not is_sure and (known.data is None or known.rest):
         return None
-    return _blot(value) if masked(known) != known else None
+    return _blot(value) if mask(known) != known else None
 
 
 def _blot(value: bytes) -> bytes:
     return value[:_FRAME_BYTES] + b"*" * (len(value) - _FRAME_BYTES)
 
 
-def masked(value: Decoded) -> Decoded:
+def mask(value: DecodedValue) -> DecodedValue:
     """Mask the secrets in a record of the metadata log; every other one is as it was."""
     if value.area != "metadata" or value.type_id not in _SECRET:
         return value

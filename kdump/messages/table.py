@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kdump import kernels
 from kdump.messages import wire
-from kdump.messages.wire import Malformed, Reader
+from kdump.messages.wire import MalformedError, Reader
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -81,11 +81,11 @@ class Message:
         self._sound: dict[int, Read | None] = {}
 
     def read(self, version: int, data: bytes) -> Fields:
-        """Read a message that ends where the bytes do; raise `Malformed` if it does not."""
+        """Read a message that ends where the bytes do; raise `MalformedError` if it does not."""
         reader = Reader(data)
         fields = self.read_from(reader, version)
         if reader.at != reader.end:
-            raise Malformed
+            raise MalformedError
         return fields
 
     def read_from(self, reader: Reader, version: int) -> Fields:
@@ -223,11 +223,11 @@ def _read_tags(
         outer = reader.end
         end = reader.end = reader.at + size
         if end > outer:
-            raise Malformed
+            raise MalformedError
         found[name] = read(reader)
         reader.end = outer
         if reader.at != end:
-            raise Malformed
+            raise MalformedError
     return unknown
 
 

@@ -43,7 +43,7 @@ WIDTHS = {kind: struct.calcsize(">" + letter) for kind, letter in NUMBERS.items(
 _TEXT_MAP = bytes.maketrans(b"+/", b"-_")
 
 
-class Malformed(Exception):
+class MalformedError(Exception):
     """The bytes end early, or a length or a null cannot be right."""
 
 
@@ -63,7 +63,7 @@ class Reader:
         at = self.at
         following = at + size
         if size < 0 or following > self.end:
-            raise Malformed
+            raise MalformedError
         self.at = following
         return self.data[at:following]
 
@@ -78,13 +78,13 @@ class Reader:
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value
-        raise Malformed
+        raise MalformedError
 
     def count(self, count: int, smallest: int, weight: int = 1) -> int:
         """Check the number of elements of an array, each of which has `smallest` bytes or more."""
         self.elements_left -= count // weight
         if count * smallest > self.end - self.at or self.elements_left < 0:
-            raise Malformed
+            raise MalformedError
         return count
 
 
@@ -96,7 +96,7 @@ def number_reader(kind: str) -> Read:
     def read(reader: Reader) -> Any:
         at = reader.at
         if at + size > reader.end:
-            raise Malformed
+            raise MalformedError
         reader.at = at + size
         return unpack(reader.data, at)[0]
 
@@ -136,12 +136,12 @@ def sized_reader(kind: str, *, flexible: bool, nullable: bool) -> Read:
         length = length_of(reader)
         if length < 0:
             if not nullable:
-                raise Malformed
+                raise MalformedError
             return None
         at = reader.at
         end = at + length
         if end > reader.end or length > most:
-            raise Malformed
+            raise MalformedError
         reader.at = end
         if kind == "records":  # read by others, who ask where they are
             return slice(at, end)
@@ -162,7 +162,7 @@ def array_reader(
         count = length_of(reader)
         if count < 0:
             if not nullable:
-                raise Malformed
+                raise MalformedError
             return None
         reader.count(count, smallest, 1 if letter is None else _NUMBERS_AN_ELEMENT)
         if letter is not None:

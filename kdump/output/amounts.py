@@ -7,7 +7,7 @@ from kdump.kernels import text_form
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
-def counted(count: int, word: str) -> str:
+def count_text(count: int, word: str) -> str:
     """Write a number and a word, in the plural where it is one."""
     plural = "" if count == 1 or word in ("damage", "rebuild") else "s"
     plural = "es" if plural and word == "batch" else plural

@@ -34,7 +34,7 @@ BYTES_A_BATCH = 16 * 1024 * 1024
 _SAID = tuple(field.name for field in SAID)
 
 
-class ArrowMissing(KdumpError):
+class ArrowUnavailableError(KdumpError):
     """PyArrow is not installed."""
 
     def __init__(self, form: str) -> None:
@@ -48,7 +48,7 @@ def need_arrow(form: str) -> None:
     from importlib.util import find_spec
 
     if find_spec("pyarrow") is None:
-        raise ArrowMissing(form)
+        raise ArrowUnavailableError(form)
 
 
 def arrow_sink(form: str, file: BinaryIO, path: str, *, decode: bool = False) -> ArrowSink:
@@ -111,14 +111,14 @@ class ArrowSink(Sink):
             self._row(item.row, types, item.fields)
         elif (schema := getattr(item, "schema", None)) is not None:  # a record batch of an answer
             self._schema = schema
-            with self._failing():
+            with self._convert_errors():
                 self._open()
                 self._writer.write_batch(item)
 
     def finish(self) -> None:
         """Write the rows still held, and the file's end; a file without rows is a file too."""
         self._write()
-        with self._failing():
+        with self._convert_errors():
             self._open()
             self._writer.close()
 
@@ -181,11 +181,11 @@ class ArrowSink(Sink):
             self._write()
 
     def _write(self) -> None:
-        with self._failing():
+        with self._convert_errors():
             self._write_batch()
 
     @contextmanager
-    def _failing(self) -> Iterator[None]:
+    def _convert_errors(self) -> Iterator[None]:
         try:
             yield
         except BrokenPipeError:

@@ -17,13 +17,13 @@ from kdump import kernels
 from kdump.errors import PathError
 from kdump.findings.schema import RECORD
 from kdump.kernels import columns as c
-from kdump.kernels import gathered as g
+from kdump.kernels import gather_buffers as g
 from kdump.kernels.columns import BatchHeader, RecordBatches
-from kdump.kernels.gathered import Copy, Gathered
+from kdump.kernels.gather_buffers import Copy, GatherBuffers
 from kdump.kernels.layout import FORMATS
 from kdump.output.arrow_schema import arrow_type
 from kdump.output.escape import name_text
-from kdump.rows.declared import Field
+from kdump.rows.declarations import Field
 
 if TYPE_CHECKING:
     from kdump.findings.rows import Place, RecordChunk
@@ -81,7 +81,7 @@ def strings(texts: Sequence[str]) -> Array:
     return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
 
 
-def joined(pieces: list[Array], kind: Array) -> Array:
+def join(pieces: list[Array], kind: Array) -> Array:
     """Join arrays of one type, of which there may be none."""
     import pyarrow as pa
 
@@ -102,7 +102,7 @@ def spread(values: list[object], counts: list[int], word: str) -> Array:
             pieces.append(pa.Array.from_buffers(kind, count, [None, pa.py_buffer(number * count)]))
         else:
             pieces.append(pa.nulls(count, kind))
-    return joined(pieces, kind)
+    return join(pieces, kind)
 
 
 def words(name: str, values: list[object]) -> Array:
@@ -173,7 +173,7 @@ class BatchColumns:
         import pyarrow as pa
 
         named = zip(BatchHeader._fields, self._pieces, strict=True)
-        return {name: joined(pieces, pa.int64()) for name, pieces in named}
+        return {name: join(pieces, pa.int64()) for name, pieces in named}
 
 
 class RecordColumns:
@@ -190,9 +190,9 @@ class RecordColumns:
         self._gathered = self._empty()
         self._wide = self._has_json = False
 
-    def _empty(self) -> Gathered:
+    def _empty(self) -> GatherBuffers:
         rows, size_bytes = self._size
-        return Gathered(
+        return GatherBuffers(
             rows,
             2 * rows,
             keys=size_bytes // 4,
@@ -222,7 +222,7 @@ class RecordColumns:
             offset = chunk.records.offset(row)
             raise PathError(chunk.place.path, f"offset {offset} is too large for an Arrow column")
         room = {"keys": keys, "values": values, "names": names, "contents": contents}
-        self._gathered = Gathered(1, headers, **room, copies=self._copies)
+        self._gathered = GatherBuffers(1, headers, **room, copies=self._copies)
         self._wide = True
 
     def clear(self) -> None:
@@ -334,7 +334,7 @@ def has(layouts: Array, member: str) -> Array:
 
 def codecs(attributes: Array) -> Array:
     """Name the codec in each attributes field."""
-    return _named(attributes, 0, 7, _CODECS)
+    return _name_bits(attributes, 0, 7, _CODECS)
 
 
 def timestamp_types(attributes: Array, timed: Array) -> Array:
@@ -342,11 +342,11 @@ def timestamp_types(attributes: Array, timed: Array) -> Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    named = _named(attributes, 3, 1, _TIMESTAMP_TYPES)
+    named = _name_bits(attributes, 3, 1, _TIMESTAMP_TYPES)
     return pc.if_else(timed, named, pa.scalar(None, named.type))
 
 
-def _named(attributes: Array, shift: int, mask: int, words: tuple[str, ...]) -> Array:
+def _name_bits(attributes: Array, shift: int, mask: int, words: tuple[str, ...]) -> Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 

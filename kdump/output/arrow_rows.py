@@ -8,7 +8,7 @@ from kdump.findings.escape import json_text
 from kdump.findings.rows import BatchChunk, Place, RecordChunk
 from kdump.findings.schema import BATCH
 from kdump.kernels import columns as c
-from kdump.kernels.gathered import header_name
+from kdump.kernels.gather_buffers import header_name
 from kdump.kernels.layout import CODEC_MASK
 from kdump.kernels.members import codec_name
 from kdump.output import arrow_columns as ac
@@ -131,7 +131,7 @@ class GatheredRecords:
             markers = arrays["control"].slice(first, count)
             written.append(markers if texts is None else pa.array(texts, pa.string()))
             first += count
-        arrays["control"] = ac.joined(written, pa.string())
+        arrays["control"] = ac.join(written, pa.string())
         if self._marks:
             flags = [self._marks.get(at, 0) for at in range(self.count)]
             arrays["crc_valid"] = pa.array(

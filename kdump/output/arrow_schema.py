@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kdump.findings.schema import BATCH, MARKS, PRE08, RECORD, SAID
-from kdump.rows.declared import Field, types_of
+from kdump.rows.declarations import Field, types_of
 
 if TYPE_CHECKING:
     from kdump.rows.row import Row
@@ -59,7 +59,7 @@ def types_of_kind(kind: type[Row]) -> dict[str, str]:
     Texts out of few are plain texts, but for those whose words are known: an Arrow file has one
     dictionary for a column, and rows come in batches.
     """
-    from kdump.rows.declared import members
+    from kdump.rows.declarations import members
 
     return {field.name: "string" if _is_open(field) else field.type for field in members(kind)}
 

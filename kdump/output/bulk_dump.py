@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kdump import __version__
-from kdump.engine.dump.run import decoder_ended
+from kdump.engine.dump.run import decoder_findings
 from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.reading.schemas import with_schemas
@@ -28,7 +28,7 @@ from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk
 from kdump.output.part_directory import PartDirectory
 from kdump.output.part_files import files_at
-from kdump.output.progress import Written
+from kdump.output.progress import WrittenRows
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def write_part(split: Split, pace: Pace, *, job: PartJob) -> PartResult:
     name = f"{split.number}-{uuid.uuid4().hex}.parquet"
     part = _Part(job.staging, name, decode=job.options.decode)
     reader = SplitReader(split, job.options)
-    opened = None if job.options.schemas is None else job.options.schemas.opened()
+    opened = None if job.options.schemas is None else job.options.schemas.open()
     before = Counter[str]() if opened is None else opened.undecoded.copy()
     findings: list[Finding] = []
     errors: list[KdumpError] = []
@@ -102,7 +102,7 @@ def write_part(split: Split, pace: Pace, *, job: PartJob) -> PartResult:
         tuple(errors),
         reader.seam,
         {} if opened is None else opened.undecoded - before,
-        next(decoder_ended(job.options), None),
+        next(decoder_findings(job.options), None),
     )
 
 
@@ -169,7 +169,7 @@ def dump_parts(
     *,
     progress: Progress | None = None,
     split_bytes: int | None = SPLIT_BYTES,
-) -> Iterator[Written | Finding | KdumpError]:
+) -> Iterator[WrittenRows | Finding | KdumpError]:
     """Fill a directory with part files; yield what was written, then findings in plan order.
 
     A path that cannot be read is an error, and the others are dumped; a split that could not be
@@ -195,14 +195,14 @@ def dump_parts(
         while todo:
             for result in _results(driver, step, todo, progress):
                 results[result.number] = result
-                yield Written(kind, result.rows)
+                yield WrittenRows(kind, result.rows)
             todo = []
             for of_log in splits_to_reread(
                 splits, {number: part.seam for number, part in results.items()}
             ):
                 todo.append(of_log[0].uncut())
                 for split in of_log:
-                    yield Written(kind, -results.pop(split.number).rows)
+                    yield WrittenRows(kind, -results.pop(split.number).rows)
         places = {split.number: split.target for split in splits}
         ordered = [results[number] for number in sorted(results)]
         parts = [
@@ -218,7 +218,7 @@ def dump_parts(
         yield from part.findings
         yield from part.errors
     yield from [part.ended for part in ordered if part.ended is not None][:1]
-    if options.schemas is not None and (opened := options.schemas.opened()) is not None:
+    if options.schemas is not None and (opened := options.schemas.open()) is not None:
         opened.undecoded = sum((Counter(part.undecoded) for part in ordered), Counter())
 
 

@@ -59,7 +59,7 @@ def pad(text: str, width: int, *, right: bool = False) -> str:
     return spaces + text if right else text + spaces
 
 
-def fitted(text: str, width: int, *, right: bool = False, last: bool = False) -> str:
+def fit_text(text: str, width: int, *, right: bool = False, last: bool = False) -> str:
     """Cut or pad text to `width` cells; spaces at the end of a line are left out."""
     if text.isascii():
         if len(text) > width:
@@ -117,7 +117,7 @@ def wrap(text: str, width: int) -> list[str]:
     return lines or [""]
 
 
-def joined(parts: Sequence[str], width: int) -> list[str]:
+def join(parts: Sequence[str], width: int) -> list[str]:
     """Join parts by dots into lines, and break lines only between parts."""
     lines = list(parts[:1])
     for part in parts[1:]:
@@ -195,7 +195,7 @@ def amount(name: str, cell: Callable[[R], str], rank: int = 0) -> Column[R]:
     return Column(name, cell, right=True, rank=rank)
 
 
-def folded(name: str, text: Callable[[R], str], least: int, rank: int = 0) -> Column[R]:
+def folding_column(name: str, text: Callable[[R], str], least: int, rank: int = 0) -> Column[R]:
     """Make the column of a text of any length, which goes on below."""
     whole = short(name, text, rank)
     return whole._replace(cuts=True, folds=True, least=least)

@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING
 
 from kdump.findings.commands import record_command, verify_command
 from kdump.findings.shell import format_command
-from kdump.output.amounts import counted, seconds_text, size_text
-from kdump.output.column_widths import Column, Columns, amount, cells_of, folded, number, wrap
+from kdump.output.amounts import count_text, seconds_text, size_text
+from kdump.output.column_widths import (
+    Column,
+    Columns,
+    amount,
+    cells_of,
+    folding_column,
+    number,
+    wrap,
+)
 from kdump.output.copy_names import CopyNames
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
@@ -36,7 +44,7 @@ def partition_name(row: ReplicaComparison) -> str:
 
 _EQUAL: tuple[Column[ReplicaComparison], ...] = (
     Column("verdict", lambda row: row.verdict),
-    folded("partition", partition_name, 24),
+    folding_column("partition", partition_name, 24),
     amount("records", lambda row: f"{row.records_count:,}"),
     amount("replicas", lambda row: str(len(row.replicas))),
 )
@@ -103,7 +111,7 @@ class CompareTable(TextReport):
         word = self._word(f"{verdict:{_VERDICT_WIDTH}}", row.severity)
         self._line(f"{word} {visible(partition_name(row))}")
         name = "" if row.topic is None else name_of(row)
-        self._wrapped(visible(self._copies.within(row.explanation, paths, name)), _INDENT)
+        self._write_wrapped(visible(self._copies.within(row.explanation, paths, name)), _INDENT)
         copies = {path: self._copies.of(path, name) for path in paths}
         self._lines(replica_lines(row.replicas, copies, self._width - len(_INDENT)), _INDENT)
         left = sum(row.differences.values()) - len(self._differences)
@@ -113,7 +121,7 @@ class CompareTable(TextReport):
             if difference.kind not in _SAID:
                 self._lines(self._difference(difference, copies), _INDENT)
         if left > 0:
-            self._line(f"{_INDENT}{counted(left, 'more difference')}; --limit shows more")
+            self._line(f"{_INDENT}{count_text(left, 'more difference')}; --limit shows more")
         self._line()
 
     def _strips(self, row: ReplicaComparison, copies: dict[str, str]) -> None:
@@ -164,15 +172,15 @@ class CompareTable(TextReport):
         verdicts = row.verdicts
         parts = [f"{count:,} {verdict}" for verdict, count in verdicts.items()]
         if parts:
-            many = counted(sum(verdicts.values()), "partition")
+            many = count_text(sum(verdicts.values()), "partition")
             self._line(f"{many} compared: {', '.join(parts)}.")
         else:
             self._line("Nothing was compared.")
         if row.found_once_count:
             self._once(row)
         read = [
-            counted(row.batches, "batch"),
-            counted(row.records_count, "record"),
+            count_text(row.batches, "batch"),
+            count_text(row.records_count, "record"),
             size_text(row.bytes),
         ]
         self._line(f"Read {', '.join(read)} in {seconds_text(row.seconds)}.")
@@ -181,7 +189,7 @@ class CompareTable(TextReport):
         count = row.found_once_count
         names = ", ".join(row.found_once[:_NAMED])
         more = f" and {count - _NAMED:,} more" if count > _NAMED else ""
-        self._wrapped(visible(f"Under one path only, not compared: {names}{more}."))
+        self._write_wrapped(visible(f"Under one path only, not compared: {names}{more}."))
 
 
 def replica_lines(
@@ -191,7 +199,10 @@ def replica_lines(
 
     `copies`: what each path is called.
     """
-    every: Columns = (folded("copy", lambda replica: copies[replica["path"]], 4), *_REPLICAS)
+    every: Columns = (
+        folding_column("copy", lambda replica: copies[replica["path"]], 4),
+        *_REPLICAS,
+    )
     known = map(any, zip(*(cells_of(every, replica) for replica in replicas), strict=True))
     columns = [column for column, is_known in zip(every, known, strict=True) if is_known]
     return table_lines(columns, replicas, width)
@@ -203,7 +214,7 @@ def span_text(row: ReplicaDifference) -> str:
     if last is None:
         return f"offset {first}"
     span = f"offset {first}" if last == first else f"offsets {first} to {last}"
-    return span if count == 1 else f"{span}, {counted(count or 0, 'record')}"
+    return span if count == 1 else f"{span}, {count_text(count or 0, 'record')}"
 
 
 def side_text(side: Side, copies: dict[str, str]) -> str:
@@ -220,7 +231,7 @@ def side_text(side: Side, copies: dict[str, str]) -> str:
     elif not side["present"]:
         parts.append("nothing")
     if side["also"]:
-        parts.append(f"and {counted(len(side['also']), 'other')} alike")
+        parts.append(f"and {count_text(len(side['also']), 'other')} alike")
     return " · ".join(parts)
 
 

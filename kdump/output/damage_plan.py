@@ -6,8 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.findings.commands import reset_command
-from kdump.findings.shell import BOOTSTRAP, FILE, GROUP, format_command, refused_topic, topic_word
-from kdump.output.amounts import counted
+from kdump.findings.shell import (
+    BOOTSTRAP,
+    FILE,
+    GROUP,
+    explain_refused_topic,
+    format_command,
+    topic_word,
+)
+from kdump.output.amounts import count_text
 from kdump.output.row_tables import name_of
 from kdump.output.sink import Sink
 from kdump.rows.verify import WayPast
@@ -24,7 +31,7 @@ _COMMANDS_SHOWN = 20
 
 def firsts(ways: Iterable[WayPast]) -> list[WayPast]:
     """Return the way past the first damage of each partition that a plan can name."""
-    return [row for row in ways if row.first and not refused_topic(row.topic)]
+    return [row for row in ways if row.first and not explain_refused_topic(row.topic)]
 
 
 def plan_commands(planned: Sequence[WayPast], long: str) -> tuple[str, str, str]:
@@ -49,12 +56,12 @@ def plan_words(ways: Sequence[WayPast]) -> str:
     many = sum((row.topic, row.partition) in later for row in planned)
     words = (
         "This file moves a group without active members past the first damage of "
-        f"{counted(len(planned), 'partition')}. Remove the partitions where the group has not "
+        f"{count_text(len(planned), 'partition')}. Remove the partitions where the group has not "
         "stopped at that damage: there, records would be skipped or read twice."
     )
     if many:
         words += (
-            f" In {counted(many, 'partition')} more damage follows; its commands are for later."
+            f" In {count_text(many, 'partition')} more damage follows; its commands are for later."
         )
     return words
 
@@ -70,13 +77,13 @@ class DamagePlan(Sink):
 
     def write(self, item: Item) -> None:
         """Keep the ways past damage."""
-        if isinstance(item, WayPast) and not refused_topic(item.topic):
+        if isinstance(item, WayPast) and not explain_refused_topic(item.topic):
             self._ways.append(item)
 
     def finding(self, finding: Finding) -> None:
         """Take note of damage that no line is for."""
         if finding.topic is not None and finding.served_by is not None:
-            if why := refused_topic(finding.topic):
+            if why := explain_refused_topic(finding.topic):
                 self._refused[why] = None
             elif finding.served_from is None:
                 self._unserved.setdefault(f"{finding.topic}-{finding.partition}", finding.offset)
@@ -97,7 +104,7 @@ class DamagePlan(Sink):
             where = f"more damage{_at(row.stops_at)}"
             tell(f"kdump: {name_of(row)}: not in the plan, {where}: {format_command(words)}")
         if len(later) > _COMMANDS_SHOWN:
-            more = counted(len(later) - _COMMANDS_SHOWN, "damage")
+            more = count_text(len(later) - _COMMANDS_SHOWN, "damage")
             tell(f"kdump: not in the plan: {more} more; --format jsonl lists them")
         for place, at in self._unserved.items():
             tell(f"kdump: left out: {place}: a broker serves nothing after the damage{_at(at)}")

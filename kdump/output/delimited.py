@@ -39,11 +39,11 @@ _QUOTED = re.compile('[",\r\n]')
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 
 
-def _encoded(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-class Delimited(Sink):
+class DelimitedSink(Sink):
     """Writes every item as CSV lines to `write`.
 
     Rows of another kind get a header line of their own: the first column, `row`, tells them apart.
@@ -88,15 +88,15 @@ class Delimited(Sink):
             for at, number in enumerate(numbers):
                 if flags[number] & c.INNER_MARKS:
                     if at:
-                        self._written(chunk, numbers[:at])
+                        self._write_rows(chunk, numbers[:at])
                     self._marks, rows = True, numbers[at:]
                     break
-        self._written(chunk, rows)
+        self._write_rows(chunk, rows)
 
-    def _written(self, chunk: RecordChunk, rows: array[int] | None) -> None:
+    def _write_rows(self, chunk: RecordChunk, rows: array[int] | None) -> None:
         self._header_of("record", self._names(chunk.format))
         controls = chunk.controls
-        said = None if controls is None else [_encoded(self._cell(each)) for each in controls]
+        said = None if controls is None else [_encode(self._cell(each)) for each in controls]
         form = self._form_of(chunk.place, chunk.format)
         columns = chunk.data, chunk.batches, chunk.records
         kernels.format_records(self._write, *columns, rows, form, said)
@@ -104,7 +104,7 @@ class Delimited(Sink):
     def _form_of(self, place: Place, of_pre08: str | None = None) -> TextForm:
         if (place, of_pre08, self._marks) != self._of:
             self._of = place, of_pre08, self._marks
-            head = _encoded(",".join(map(self._cell, place[:3])))
+            head = _encode(",".join(map(self._cell, place[:3])))
             self._form = csv_form(
                 head,
                 self._mode,
@@ -137,9 +137,9 @@ class Delimited(Sink):
     def _line(self, row: str, names: tuple[str, ...], values: Iterable[object]) -> None:
         self._header_of(row, names)
         cells = [row, *map(self._cell, values)]
-        self._write(_encoded(",".join(cells)) + b"\r\n")
+        self._write(_encode(",".join(cells)) + b"\r\n")
 
-    def _shown(self, text: str) -> str:
+    def _show(self, text: str) -> str:
         return visible(text) if self._terminal else text
 
     def _cell(self, value: object) -> str:
@@ -155,7 +155,7 @@ class Delimited(Sink):
             text = value
         else:
             text = json_text(value)
-        text = self._shown(text)
+        text = self._show(text)
         if self._safe and text.startswith(_FORMULA):
             text = f"'{text}"
         if not text or _QUOTED.search(text):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kdump.findings.shell import BOOTSTRAP, format_command
-from kdump.output.amounts import counted, seconds_text
-from kdump.output.column_widths import Column, Columns, amount, folded, number
+from kdump.output.amounts import count_text, seconds_text
+from kdump.output.column_widths import Column, Columns, amount, folding_column, number
 from kdump.output.copy_names import CopyNames
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
@@ -88,8 +88,8 @@ class ElectTable(TextReport):
         for row in matters[:_SHOWN]:
             self._election(row)
         if hidden := matters[_SHOWN:]:
-            lost = counted(sum(one.records_at_stake for one in hidden), "record")
-            many = counted(len(hidden), "more partition")
+            lost = count_text(sum(one.records_at_stake for one in hidden), "record")
+            many = count_text(len(hidden), "more partition")
             self._line(f"{many} with up to {lost} at stake; --format jsonl lists all.")
 
     def _end(self, summary: ElectSummary) -> None:
@@ -99,28 +99,28 @@ class ElectTable(TextReport):
             self._matters.append(self._free)
         self.finish()
         if summary.any_may_lead and not (is_alone or self._quiet):
-            self._line(f"{counted(summary.any_may_lead, 'partition')}: any replica may lead.")
+            self._line(f"{count_text(summary.any_may_lead, 'partition')}: any replica may lead.")
         if summary.start_order and summary.start_order["steps"]:
             self._order(summary.start_order)
         if not self._quiet:
             self._summary(summary)
 
     def _order(self, order: NodesInOrder) -> None:
-        many = counted(order["partitions_at_stake"], "partition")
+        many = count_text(order["partitions_at_stake"], "partition")
         of = f", for all {many} of topics with records at stake" if many[0] != "0" else ""
         self._line(f"{self._word('Start order', None)}{of}:")
         for at, step in enumerate(order["steps"], 1):
-            self._wrapped(visible(", ".join(step)), _INDENT, f"{at}. ")
+            self._write_wrapped(visible(", ".join(step)), _INDENT, f"{at}. ")
         wait = "Start the nodes of a step together, and those of the next one when every partition "
-        self._wrapped(f"{wait}of the step has a leader.", _INDENT)
+        self._write_wrapped(f"{wait}of the step has a leader.", _INDENT)
         self._line(f"{_INDENT}→ {_UNAVAILABLE}")
         if order["by_hand_count"]:
-            many = counted(order["by_hand_count"], "partition")
+            many = count_text(order["by_hand_count"], "partition")
             text = f"{many}: no replica here is in sync, so no order elects one."
-            self._wrapped(text, _INDENT)
+            self._write_wrapped(text, _INDENT)
         if order["losing_count"]:
-            lost = counted(order["records_lost"], "record")
-            many = counted(order["losing_count"], "partition")
+            lost = count_text(order["records_lost"], "record")
+            many = count_text(order["losing_count"], "partition")
             names = ", ".join(
                 f"{one['topic']}-{one['partition']} ({one['records_lost']:,})"
                 for one in order["losing"]
@@ -129,7 +129,7 @@ class ElectTable(TextReport):
             more = order["losing_count"] - len(order["losing"])
             text += f", and {more:,} more." if more else "."
             text += " To keep them, make a copy of all records first."
-            self._wrapped(visible(text), _INDENT)
+            self._write_wrapped(visible(text), _INDENT)
             for command in order["commands"]:
                 self._line(f"{_INDENT}→ {command}")
         self._line()
@@ -141,7 +141,7 @@ class ElectTable(TextReport):
         self._line(
             f"{self._word(visible(name), None)} → {who} ({_RULES[row.rule]}, {_release(row)})"
         )
-        leads: Column[Choice] = folded(
+        leads: Column[Choice] = folding_column(
             "if it leads", lambda choice: self._copy(row, choice["path"]), 11
         )
         columns = (leads, *_CHOICES)
@@ -154,16 +154,16 @@ class ElectTable(TextReport):
         for choice in row.choices:
             if choice["changes_lost"]:
                 changes = ", ".join(map(change_text, choice["changes_lost"].items()))
-                text = self._named_copies(row, f"with {_named(choice)}: {changes}")
-                self._wrapped(visible(text), _INDENT, "lost ")
+                text = self._name_copies(row, f"with {_name(choice)}: {changes}")
+                self._write_wrapped(visible(text), _INDENT, "lost ")
             if choice["refused"] is not None:
-                text = self._named_copies(row, f"{_named(choice)}: {choice['refused']}")
-                self._wrapped(visible(text), _INDENT)
+                text = self._name_copies(row, f"{_name(choice)}: {choice['refused']}")
+                self._write_wrapped(visible(text), _INDENT)
         if row.oldest is not None:
-            self._wrapped(visible(self._named_copies(row, oldest_text(row.oldest))), _INDENT)
+            self._write_wrapped(visible(self._name_copies(row, oldest_text(row.oldest))), _INDENT)
         if by_itself := _by_itself(row):
-            self._wrapped(visible(self._named_copies(row, by_itself)), _INDENT)
-        self._wrapped(visible(self._named_copies(row, row.advice)), _INDENT)
+            self._write_wrapped(visible(self._name_copies(row, by_itself)), _INDENT)
+        self._write_wrapped(visible(self._name_copies(row, row.advice)), _INDENT)
         for command in row.commands:
             self._line(f"{_INDENT}→ {command}")
         self._line()
@@ -173,12 +173,12 @@ class ElectTable(TextReport):
         partition = "" if row.topic is None else name_of(row)
         return self._copies.of(path, partition)
 
-    def _named_copies(self, row: ReplicaElection, text: str) -> str:
+    def _name_copies(self, row: ReplicaElection, text: str) -> str:
         partition = "" if row.topic is None else name_of(row)
         return self._copies.within(text, (choice["path"] for choice in row.choices), partition)
 
     def _summary(self, row: ElectSummary) -> None:
-        many = counted(row.partitions, "partition")
+        many = count_text(row.partitions, "partition")
         stake = f"{row.at_stake:,} with records at stake"
         self._line(f"{many}, {stake}. {seconds_text(row.seconds)}.")
         self._line("Damage inside the logs was not checked: use kdump compare.")
@@ -194,8 +194,8 @@ def change_text(change: tuple[str, int]) -> str:
     words, count = change
     for verb in (" created", " deleted", " changed", " given out", " of a controller"):
         if words.endswith(verb):
-            return counted(count, words.removesuffix(verb)) + verb
-    return counted(count, words)
+            return count_text(count, words.removesuffix(verb)) + verb
+    return count_text(count, words)
 
 
 def _by_itself(row: ReplicaElection) -> str:
@@ -205,11 +205,11 @@ def _by_itself(row: ReplicaElection) -> str:
         return ""
     able = [choice for choice in row.choices if choice["in_sync"]]
     if len(able) == 1:
-        return f"By itself a controller elects {_named(able[0])}: {counted(most, 'record')} lost."
-    names = ", ".join(map(_named, able))
-    lost = f"up to {counted(most, 'record')} lost"
+        return f"By itself a controller elects {_name(able[0])}: {count_text(most, 'record')} lost."
+    names = ", ".join(map(_name, able))
+    lost = f"up to {count_text(most, 'record')} lost"
     return f"By itself a controller elects whichever of {names} is up first: {lost}."
 
 
-def _named(choice: Choice) -> str:
+def _name(choice: Choice) -> str:
     return str(choice["path"]) if choice["node_id"] is None else f"node {choice['node_id']}"

@@ -75,7 +75,7 @@ def encoding_of(file: TextIO | None) -> str:
     return getattr(file, "encoding", None) or "utf-8"
 
 
-def encoded(text: str, encoding: str) -> bytes:
+def encode(text: str, encoding: str) -> bytes:
     """Encode text for a person; what is drawn is ASCII where the encoding is not Unicode's."""
     if not text.isascii() and not encoding.lower().startswith("utf"):
         text = text.translate(_IN_ASCII)

@@ -64,10 +64,10 @@ def _json_lines(form: str, place: Place) -> Sink:
 
 
 def _csv(form: str, place: Place) -> Sink:
-    from kdump.output.delimited import Delimited
+    from kdump.output.delimited import DelimitedSink
 
     terminal = place.terminal is not None
-    return Delimited(place.write, place.mode, terminal=terminal, safe=place.csv_safe)
+    return DelimitedSink(place.write, place.mode, terminal=terminal, safe=place.csv_safe)
 
 
 def _markdown(form: str, place: Place) -> Sink:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kdump.output.sink import Sink
 
 if TYPE_CHECKING:
-    from kdump.rows.declared import Field
+    from kdump.rows.declarations import Field
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _TYPES: dict[str, dict[str, Any]] = {

@@ -102,10 +102,10 @@ _REPORTS = (
 def _pair_lines(line: str, pairs: Pairs, *, is_newest_first: bool) -> Iterator[str]:
     for pair in reversed(pairs) if is_newest_first else pairs:
         yield line.format(*pair)
-    yield from _left_out(pairs)
+    yield from _left_out_lines(pairs)
 
 
-def _left_out(pairs: Pairs) -> Iterator[str]:
+def _left_out_lines(pairs: Pairs) -> Iterator[str]:
     """The one line that is not the tool's own; it would have run out of memory."""
     if pairs.left_out:
         yield f"  and {pairs.left_out:,} more, too many to hold; raise --decompress-limit"

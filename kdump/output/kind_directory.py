@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal
 
-from kdump.errors import PathError, Refused
+from kdump.errors import PathError, RefusedError
 from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk, RecordRow, Row
 from kdump.output.sink import Sink
 from kdump.output.target import OutputFile, refuse_input_as_output, refuse_number
@@ -56,7 +56,7 @@ class KindDirectory:
         except OSError as error:
             raise PathError.from_os(path, error) from error
         if held and not force:
-            raise Refused(
+            raise RefusedError(
                 f"--output {path}",
                 f"is not empty ({held[0]}); --force replaces files of the same names",
             )

@@ -64,7 +64,7 @@ class Markdown(Sink):
         if (summary := summary_lines(row)) is not None:
             self._heading(None, row.row, ())
             for line in summary:
-                self._line(f"{_escaped(line)}\n")
+                self._line(f"{_escape(line)}\n")
             self._table = None, "", ()  # what follows has a heading of its own
             return
         columns = columns_of.row_columns(row, self._mode)
@@ -81,19 +81,19 @@ class Markdown(Sink):
         self._line("" if self._started else None)
         self._started = True
         if title:
-            self._line(f"### {_escaped(visible(title))}\n")
+            self._line(f"### {_escape(visible(title))}\n")
         if names:
             self._cells(names)
             marks = ("--:" if column.right else "---" for column in columns)
             self._line(f"| {' | '.join(marks)} |")
 
     def _cells(self, cells: Sequence[str]) -> None:
-        self._line(f"| {' | '.join(map(_escaped, cells))} |")
+        self._line(f"| {' | '.join(map(_escape, cells))} |")
 
     def _line(self, text: str | None) -> None:
         if text is not None:
             self._write_bytes(text.encode("utf-8", "backslashreplace") + b"\n")
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.translate(_ESCAPED).replace("\n", "<br>")

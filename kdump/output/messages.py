@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
 from kdump.errors import KdumpError, PathError
-from kdump.output.amounts import counted
+from kdump.output.amounts import count_text
 from kdump.output.escape import (
     SENTENCE_WIDTH,
-    encoded,
+    encode,
     encoding_of,
     silence,
     terminal_columns,
@@ -46,7 +46,7 @@ def way_past(finding: Finding) -> str:
         return f"{broker} serves consumers again from offset {served}: seek there.{older}"
     disk = f"The next offset on disk is {following:,}."
     disk = "" if disk in finding.message else f"{disk} "
-    records = counted(skipped or 0, "sound record")
+    records = count_text(skipped or 0, "sound record")
     if served is None:
         return (
             f"{disk}{broker} serves consumers nothing after this position: {records} after it "
@@ -107,14 +107,14 @@ class Messages:
         else:
             self._line("\n".join(finding_lines(finding, colour=self._colour)))
 
-    def not_finished(self, error: KdumpError) -> None:
+    def note_unfinished(self, error: KdumpError) -> None:
         """Take note of an error that is written otherwise."""
         self.statuses.add(error.status)
         self.paths_unfinished += 1
 
     def error(self, error: KdumpError) -> None:
         """Write what could not be done."""
-        self.not_finished(error)
+        self.note_unfinished(error)
         if isinstance(error, PathError) and error.is_denied:
             self.denied = self.denied or error.path
         self._line(f"kdump: {visible(str(error))}")
@@ -135,9 +135,9 @@ class Messages:
         parts = [tally.text()]
         if self.findings:
             ranked = sorted(self.findings.items(), key=lambda pair: -pair[0].rank)
-            parts += [counted(count, severity.value) for severity, count in ranked]
+            parts += [count_text(count, severity.value) for severity, count in ranked]
         if self.paths_unfinished:
-            parts.append(f"{counted(self.paths_unfinished, 'path')} not finished")
+            parts.append(f"{count_text(self.paths_unfinished, 'path')} not finished")
         parts.append(f"{KERNEL} kernel")
         self._dim(" · ".join(parts))
         self.name_slow_kernel()
@@ -155,7 +155,7 @@ class Messages:
         self._before()
         encoding = encoding_of(self._file)
         try:
-            self._file.write(encoded(text, encoding).decode(encoding) + "\n")
+            self._file.write(encode(text, encoding).decode(encoding) + "\n")
             self._file.flush()
         except BrokenPipeError:
             raise
@@ -166,7 +166,7 @@ class Messages:
 
 def finding_lines(finding: Finding, *, colour: bool) -> list[str]:
     """Write a finding: how bad, where, what, and what follows from it; on one line if it fits."""
-    from kdump.output.column_widths import joined, wrap
+    from kdump.output.column_widths import join, wrap
 
     word = finding.severity.value
     level = f"{word.upper():8} "
@@ -186,7 +186,7 @@ def finding_lines(finding: Finding, *, colour: bool) -> list[str]:
     sentences = (f"{finding.code}: {finding.message}", way_past(finding), *finding.consequences)
     words = visible(" ".join(filter(None, sentences)))
     width = min(terminal_columns(), SENTENCE_WIDTH) - len(level)
-    places = joined([*map(visible, parts)], width)
+    places = join([*map(visible, parts)], width)
     lines = [f"{places[0]}  {words}"]
     if len(places) > 1 or len(lines[0]) > width:
         lines = [*places, *wrap(words, width)]

@@ -97,7 +97,7 @@ class PagedErrors:
         self._stream.flush()
 
 
-def paged_output(terminal: TextIO, before: Callable[[], None]) -> PagedStream:
+def open_pager(terminal: TextIO, before: Callable[[], None]) -> PagedStream:
     """Return a paged stream over standard output, which is a terminal."""
     terminal.flush()
     raw: RawWriter = getattr(terminal.buffer, "raw", terminal.buffer)

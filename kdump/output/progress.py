@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from kdump.findings.rows import BatchChunk, HexText, Place, RecordChunk, RecordRow, Row
-from kdump.output.amounts import counted, size_text
+from kdump.output.amounts import count_text, size_text
 from kdump.output.escape import visible
 from kdump.tuples import NamedTuple
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kdump.output.sink import Item
 
 
-class Written(NamedTuple):
+class WrittenRows(NamedTuple):
     """Rows that workers wrote to files of their own; below zero: that were thrown away."""
 
     kind: str
@@ -50,7 +50,7 @@ class Tally:
         """Bytes of log files gone over."""
         return self._whole_bytes + self._file_bytes
 
-    def count(self, item: Item | Written) -> None:
+    def count(self, item: Item | WrittenRows) -> None:
         """Count one item: constant work for a chunk, however many rows it has."""
         if isinstance(item, (RecordChunk, BatchChunk)):
             name = "record" if isinstance(item, RecordChunk) else "batch header"
@@ -66,7 +66,7 @@ class Tally:
             self._counts["batch"] += 1
         elif isinstance(item, Row):
             self._counts["row"] += 1
-        elif isinstance(item, Written):
+        elif isinstance(item, WrittenRows):
             self._counts[item.kind] += item.rows
         else:  # of kafka-dump-log's forms only those that carry a chunk count
             inside = getattr(item, "records", None) or getattr(item, "batches", None)
@@ -78,11 +78,11 @@ class Tally:
             self._whole_bytes += self._file_bytes
             self._file_bytes = 0
         self.place = place
-        self._at_hand_bytes = _taken(place.path)
+        self._at_hand_bytes = _disk_usage(place.path)
 
     def text(self) -> str:
         """Write the tally on one line."""
-        parts = [counted(count, name) for name, count in self._counts.items() if count]
+        parts = [count_text(count, name) for name, count in self._counts.items() if count]
         parts = parts or ["nothing"]
         if self.size_bytes:
             parts.append(size_text(self.size_bytes))
@@ -157,7 +157,7 @@ class PlannedTally(_TallyOfPlan):
 
     def _items_text(self) -> str:
         progress = self.progress
-        planned = counted(progress.planned_items, self._word)
+        planned = count_text(progress.planned_items, self._word)
         is_done = progress.items_done == progress.planned_items
         return planned if is_done else f"{progress.items_done:,} of {planned}"
 
@@ -171,7 +171,7 @@ class PlannedTally(_TallyOfPlan):
         if 0 < self.size_bytes < total:
             left = self.seconds * (total - self.size_bytes) / self.size_bytes
             parts.append(f"{left:,.0f} s left")
-        parts += [counted(n, word) for word, n in self.progress.findings.items() if n]
+        parts += [count_text(n, word) for word, n in self.progress.findings.items() if n]
         parts.append(f"{self.seconds:.2f} s")
         return " · ".join(parts)
 
@@ -180,7 +180,7 @@ class PlannedTally(_TallyOfPlan):
         total = self.progress.planned_bytes
         parts = [f"{size_text(self.size_bytes)} of {size_text(total)} at {self._rate()}/s"]
         found = self.progress.findings
-        parts += [counted(n, word) for word, n in found.items() if n and word != "note"]
+        parts += [count_text(n, word) for word, n in found.items() if n and word != "note"]
         return " · ".join(parts)
 
     def place_text(self) -> str:
@@ -289,13 +289,13 @@ def _disk_bytes(paths: Iterable[str]) -> int:
     """Estimate the work: what the files take on disk (a preallocated index takes little)."""
     total = 0
     for path in paths:
-        total += _taken(path)
+        total += _disk_usage(path)
         for directory, _, files in os.walk(path):  # what cannot be listed is passed over
-            total += sum(_taken(os.path.join(directory, name)) for name in files)
+            total += sum(_disk_usage(os.path.join(directory, name)) for name in files)
     return total
 
 
-def _taken(path: str) -> int:
+def _disk_usage(path: str) -> int:
     try:
         status = os.stat(path)
     except OSError:
@@ -304,7 +304,7 @@ def _taken(path: str) -> int:
 
 
 @contextmanager
-def answering_progress_signal(tally: Tally) -> Iterator[None]:
+def answer_progress_signal(tally: Tally) -> Iterator[None]:
     """Answer SIGUSR1 with a line on standard error, terminal or not."""
 
     def answer(number: int, frame: object) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
-from kdump.errors import InternalError, KdumpError, PathError, guarded
+from kdump.errors import InternalError, KdumpError, PathError, guard
 from kdump.findings.finding import Finding, Severity, internal_error
 from kdump.findings.rows import Row
-from kdump.output.escape import SENTENCE_WIDTH, encoded, encoding_of, terminal_columns, wants_colour
+from kdump.output.escape import SENTENCE_WIDTH, encode, encoding_of, terminal_columns, wants_colour
 from kdump.output.messages import SGR
-from kdump.output.progress import Tally, Written
+from kdump.output.progress import Tally, WrittenRows
 from kdump.output.sink import Sink
-from kdump.stores.uris import given_path, has_given_paths
+from kdump.stores.uris import find_given_path, has_given_paths
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from kdump.output.messages import Messages
     from kdump.output.sink import Item
 
-    Result: TypeAlias = Item | Written | Finding | KdumpError
+    Result: TypeAlias = Item | WrittenRows | Finding | KdumpError
 
 
-def as_given(item: Any) -> Any:
+def restore_path(item: Any) -> Any:
     """Return an item of a run with the path that the user gave in the place of a view's."""
     from copy import copy
 
@@ -32,12 +32,12 @@ def as_given(item: Any) -> Any:
         return item
     if isinstance(item, Row):
         if isinstance(path := item.fields.get("path"), str):
-            item = item.replaced(path=given_path(path))
+            item = item.replaced(path=find_given_path(path))
     elif isinstance(item, PathError):
         item = copy(item)  # whatever else it says, and of whatever class
-        item.path = given_path(item.path)
+        item.path = find_given_path(item.path)
     elif isinstance(item, Finding) or hasattr(item, "heading"):  # of kafka-dump-log: "Dumping PATH"
-        item = item._replace(path=given_path(item.path))
+        item = item._replace(path=find_given_path(item.path))
     return item
 
 
@@ -89,10 +89,10 @@ def pour(
     An exception that nobody foresaw is a finding, also that of the run itself.
     """
     report = report or Report()
-    for item in map(as_given, guarded("the run", items)):
+    for item in map(restore_path, guard("the run", items)):
         is_written = report.takes(item)
         if isinstance(item, InternalError):
-            messages.not_finished(item)
+            messages.note_unfinished(item)
             item = internal_error(item)
             report.takes(item)
         if isinstance(item, Row) and item.judged and item["severity"] is not None:
@@ -107,7 +107,7 @@ def pour(
             else:
                 sink.settle()
                 messages.finding(item)
-        elif isinstance(item, Written):
+        elif isinstance(item, WrittenRows):
             tally.count(item)
         elif is_written:
             tally.count(item)  # first: writing may take long where the reader is slow
@@ -130,7 +130,7 @@ class Page(NamedTuple):
         return cls(write, terminal_columns(), wants_colour(terminal), encoding_of(terminal))
 
     @classmethod
-    def piped(cls, write: Callable[[bytes], object]) -> Page:
+    def open_piped(cls, write: Callable[[bytes], object]) -> Page:
         """Return a page that another program shows, as `less` does, on the same terminal."""
         return cls(write, terminal_columns())
 
@@ -146,13 +146,13 @@ class TextReport(Sink):
         self._quiet = quiet
 
     def _line(self, text: str = "") -> None:
-        self._write(encoded(text, self._encoding) + b"\n")
+        self._write(encode(text, self._encoding) + b"\n")
 
     def _lines(self, lines: Iterable[str], indent: str = "") -> None:
         for line in lines:
             self._line(indent + line if line else "")
 
-    def _wrapped(self, text: str, indent: str = "", mark: str = "") -> None:
+    def _write_wrapped(self, text: str, indent: str = "", mark: str = "") -> None:
         """Write text behind an indent and a mark; what goes on below stands under its begin."""
         self._lines(self._wrap(text, indent, mark))
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from kdump.engine.find.reset import ANSWER, EARLIEST, LATEST, SKIP, refused_group, refused_topic
+from kdump.engine.find.reset import ANSWER, EARLIEST, LATEST, SKIP, is_refused_group, refuse_topic
 from kdump.findings.rows import Row
-from kdump.output.amounts import counted, number_text, time_text
+from kdump.output.amounts import count_text, number_text, time_text
 from kdump.output.escape import visible
 from kdump.output.sink import Sink
 from kdump.storage.names import parse_directory
@@ -66,13 +66,13 @@ class ResetCsv(Sink):
         if topic is None:
             tell("kdump: left out: a partition whose directory's name is no topic")
             return
-        if refused := refused_topic(item):
+        if refused := refuse_topic(item):
             self._messages.finding(refused)
             return
         place = f"{topic},{partition}"
         if self._has_groups:
             group = str(item.fields["group"])
-            if refused_group(group):
+            if is_refused_group(group):
                 tell(f"kdump: left out: group {group}: no plan can have such a name")
                 return
             place = f"{group},{place}"
@@ -120,7 +120,7 @@ class ResetCsv(Sink):
             words = [f"{counts[ANSWER]:,} at the record found"]
             words += [f"{counts[to]:,} at {name}" for to, name in _ENDS.items() if counts[to]]
             words += [f"{left:,} left out"] if left else []
-            total = counted(len(self._lines) + left, "partition")
+            total = count_text(len(self._lines) + left, "partition")
             tell(f"kdump: reset plan: {total}: {', '.join(words)}")
 
 

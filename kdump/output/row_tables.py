@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kdump.findings.ranges import range_cell
 from kdump.findings.rows import Row
-from kdump.output.amounts import counted, number_text, time_text
+from kdump.output.amounts import count_text, number_text, time_text
 from kdump.output.column_widths import Columns, pad, width_of
 from kdump.output.escape import visible
 
@@ -95,7 +95,7 @@ def oldest_text(oldest: Oldest) -> str:
         if name == "outcome":
             parts.append(str(value))
         elif name == "records_lost":
-            parts.append(f"{counted(value or 0, 'record')} lost")
+            parts.append(f"{count_text(value or 0, 'record')} lost")
         elif name != "broker_version":
             shown = "none" if value is None else str(value)
             if isinstance(value, int):
@@ -190,7 +190,7 @@ def step_lines(row: Row, width: int) -> Iterator[str]:
         steps = [*steps, {"step": "check", "file": "", "text": _scan_words(row)}]
     number = 0
     previous = None
-    for step in _shortened(steps):
+    for step in _shorten(steps):
         name, text = str(step["step"]), _step_text(step)
         if name == previous == "segment":
             head = " " * 15
@@ -204,7 +204,7 @@ def step_lines(row: Row, width: int) -> Iterator[str]:
             yield " " * width_of(head) + line
 
 
-def _shortened(steps: list[FoundStep]) -> Iterator[FoundStep]:
+def _shorten(steps: list[FoundStep]) -> Iterator[FoundStep]:
     """Leave out most of a long run of segments that only say that they come too early."""
     for name, same in groupby(steps, lambda step: step["step"]):
         run = list(same)

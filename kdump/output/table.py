@@ -34,13 +34,13 @@ from kdump.output.column_widths import (
     cells_of,
     cut,
     fit,
-    fitted,
+    fit_text,
     pad,
     width_of,
     wrap,
 )
 from kdump.output.copy_names import CopyNames
-from kdump.output.escape import encoded, encoding_of, visible, wants_colour
+from kdump.output.escape import encode, encoding_of, visible, wants_colour
 from kdump.output.grid import grid
 from kdump.output.row_tables import (
     are_in_one_table,
@@ -142,8 +142,10 @@ class Table(Sink):
             return
         self._begin(place, held[0].row)
         if title := own_title(held):
-            self._line(self._styled("heading", title))
-        columns, cells, shared = (columns, cells, []) if self._wide else _shared(columns, cells)
+            self._line(self._style("heading", title))
+        columns, cells, shared = (
+            (columns, cells, []) if self._wide else _extract_shared(columns, cells)
+        )
         cells = self._with_letters(held, cells)
         layout = fit(columns, cells, None if self._wide else self._width)
         self._left_out.update(dict.fromkeys(layout.without(columns)))
@@ -177,7 +179,7 @@ class Table(Sink):
         if left_out:
             self._line("")
             hint = f"No room for: {', '.join(left_out)}. --wide shows every column."
-            self._lines(self._styled("rule", line) for line in wrap(hint, self._width))
+            self._lines(self._style("rule", line) for line in wrap(hint, self._width))
 
     def _draw_chunk(self, chunk: RecordChunk) -> None:
         """Draw records: by the kernel as far as they are plain and fit into their columns."""
@@ -215,7 +217,7 @@ class Table(Sink):
         for index, width in zip(shown, widths, strict=True):
             column, before = columns[index], gap if cells else ""
             marks = (columns_of.NULL, columns_of.EMPTY) if column.cuts else (columns_of.ABSENT,)
-            null, *empty = (before + self._marked(text, width, column, "") for text in marks)
+            null, *empty = (before + self._mark(text, width, column, "") for text in marks)
             cell = Cell(column.name, before.encode(), "".join(empty).encode(), null.encode(), width)
             if column.cuts:
                 cell = cell._replace(most=_WIDEST if self._wide else width)
@@ -226,7 +228,7 @@ class Table(Sink):
     def _draw_records(self, place: Place, records: Iterator[RecordRow]) -> None:
         mode, width = self._mode, _WIDEST if self._wide else self._width
         if not self._wide:
-            records = (columns_of.shortened(record, width) for record in records)
+            records = (columns_of.shorten(record, width) for record in records)
         rows = (columns_of.record_cells(record, mode, width) for record in records)
         self._draw(place, columns_of.RECORD_COLUMNS, rows)
 
@@ -237,19 +239,19 @@ class Table(Sink):
             return
         self._draw(place, columns_of.BATCH_COLUMNS, map(columns_of.batch_cells, batches))
 
-    def _draw_explained(self, row: Row) -> None:
+    def _draw_explanation(self, row: Row) -> None:
         """Draw a lookup that explains itself: the answer, then numbered steps."""
         from kdump.output.row_tables import answer_line, release_title, step_lines
 
         self._begin(None, "")
-        self._lines((self._styled("columns", answer_line(row)), release_title([row])))
+        self._lines((self._style("columns", answer_line(row)), release_title([row])))
         self._lines(step_lines(row, self._width))
 
     def _draw_entry(self, row: Row) -> None:
         """Hold a row until there is a page of them, or others come."""
         if "steps" in row.fields:
             self.settle()
-            self._draw_explained(row)
+            self._draw_explanation(row)
             return
         if (summary := summary_lines(row)) is not None:
             self.settle()
@@ -273,7 +275,7 @@ class Table(Sink):
     def _draw_hex(self, item: HexText) -> None:
         self._begin(item.place, "")
         for line in map(visible, item.lines):
-            self._line(self._styled("bad", line) if "✗" in line else line)
+            self._line(self._style("bad", line) if "✗" in line else line)
 
     def _draw(
         self,
@@ -337,7 +339,7 @@ class Table(Sink):
         self._started = True
         self._place = place
         if place is not None and (title := title_of(place, kind)):
-            self._line(self._styled("heading", visible(title)))
+            self._line(self._style("heading", visible(title)))
 
     def _draw_names(self) -> None:
         """Draw the column names, on two lines where one is too long, and a rule."""
@@ -349,9 +351,9 @@ class Table(Sink):
                     pad(cut(title[line], width), width, right=self._columns[index].right)
                     for index, title, width in zip(layout.shown, titles, layout.widths, strict=True)
                 ]
-                self._line(self._styled("columns", layout.gap.join(names).rstrip()))
+                self._line(self._style("columns", layout.gap.join(names).rstrip()))
         rule = "─" * (sum(layout.widths) + len(layout.gap) * (len(layout.widths) - 1))
-        self._line(self._styled("rule", rule))
+        self._line(self._style("rule", rule))
 
     def _row(self, cells: Sequence[str]) -> str:
         shown, widths, gap, _ = self._layout
@@ -365,13 +367,13 @@ class Table(Sink):
             if self._wide and len(text) > width:
                 width = min(max(width, width_of(text)), _WIDEST)
             if marked or text in _MARKS:
-                text = self._marked(text, width, column, note)
+                text = self._mark(text, width, column, note)
             else:
-                text = fitted(text, width, right=column.right, last=at == last)
+                text = fit_text(text, width, right=column.right, last=at == last)
             texts.append(text)
         return gap.join(texts).rstrip()
 
-    def _marked(self, text: str, width: int, column: Column[Any], note: str) -> str:
+    def _mark(self, text: str, width: int, column: Column[Any], note: str) -> str:
         """Fit and style a cell that stands for nothing, for something bad, or for a marker."""
         text = cut(text, width)
         padded = pad(text, width, right=column.right)
@@ -385,9 +387,9 @@ class Table(Sink):
 
     def _within(self, name: str, padded: str, text: str) -> str:
         """Style a cell's text and leave the spaces around it alone."""
-        return padded.replace(text, self._styled(name, text), 1)
+        return padded.replace(text, self._style(name, text), 1)
 
-    def _styled(self, name: str, text: str) -> str:
+    def _style(self, name: str, text: str) -> str:
         return self._styles[name].render(text, color_system=self._system)
 
     def _lines(self, texts: Iterable[str]) -> None:
@@ -395,10 +397,10 @@ class Table(Sink):
             self._line(text)
 
     def _line(self, text: str) -> None:
-        self._write_bytes(encoded(text, self._encoding) + b"\n")
+        self._write_bytes(encode(text, self._encoding) + b"\n")
 
 
-def _shared(
+def _extract_shared(
     columns: Columns, cells: list[tuple[str, ...]]
 ) -> tuple[Columns, list[tuple[str, ...]], list[str]]:
     """Take out the columns whose one value is written below the table instead."""

@@ -55,7 +55,7 @@ def cell_bytes(data: bytes | None, mode: int, width: int) -> str:
     return f'"{text}"' if text in (NULL, EMPTY) else text
 
 
-def shortened(record: RecordRow, width: int) -> RecordRow:
+def shorten(record: RecordRow, width: int) -> RecordRow:
     """Replace JSON by what has room: of internal topics key fields, type and value fields.
 
     Of what was written by a schema the data, or why there is none.

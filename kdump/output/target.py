@@ -102,7 +102,7 @@ class OutputFile:
         self.stream = ByteStream(self.file, path)
 
     def _open(self, path: str) -> BinaryIO:
-        given = _given_open(path)
+        given = _open_file_number(path)
         if given is not None:
             return cast("BinaryIO", io.FileIO(os.dup(given), "wb"))
         try:
@@ -184,7 +184,7 @@ def write_whole(path: str, pieces: Iterable[bytes], option: str = "--output") ->
         raise
 
 
-def _given_open(path: str) -> int | None:
+def _open_file_number(path: str) -> int | None:
     """Return the number of an open file that a path stands for, if it is one of this process."""
     found = _GIVEN_OPEN.fullmatch(path)
     if found is None:
@@ -206,7 +206,7 @@ def prepare_output(
     refuse_among_evidence(path, option)
     refuse_input_as_output(path, inputs, option)
     need_writable(path, option)
-    if _given_open(path) is None:
+    if _open_file_number(path) is None:
         refuse_replacing(path, option, force=force, is_ours=is_ours)
 
 

@@ -6,7 +6,7 @@ from functools import cache
 
 from kdump.findings.schema import BATCH, MARKS, RECORD
 from kdump.kernels.text_form import CSV, JSON, KAFKA, Cell, TextForm
-from kdump.rows.declared import Field
+from kdump.rows.declarations import Field
 
 Cells = tuple[Cell, ...]
 
@@ -28,8 +28,8 @@ def json_form(
     some records have a mark, so that these members are to be looked for.
     """
     start = head + b"," if head else b""
-    record = _started(_json_cells(RECORD, of_pre08, marks=marks), b'{"row":"record",' + start)
-    batch = _started(_json_cells(BATCH), b'{"row":"batch",' + start)
+    record = _prepend(_json_cells(RECORD, of_pre08, marks=marks), b'{"row":"record",' + start)
+    batch = _prepend(_json_cells(BATCH), b'{"row":"batch",' + start)
     return TextForm(JSON, mode, record, record, batch, batch)
 
 
@@ -43,8 +43,8 @@ def csv_form(
     safe: bool,
 ) -> TextForm:
     """Return the form of CSV; `head` is the cells of the place, `marks`: marks have columns."""
-    record = _started(_csv_cells(RECORD, of_pre08, marks=marks), b"record," + head)
-    batch = _started(_csv_cells(BATCH), b"batch," + head)
+    record = _prepend(_csv_cells(RECORD, of_pre08, marks=marks), b"record," + head)
+    batch = _prepend(_csv_cells(BATCH), b"batch," + head)
     return TextForm(CSV, mode, record, record, batch, batch, shown=shown, safe=safe)
 
 
@@ -55,20 +55,20 @@ def kafka_form(*, shown: bool) -> TextForm:
     return TextForm(
         KAFKA,
         0,
-        _ended(record, b"\n"),
-        _ended(message, b"\n"),
-        _ended((*_BATCH, *_ENTRY), b"\n"),
-        _ended((Cell("last_offset", b"offset: "), *_ENTRY), b"\n"),
+        _append(record, b"\n"),
+        _append(message, b"\n"),
+        _append((*_BATCH, *_ENTRY), b"\n"),
+        _append((Cell("last_offset", b"offset: "), *_ENTRY), b"\n"),
         shown=shown,
     )
 
 
-def _started(cells: Cells, start: bytes) -> Cells:
+def _prepend(cells: Cells, start: bytes) -> Cells:
     first = cells[0]
     return (first._replace(before=start + first.before, without=start + first.without), *cells[1:])
 
 
-def _ended(cells: Cells, end: bytes) -> Cells:
+def _append(cells: Cells, end: bytes) -> Cells:
     last = cells[-1]
     return (*cells[:-1], last._replace(after=last.after + end, without=last.without + end))
 
@@ -89,7 +89,7 @@ def _json_cells(
         opening, closing = _AROUND.get(field.type, (b"", b""))
         before = f',"{field.name}":'.encode() + opening
         cells.append(Cell(_MARKS.get(field.name, field.name), before, closing))
-    return _ended(tuple(cells), b"}\n")
+    return _append(tuple(cells), b"}\n")
 
 
 @cache
@@ -106,7 +106,7 @@ def _csv_cells(
         cells.append(Cell("last_offset", f",{of_pre08},".encode()))
     if marks:
         cells += [Cell(_MARKS.get(field.name, field.name), b",", b"", b",") for field in MARKS]
-    return _ended(tuple(cells), b"\r\n")
+    return _append(tuple(cells), b"\r\n")
 
 
 def _cell(

@@ -28,7 +28,7 @@ def metric(name: str, help_text: str, values: Mapping[str, float]) -> Iterator[s
 
 def labels(**pairs: object) -> str:
     """Write labels: names on a disk may hold anything."""
-    return f"{{{','.join(f'{name}={_quoted(str(text))}' for name, text in pairs.items())}}}"
+    return f"{{{','.join(f'{name}={_quote(str(text))}' for name, text in pairs.items())}}}"
 
 
 def last_runs(command: str, now_s: int, before: str, *, succeeded: bool) -> Iterator[str]:
@@ -42,6 +42,6 @@ def last_runs(command: str, now_s: int, before: str, *, succeeded: bool) -> Iter
         yield from metric(name, "When a run last ended with all paths read.", {"": last})
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     escaped = visible(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

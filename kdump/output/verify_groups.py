@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.output.amounts import number_text, size_text
-from kdump.output.column_widths import Column, amount, folded
+from kdump.output.column_widths import Column, amount, folding_column
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 
@@ -30,17 +30,17 @@ def _codes(row: SummaryBy) -> str:
     return ", ".join(code if count == 1 else f"{count:,} {code}" for code, count in codes)
 
 
-def _found(word: str) -> Column[SummaryBy]:
+def _count_column(word: str) -> Column[SummaryBy]:
     return amount(word, lambda row: number_text(row.findings[word] or None, "-"))
 
 
 _COLUMNS: tuple[Column[SummaryBy], ...] = (
     Column("broker", _broker, cuts=True, folds=True, least=_TAIL + 3),
-    folded("topic", lambda row: "-" if row.topic is None else row.topic, 12),
+    folding_column("topic", lambda row: "-" if row.topic is None else row.topic, 12),
     amount("partitions", lambda row: number_text(row.partitions), 1),
     amount("size", lambda row: size_text(row.bytes), 2),
-    *map(_found, _SEVERITIES),
-    folded("codes", _codes, 12, rank=3),
+    *map(_count_column, _SEVERITIES),
+    folding_column("codes", _codes, 12, rank=3),
 )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from kdump.findings.commands import command_for
 from kdump.findings.finding import Finding, Severity
 from kdump.findings.shell import format_command
-from kdump.output.amounts import counted
+from kdump.output.amounts import count_text
 from kdump.output.escape import visible
 from kdump.output.sink import Sink
 from kdump.rows.verify import VerifySummary
@@ -33,7 +33,7 @@ class PluginText(Sink):
         self, write: Callable[[bytes], object], fail_on: str, text: Callable[[list[Finding]], str]
     ) -> None:
         self._write = write
-        self._least = least_told(fail_on)
+        self._least = lowest_severity(fail_on)
         self._text = text
         self._worst: list[Finding] = []
 
@@ -54,7 +54,7 @@ def plugin_status(summary: VerifySummary | None, errors: int, fail_on: str = "re
     What was found to be rebuilt does not hide that a path was not read, for there may be damage.
     What is less severe than `fail_on` alarms nobody.
     """
-    alarming = _alarming(_findings(summary), fail_on)
+    alarming = _select_alarming(_findings(summary), fail_on)
     if alarming.get("damage"):
         return CRITICAL
     if errors or summary is None:
@@ -62,7 +62,7 @@ def plugin_status(summary: VerifySummary | None, errors: int, fail_on: str = "re
     return WARNING if alarming else OK
 
 
-def _alarming(findings: dict[str, int], fail_on: str) -> dict[str, int]:
+def _select_alarming(findings: dict[str, int], fail_on: str) -> dict[str, int]:
     """Give the counts at or above a severity, the worst first; nothing where there is none."""
     if fail_on == "never":
         return {}
@@ -70,7 +70,7 @@ def _alarming(findings: dict[str, int], fail_on: str) -> dict[str, int]:
     return {word: n for word, n in findings.items() if n and Severity(word).rank >= least}
 
 
-def least_told(fail_on: str) -> Severity:
+def lowest_severity(fail_on: str) -> Severity:
     """From which severity on findings are lines of their own: notes only where they alarm."""
     return Severity.NOTE if fail_on == Severity.NOTE.value else Severity.REBUILD
 
@@ -81,7 +81,7 @@ def plugin_text(
     """Write the line, and behind it a line for each of the worst findings."""
     first = plugin_line(worst[0] if worst else None, summary, errors, why, fail_on)
     lines = [first, *map(_long_line, worst)]
-    alarming = _alarming(_findings(summary), least_told(fail_on).value)
+    alarming = _select_alarming(_findings(summary), lowest_severity(fail_on).value)
     more = sum(alarming.values()) - len(worst)
     if worst and more > 0:
         lines.append(f"and {more:,} more: kdump verify without --nagios lists them")
@@ -104,7 +104,7 @@ def plugin_line(
         sentence = why or "nothing was checked"
     else:
         assert summary is not None
-        sentence = _looked_at(summary)
+        sentence = _coverage_text(summary)
         below = {word: n for word, n in findings.items() if n and word != "note"}
         if below:
             sentence += f"; not reported under --fail-on {fail_on}: " + ", ".join(
@@ -114,12 +114,12 @@ def plugin_line(
     return line if summary is None else f"{line} | {_performance(summary)}"
 
 
-def _looked_at(row: VerifySummary) -> str:
+def _coverage_text(row: VerifySummary) -> str:
     """Say how much was looked at, and of what: --quick reads no log through."""
-    partitions = counted(row.paths, "partition")
+    partitions = count_text(row.paths, "partition")
     if row.mode != "quick":
-        return f"{partitions}, {counted(row.segments, 'segment')} checked"
-    tails = counted((row.tails or 0), "segment")
+        return f"{partitions}, {count_text(row.segments, 'segment')} checked"
+    tails = count_text((row.tails or 0), "segment")
     return f"{partitions}, names, sizes, indexes and tails of {tails} checked (--quick)"
 
 

@@ -38,13 +38,13 @@ def node_lines(
             continue
         mark = "" if row.outcome != "unknown" else "unknown: "
         message = row.message
-        yield from _indented(mark + visible(message), width, "  ")
+        yield from _indent(mark + visible(message), width, "  ")
         if row.path and row.path not in message:
-            yield from _indented(f"at {visible(row.path)}", width, "  ")
+            yield from _indent(f"at {visible(row.path)}", width, "  ")
         if row.remedy:
-            yield from _indented(visible(row.remedy), width, "  → ")
+            yield from _indent(visible(row.remedy), width, "  → ")
 
 
-def _indented(text: str, width: int, mark: str) -> Iterator[str]:
+def _indent(text: str, width: int, mark: str) -> Iterator[str]:
     for number, line in enumerate(wrap(text, width - len(mark))):
         yield (" " * len(mark) if number else mark) + line

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kdump.findings.finding import Severity
 from kdump.output.amounts import number_text
-from kdump.output.column_widths import Column, amount, folded
+from kdump.output.column_widths import Column, amount, folding_column
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 from kdump.tuples import NamedTuple
@@ -48,14 +48,14 @@ def overview_lines(findings: Sequence[Finding], width: int) -> Iterator[str]:
         is_outside = finding.topic is None
         name = finding.path if is_outside else f"{finding.topic}-{finding.partition}"
         places.setdefault(name, []).append(finding)
-    rows = [_summed(name, found) for name, found in places.items()]
+    rows = [_sum_findings(name, found) for name, found in places.items()]
     rows.sort(key=lambda row: row.badness, reverse=True)
     yield from table_lines(_COLUMNS, rows[:_PARTITIONS], width)
     if len(rows) > _PARTITIONS:
         yield f"and {len(rows) - _PARTITIONS:,} more, none worse; --format jsonl lists them"
 
 
-def _summed(name: str, found: list[Finding]) -> PlaceFindings:
+def _sum_findings(name: str, found: list[Finding]) -> PlaceFindings:
     severities = [one.severity for one in found]
     losses = [one for one in found if one.lost_at_least is not None]
     mosts = [one.lost_at_most for one in losses]
@@ -74,7 +74,7 @@ def _badness(finding: Finding) -> tuple[int, bool, int]:
     return (*finding.urgency, finding.lost_at_least or 0)
 
 
-def _lost(row: PlaceFindings) -> str:
+def _lost_text(row: PlaceFindings) -> str:
     if row.lost_at_most is None:
         return f"{row.lost_at_least:,}+"
     if row.lost_at_least == row.lost_at_most:
@@ -83,9 +83,9 @@ def _lost(row: PlaceFindings) -> str:
 
 
 _COLUMNS: tuple[Column[PlaceFindings], ...] = (
-    folded("partition", lambda row: row.name, 16),
+    folding_column("partition", lambda row: row.name, 16),
     amount("damage", lambda row: number_text(row.damage or None, "-")),
     amount("rebuild", lambda row: number_text(row.rebuild or None, "-")),
-    amount("records lost", _lost),
+    amount("records lost", _lost_text),
     amount("first offset", lambda row: number_text(row.first_offset, "-")),
 )

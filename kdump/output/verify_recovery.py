@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kdump.output.amounts import counted, number_text, seconds_text, size_text
-from kdump.output.column_widths import Column, folded, wrap
+from kdump.output.amounts import count_text, number_text, seconds_text, size_text
+from kdump.output.column_widths import Column, folding_column, wrap
 from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of, oldest_text
 from kdump.rows.verify import Recovery
@@ -32,7 +32,7 @@ def recovery_lines(
     of = f" of Kafka {' or '.join(releases)}" if releases else ""
     yield f"What the next start{of} would do:"
     shown = sorted(
-        (row for row in rows if row.outcome != _COUNTED or _unserved(row)),
+        (row for row in rows if row.outcome != _COUNTED or _unserved_text(row)),
         key=rank,
     )
     if shown:
@@ -40,7 +40,7 @@ def recovery_lines(
     if len(shown) > _SHOWN:
         yield f"and {len(shown) - _SHOWN:,} more; --format jsonl lists them"
     if forecast and (many := forecast["outcomes"].get(_COUNTED)):
-        yield f"{counted(many, 'partition')} {_COUNTED}: nothing is re-read or lost"
+        yield f"{count_text(many, 'partition')} {_COUNTED}: nothing is re-read or lost"
 
 
 def rank(row: Recovery) -> tuple[int, str, int]:
@@ -53,12 +53,12 @@ def rank(row: Recovery) -> tuple[int, str, int]:
 def totals_lines(forecast: Forecast, width: int) -> Iterator[str]:
     """Write what all of it comes to, and what the time is reckoned with."""
     segments, size = forecast["segments_to_read"], forecast["bytes_to_read"]
-    text = f"Total: re-reads {counted(segments, 'segment')}, {size_text(size)}"
+    text = f"Total: re-reads {count_text(segments, 'segment')}, {size_text(size)}"
     if size:
         text += (
             f", in about {_duration(forecast['seconds'])} at "
             f"{size_text(forecast['bytes_per_second'])}/s a thread and "
-            f"{counted(forecast['recovery_threads'], 'recovery thread')} a data directory"
+            f"{count_text(forecast['recovery_threads'], 'recovery thread')} a data directory"
         )
     fastest, slowest = forecast.get("seconds_at_least"), forecast.get("seconds_at_most")
     if size and fastest is not None and slowest is not None:
@@ -72,8 +72,8 @@ def totals_lines(forecast: Forecast, width: int) -> Iterator[str]:
             text += f" ({disk['path']}: {rates}{where})"
     lost, losing = forecast["records_lost"], forecast["partitions_losing"]
     if losing:
-        many = counted(losing, "partition")
-        text += f"; {counted(lost, 'record')} lost in {many}" if lost else f"; {many} set aside"
+        many = count_text(losing, "partition")
+        text += f"; {count_text(lost, 'record')} lost in {many}" if lost else f"; {many} set aside"
     yield from wrap(f"{text}.", width)
 
 
@@ -97,7 +97,7 @@ def _why_and_cost(row: Recovery) -> str:
         end = row.log_end_after
         good = f", the last good one is {end - 1:,}" if end else ""
         first = number_text(row.first_lost_offset)
-        parts.append(f"{counted(lost, 'record')} lost from offset {first} on{good}")
+        parts.append(f"{count_text(lost, 'record')} lost from offset {first} on{good}")
     elif lost is None:
         parts.append("the number of lost records is unknown")
     elif outcome == "recover":
@@ -108,15 +108,15 @@ def _why_and_cost(row: Recovery) -> str:
     if read:
         size = row.bytes_read
         more = "" if size is None else f", {size_text(size)}"
-        parts.append(f"re-reads {counted(len(read), 'segment')}{more}")
+        parts.append(f"re-reads {count_text(len(read), 'segment')}{more}")
     if rebuilt and rebuilt != read:
-        parts.append(f"rebuilds indexes of {counted(len(rebuilt), 'segment')}")
+        parts.append(f"rebuilds indexes of {count_text(len(rebuilt), 'segment')}")
     if row.oldest is not None:
         parts.append(oldest_text(row.oldest))
-    return "; ".join(filter(None, (*parts, _unserved(row))))
+    return "; ".join(filter(None, (*parts, _unserved_text(row))))
 
 
-def _unserved(row: Recovery) -> str:
+def _unserved_text(row: Recovery) -> str:
     """Say where consumers stop after the start, and from where on they are served again."""
     left = row.unserved
     if not left:
@@ -128,12 +128,12 @@ def _unserved(row: Recovery) -> str:
         again = "and receive nothing after it"
     else:
         again = f"and are served again from {served}"
-        again += f", behind {counted(skipped, 'sound record')}" if skipped else ""
+        again += f", behind {count_text(skipped, 'sound record')}" if skipped else ""
     return f"consumers still stop at offset {first['offset']} {again}{more}"
 
 
 COLUMNS: tuple[Column[Recovery], ...] = (
-    folded("partition", _name, 16),
+    folding_column("partition", _name, 16),
     Column("outcome", lambda row: row.outcome),
-    folded("why, and what it costs", _why_and_cost, 16),
+    folding_column("why, and what it costs", _why_and_cost, 16),
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.output.amounts import number_text, size_text
-from kdump.output.column_widths import Column, amount, folded
+from kdump.output.column_widths import Column, amount, folding_column
 from kdump.output.grid import table_lines
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ def _size(size_bytes: int | None) -> str:
 
 
 _COLUMNS: tuple[Column[RemoteSegmentRow], ...] = (
-    folded("partition", lambda row: f"{row.topic}-{row.partition}", 12),
+    folding_column("partition", lambda row: f"{row.topic}-{row.partition}", 12),
     amount("from", lambda row: number_text(row.start_offset)),
     amount("to", lambda row: "-" if row.end_offset is None else number_text(row.end_offset)),
     Column("verdict", lambda row: row.verdict),
     amount("size", lambda row: _size(row.size_bytes), 2),
     amount("object", lambda row: _size(row.object_bytes), 1),
-    folded("segment id", lambda row: row.segment_id, 22, rank=3),
+    folding_column("segment id", lambda row: row.segment_id, 22, rank=3),
 )
 
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from kdump.findings.commands import shell_line, way_lines
 from kdump.findings.finding import CATALOGUE, Finding, Severity
-from kdump.output.amounts import counted, seconds_text, size_text
-from kdump.output.column_widths import joined, wrap
+from kdump.output.amounts import count_text, seconds_text, size_text
+from kdump.output.column_widths import join, wrap
 from kdump.output.damage_plan import firsts, plan_commands, plan_words
 from kdump.output.escape import visible
 from kdump.output.report import Page, TextReport
 from kdump.output.verify_overview import IN_FULL, overview_lines, worst_of
 from kdump.output.verify_remote import RemoteSegments
-from kdump.output.verify_text import Columns, not_checked_text, told
+from kdump.output.verify_text import Columns, describe, not_checked_text
 from kdump.rows.verify import (
     NodeStart,
     Recovery,
@@ -31,7 +31,7 @@ from kdump.rows.verify import (
 
 if TYPE_CHECKING:
     from kdump.output.sink import Item
-    from kdump.storage.about import DirectoryFacts
+    from kdump.storage.directory_facts import DirectoryFacts
 
 #: Many findings are cut to this many lines, unless fewer than a few would remain in full.
 _PAGE_LINES, _FEWEST = 118, 3
@@ -138,14 +138,14 @@ class VerifyTable(TextReport):
             self._line()
             self._lines(group_lines(self._groups, self._width))
         if self._summary:
-            self._closing(self._summary)
+            self._write_closing(self._summary)
 
     def _node_lines(self) -> None:
         if self._nodes:
             from kdump.output.verify_node import node_lines
 
             self._lines(node_lines(self._nodes, self._width, self._word))
-            if self._notes or any(map(self._shown, Severity)):
+            if self._notes or any(map(self._select_shown, Severity)):
                 self._line()
 
     def stop(self) -> None:
@@ -155,7 +155,7 @@ class VerifyTable(TextReport):
             self._line()
             self._line("Interrupted: this is what was found until then.")
 
-    def _shown(self, severity: Severity) -> list[Finding]:
+    def _select_shown(self, severity: Severity) -> list[Finding]:
         """Return the findings of a severity without those that the node's verdict repeats.
 
         The finding of a partition that stops the start stays: it alone names what to do.
@@ -165,7 +165,9 @@ class VerifyTable(TextReport):
 
     def _overview(self) -> None:
         """Write a table of many findings, and choose those that are shown in full."""
-        found = [each for one in (Severity.DAMAGE, Severity.REBUILD) for each in self._shown(one)]
+        found = [
+            each for one in (Severity.DAMAGE, Severity.REBUILD) for each in self._select_shown(one)
+        ]
         if self._quiet or self._all_findings or len(found) <= IN_FULL:
             return
         overview = [*overview_lines(found, self._width)]
@@ -189,13 +191,13 @@ class VerifyTable(TextReport):
 
     def _more_line(self) -> None:
         if self._in_full is not None:
-            found = sum(len(self._shown(one)) for one in (Severity.DAMAGE, Severity.REBUILD))
+            found = sum(len(self._select_shown(one)) for one in (Severity.DAMAGE, Severity.REBUILD))
             self._line()
             self._line(f"… {found - len(self._in_full):,} more: --all shows them in full.")
 
     def _findings(self, severity: Severity) -> None:
         counts: Counter[tuple[str | None, int | None, str]] = Counter()
-        held = sorted(self._shown(severity), key=_place_key)
+        held = sorted(self._select_shown(severity), key=_place_key)
         if self._in_full is not None and severity is not Severity.NOTE:
             held = [each for each in held if id(each) in self._in_full]
         columns = Columns(held)
@@ -218,7 +220,7 @@ class VerifyTable(TextReport):
         meaning = "" if finding.entry.meaning in meant else finding.entry.meaning
         meant.add(meaning)
         command = shell_line(finding)
-        for text in told(finding, meaning, command):
+        for text in describe(finding, meaning, command):
             yield from self._wrap(visible(text), _INDENT)
         if command is not None:
             yield f"{_INDENT}→ {visible(command)}"
@@ -238,16 +240,16 @@ class VerifyTable(TextReport):
     def _note_lines(self) -> Iterator[str]:
         for code, count in sorted(self._notes.items()):
             places = len(self._note_places[code])
-            many = f"{count:,} × {code} in {counted(places, 'place')}" if count > 1 else code
+            many = f"{count:,} × {code} in {count_text(places, 'place')}" if count > 1 else code
             lines = wrap(f"{many}: {CATALOGUE[code].sentence}", self._width - len(_INDENT))
             yield self._level(Severity.NOTE) + lines[0]
             yield from (_INDENT + line for line in lines[1:])
 
-    def _closing(self, row: VerifySummary) -> None:
+    def _write_closing(self, row: VerifySummary) -> None:
         findings, tails = row.findings, (row.tails or 0)
         if any(findings.values()) or self._recoveries or self._groups or self._remote.count:
             self._line()
-        parts = [counted(count, word) for word, count in findings.items() if count]
+        parts = [count_text(count, word) for word, count in findings.items() if count]
         if not row.paths:
             nothing = "no local log was checked" if self._remote.count else "nothing was checked"
             parts.insert(0, nothing)
@@ -260,15 +262,15 @@ class VerifyTable(TextReport):
         text = " · ".join(parts)
         hint = " (--notes lists them)" if self._notes else ""
         read = [
-            counted(row.paths, "partition"),
-            counted(row.segments, "segment"),
-            *([f"the tails of {counted(tails, 'segment')}"] if tails else []),
-            counted(row.batches, "batch"),
+            count_text(row.paths, "partition"),
+            count_text(row.segments, "segment"),
+            *([f"the tails of {count_text(tails, 'segment')}"] if tails else []),
+            count_text(row.batches, "batch"),
             size_text(row.bytes),
         ]
         self._line(f"{text[0].upper()}{text[1:]}{hint}.")
         self._line(f"Checked {', '.join(read)} in {seconds_text(row.seconds)}.")
-        self._wrapped(not_checked_text(row))
+        self._write_wrapped(not_checked_text(row))
         self._line(f"status {self._status()}")
 
     def _level(self, severity: Severity) -> str:
@@ -278,9 +280,9 @@ class VerifyTable(TextReport):
 def _checked_part(row: VerifySummary) -> str:
     """Say how much was checked of what was asked for."""
     read, left = row.segments_checked, row.segments_unchecked
-    text = f"{read:,} of {counted(read + left, 'segment')} checked"
+    text = f"{read:,} of {count_text(read + left, 'segment')} checked"
     if not left:
-        text = f"not everything was checked; {counted(read, 'segment')} checked"
+        text = f"not everything was checked; {count_text(read, 'segment')} checked"
     found = row.findings
     return text if found["damage"] or found["rebuild"] else f"{text}, nothing wrong found in them"
 
@@ -297,7 +299,7 @@ def _heading(directories: list[DirectoryFacts], width: int) -> Iterator[str]:
         elif facts.locked is False and parts:
             parts.append("no broker holds .lock")
         yield visible(facts.path)
-        yield from (f"  {line}" for line in joined([*map(visible, parts)], width - 2))
+        yield from (f"  {line}" for line in join([*map(visible, parts)], width - 2))
     if len(directories) > _SHOWN_DIRECTORIES:
         yield f"and {len(directories) - _SHOWN_DIRECTORIES:,} more directories"
 

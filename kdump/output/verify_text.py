@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.output.amounts import counted, size_text
+from kdump.output.amounts import count_text, size_text
 from kdump.output.column_widths import pad, width_of
 from kdump.output.escape import visible
 from kdump.output.messages import way_past
@@ -54,11 +54,11 @@ def _segment(finding: Finding) -> str:
 def _position(finding: Finding) -> str:
     if finding.position is None:
         return ""
-    size = "" if finding.size_bytes is None else f" · {counted(finding.size_bytes, 'byte')}"
+    size = "" if finding.size_bytes is None else f" · {count_text(finding.size_bytes, 'byte')}"
     return f"position {finding.position:,}{size}"
 
 
-def told(finding: Finding, meaning: str, command: str | None) -> Iterator[str]:
+def describe(finding: Finding, meaning: str, command: str | None) -> Iterator[str]:
     """Say what is wrong, what that means, what follows from it, and where a reader gets past it.
 
     `command` is printed below, on a line that can be pasted: the message does not repeat it.
@@ -90,7 +90,7 @@ def not_checked_text(row: VerifySummary) -> str:
         parts.append("the contents of the logs (--quick)")
         unsaid.add("segments_not_read")
     if row.mode == "default":
-        many = counted(row.batches, "batch")
+        many = count_text(row.batches, "batch")
         packed = left.get("compressed_batches", 0)
         more = f" ({packed:,} compressed)" if packed else ""
         parts.append(f"the records inside {many}{more}, beyond their checksums (--deep)")
@@ -98,12 +98,12 @@ def not_checked_text(row: VerifySummary) -> str:
         if word in unsaid or not count:
             continue
         thing, why = _NOT_CHECKED.get(word, (None, ""))
-        many = f"{count:,} {word.replace('_', ' ')}" if thing is None else counted(count, thing)
+        many = f"{count:,} {word.replace('_', ' ')}" if thing is None else count_text(count, thing)
         parts.append(f"{many} {why}".rstrip())
         if word == "segments_out_of_time":
             parts[-1] += f", {size_text(left.get('bytes_out_of_time', 0))}"
     if unfinished := row.paths_unfinished:
-        parts.append(f"{counted(unfinished, 'path')} that could not be read")
+        parts.append(f"{count_text(unfinished, 'path')} that could not be read")
     return f"Not checked: {', '.join(parts)}." if parts else "Everything was checked."
 
 

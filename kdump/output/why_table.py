@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kdump.broker.segment_facts import FROM_FILE
-from kdump.output.amounts import counted, second_cell, size_text
-from kdump.output.column_widths import Column, amount, folded, short, wrap
+from kdump.output.amounts import count_text, second_cell, size_text
+from kdump.output.column_widths import Column, amount, folding_column, short, wrap
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 from kdump.output.report import Page, TextReport
@@ -82,7 +82,7 @@ class WhyTable(TextReport):
     def finding(self, finding: Finding) -> None:
         """Print a finding at once: rows come when all of them are known."""
         word = finding.severity.value.upper()
-        self._lines(self._told(word, f"{finding.code}: {finding.message}"))
+        self._lines(self._sentence(word, f"{finding.code}: {finding.message}"))
 
     def _segment(self, row: SegmentFate) -> None:
         if len(self._listed) < _SEGMENTS_ASKED:
@@ -92,7 +92,7 @@ class WhyTable(TextReport):
 
     def _report(self, row: WhySummary) -> Iterator[str]:
         yield from self._table(row.apparent_bytes - row.reserved_index_bytes)
-        segments = self._shown_segments()
+        segments = self._select_segments()
         if segments:
             yield from self._segment_tables(segments)
         is_cleaned = any(
@@ -106,8 +106,8 @@ class WhyTable(TextReport):
         on_disk = "" if allocated is None else f", {size_text(allocated)} on disk"
         yield from wrap(
             f"total {size_text(row.apparent_bytes)}{on_disk}: "
-            f"{counted(row.partitions, 'partition')}, "
-            f"{counted(row.segments, 'segment')}, as of {second_cell(row.now_ms)}"
+            f"{count_text(row.partitions, 'partition')}, "
+            f"{count_text(row.segments, 'segment')}, as of {second_cell(row.now_ms)}"
             f"{self._release()}",
             self._width,
         )
@@ -136,12 +136,12 @@ class WhyTable(TextReport):
         yield from self._draw(columns, rows)
         if len(topics) > _TOPICS:
             left = sum(topic.size_bytes for topic in topics[_TOPICS:])
-            yield f"and {counted(len(topics) - _TOPICS, 'topic')} more, {size_text(left)}"
+            yield f"and {count_text(len(topics) - _TOPICS, 'topic')} more, {size_text(left)}"
 
     def _draw(self, columns: Sequence[Column[Any]], rows: Sequence[Any]) -> Iterator[str]:
         yield from table_lines(columns, rows, self._width, colour=self._colour)
 
-    def _shown_segments(self) -> list[SegmentFate]:
+    def _select_segments(self) -> list[SegmentFate]:
         """Return the segments that have a line each: by --rolls, --cleaner, or of one partition."""
         listed = self._listed
         if any(one.rolled_by not in (None, "active") for one in listed):
@@ -163,13 +163,13 @@ class WhyTable(TextReport):
             yield from wrap(visible(name), self._width)
             yield from self._draw(columns, list(rows))
         if self._unlisted:
-            yield f"and {counted(self._unlisted, 'segment')} more, in --format jsonl"
+            yield f"and {count_text(self._unlisted, 'segment')} more, in --format jsonl"
 
     def _compaction_table(self) -> Iterator[str]:
         found = sorted(self._compacted, key=lambda one: -(one.dead_bytes or 0))
         yield from self._draw(_COMPACTION, found[:_PARTITIONS])
         if len(found) > _PARTITIONS:
-            yield f"and {counted(len(found) - _PARTITIONS, 'partition')} more, in --format jsonl"
+            yield f"and {count_text(len(found) - _PARTITIONS, 'partition')} more, in --format jsonl"
         alike: dict[str, list[str]] = {}
         for row in found[:_SENTENCES]:
             if row.blocked_by not in _STUCK:
@@ -194,7 +194,7 @@ class WhyTable(TextReport):
         }
         for verdict, words in said.items():
             if sizes.get(verdict):
-                many = counted(row.segments_by_verdict[verdict], "segment")
+                many = count_text(row.segments_by_verdict[verdict], "segment")
                 label = verdict.replace("not-deleted-by-policy", "not deleted")
                 yield from self._amount(label, sizes[verdict], f"{many}: {words}")
         for label, size, words in (
@@ -222,7 +222,7 @@ class WhyTable(TextReport):
         yield ""
         yield from self._draw(_TIERS, found[:_TOPICS])
         if len(found) > _TOPICS:
-            yield f"and {counted(len(found) - _TOPICS, 'partition')} more, in --format jsonl"
+            yield f"and {count_text(len(found) - _TOPICS, 'partition')} more, in --format jsonl"
         wasted = sum(one.wasted_bytes for one in found)
         known = all(one.object_bytes is not None for one in found)
         text = f"wasted in remote storage: {size_text(wasted)}, cut-off copies and orphans"
@@ -235,15 +235,15 @@ class WhyTable(TextReport):
         if waiting or stuck:
             yield ""
         for one in waiting[:_SENTENCES]:
-            many = f"{counted(one.segments, 'segment')}, {size_text(one.size_bytes)}"
+            many = f"{count_text(one.segments, 'segment')}, {size_text(one.size_bytes)}"
             text = f"{name_of(one)} from {one.segment} on: {many}, {one.text}"
-            yield from self._told("PINNED", text)
+            yield from self._sentence("PINNED", text)
         if len(waiting) > _SENTENCES:
-            yield f"and {counted(len(waiting) - _SENTENCES, 'pin')} more"
+            yield f"and {count_text(len(waiting) - _SENTENCES, 'pin')} more"
         for row in stuck[:_SENTENCES]:
-            yield from self._told("STUCK", f"{name_of(row)}: {row.text}")
+            yield from self._sentence("STUCK", f"{name_of(row)}: {row.text}")
 
-    def _told(self, word: str, text: str) -> Iterator[str]:
+    def _sentence(self, word: str, text: str) -> Iterator[str]:
         for number, line in enumerate(wrap(visible(text), self._width - 8)):
             mark = " " * 8 if number else f"{self._word(word, 'note')}{' ' * (8 - len(word))}"
             yield mark + line
@@ -333,7 +333,7 @@ def _removes(row: SegmentFate | Compaction) -> str:
     least = "at least " if isinstance(row, Compaction) and row.at_least else ""
     if not least and not row.dead_records:
         return "nothing"
-    return f"{least}{counted(row.dead_records, 'record')}, {size_text(row.dead_bytes)}"
+    return f"{least}{count_text(row.dead_records, 'record')}, {size_text(row.dead_bytes)}"
 
 
 _WAITS_FOR = {
@@ -353,7 +353,7 @@ def _next_cleaning(row: Compaction) -> str:
 
 
 _COLUMNS: tuple[tuple[Column[_Share], str], ...] = (
-    (folded("topic", lambda row: _topic_name(row.topic), 14), ""),
+    (folding_column("topic", lambda row: _topic_name(row.topic), 14), ""),
     (amount("size", lambda row: size_text(row.topic.size_bytes)), ""),
     (amount("share", lambda row: f"{row.topic.size_bytes / max(row.total, 1):.1%}", 1), ""),
     _of("deletable", "deletable"),
@@ -367,21 +367,21 @@ _SEGMENT: tuple[tuple[Column[SegmentFate], str], ...] = (
     (amount("segment", lambda row: str(row.segment)), ""),
     (amount("size", lambda row: size_text(row.size_bytes - row.reserved_index_bytes)), ""),
     (short("ended by", lambda row: row.rolled_by or "-"), "rolled_by"),
-    (folded("kept by", lambda row: row.kept_by or "-", 12), ""),
-    (folded("until", _until, 12), ""),
+    (folding_column("kept by", lambda row: row.kept_by or "-", 12), ""),
+    (folding_column("until", _until, 12), ""),
     (short("tombstones", _tombstones, 2), "tombstones"),
-    (folded("next pass removes", _removes, 10, 1), "dead_records"),
+    (folding_column("next pass removes", _removes, 10, 1), "dead_records"),
 )
 _COMPACTION: tuple[Column[Compaction], ...] = (
-    folded("compacted", name_of, 12),
+    folding_column("compacted", name_of, 12),
     amount("dirty_ratio", lambda row: f"{row.dirty_ratio:.2f}"),
     amount("dirty_bytes", lambda row: _size_or_dash(row.dirty_bytes), 3),
     short("tombstones", _tombstones, 2),
-    folded("next pass removes", _removes, 10, 1),
-    folded("next cleaning", _next_cleaning, 12),
+    folding_column("next pass removes", _removes, 10, 1),
+    folding_column("next cleaning", _next_cleaning, 12),
 )
 _DIRECTORIES: tuple[Column[DataDirectory], ...] = (
-    folded("data_directory", lambda row: row.path, 14),
+    folding_column("data_directory", lambda row: row.path, 14),
     amount("Kafka_files", lambda row: _size_or_dash(row.apparent_bytes), 1),
     amount("disk_size", lambda row: _size_or_dash(row.size_bytes)),
     amount("used", lambda row: _size_or_dash(row.used_bytes)),
@@ -389,11 +389,11 @@ _DIRECTORIES: tuple[Column[DataDirectory], ...] = (
     amount("plan_frees", lambda row: _size_or_dash(row.planned_bytes), 2),
 )
 _TIERS: tuple[Column[TierSpace], ...] = (
-    folded("remote storage", name_of, 14),
+    folding_column("remote storage", name_of, 14),
     amount("segments", lambda row: f"{row.segments:,}", 2),
     amount("size", lambda row: size_text(row.object_bytes or row.size_bytes)),
     amount("only_there", lambda row: _size_or_dash(row.only_remote_bytes or None)),
     amount("deletable", lambda row: _size_or_dash(row.bytes_by_verdict.get("deletable"))),
     amount("wasted", lambda row: _size_or_dash(row.wasted_bytes or None)),
-    folded("next goes", _next_remote, 12),
+    folding_column("next goes", _next_remote, 12),
 )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
-from kdump.record.decoded import Decoded
+from kdump.record.decoded_part import DecodedPart
 
 
 def read_batch(
@@ -22,7 +22,7 @@ def read_batch(
     *,
     limit: int,
     max_records: int = 8192,
-) -> Iterator[Decoded]:
+) -> Iterator[DecodedPart]:
     """Yield the records of entry `index` of `batches`, whose bytes lie in `data` from `base` on.
 
     `limit` bounds the uncompressed bytes of a compressed entry.

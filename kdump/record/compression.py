@@ -212,7 +212,7 @@ def _zstd(packed: memoryview, limit: int) -> Plain:
 
     pieces: list[bytes | bytearray] = []
     left, step = limit + 1, _STEP
-    opener = _taken(_zstd_openers) or zstandard.ZstdDecompressor()
+    opener = _take_spare(_zstd_openers) or zstandard.ZstdDecompressor()
     try:
         with opener.stream_reader(packed, read_across_frames=True) as stream:
             while left > 0:
@@ -253,7 +253,7 @@ def _lz4(packed: memoryview, limit: int, *, broken_header: bool) -> Plain:
         left, step = limit + 1, _STEP
         rest = packed
         try:
-            context = _taken(_lz4_contexts) or lz4.create_decompression_context()
+            context = _take_spare(_lz4_contexts) or lz4.create_decompression_context()
             while left > 0 and len(rest):
                 piece, used, ended = lz4.decompress_chunk(context, rest, max_length=min(step, left))
                 _add(pieces, piece)
@@ -277,7 +277,7 @@ def _lz4(packed: memoryview, limit: int, *, broken_header: bool) -> Plain:
     return Plain(_join(found), reasons.CODEC_FAILED if detail else reasons.END, detail)
 
 
-def _taken(spare: list[Any]) -> Any:
+def _take_spare(spare: list[Any]) -> Any:
     """Take one that is not in use, if there is one; another thread may take the last meanwhile."""
     try:
         return spare.pop()

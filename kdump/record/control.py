@@ -71,7 +71,7 @@ def _of_quorum(key: bytes, value: bytes) -> dict[str, object]:
     said = decode_control(key, value)[1]
     if said is None or said.data is None:
         return _MALFORMED
-    fields = _named(said.data)
+    fields = _name_members(said.data)
     if said.type == "leader_change":  # these were called so before there were specifications here
         for list_name in ("voters", "grantingVoters"):
             fields[_snake(list_name)] = [_voter(one) for one in said.data[list_name]]
@@ -79,20 +79,20 @@ def _of_quorum(key: bytes, value: bytes) -> dict[str, object]:
 
 
 def _voter(fields: Fields) -> dict[str, object]:
-    named = _named(fields)
+    named = _name_members(fields)
     if "voter_directory_id" in named:
         named["directory_id"] = named.pop("voter_directory_id")
     return named
 
 
-def _named(fields: Fields) -> dict[str, object]:
+def _name_members(fields: Fields) -> dict[str, object]:
     """Name the members of structures as rows do, and leave out tags that nobody knows."""
     from kdump.messages.table import UNKNOWN_TAGS
 
     return {
-        _snake(name): [_named(one) for one in held]
+        _snake(name): [_name_members(one) for one in held]
         if isinstance(held, list)
-        else _named(held)
+        else _name_members(held)
         if isinstance(held, dict)
         else held
         for name, held in fields.items()

@@ -13,7 +13,7 @@ from kdump.record.layout import CODEC_MASK
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
-    from kdump.record.decoded import Decoded
+    from kdump.record.decoded_part import DecodedPart
 
 Header = tuple[bytes, bytes | None]
 _MANY_HEADERS = 512
@@ -27,12 +27,12 @@ def read(
     index: int,
     limit: int,
     max_records: int,
-) -> Iterator[Decoded]:
+) -> Iterator[DecodedPart]:
     """Yield the records of the batch in `data[start:end]`, decompressing it first where needed.
 
     A batch with codec bits but no records is never opened (F26, F27).
     """
-    from kdump.record.decoded import Decoded, empty_piece
+    from kdump.record.decoded_part import DecodedPart, empty_piece
 
     position = start + batches.format(index).header_size
     codec = batches.attributes(index) & CODEC_MASK
@@ -55,7 +55,7 @@ def read(
         if reason != reasons.FULL and failure:
             # What came out before the codec gave up is shown; why it ends is the codec's word.
             reason = failure
-        yield Decoded(data, records, reason, stop, detail if reason == failure else "")
+        yield DecodedPart(data, records, reason, stop, detail if reason == failure else "")
         if reason != reasons.FULL:
             return
         done += records.count

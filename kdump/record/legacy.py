@@ -12,7 +12,7 @@ from kdump.record.layout import CODEC_MASK, CRC_START_LEGACY, FORMATS, LOG_OVERH
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
-    from kdump.record.decoded import Decoded
+    from kdump.record.decoded_part import DecodedPart
 
 
 def read_plain(
@@ -21,9 +21,9 @@ def read_plain(
     batches: RecordBatches,
     index: int,
     max_records: int,
-) -> Iterator[Decoded]:
+) -> Iterator[DecodedPart]:
     """Yield the one record of an entry that is not compressed."""
-    from kdump.record.decoded import Decoded, empty_piece
+    from kdump.record.decoded_part import DecodedPart, empty_piece
 
     if batches.flags_of(index) & (c.CRC_BAD | c.TOO_SMALL):
         yield empty_piece(data, reasons.KEY_LENGTH)
@@ -31,7 +31,7 @@ def read_plain(
     one = batches.slice(index, index + 1)
     records, _, stop, reason = kernels.decode_run(data, base, one, 0, max_records)
     records.fill(c.R_BATCH, index)
-    yield Decoded(data, records, reason, stop, "")
+    yield DecodedPart(data, records, reason, stop, "")
 
 
 def value_position(data: memoryview, start: int, end: int, layout: int) -> int | None:
@@ -64,12 +64,12 @@ def read_wrapper(
     index: int,
     limit: int,
     max_records: int,
-) -> Iterator[Decoded]:
+) -> Iterator[DecodedPart]:
     """Yield the messages inside a wrapper, with absolute offsets (F13, F14), -1 where not known.
 
     A message inside that is compressed again ends it, as in brokers since 0.10 (F16).
     """
-    from kdump.record.decoded import Decoded, empty_piece
+    from kdump.record.decoded_part import DecodedPart, empty_piece
 
     read = batches.format(index)
     first, last, reason = value_range(memoryview(data), start, end, read.magic)
@@ -105,28 +105,28 @@ def read_wrapper(
             records.fill(c.R_OFFSET, -1)
         if reason != reasons.FULL and plain.reason:
             reason = plain.reason
-        yield Decoded(inner, records, reason, stop, plain.detail)
+        yield DecodedPart(inner, records, reason, stop, plain.detail)
         if reason != reasons.FULL:
             return
         position = stop
 
 
 def read_past_nested(
-    piece: Decoded, batches: RecordBatches, index: int, max_records: int
-) -> Iterator[Decoded]:
+    piece: DecodedPart, batches: RecordBatches, index: int, max_records: int
+) -> Iterator[DecodedPart]:
     """Yield what a wrapper has from the message on that is compressed again and ended a piece.
 
     Each piece begins with such a message: its value is the compressed bytes, as consumers of 0.9
     were handed it, under its own checksum if that is right. The flags of its row have its codec.
     """
-    from kdump.record.decoded import Decoded
+    from kdump.record.decoded_part import DecodedPart
 
     inner = bytearray(piece.data)
     size, position, reason = len(inner), piece.stop, piece.reason
     magic = batches.format(index).magic
     base = kernels.inner_base(inner, 0, size, batches.last_offset(index), magic)[0]
     while reason == reasons.INNER_COMPRESSED:
-        codec = _uncompressed(inner, position)
+        codec = _mark_uncompressed(inner, position)
         reason = reasons.FULL
         while reason == reasons.FULL:
             records, position, reason = kernels.decode_messages(
@@ -135,10 +135,10 @@ def read_past_nested(
             if codec and records.count:
                 records.mark(0, codec << c.INNER_CODEC_SHIFT)
                 codec = 0
-            yield Decoded(inner, records, reason, position, piece.detail)
+            yield DecodedPart(inner, records, reason, position, piece.detail)
 
 
-def _uncompressed(inner: bytearray, position: int) -> int:
+def _mark_uncompressed(inner: bytearray, position: int) -> int:
     """Make of a message that is compressed again one that is not, and return its codec.
 
     A right checksum stays right.

@@ -139,7 +139,7 @@ def _inside(
     admitted: bytearray | None,
 ) -> Stretch | None:
     """Open wrappers from `first` on and decode what is in them; None: the first is not sound."""
-    from kdump.record.deep import opened
+    from kdump.record.wrapper import open_wrapper
 
     texts: list[bytes | bytearray] = []
     bases, size, behind = [], 0, first
@@ -149,7 +149,7 @@ def _inside(
             break
         if admitted is not None and not admitted[behind]:
             break
-        one = opened(data, base, batches, behind, min(limit, _OPENED_BYTES))
+        one = open_wrapper(data, base, batches, behind, min(limit, _OPENED_BYTES))
         if one.reason:
             break
         texts.append(one.inner)

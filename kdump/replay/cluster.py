@@ -21,7 +21,7 @@ from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.kernels.columns import DecodedRecords
-from kdump.messages.records import MALFORMED, Decoded, decode_control, decoder
+from kdump.messages.records import MALFORMED, DecodedValue, decode_control, decoder
 from kdump.record.batch import read_batch
 from kdump.record.frames import Gap, Run
 from kdump.record.stretches import Data, stretches
@@ -37,9 +37,9 @@ from kdump.tuples import NamedTuple
 SNAPSHOT_HEADER, SNAPSHOT_FOOTER = "snapshot_header", "snapshot_footer"
 #: NO_OP_RECORD, which an idle controller writes twice a second.
 _NO_OP = b"\x01\x14\x00\x00"
-_NOTHING = Decoded("metadata", "no_op_record", 20, 0, {})
+_NOTHING = DecodedValue("metadata", "no_op_record", 20, 0, {})
 #: A record without a value, which no controller writes.
-_NULL = Decoded("metadata", "no_value", None, None, None, b"", MALFORMED)
+_NULL = DecodedValue("metadata", "no_value", None, None, None, b"", MALFORMED)
 _MOST_HOLES = 1000
 _MOST_RECORDS = 8192  # of those that are decoded together
 _MOST_FOLDS = 1 << 17
@@ -209,7 +209,7 @@ class ClusterReplay:
                 if last >= self.state.next_offset and (
                     base > self.state.next_offset or self._torn is not None
                 ):
-                    self._missing(base, self._torn or path)
+                    self._bridge(base, self._torn or path)
                 if last >= self.state.next_offset:
                     if records is None:
                         goes_on = self._replay_batch(run, row, path)
@@ -253,13 +253,13 @@ class ClusterReplay:
                     self._unfold(path)
                 if first == last:
                     break
-            said = _said(data, records, first, self._only)
+            said = _read_content(data, records, first, self._only)
             if not self._take(said, epoch, path):
                 return False
             first += 1
         return True
 
-    def _take(self, said: _Said, epoch: int, path: str) -> bool:
+    def _take(self, said: _RecordContent, epoch: int, path: str) -> bool:
         """Take up one record; say whether the moment asked for is still to come."""
         offset, time_ms, record = said
         if offset < self.state.next_offset:
@@ -302,7 +302,7 @@ class ClusterReplay:
 
     # What is not in the log.
 
-    def _missing(self, following: int, path: str) -> None:
+    def _bridge(self, following: int, path: str) -> None:
         """Make up for what the log has lost below an offset, or note that it cannot be."""
         self._unfold(path)
         first = self.state.next_offset
@@ -320,7 +320,7 @@ class ClusterReplay:
         """
         last = self._logs[-1] if self._logs else None
         if last is not None and last.base_offset > self.state.next_offset:
-            self._missing(last.base_offset, str(last.log))
+            self._bridge(last.base_offset, str(last.log))
         first, torn = self.state.next_offset, self._torn
         if self._load_newest(first):
             self._note(Hole(first, None, torn or self.path, self.snapshot))
@@ -333,15 +333,15 @@ class ClusterReplay:
             self.holes.append(hole)
 
 
-class _Said(NamedTuple):
+class _RecordContent(NamedTuple):
     offset: int
     time_ms: int
-    record: Decoded
+    record: DecodedValue
 
 
 def _records(
     run: Run, row: int, limit: int, only: frozenset[int] | None = None
-) -> Iterator[_Said | None]:
+) -> Iterator[_RecordContent | None]:
     """Yield what the records of a batch say, None where some cannot be taken apart.
 
     `only`: what records of other API keys say is left out.
@@ -350,19 +350,19 @@ def _records(
     for piece in read_batch(run.data, run.base, run.batches, row, limit=limit):
         records, data = piece.records, piece.data
         for number in range(records.count):
-            yield _said(data, records, number, only, is_control=is_control)
+            yield _read_content(data, records, number, only, is_control=is_control)
         if piece.reason not in (reasons.END, reasons.FULL):
             yield None
 
 
-def _said(
+def _read_content(
     data: Data,
     records: DecodedRecords,
     number: int,
     only: frozenset[int] | None,
     *,
     is_control: bool = False,
-) -> _Said:
+) -> _RecordContent:
     value = records.payload(data, number)
     if value == _NO_OP:
         record = _NOTHING
@@ -372,10 +372,10 @@ def _said(
         record = _NOTHING
     else:
         record = decoder(names.CLUSTER_METADATA_TOPIC)(None, value)[1] or _NULL
-    return _Said(records.offset(number), records.timestamp(number), record)
+    return _RecordContent(records.offset(number), records.timestamp(number), record)
 
 
-def _read_control(key: bytes | None, value: bytes | None) -> Decoded:
+def _read_control(key: bytes | None, value: bytes | None) -> DecodedValue:
     read_key, read = decode_control(key, value)
     if read is None:
         return _NULL if read_key is None else read_key._replace(data=None)
@@ -410,7 +410,7 @@ def replay_snapshot(
                     continue
                 if is_control:
                     kinds.add(said.record.type)
-                    contained_ms = _contained(said.record, contained_ms)
+                    contained_ms = _last_contained(said.record, contained_ms)
                 if state is not None:
                     state.add(said.record, Moment(None, said.time_ms, epoch))
             header |= first and SNAPSHOT_HEADER in kinds
@@ -420,7 +420,7 @@ def replay_snapshot(
     return SnapshotEnds(header, footer, is_whole, contained_ms)
 
 
-def _contained(record: Decoded, before: int | None) -> int | None:
+def _last_contained(record: DecodedValue, before: int | None) -> int | None:
     if record.type != SNAPSHOT_HEADER or record.data is None:
         return before
     time_ms: int = record.data["lastContainedLogTimestamp"]

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from kdump.findings.moments import time_text
-from kdump.messages.records import UNKNOWN_TYPE, Decoded
+from kdump.messages.records import UNKNOWN_TYPE, DecodedValue
 from kdump.replay import cluster_facts as c
 from kdump.replay.cluster_facts import Change, Fact, Fields, Moment, content, word
 from kdump.tuples import NamedTuple
@@ -66,7 +66,7 @@ class ClusterState:
         self.unknown = 0
         self._on_change = on_change
         self._tells_first = tells_first
-        self._pending: list[tuple[Decoded, Moment]] | None = None
+        self._pending: list[tuple[DecodedValue, Moment]] | None = None
 
     @property
     def in_transaction(self) -> bool:
@@ -120,7 +120,7 @@ class ClusterState:
             return change._replace(after=self.topics.get(topic.topic_id, topic))
         return change
 
-    def add(self, record: Decoded | None, at: Moment) -> None:
+    def add(self, record: DecodedValue | None, at: Moment) -> None:
         """Take up one record, None where it cannot be read.
 
         Those of a transaction take effect at its end.
@@ -146,7 +146,7 @@ class ClusterState:
         else:
             self._apply(record, at)
 
-    def _apply(self, record: Decoded, at: Moment) -> None:
+    def _apply(self, record: DecodedValue, at: Moment) -> None:
         apply = _APPLY.get(record.type or "")
         if apply is not None and record.data is not None:
             apply(self, record.data, at)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from kdump.errors import KdumpError
 from kdump.replay.cluster import read_replay
 from kdump.replay.cluster_state import ClusterState
-from kdump.storage.held import size_of
+from kdump.storage.held_files import size_of
 from kdump.storage.local_log import LocalLog
 from kdump.storage.metadata_log import metadata_log_for
 from kdump.storage.places import read_listed

@@ -56,7 +56,7 @@ class Who(NamedTuple):
     assignor: str | None = None
 
 
-class Joined(NamedTuple):
+class MemberJoin(NamedTuple):
     """A member that joined, and how many there are then."""
 
     who: Who
@@ -64,7 +64,7 @@ class Joined(NamedTuple):
     total: int
 
 
-class Left(NamedTuple):
+class MemberLeave(NamedTuple):
     """A member that left, and how many are left."""
 
     who: Who
@@ -72,7 +72,7 @@ class Left(NamedTuple):
     total: int
 
 
-class Rebalanced(NamedTuple):
+class GroupRebalance(NamedTuple):
     """A generation, or a target assignment: what each member is to have.
 
     `before` is how many members there were in the generation before; `members` are as assignors
@@ -88,7 +88,7 @@ class Rebalanced(NamedTuple):
     members: tuple[Member, ...]
 
 
-class Owned(NamedTuple):
+class OwnershipSpan(NamedTuple):
     """A stretch of time in which a member had a partition, or nobody: then `who` is None.
 
     `from_ms` is None where it is not known since when. `by_id`: the topic goes by its id.
@@ -102,7 +102,7 @@ class Owned(NamedTuple):
     by_id: bool
 
 
-LifeEvent = Joined | Left | Rebalanced | Owned
+LifeEvent = MemberJoin | MemberLeave | GroupRebalance | OwnershipSpan
 
 
 class _Owner(NamedTuple):
@@ -112,8 +112,8 @@ class _Owner(NamedTuple):
     who: Who | None
     by_id: bool
 
-    def until(self, place: Place, to_ms: int | None) -> Owned:
-        return Owned(place, self.who, self.since_ms, to_ms, self.epoch, self.by_id)
+    def until(self, place: Place, to_ms: int | None) -> OwnershipSpan:
+        return OwnershipSpan(place, self.who, self.since_ms, to_ms, self.epoch, self.by_id)
 
 
 class _Life:
@@ -135,7 +135,7 @@ class GroupLives:
     def __init__(self) -> None:
         self._lives: dict[str, _Life] = {}
 
-    def lost(self) -> None:
+    def note_loss(self) -> None:
         """Forget all: records are missing."""
         self._lives.clear()
 
@@ -143,7 +143,7 @@ class GroupLives:
         """Take up a record; yield what it tells."""
         group = str(key.get("group", key.get("groupId", "")))
         if value is None and (kind == _CLASSIC or kind in _GROUP):
-            yield from self._ended(group, at)
+            yield from self._end_group(group, at)
             return
         life = self._life(group, kind)
         if kind == _CLASSIC:
@@ -159,7 +159,7 @@ class GroupLives:
         elif kind in _TARGET_OF_MEMBER:
             _target(life, str(key["memberId"]), value)
         elif kind in _TARGET and value is not None:
-            yield _rebalanced(life, value["assignmentEpoch"])
+            yield _make_rebalance(life, value["assignmentEpoch"])
         elif kind == _HAS:
             yield from _has(life, str(key["memberId"]), value, at)
 
@@ -170,26 +170,26 @@ class GroupLives:
             found = self._lives[group] = _Life(family)
         return found
 
-    def _ended(self, group: str, at: At) -> Iterator[LifeEvent]:
+    def _end_group(self, group: str, at: At) -> Iterator[LifeEvent]:
         life = self._lives.pop(group, None)
         if life is not None:
-            yield from _left(life, list(life.members), at)
+            yield from _make_leaves(life, list(life.members), at)
             for place, owner in life.owners.items():
                 if owner.member_id is not None:
                     yield owner.until(place, at.ms)
 
-    def open(self) -> Iterator[tuple[str, Owned]]:
+    def open(self) -> Iterator[tuple[str, OwnershipSpan]]:
         """Yield who has what at the end, and what nobody has, by group."""
         for group, life in self._lives.items():
             for place, owner in life.owners.items():
                 yield group, owner.until(place, None)
 
 
-def _left(life: _Life, names: list[str], at: At) -> Iterator[Left]:
+def _make_leaves(life: _Life, names: list[str], at: At) -> Iterator[MemberLeave]:
     for name in names:
         who = life.members.pop(name)
         if at.certain:
-            yield Left(who, life.epoch, len(life.members))
+            yield MemberLeave(who, life.epoch, len(life.members))
 
 
 def _generation(life: _Life, value: Fields, at: At) -> Iterator[LifeEvent]:
@@ -197,13 +197,13 @@ def _generation(life: _Life, value: Fields, at: At) -> Iterator[LifeEvent]:
     fields = {str(one["memberId"]): one for one in value["members"]}
     is_new = life.epoch != value["generation"]
     life.epoch, before = value["generation"], len(life.members)
-    yield from _left(life, [name for name in life.members if name not in fields], at)
+    yield from _make_leaves(life, [name for name in life.members if name not in fields], at)
     assigned: dict[str, tuple[Place, ...]] = {}
     for name, one in fields.items():
         if name not in life.members:
             life.members[name] = _who(name, one, is_consumer, at)
             if at.certain:
-                yield Joined(life.members[name], life.epoch, len(life.members))
+                yield MemberJoin(life.members[name], life.epoch, len(life.members))
         said = assignment(one["assignment"]) if is_consumer else None
         lists = said["data"]["assignedPartitions"] if said else ()
         assigned[name] = tuple(places_in("topic", lists))
@@ -213,7 +213,7 @@ def _generation(life: _Life, value: Fields, at: At) -> Iterator[LifeEvent]:
             for name, one in (fields.items() if is_consumer else ())
         )
         protocol, leader = value["protocol"], value["leader"]
-        yield Rebalanced(CLASSIC, life.epoch, protocol, leader, before, assigned, members)
+        yield GroupRebalance(CLASSIC, life.epoch, protocol, leader, before, assigned, members)
     yield from _hand_over(life, assigned, at)
 
 
@@ -229,7 +229,9 @@ def _who(name: str, fields: Fields, is_consumer: bool, at: At) -> Who:
     )
 
 
-def _hand_over(life: _Life, has: Mapping[str, Collection[Place]], at: At) -> Iterator[Owned]:
+def _hand_over(
+    life: _Life, has: Mapping[str, Collection[Place]], at: At
+) -> Iterator[OwnershipSpan]:
     """Tell of the partitions whose owner is another now, and keep the new ones."""
     now = {place: name for name, places in has.items() for place in places}
     for place in sorted(now.keys() | life.owners.keys()):
@@ -245,7 +247,7 @@ def _hand_over(life: _Life, has: Mapping[str, Collection[Place]], at: At) -> Ite
 
 def _member(life: _Life, name: str, value: Fields | None, at: At) -> Iterator[LifeEvent]:
     if value is None:
-        yield from _left(life, [name] if name in life.members else [], at)
+        yield from _make_leaves(life, [name] if name in life.members else [], at)
         return
     known = life.members.get(name)
     topics = value.get("subscribedTopicNames")
@@ -260,7 +262,7 @@ def _member(life: _Life, name: str, value: Fields | None, at: At) -> Iterator[Li
         value.get("serverAssignor"),
     )
     if known is None and at.certain:
-        yield Joined(life.members[name], life.epoch, len(life.members))
+        yield MemberJoin(life.members[name], life.epoch, len(life.members))
 
 
 def _target(life: _Life, name: str, value: Fields | None) -> None:
@@ -271,7 +273,7 @@ def _target(life: _Life, name: str, value: Fields | None) -> None:
         life.targets[name] = tuple(places_in("topicId", value["topicPartitions"]))
 
 
-def _rebalanced(life: _Life, epoch: int) -> Rebalanced:
+def _make_rebalance(life: _Life, epoch: int) -> GroupRebalance:
     named = Counter(one.assignor for one in life.members.values() if one.assignor)
     members = tuple(
         Member(
@@ -285,10 +287,10 @@ def _rebalanced(life: _Life, epoch: int) -> Rebalanced:
     before, life.count_before = life.count_before, len(members)
     life.targets_before = dict(life.targets)
     protocol = max(named, key=lambda name: named[name], default=None)
-    return Rebalanced(life.family, epoch, protocol, None, before, dict(life.targets), members)
+    return GroupRebalance(life.family, epoch, protocol, None, before, dict(life.targets), members)
 
 
-def _has(life: _Life, name: str, value: Fields | None, at: At) -> Iterator[Owned]:
+def _has(life: _Life, name: str, value: Fields | None, at: At) -> Iterator[OwnershipSpan]:
     """Take up what a member has: it keeps what it is to give up until it says that it did."""
     fields = ("assignedPartitions", "partitionsPendingRevocation")
     lists = [] if value is None else [one for field in fields for one in value.get(field) or ()]

@@ -13,7 +13,7 @@ from typing import Any
 from kdump.messages.consumer_protocol import PROTOCOL_TYPE, assignment, subscription
 from kdump.messages.records import decode
 from kdump.messages.table import Fields, message
-from kdump.messages.wire import Malformed, text_of
+from kdump.messages.wire import MalformedError, text_of
 from kdump.replay.groups import (
     CLASSIC,
     CONSUMER,
@@ -107,7 +107,7 @@ class EndedCommit(NamedTuple):
     ended_ms: int
 
 
-class GroupsRead(NamedTuple):
+class GroupsState(NamedTuple):
     """What could be read of one partition's groups, those asked for, and how many records not."""
 
     groups: tuple[Group, ...]
@@ -129,11 +129,11 @@ def commit_key(key: bytes) -> CommitKey | None:
     """Read the key of a commit; None where it is malformed."""
     try:
         return CommitKey(*_KEY.read(0, key[_TYPE_BYTES:]).values())
-    except Malformed:
+    except MalformedError:
         return None
 
 
-def read_groups(log: OffsetsLog, wanted: Callable[[str], bool]) -> GroupsRead:
+def read_groups(log: OffsetsLog, wanted: Callable[[str], bool]) -> GroupsState:
     """Read the groups whose names are wanted, and their commits."""
     return _Reader(log, wanted).read()
 
@@ -148,7 +148,7 @@ class _Reader:
         self._topic_names: dict[str, str] = {}
         self._newest: dict[str, int] = {}  # time of a group's newest commit
 
-    def read(self) -> GroupsRead:
+    def read(self) -> GroupsState:
         commits = [
             *self._commits(self._log.commits, None),
             *(
@@ -158,15 +158,15 @@ class _Reader:
             ),
         ]
         groups = [self._group(group, name) for group, name in self._names.items()]
-        return GroupsRead(
+        return GroupsState(
             tuple(sorted(groups, key=_name)),
             tuple(sorted(commits, key=_order)),
             self._topic_names,
             self._unreadable,
-            tuple(self._ended()),
+            tuple(self._read_ended()),
         )
 
-    def _ended(self) -> Iterator[EndedCommit]:
+    def _read_ended(self) -> Iterator[EndedCommit]:
         """Yield the removed commits of groups that are wanted, also of groups that are no more."""
         for key, ended in self._log.ended.items():
             names = commit_key(key)

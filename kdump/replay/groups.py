@@ -188,7 +188,7 @@ class OffsetsLog(OffsetHoles):
                     self.commits[keys[row]] = stored
             return
         self.commits.update(
-            zip(keys[first:last], record_bytes.stored(chunk, first, last), strict=True)
+            zip(keys[first:last], record_bytes.read_stored(chunk, first, last), strict=True)
         )
 
     def _record(self, chunk: RecordChunk, row: int, key: bytes) -> Iterator[Change | GroupRecord]:
@@ -243,10 +243,10 @@ class OffsetsLog(OffsetHoles):
             ended.append(commits.pop(key))
             if not commits:
                 del self.pending[producer_id]
-        self._forgotten(key, ended)
+        self._note_removed(key, ended)
         yield Change(key, before, None, time_ms, offset, -1)
 
-    def _forgotten(self, key: bytes, ended: list[Stored]) -> None:
+    def _note_removed(self, key: bytes, ended: list[Stored]) -> None:
         """Remember that a group had commits: these made it (G2)."""
         group = group_of(key)
         newest = max((stored[0] for stored in ended), default=-1)
@@ -302,7 +302,7 @@ class OffsetsLog(OffsetHoles):
                 del self._waiting[key]
             before = self.commits.get(key)
             if said["type"] == "ABORT" or (before is not None and before[0] > stored[0]):
-                self._forgotten(key, [stored])
+                self._note_removed(key, [stored])
             else:
                 yield Change(key, before, stored, time_ms, stored[0], producer_id)
                 self.commits[key] = stored

@@ -24,7 +24,7 @@ class OffsetHoles:
         self._next_offset = 0
         self._damaged = False
 
-    def lost(self) -> None:
+    def note_loss(self) -> None:
         """Take note that what comes next lies behind damage."""
         self._damaged = True
 

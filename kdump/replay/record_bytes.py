@@ -22,7 +22,7 @@ def keys(chunk: RecordChunk) -> list[bytes]:
     ]
 
 
-def stored(chunk: RecordChunk, first: int, last: int) -> Iterator[Stored]:
+def read_stored(chunk: RecordChunk, first: int, last: int) -> Iterator[Stored]:
     """Give what is kept of the records in [first, last), none of which has a null value."""
     records = chunk.records
     data, start = _bytes_of(chunk, first, last)

@@ -49,7 +49,7 @@ class Releases:
             return self._found[directory]
         place = places.real(directory)
         if place not in self._found:
-            from kdump.replay.written_by import writers
+            from kdump.replay.directory_releases import writers
 
             self._found[place] = NEWEST, NEWEST  # once: dating may fail
             self._found[place] = writers(directory, self._others)

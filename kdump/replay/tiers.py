@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 from kdump.broker.versions import TIERED_STORAGE, has
 from kdump.errors import PathError, StoreError
 from kdump.storage import names, places
-from kdump.storage.about import owner_of
-from kdump.storage.checkpoints import loaded
+from kdump.storage.checkpoints import load_epochs
+from kdump.storage.directory_facts import owner_of
 from kdump.storage.log_dir import LOG_DIRS, LogDir
 from kdump.storage.names import Kind
 
@@ -38,7 +38,7 @@ class _TopicSettings(Protocol):
     def has_all(self, directory: str, topic: str, partitions: int) -> bool:
         """Whether a topic has that many partitions."""
 
-    def stopped_copying(self, partition: str, topic: str) -> bool:
+    def has_stopped_copying(self, partition: str, topic: str) -> bool:
         """Whether nothing was copied since the brokers started."""
 
 
@@ -55,9 +55,9 @@ class CachedObjects:
         if found is None:
             return None
         base = self._objects.bases[segment_id]
-        from kdump.storage.remote_objects import cached_indexes
+        from kdump.storage.remote_objects import find_cached_indexes
 
-        cached = cached_indexes(self._directory, segment_id, base)
+        cached = find_cached_indexes(self._directory, segment_id, base)
         if cached is None:
             return found
         kept = (Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX)
@@ -123,10 +123,10 @@ class Tiers:
             objects = CachedObjects(self.objects.of(topic, number, topic_id), place)
         return Tier(
             remote,
-            loaded(log.epoch_starts()),
+            load_epochs(log.epoch_starts()),
             checkpoint,
             base,
-            copies=not settings.stopped_copying(log.path, topic),
+            copies=not settings.has_stopped_copying(log.path, topic),
             objects=objects,
             topic_id=topic_id,
         )

@@ -20,8 +20,8 @@ from kdump.errors import PathError, StoreError
 from kdump.replay.releases import Releases
 from kdump.replay.tiers import Tiers
 from kdump.storage import names, places
-from kdump.storage.about import owner_of
 from kdump.storage.data_directories import spread
+from kdump.storage.directory_facts import owner_of
 from kdump.storage.log_dir import LOG_DIRS
 from kdump.storage.metadata_log import metadata_log_for
 from kdump.storage.properties import read_topic_id
@@ -119,12 +119,12 @@ class TopicSettings:
             return found.own
         return found.without
 
-    def tiered(self, target: Target) -> Target:
+    def with_tier(self, target: Target) -> Target:
         """Return a target with what makes it tiered, if something does."""
         tier = self.tiers.of(target, self)
         return target if tier is None else target._replace(tier=tier)
 
-    def stopped_copying(self, partition: str, topic: str) -> bool:
+    def has_stopped_copying(self, partition: str, topic: str) -> bool:
         """Whether copying was disabled before the brokers last started (W7)."""
         if not self._from_disk:
             return self.of(partition, topic).remote_copy_disabled
@@ -141,7 +141,7 @@ class TopicSettings:
             return False
         return self._in(places.real(directory)).settings.partitions.get(topic) == partitions
 
-    def known(self, partition: str, topic: str | None) -> KnownTopic | None:
+    def find_topic(self, partition: str, topic: str | None) -> KnownTopic | None:
         """Return what the metadata says of the topic of a partition's directory; None: nothing."""
         if topic is None or not self._from_disk:
             return None
@@ -164,7 +164,7 @@ class TopicSettings:
             settings = settings.of_brokers(s.BROKER, cluster.brokers.get(node_id or "", {}))
         settings = settings.for_topic(topic)
         if topic not in cluster.ids and self._was_cleaned(directory, topic):
-            settings = settings.given(s.CLEANED, {"cleanup_policy": "compact"})
+            settings = settings.override(s.CLEANED, {"cleanup_policy": "compact"})
         is_known = topic in cluster.partitions
         own = cluster.topics.get(topic or "", {} if is_known else None)
         of_topic = settings._replace(topic_is_known=is_known)
@@ -185,7 +185,7 @@ class TopicSettings:
     def _with_options(self, settings: Settings, topic: str | None) -> Settings:
         """Add what the user gave: of two values for a setting the last, an option's own first."""
         given = {config.name: config.value for config in self._configs if config.is_of(topic)}
-        return settings.of_topic(given, s.OPTION).given(s.OPTION, self._options)
+        return settings.of_topic(given, s.OPTION).override(s.OPTION, self._options)
 
     def prepare(self, directories: Iterable[str]) -> None:
         """Read what there is to read for the partitions of some data directories, and date them."""
@@ -251,7 +251,7 @@ def settings_in(cluster: ClusterState | None) -> ClusterSettings:
     """Take the settings of brokers and topics out of a state."""
     if cluster is None:
         return NOTHING
-    found = ClusterSettings({}, {}, dict(cluster.ids), {}, _stopped(cluster))
+    found = ClusterSettings({}, {}, dict(cluster.ids), {}, _stopped_topics(cluster))
     if cluster.complete:
         for name, topic_id in cluster.ids.items():
             found.partitions[name] = len(cluster.partitions.get(topic_id, ()))
@@ -264,7 +264,7 @@ def settings_in(cluster: ClusterState | None) -> ClusterSettings:
     return found
 
 
-def _stopped(cluster: ClusterState) -> frozenset[str]:
+def _stopped_topics(cluster: ClusterState) -> frozenset[str]:
     """Return the topics whose copying was disabled when the last broker started, or before."""
     started = max((one.registered_ms or -1 for one in cluster.brokers.values()), default=-1)
     return frozenset(

@@ -108,7 +108,7 @@ class TransactionsLog(OffsetHoles):
             records, count = chunk.records, len(keys)
             self.end_offset = max(self.end_offset, records.offset(count - 1) + 1)
             self.newest_ms = max(self.newest_ms, max(records.timestamps))
-            self._stored.update(zip(keys, record_bytes.stored(chunk, 0, count), strict=True))
+            self._stored.update(zip(keys, record_bytes.read_stored(chunk, 0, count), strict=True))
             return
         for row, key in enumerate(keys):
             self._record(chunk, row, key)

@@ -1,1 +1,1 @@
-"""The rows of every command, each kind declared once; `declared.py` reads what they declare."""
+"""The rows of every command, each kind declared once; `declarations.py` reads what they declare."""

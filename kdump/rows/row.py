@@ -6,7 +6,7 @@
 
 A row is a tuple of its members in the order in which they are written. JSON, CSV, tables, Arrow,
 Spark's DDL, the manual and `kdump schema` follow from the class: what the annotations say is read
-by `declared.py`, and only there, so that a class costs little where nobody asks.
+by `declarations.py`, and only there, so that a class costs little where nobody asks.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from kdump.errors import KdumpError
 from kdump.replay.cluster import read_cluster
 from kdump.storage import names, places
-from kdump.storage.about import owner_of
+from kdump.storage.directory_facts import owner_of
 from kdump.storage.local_log import looks_like_partition
 from kdump.storage.log_dir import LogDir
 from kdump.storage.properties import is_topic_id, read_topic_id

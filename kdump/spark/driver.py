@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any
 
 from kdump.engine.work.pace import Pace, Progress
-from kdump.engine.work.pipeline import failed
+from kdump.engine.work.pipeline import make_error
 from kdump.errors import KdumpError
 from kdump.spark.errors import one_line
 from kdump.spark.job import Job
@@ -43,7 +43,7 @@ _DEFAULT_HEAP_BYTES = 1 << 30
 _RESULT = "item bigint, result binary"
 
 
-class SparkFailed(KdumpError):
+class SparkJobError(KdumpError):
     """The job ended before all of the work was done."""
 
 
@@ -66,7 +66,7 @@ class SparkDriver:
         what: str = "kdump",
     ) -> None:
         self.jobs = jobs
-        self.packed_bytes = packed_bytes(session)
+        self.packed_bytes = compute_packed_bytes(session)
         self._session = session
         self._what = what
         self._task_bytes, self._item_bytes = (
@@ -90,7 +90,9 @@ class SparkDriver:
         paths += self._written
         preflight(self._session, [places.absolute(path) for path in paths])
         sizes = [item.size_bytes for item in items]
-        groups = grouped([size + self._item_bytes for size in sizes], self._task_bytes, self.jobs)
+        groups = group_items(
+            [size + self._item_bytes for size in sizes], self._task_bytes, self.jobs
+        )
         rows = [pickle.dumps([(number, items[number]) for number in group]) for group in groups]
         # Findings name paths as they were given, so that is how executors open them.
         absolute = all(os.path.isabs(path) or places.is_uri(path) for path in paths)
@@ -101,15 +103,15 @@ class SparkDriver:
         except KdumpError:
             raise
         except Exception as error:  # Spark's, gRPC's and Py4J's have no base in common
-            raise SparkFailed(one_line(error)) from None
+            raise SparkJobError(one_line(error)) from None
         results: dict[int, bytes] = {row["item"]: row["result"] for row in came}
         for number, item in enumerate(items):
             if number not in results:
-                raise SparkFailed(f"Spark handed over no result for {item.path}")
+                raise SparkJobError(f"Spark handed over no result for {item.path}")
             yield item, pickle.loads(results[number])
 
 
-def grouped(
+def group_items(
     sizes: Sequence[int], task_bytes: int = TASK_BYTES, most: int | None = None
 ) -> list[list[int]]:
     """Group items into tasks of about a size, at most so many; the largest tasks come first.
@@ -185,10 +187,10 @@ def _result_of(step: Callable[[Any, Pace], Any], item: Any, pace: Pace) -> Any:
         message = f"{MARK} {item.path}: {type(error).__name__}: {error} (on {socket.gethostname()})"
         raise RuntimeError(message) from error
     except Exception as error:
-        return failed(item, error)
+        return make_error(item, error)
 
 
-def packed_bytes(session: Session) -> int:
+def compute_packed_bytes(session: Session) -> int:
     """Say how much of what some items leave may be collected and go with others.
 
     A row on its way is held several times by the JVM of the driver and of an executor: of 1 GiB,

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from kdump.engine.work.pace import Progress
-from kdump.output.amounts import counted, size_text
+from kdump.output.amounts import count_text, size_text
 from kdump.spark.session import Session
 
 _TICK_SECONDS = 0.2
@@ -29,7 +29,7 @@ class Job:
         self._session = session
         self._context = _context_of(session)
         self._tasks = tasks
-        self._description = f"{what}: {counted(tasks, 'task')}, {size_text(planned_bytes)}"
+        self._description = f"{what}: {count_text(tasks, 'task')}, {size_text(planned_bytes)}"
         self._planned_bytes = planned_bytes
         self._progress = progress
         self._before = progress.slots[0]

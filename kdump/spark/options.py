@@ -243,7 +243,7 @@ _KAFKAS = {
 }
 
 
-class Given:
+class GivenOptions:
     """The options that a frame was given, by whatever case of letters."""
 
     def __init__(self, options: Mapping[str, str]) -> None:

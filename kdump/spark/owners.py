@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from kdump.rows.declared import Field
+from kdump.rows.declarations import Field
 from kdump.storage import names, places
-from kdump.storage.about import owner_of
 from kdump.storage.checkpoints import java_int
+from kdump.storage.directory_facts import owner_of
 from kdump.tuples import NamedTuple
 
 OWNER = (
@@ -63,7 +63,7 @@ class Owners:
         if self._wants_owner:
             above = places.parent(path)
             is_partition = names.parse_directory(os.path.basename(above)) is not None
-            facts = self._owned(facts, places.parent(above) if is_partition else above)
+            facts = self._find_owner(facts, places.parent(above) if is_partition else above)
         if self._wants_file:
             try:
                 status = places.stat(path)
@@ -83,13 +83,13 @@ class Owners:
         if in_partition and self._of(directory) == _NOBODY:
             above = names.parse_directory(os.path.basename(directory)) is not None
             directory = places.parent(directory) if above else directory
-        return self._owned(facts, directory)
+        return self._find_owner(facts, directory)
 
     def of_directory(self, directory: str) -> FileFacts:
         """Return the owner of a data directory."""
-        return self._owned(FileFacts(directory), directory)
+        return self._find_owner(FileFacts(directory), directory)
 
-    def _owned(self, facts: FileFacts, directory: str) -> FileFacts:
+    def _find_owner(self, facts: FileFacts, directory: str) -> FileFacts:
         owner = self._of(directory)
         if owner == _NOBODY:
             owner = self._of(places.parent(directory))

@@ -21,10 +21,10 @@ def paths_of(given: list[str], *, fail_on_missing: bool) -> list[str]:
     """
     found: list[str] = []
     for text in given:
-        for path in map(_local, _separated(text)):
+        for path in map(_local, _split(text)):
             if places.has_password(path):
                 raise UsageError("a path has a password, which Spark would show: leave it out")
-            matches = sorted(_matching(path))
+            matches = sorted(_find_matches(path))
             if not matches and fail_on_missing:
                 raise PathError(path, "matches no path")
             found += map(places.absolute, matches)
@@ -44,7 +44,7 @@ def read_folder(text: str) -> str:
     return places.absolute(path)
 
 
-def _separated(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
     """Split a list of paths, as Hadoop takes it; a path with a comma that exists is none."""
     if "," not in text or places.lexists(_local(text)):
         return [text]
@@ -61,7 +61,7 @@ def _local(path: str) -> str:
     return path
 
 
-def _matching(path: str) -> Iterator[str]:
+def _find_matches(path: str) -> Iterator[str]:
     """Yield the paths that a pattern matches; a path that exists is not a pattern."""
     if not has_magic(path):
         yield path
@@ -70,12 +70,10 @@ def _matching(path: str) -> Iterator[str]:
     else:
         root, _, inside = path.partition("://")
         place, _, rest = inside.partition("/")
-        yield from _matching_in_store(
-            f"{root}://{place}", [part for part in rest.split("/") if part]
-        )
+        yield from _find_in_store(f"{root}://{place}", [part for part in rest.split("/") if part])
 
 
-def _matching_in_store(folder: str, parts: list[str]) -> Iterator[str]:
+def _find_in_store(folder: str, parts: list[str]) -> Iterator[str]:
     """Yield the paths below a folder of a store that match, by one listing for each pattern."""
     if not parts:
         yield folder
@@ -84,7 +82,7 @@ def _matching_in_store(folder: str, parts: list[str]) -> Iterator[str]:
     if not has_magic(part):
         at = f"{folder}/{part}"
         if any(map(has_magic, rest)) or places.lexists(at):
-            yield from _matching_in_store(at, rest)
+            yield from _find_in_store(at, rest)
         return
     try:
         entries = places.entries(folder)
@@ -92,4 +90,4 @@ def _matching_in_store(folder: str, parts: list[str]) -> Iterator[str]:
         return
     for entry in entries:
         if fnmatchcase(entry.name, part) and (not rest or places.is_dir(entry)):
-            yield from _matching_in_store(f"{folder}/{entry.name}", rest)
+            yield from _find_in_store(f"{folder}/{entry.name}", rest)

@@ -21,7 +21,7 @@ _ANSWER = (
 )
 
 
-class NotReady(KdumpError):
+class ExecutorError(KdumpError):
     """An executor cannot do the work; its host is named."""
 
     status = 5
@@ -40,36 +40,36 @@ def preflight(session: Session, paths: Sequence[str]) -> None:
         slots = session.range(1 << 20).mapInArrow(probe, _ANSWER)
         answers = slots.collect()
     except Exception as error:  # Spark's, gRPC's and Py4J's have no base in common
-        raise NotReady(_unanswered(error)) from None
+        raise ExecutorError(_explain_failure(error)) from None
     code = code_digest()
     for answer in sorted(answers, key=lambda answer: str(answer["host"])):
         host = answer["host"]
         if answer["version"] is None:
-            raise NotReady(
+            raise ExecutorError(
                 f"executor on {host}: kdump cannot be imported there ({answer['other']}); install "
                 f"kdump {__version__} on every executor, or send an environment that has it"
             )
         if answer["version"] != __version__:
-            raise NotReady(
+            raise ExecutorError(
                 f"executor on {host} has kdump {answer['version']}, and this is {__version__}: "
                 "results of one run come from one version"
             )
         if answer["code"] != code:
-            raise NotReady(
+            raise ExecutorError(
                 f"executor on {host} has a kdump {__version__} of other code than here: install "
                 "the same one on every executor"
             )
         if KERNEL == "compiled" != answer["kernel"]:
-            raise NotReady(
+            raise ExecutorError(
                 f"executor on {host} has no compiled kernel, and would be many times slower"
             )
         path = answer["path"]
         # Not there, or cut short, on this machine too: no host's fault, and the run will say so.
         if path is not None and sizes[path] is not None and _size(path) == sizes[path]:
-            raise NotReady(f"executor on {host}: {path}: {answer['missing']}")
+            raise ExecutorError(f"executor on {host}: {path}: {answer['missing']}")
 
 
-def _unanswered(error: BaseException) -> str:
+def _explain_failure(error: BaseException) -> str:
     """Say why there is no answer. Of what a worker lacks Spark tells, of where it is not."""
     host, why = host_of(error), one_line(error)
     if "ModuleNotFoundError" in why:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from kdump import __version__
-from kdump.engine.cluster.asked import ClusterOptions, until
+from kdump.engine.cluster.options import ClusterOptions, until
 from kdump.engine.cluster.run import cluster
 from kdump.engine.groups.options import GroupOptions
 from kdump.engine.groups.run import groups

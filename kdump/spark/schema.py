@@ -11,12 +11,12 @@ from typing import Any
 
 from kdump.findings.schema import BATCH, MARKS, PRE08, RECORD, SAID
 from kdump.rows import groups, transactions
-from kdump.rows.declared import members, types_of
+from kdump.rows.declarations import members, types_of
 from kdump.rows.finding import FindingRow
 from kdump.rows.row import Row
 from kdump.spark.owners import FILE, OWNER
 from kdump.spark.segment_rows import Segment
-from kdump.spark.verified import PartitionSums
+from kdump.spark.verification import PartitionSums
 
 #: Types of rows -> types of Spark's SQL.
 _SQL = {

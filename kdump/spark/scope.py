@@ -48,7 +48,9 @@ class Scope(NamedTuple):
         """Return the options with which a partition is read."""
         return within(options, self.range_of(target))
 
-    def checked(self, targets: Iterable[Target | KdumpError]) -> Iterator[Target | KdumpError]:
+    def check_targets(
+        self, targets: Iterable[Target | KdumpError]
+    ) -> Iterator[Target | KdumpError]:
         """Pass on partitions; at the end refuse offsets of those that are not among them."""
         named = {
             (topic, number)
@@ -94,7 +96,9 @@ class ClosedSegments(NamedTuple):
         """Return the options with which a partition is read."""
         return within(options, self.range_of(target))
 
-    def checked(self, targets: Iterable[Target | KdumpError]) -> Iterator[Target | KdumpError]:
+    def check_targets(
+        self, targets: Iterable[Target | KdumpError]
+    ) -> Iterator[Target | KdumpError]:
         """Pass on partitions."""
         return iter(targets)
 
@@ -102,7 +106,7 @@ class ClosedSegments(NamedTuple):
         """Return the closed segments of a partition, none of one that a batch does not have."""
         if target.path not in self.ranges:
             return []
-        return [one for one in files if one.next_base is not None and not one.name.retired]
+        return [one for one in files if one.next_base is not None and not one.name.is_retired]
 
 
 EVERYTHING = Scope()

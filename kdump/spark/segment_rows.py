@@ -52,7 +52,7 @@ def _segment(file: LogFile) -> Segment:
         partition=file.partition,
         segment=file.name.base_offset,
         next_segment=file.next_base,
-        closed=file.next_base is not None or file.name.retired,
+        closed=file.next_base is not None or file.name.is_retired,
         first_ms=first,
         last_ms=_last_ms(file),
         path=file.path,
@@ -61,7 +61,7 @@ def _segment(file: LogFile) -> Segment:
 
 def _last_ms(file: LogFile) -> int | None:
     base = file.name.base_offset
-    if base is None or file.name.retired:
+    if base is None or file.name.is_retired:
         return None
     try:
         with Source(beside(file, Kind.TIME_INDEX)) as source:

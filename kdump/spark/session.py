@@ -35,7 +35,7 @@ _CONNECT_SECONDS = 20.0
 _PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")  # through which gRPC would go
 
 
-class SparkMissing(KdumpError):
+class SparkUnavailableError(KdumpError):
     """Spark cannot be started here."""
 
 
@@ -67,7 +67,7 @@ def spark_session(
     builder = SparkSession.builder.appName("kdump")
     if remote is not None:
         with _jvm_kept_quiet() if remote.startswith("local") else nullcontext():
-            session = _started(builder.remote(remote), remote)
+            session = _start(builder.remote(remote), remote)
     else:
         _need_java()
         master = master or os.environ.get("MASTER") or "local[*]"
@@ -79,7 +79,7 @@ def spark_session(
         for name, value in settings.items():
             builder = builder.config(name, value)
         with _jvm_kept_quiet():
-            session = _started(builder.master(master), master)
+            session = _start(builder.master(master), master)
         session.sparkContext.setLogLevel("OFF")
     try:
         _prepare(session, archive, remote)
@@ -98,7 +98,7 @@ def _prepare(session: Session, archive: str | None, remote: str | None) -> None:
         try:
             session.addArtifacts(f"{os.path.abspath(archive)}#{_ARCHIVE_NAME}", archive=True)
         except Exception as error:  # Spark's and gRPC's have no base in common
-            raise SparkMissing(f"{archive} could not be sent: {one_line(error)}") from None
+            raise SparkUnavailableError(f"{archive} could not be sent: {one_line(error)}") from None
     for name, value in _ARCHIVE_PYTHON.items():
         session.conf.set(name, value)
 
@@ -137,7 +137,7 @@ def _jvm_kept_quiet() -> Iterator[None]:
         os.close(nowhere)
 
 
-def _started(builder: Any, where: str) -> Session:
+def _start(builder: Any, where: str) -> Session:
     from kdump.spark.errors import one_line
 
     try:
@@ -146,7 +146,7 @@ def _started(builder: Any, where: str) -> Session:
         reason = _too_old_java() or one_line(error)
         if "stopped SparkContext" in reason:  # what is left when a master gave no answer
             reason = "no master answers there"
-        raise SparkMissing(f"no Spark session at {where}: {reason}") from None
+        raise SparkUnavailableError(f"no Spark session at {where}: {reason}") from None
 
 
 def _need_pyspark(*, connect: bool) -> None:
@@ -154,14 +154,14 @@ def _need_pyspark(*, connect: bool) -> None:
     missing = [name for name in needed if find_spec(name) is None]
     if missing:
         extra = "connect" if connect else "spark"
-        raise SparkMissing(
+        raise SparkUnavailableError(
             f"--engine spark needs {', '.join(missing)}, which is not installed: "
             f"pip install 'kdump[{extra}]'"
         )
     versions = {name: _version_of(name) for name in ("pyspark", "pyspark-client")}
     if None not in versions.values() and len(set(versions.values())) > 1:
         installed = " and ".join(f"{name} {version}" for name, version in versions.items())
-        raise SparkMissing(
+        raise SparkUnavailableError(
             f"{installed} are both installed, over each other: uninstall both, then install "
             "'kdump[spark]' or 'kdump[connect]'"
         )
@@ -179,10 +179,10 @@ def _need_server(remote: str) -> None:
         host, port = address.hostname, address.port or _CONNECT_PORT
         socket.create_connection((host, port), _CONNECT_SECONDS).close()
     except ValueError as error:
-        raise SparkMissing(f"no Spark Connect server: {error}") from None
+        raise SparkUnavailableError(f"no Spark Connect server: {error}") from None
     except OSError as error:
         reason = error.strerror or str(error)
-        raise SparkMissing(f"no Spark Connect server at {host}:{port}: {reason}") from None
+        raise SparkUnavailableError(f"no Spark Connect server at {host}:{port}: {reason}") from None
 
 
 def _version_of(name: str) -> str | None:
@@ -202,7 +202,7 @@ def _java() -> str | None:
 def _need_java() -> None:
     if _java() is None:
         where = "at JAVA_HOME" if os.environ.get("JAVA_HOME") else "on PATH"
-        raise SparkMissing(
+        raise SparkUnavailableError(
             f"--engine spark needs Java {_OLDEST_JAVA} or later, which is not {where} (a "
             "Connect server needs none here: --remote sc://HOST)"
         )

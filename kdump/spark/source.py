@@ -27,13 +27,13 @@ from kdump.engine.reading.options import DumpOptions
 from kdump.engine.reading.schemas import with_schemas
 from kdump.engine.work.splits import SPLIT_BYTES
 from kdump.errors import KdumpError, UsageError
-from kdump.spark import replays, streams, verified
-from kdump.spark.options import LOGS, Given
+from kdump.spark import replays, streams, verification
+from kdump.spark.options import LOGS, GivenOptions
 from kdump.spark.paths import paths_of
 from kdump.spark.request import Request
 from kdump.spark.schema import VIEWS, arrow_schema, columns_of, ddl_of
 from kdump.spark.scope import Scope
-from kdump.spark.views import planned_by, rows_of
+from kdump.spark.views import plan_tasks, rows_of
 from kdump.storage.targets import Selection
 
 try:
@@ -79,7 +79,7 @@ class KdumpSource(DataSource):
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        self._given = Given(options)
+        self._given = GivenOptions(options)
         if self._given.read("pushdown"):
             raise UsageError(
                 "option pushdown is refused: Spark would keep what one query leaves unread from "
@@ -126,7 +126,7 @@ class KdumpSource(DataSource):
     def _request(self, schema: StructType) -> Request:
         given = self._given
         view = given.view(tuple(VIEWS))
-        options = self._asked(view)
+        options = self._make_request(view)
         _refuse_other_columns(view, columns_of(view, decode=self._decodes(view)), schema)
         scope = Scope(
             given.read("startingOffsets", {}),
@@ -164,25 +164,25 @@ class KdumpSource(DataSource):
         return paths_of(paths, fail_on_missing=fail_on_missing)
 
     def _decodes(self, view: str) -> bool:
-        return view not in replays.VIEWS and bool(self._asked(view).decode)
+        return view not in replays.VIEWS and bool(self._make_request(view).decode)
 
-    def _asked(self, view: str) -> Any:
+    def _make_request(self, view: str) -> Any:
         self._given.refuse_others(view)
         asked = self._given.of_engine(view)
         if "at_ms" in asked and "at_offset" in asked:
             raise UsageError("options atMs and atOffset exclude each other")
         if "tier_key" in asked and "tier" not in asked:
             raise UsageError("option tierKey needs tier")
-        if view in verified.VIEWS and "decompress_limit" in asked:
+        if view in verification.VIEWS and "decompress_limit" in asked:
             asked.setdefault("deep", True)  # else no batch would be held to the limit
         if view in replays.VIEWS:
-            return replays.options_of(view, asked | {"selection": Selection.taken(asked)})
+            return replays.options_of(view, asked | {"selection": Selection.take(asked)})
         asked["mode"] = "batches" if view == "batches" else "records"
         if not asked.get("decode") and not _OF_SCHEMAS.isdisjoint(asked):
             raise UsageError("options schemas, schemasAtMs, and readerSchema need decode=auto")
         if asked.get("isolation") == "read_committed":
             asked["visible"] = True
-        return DumpOptions(selection=Selection.taken(asked), **asked)
+        return DumpOptions(selection=Selection.take(asked), **asked)
 
 
 class Piece(InputPartition):
@@ -203,7 +203,7 @@ class Reader(DataSourceReader):
     @_briefly
     def partitions(self) -> list[InputPartition]:
         """Plan: a listing, packed into pieces of a size. A path that cannot be read is an error."""
-        return [Piece(pieces) for pieces in planned_by(self._request)]
+        return [Piece(pieces) for pieces in plan_tasks(self._request)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the rows of a piece as Arrow record batches."""
@@ -252,7 +252,7 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):
         streams.report(streams.losses(start, logs), fail=self._fails)
         self._last = end
         scope = streams.scope_of(start, end, logs, self._request)
-        pieces = planned_by(self._request._replace(scope=scope))
+        pieces = plan_tasks(self._request._replace(scope=scope))
         return [Piece(each) for each in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

@@ -40,7 +40,7 @@ def logs_under(request: Request) -> dict[str, Log]:
             one.name.base_offset
             for one in logs_of(target)
             if one.name.kind is Kind.LOG
-            and not one.name.retired
+            and not one.name.is_retired
             and one.name.base_offset is not None
         ]
         if target.whole and bases:

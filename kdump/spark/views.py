@@ -15,7 +15,7 @@ from kdump.engine.reading.log_files import logs_of
 from kdump.engine.work.splits import Split, plan
 from kdump.errors import PathError
 from kdump.findings.finding import Finding
-from kdump.spark import replays, verified
+from kdump.spark import replays, verification
 from kdump.spark.columns import Arrow, finding_row, of_items, of_rows
 from kdump.spark.driver import MOST_TASKS, PARTITION_TASK_BYTES
 from kdump.spark.owners import FileFacts, Owners
@@ -28,7 +28,7 @@ from kdump.storage.targets import Target, resolve
 _INDEX_ROWS = ("offset-index-entry", "time-index-entry")
 
 
-def planned_by(request: Request) -> list[tuple[bytes, ...]]:
+def plan_tasks(request: Request) -> list[tuple[bytes, ...]]:
     """Plan what each task reads: clusters one by one, partitions and splits packed to a size.
 
     A path that cannot be read is an error. What a task reads is pickled here, and compressed: a
@@ -36,7 +36,7 @@ def planned_by(request: Request) -> list[tuple[bytes, ...]]:
     neighbours are put together.
     """
     pieces: list[tuple[bytes, ...]] = []
-    for piece in _planned(request):
+    for piece in _plan(request):
         pieces.append((zlib.compress(pickle.dumps(piece), 1),))
         if len(pieces) == 2 * MOST_TASKS:
             pieces = [one + other for one, other in zip(pieces[::2], pieces[1::2], strict=True)]
@@ -45,30 +45,30 @@ def planned_by(request: Request) -> list[tuple[bytes, ...]]:
     return pieces
 
 
-def planned(pieces: tuple[bytes, ...]) -> Iterator[Any]:
+def read_planned(pieces: tuple[bytes, ...]) -> Iterator[Any]:
     """Yield what a task reads, as it was planned."""
     for piece in pieces:
         yield from pickle.loads(zlib.decompress(piece))
 
 
-def _planned(request: Request) -> Iterator[tuple[Any, ...]]:
+def _plan(request: Request) -> Iterator[tuple[Any, ...]]:
     view, paths, options = request[:3]
     tier = options.tier if view == "findings" else None
     if not paths and options.server_properties is None:
         if tier is not None:
-            yield (verified.TIER,)
+            yield (verification.TIER,)
         return
     if view in replays.VIEWS:
         for of_cluster in replays.clusters(paths, options):
             yield (of_cluster,)
-    elif view in verified.VIEWS:
-        yield from packed(verified.planned(request), PARTITION_TASK_BYTES)
+    elif view in verification.VIEWS:
+        yield from pack(verification.plan(request), PARTITION_TASK_BYTES)
         if view == "findings":
-            yield (verified.DIRECTORIES,)
+            yield (verification.DIRECTORIES,)
         if tier is not None:
-            yield (verified.TIER,)
+            yield (verification.TIER,)
     elif view in ("index-entries", "segments"):
-        yield from packed(_files_alone(request), PARTITION_TASK_BYTES)
+        yield from pack(_files_alone(request), PARTITION_TASK_BYTES)
     else:
         splits = request.sound(plan(paths, options, request.pack_bytes, request.scope))
         sized = (
@@ -78,10 +78,10 @@ def _planned(request: Request) -> Iterator[tuple[Any, ...]]:
             )
             for one in splits
         )
-        yield from packed(sized, request.pack_bytes)
+        yield from pack(sized, request.pack_bytes)
 
 
-def packed(items: Iterable[tuple[Planned, int]], pack_bytes: int) -> Iterator[tuple[Planned, ...]]:
+def pack(items: Iterable[tuple[Planned, int]], pack_bytes: int) -> Iterator[tuple[Planned, ...]]:
     """Pack items, each with the bytes it counts for, in order into pieces of about a size."""
     piece: list[Planned] = []
     total = 0
@@ -116,21 +116,21 @@ def rows_of(request: Request, pieces: tuple[bytes, ...], schema: Arrow) -> Itera
     view, paths, options = request[:3]
     owners = Owners(schema.names)
     if view in replays.VIEWS:
-        for of_cluster in planned(pieces):
+        for of_cluster in read_planned(pieces):
             yield from of_rows(replays.rows_of(view, of_cluster, options), schema)
     elif view == "findings":
-        found = verified.findings(paths, planned(pieces), options)
+        found = verification.findings(paths, read_planned(pieces), options)
         yield from of_rows((_finding_row(*one, owners) for one in found), schema)
     elif view == "summary":
-        sums = verified.sums(paths, planned(pieces), options)
+        sums = verification.sums(paths, read_planned(pieces), options)
         yield from of_rows((_sums_row(one, owners) for one in sums), schema)
     elif view == "index-entries":
-        yield from of_rows(_entries_of(planned(pieces), owners), schema)
+        yield from of_rows(_entries_of(read_planned(pieces), owners), schema)
     elif view == "segments":
-        rows = segments_of(planned(pieces))
+        rows = segments_of(read_planned(pieces))
         yield from of_rows((one.fields | owners.of_log(one.path).columns for one in rows), schema)
     else:
-        files = _files_of(planned(pieces), request, owners)
+        files = _files_of(read_planned(pieces), request, owners)
         yield from of_items(files, schema, headers=view == "batches", decode=options.decode)
 
 
@@ -141,7 +141,7 @@ def _finding_row(found: Finding, has_owner: bool, owners: Owners) -> dict[str, o
     return row | owners.of_place(found.path, in_partition=found.topic is not None).owner
 
 
-def _sums_row(sums: verified.PartitionSums, owners: Owners) -> dict[str, object]:
+def _sums_row(sums: verification.PartitionSums, owners: Owners) -> dict[str, object]:
     return sums.fields | owners.of_place(sums.path, in_partition=True).owner
 
 
@@ -155,11 +155,11 @@ def _files_of(
             alone = split._replace(target=split.target._replace(files=(file,)), sizes=(size,))
             items = ProvedReader(alone, options).items()
             if options.mode == "records":
-                items = _told(file.path, items)
+                items = _warn_left_out(file.path, items)
             yield owners.of_log(file.path), items
 
 
-def _told(path: str, items: Iterable[Any]) -> Iterator[Any]:
+def _warn_left_out(path: str, items: Iterable[Any]) -> Iterator[Any]:
     """Pass on what is read of a file; then warn, in the worker's log, that records are left out."""
     first: Finding | None = None
     count = 0
@@ -171,10 +171,10 @@ def _told(path: str, items: Iterable[Any]) -> Iterator[Any]:
     if first is not None:
         import warnings
 
-        warnings.warn(_left_out(path, first, count), RuntimeWarning, stacklevel=2)
+        warnings.warn(_left_out_text(path, first, count), RuntimeWarning, stacklevel=2)
 
 
-def _left_out(path: str, first: Finding, count: int) -> str:
+def _left_out_text(path: str, first: Finding, count: int) -> str:
     more = f" and at {count - 1:,} more places" if count > 1 else ""
     hint = "; raise decompressLimit to read them" if first.code == "over-decompress-limit" else ""
     return (

@@ -20,7 +20,7 @@ from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Gap
 from kdump.record.layout import LAST_OFFSET_DELTA, LOG_OVERHEAD, SMALLEST_MESSAGE, format_of
-from kdump.storage.believed import BelievedOffsets, Bounds
+from kdump.storage.believed_offsets import BelievedOffsets, Bounds
 from kdump.storage.names import OFFSET_MAX
 from kdump.tuples import NamedTuple
 
@@ -101,7 +101,7 @@ class AfterDamage:
         claimed = position + size
         behind = self._leads_on(claimed, limit, rows, row + 1, window)
         if behind < 0:
-            return self.searched(position, limit, reason, header, known, window)
+            return self.search(position, limit, reason, header, known, window)
         bounds = self.believed.bounds()
         entry, low = _entry(header, 0), bounds.low
         if not flags & _DOUBTFUL and low < entry.first <= entry.last:
@@ -120,9 +120,9 @@ class AfterDamage:
         """Measure the gap that starts where no entry can; return it and where to go on."""
         if reason == "length-too-small" and self._source.only_zeros(position, limit):
             return Gap(position, limit - position, "zeros", None, b"", True), limit
-        return self.searched(position, limit, reason, None, b"", window)
+        return self.search(position, limit, reason, None, b"", window)
 
-    def searched(
+    def search(
         self,
         position: int,
         limit: int,

@@ -22,10 +22,10 @@ from kdump.storage.names import Kind
 from kdump.storage.source import Source
 from kdump.stores.chunks import (
     TAG_BYTES,
-    BadChunk,
+    BadChunkError,
     ChunkKey,
-    decompressed,
-    decrypted,
+    decompress,
+    decrypt,
 )
 from kdump.stores.unpacking import Unpacker, scratch_directory
 from kdump.tuples import NamedTuple
@@ -94,14 +94,14 @@ def read_manifest(path: str, log_bytes: int | None, indexes_bytes: int | None) -
     except (ValueError, RecursionError):
         raise BadManifest("it is not JSON") from None
     try:
-        return _checked(read, log_bytes, indexes_bytes)
+        return _check(read, log_bytes, indexes_bytes)
     except (KeyError, TypeError, AttributeError, OverflowError):
         raise BadManifest("a member is missing, or of another type") from None
-    except (ValueError, BadChunk) as error:
+    except (ValueError, BadChunkError) as error:
         raise BadManifest(str(error) or "a member has no value") from None
 
 
-def _checked(read: Any, log_bytes: int | None, indexes_bytes: int | None) -> Manifest:
+def _check(read: Any, log_bytes: int | None, indexes_bytes: int | None) -> Manifest:
     if read["version"] != "1":
         raise BadManifest(f"it is of version {str(read['version'])[:20]!r}, not 1")
     about = read["remoteLogSegmentMetadata"]
@@ -182,7 +182,7 @@ def _chunks(index: dict[str, Any], size: int, log_bytes: int | None) -> Iterator
 def _sizes(packed: str, count: int) -> list[int]:
     """Unpack the sizes of chunks: their number, the least, differences, and the last one."""
     try:
-        data = decompressed(base64.b64decode(packed, validate=True), _SIZES_LIMIT)
+        data = decompress(base64.b64decode(packed, validate=True), _SIZES_LIMIT)
     except binascii.Error:
         raise BadManifest("its chunk sizes are not Base64") from None
     stated = int.from_bytes(data[:4], "big")
@@ -222,17 +222,17 @@ class AivenPartition:
         self._decoded: dict[str, dict[Kind, str]] = {}
         self.failed: dict[str, str] = {}
 
-    def stored(self, segment_id: str) -> dict[str, str]:
+    def stored_paths(self, segment_id: str) -> dict[str, str]:
         """Return the paths of a segment's objects by their endings."""
         return self._objects.get(segment_id, {})
 
     def paths(self, segment_id: str) -> list[str]:
         """Return the paths of all objects of a segment."""
-        return [*self.stored(segment_id).values()]
+        return [*self.stored_paths(segment_id).values()]
 
     def manifest(self, segment_id: str) -> Manifest | None:
         """Read the manifest of a segment; None where there is none. Raises BadManifest."""
-        stored = self.stored(segment_id)
+        stored = self.stored_paths(segment_id)
         if MANIFEST not in stored:
             return None
         sizes = [places.getsize(stored[one]) if one in stored else None for one in (LOG, INDEXES)]
@@ -260,18 +260,18 @@ class AivenPartition:
             self._decoded[segment_id] = {}
             try:
                 self._decoded[segment_id] = self._decode(segment_id)
-            except (BadManifest, BadChunk) as error:
+            except (BadManifest, BadChunkError) as error:
                 self.failed[segment_id] = str(error)
             except KdumpError as error:
                 self.failed[segment_id] = str(getattr(error, "reason", error))
         return self._decoded[segment_id]
 
     def _decode(self, segment_id: str) -> dict[Kind, str]:
-        manifest, stored = self.manifest(segment_id), self.stored(segment_id)
+        manifest, stored = self.manifest(segment_id), self.stored_paths(segment_id)
         if manifest is None:
             raise BadManifest("the manifest is missing")
         if self.needs_key(manifest):
-            raise BadChunk("it is encrypted, and no key was given")
+            raise BadChunkError("it is encrypted, and no key was given")
         key = b""
         if manifest.data_key is not None and self._key is not None:
             key = _key_of(self._key).data_key(manifest.data_key)
@@ -281,12 +281,14 @@ class AivenPartition:
                 for kind, (position, size) in manifest.indexes.items():
                     data = source.read(position, size)
                     if size and manifest.data_key is not None:
-                        data = decrypted(key, manifest.aad, data)
+                        data = decrypt(key, manifest.aad, data)
                     found[kind] = _unpacker().spool(io.BytesIO(data), kind.value).file
         if LOG in stored:
             with Source(stored[LOG]) as source:
                 parts = _plain(source, manifest, key)
-                found[Kind.LOG] = _unpacker().spool(cast("IO[bytes]", _Joined(parts)), LOG).file
+                found[Kind.LOG] = (
+                    _unpacker().spool(cast("IO[bytes]", _JoinedStream(parts)), LOG).file
+                )
         return found
 
 
@@ -299,15 +301,15 @@ def _plain(source: Source, manifest: Manifest, key: bytes) -> Iterator[bytes]:
     for chunk in manifest.chunks:
         data = source.read(chunk.position, chunk.stored_size)
         if manifest.data_key is not None:
-            data = decrypted(key, manifest.aad, data)
+            data = decrypt(key, manifest.aad, data)
         if manifest.compressed:
-            data = decompressed(data, chunk.size)
+            data = decompress(data, chunk.size)
         if len(data) != chunk.size:
-            raise BadChunk(f"a chunk has {len(data):,} bytes, by the manifest {chunk.size:,}")
+            raise BadChunkError(f"a chunk has {len(data):,} bytes, by the manifest {chunk.size:,}")
         yield data
 
 
-class _Joined(io.RawIOBase):
+class _JoinedStream(io.RawIOBase):
     """Pieces as a stream; each `read` gives the next one."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:

@@ -93,7 +93,7 @@ def parse_other(data: bytes) -> Checkpoint[tuple[str, ...]]:
     return _parse(data, _any_fields, "fields")
 
 
-def loaded(entries: Iterable[EpochStart]) -> list[EpochStart]:
+def load_epochs(entries: Iterable[EpochStart]) -> list[EpochStart]:
     """Say which epochs a broker holds after loading these (X2).
 
     Each entry removes those before it whose epoch or start offset is not below its own.
@@ -133,7 +133,7 @@ def _parse(
             declared = java_int(text, _INT32)
             if declared is None:
                 bad = _bad(bad, position, line, "a count of entries")
-        elif (entry := convert(java_split(text))) is None:
+        elif (entry := convert(split_like_java(text))) is None:
             bad = _bad(bad, position, line, form)
         else:
             entries.append(entry)
@@ -163,7 +163,7 @@ def _lines(data: bytes) -> Iterator[tuple[int, bytes]]:
         yield position, data[position:]
 
 
-def java_split(text: str) -> list[str]:
+def split_like_java(text: str) -> list[str]:
     """Split at white space as Java does: a leading empty field stays, trailing ones go."""
     fields = _JAVA_SPACES.split(text)
     while fields and not fields[-1]:

@@ -112,7 +112,7 @@ class _Search:
         todo, count = [self._path], 0
         while todo:
             if count == _FOLDERS or time.monotonic() > until:
-                self._stopped(todo, count)
+                self._note_stop(todo, count)
                 break
             count += 1
             folder = todo.pop()
@@ -120,7 +120,9 @@ class _Search:
         root = os.path.join(places.real(self._path), "")
         for link in self._links:
             if not os.path.join(places.real(link), "").startswith(root):
-                self._not_searched(link, "it is a link to a directory elsewhere; name its target")
+                self._note_unsearched(
+                    link, "it is a link to a directory elsewhere; name its target"
+                )
         if self._more:
             words = f"has {self._more:,} more places that were not searched"
             self._unsearched.append(PathError(self._path, words))
@@ -128,10 +130,10 @@ class _Search:
 
     def _folders_in(self, folder: str) -> list[str]:
         """Look into a folder; return those in it that are to be searched, if it is none itself."""
-        from kdump.storage.tiered import is_of_a_tier
+        from kdump.storage.tier_layout import is_of_a_tier
 
         if folder in _PSEUDO:
-            self._not_searched(folder, "it is not a file system of a disk")
+            self._note_unsearched(folder, "it is not a file system of a disk")
             return []
         try:
             if self._was_seen(folder):
@@ -142,10 +144,12 @@ class _Search:
                 return []
         except OSError as error:
             if places.lexists(folder):  # else it vanished since it was listed
-                self._not_searched(folder, error.strerror or str(error))
+                self._note_unsearched(folder, error.strerror or str(error))
             return []
         if is_of_a_tier(entry.name for entry in entries):
-            self._not_searched(folder, "it is of tiered storage; name it, or the folder around it")
+            self._note_unsearched(
+                folder, "it is of tiered storage; name it, or the folder around it"
+            )
             return []
         prefix = os.path.join(folder, "")
         found = []
@@ -155,7 +159,7 @@ class _Search:
                 if not entry.is_dir():
                     continue
             except OSError as error:  # a link to itself, or into what may not be entered
-                self._not_searched(at, error.strerror or str(error))
+                self._note_unsearched(at, error.strerror or str(error))
                 continue
             if isinstance(entry, os.DirEntry) and entry.is_symlink():
                 self._links.append(at)
@@ -174,12 +178,12 @@ class _Search:
         self._seen.add(key)
         return False
 
-    def _stopped(self, todo: list[str], count: int) -> None:
+    def _note_stop(self, todo: list[str], count: int) -> None:
         more = f", nor were {len(todo) - 1:,} others" if len(todo) > 1 else ""
         words = f"the search ended after {count:,} folders; name the directories to read{more}"
-        self._not_searched(todo[-1], words)
+        self._note_unsearched(todo[-1], words)
 
-    def _not_searched(self, path: str, reason: str) -> None:
+    def _note_unsearched(self, path: str, reason: str) -> None:
         if len(self._unsearched) < _NAMED:
             words = f"was not searched for data directories: {reason}"
             self._unsearched.append(PathError(path, words))

@@ -45,7 +45,7 @@ def may_be_directory(data: bytes, at: int) -> bool:
 
 def read_block(block: bytes) -> DirectoryBlock | None:
     """Read one block; None where it holds no entry of a broker's."""
-    return _said(_xfs(block) if block[:4] in _XFS_MAGICS else _ext4(block))
+    return _make_block(_xfs(block) if block[:4] in _XFS_MAGICS else _ext4(block))
 
 
 def read_inode(inode: bytes) -> DirectoryBlock | None:
@@ -66,7 +66,7 @@ def read_inode(inode: bytes) -> DirectoryBlock | None:
             break
         entries.append((int.from_bytes(inode[behind - size : behind], "big"), name))
         at = behind
-    return _said(entries)
+    return _make_block(entries)
 
 
 def may_be_inode(data: bytes, at: int) -> bool:
@@ -75,7 +75,7 @@ def may_be_inode(data: bytes, at: int) -> bool:
     return magic == b"IN" and version == _VERSION and mode >> 12 in (0, _DIRECTORY_MODE)
 
 
-def _said(entries: list[tuple[int, bytes]]) -> DirectoryBlock | None:
+def _make_block(entries: list[tuple[int, bytes]]) -> DirectoryBlock | None:
     own, logs, snapshots, directories = 0, set(), set(), {}
     for inode, name in entries:
         if name == b".":

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from kdump.stores.quiet import open_quietly
+from kdump.stores.quiet_open import open_quietly
 from kdump.tuples import NamedTuple
 
 _PIECES, _PIECE_BYTES = 16, 32 << 20

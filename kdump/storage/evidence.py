@@ -11,11 +11,11 @@ import stat
 from collections.abc import Callable
 from itertools import islice
 
-from kdump.errors import PathError, Refused
+from kdump.errors import PathError, RefusedError
 from kdump.storage import names
 from kdump.storage.names import Kind
-from kdump.storage.recognize import recognized
-from kdump.storage.tiered import holds_tiered
+from kdump.storage.recognize import recognize
+from kdump.storage.tier_layout import holds_tiered
 
 _LISTED = 10_000  # entries of one directory; nearly every entry of a broker's is one of its files
 _LOGS = frozenset((Kind.LOG, Kind.PRE08_LOG, Kind.METADATA_SNAPSHOT))
@@ -45,20 +45,20 @@ def refuse_among_evidence(path: str, option: str) -> None:
     except ValueError:  # a null character: nothing can be written there
         return
     if mode is not None and stat.S_ISBLK(mode):
-        raise Refused(named, "is a block device: kdump does not write to disks")
+        raise RefusedError(named, "is a block device: kdump does not write to disks")
     if mode is not None and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         return
     is_directory = mode is not None and stat.S_ISDIR(mode)
     directory = target if is_directory else os.path.dirname(target)
     while True:
         if what := _what_it_is(directory):
-            raise Refused(named, f"is inside {what}, {directory}; choose a path outside it")
+            raise RefusedError(named, f"is inside {what}, {directory}; choose a path outside it")
         above = os.path.dirname(directory)
         if above == directory:
             break
         directory = above
     if mode is not None and stat.S_ISREG(mode) and _is_brokers(target):
-        raise Refused(named, "is a file of a broker; write to another file")
+        raise RefusedError(named, "is a file of a broker; write to another file")
 
 
 def refuse_replacing(
@@ -81,7 +81,7 @@ def refuse_replacing(
         raise PathError(f"{option} {path}", getattr(error, "strerror", "") or str(error)) from error
     what = "exists" if is_ours is None else "exists, and kdump did not write it for this"
     hint = "name another file" + ("" if option in _NO_FORCE else ", or add --force to replace it")
-    raise Refused(f"{option} {path}", f"{what}; {hint}")
+    raise RefusedError(f"{option} {path}", f"{what}; {hint}")
 
 
 def _what_it_is(directory: str) -> str:
@@ -106,6 +106,6 @@ def _is_brokers(path: str) -> bool:
     if names.parse(os.path.basename(path)).kind is not Kind.UNKNOWN:
         return True
     try:
-        return recognized(path).word in _SURE
+        return recognize(path).word in _SURE
     except (OSError, PathError):
         return False

@@ -20,7 +20,7 @@ from kdump.record.frames import Gap, Oversize, Run
 from kdump.record.layout import LOG_OVERHEAD
 from kdump.storage import names, places
 from kdump.storage.after_damage import BROKEN, AfterDamage, Window, header_at
-from kdump.storage.believed import BelievedOffsets
+from kdump.storage.believed_offsets import BelievedOffsets
 from kdump.storage.names import OFFSET_MAX
 from kdump.storage.running_sums import Sums
 from kdump.storage.source import Source
@@ -80,14 +80,14 @@ class FileRecords:
                 batches, stop, reason = kernels.walk(
                     buffer, start, filled, window.base, last_offset, True, most
                 )
-                row, broken = 0, first_broken(batches)
+                row, broken = 0, find_first_broken(batches)
                 most = BATCHES_BEHIND_DAMAGE if broken >= 0 else min(4 * most, BATCHES_A_RUN)
                 position = window.base + stop
                 while broken >= 0:
                     if broken > row:
                         sound = _part(batches, row, broken)
                         last_offset = _last_of(sound)
-                        believed.met(sound)
+                        believed.add(sound)
                         yield Run(buffer, window.base, sound)
                     damaged = True
                     gap, behind_it = behind.entry(batches, broken, window, limit)
@@ -97,12 +97,12 @@ class FileRecords:
                     if behind_it != claimed or batches.flags & c.OFFSET_NOT_RISING:
                         position = behind_it
                         break
-                    broken = first_broken(batches, row)
+                    broken = find_first_broken(batches, row)
                 else:
                     rest = _part(batches, row, batches.count) if row else batches
                     if rest.count:
                         last_offset = _last_of(rest)
-                        believed.met(rest)
+                        believed.add(rest)
                         yield Run(buffer, window.base, rest)
                     if reason == reasons.FULL:
                         start = stop
@@ -134,7 +134,7 @@ class FileRecords:
                     yield item
                 elif needed > self.limit:
                     last_offset = _last_of(item.batches)
-                    believed.met(item.batches)
+                    believed.add(item.batches)
                     yield item
                 else:
                     buffer = bytearray(needed)
@@ -268,7 +268,7 @@ def walk(
         yield from records.walk(position, end, last_offset)
 
 
-def first_broken(batches: RecordBatches, start: int = 0) -> int:
+def find_first_broken(batches: RecordBatches, start: int = 0) -> int:
     """Return the first row whose checksum is wrong or whose size cannot be, -1 for none."""
     if not batches.flags & BROKEN:
         return -1

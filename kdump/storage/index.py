@@ -103,7 +103,7 @@ class EntryFile:
             yield start, block
             start += len(block) // self.layout.size
 
-    def used(self) -> int:
+    def count_used(self) -> int:
         """Count the slots up to the last that is not all zero."""
         size = self.layout.size
         end = self.entries
@@ -142,7 +142,7 @@ class Index(EntryFile):
                 yield slot, key, value
                 slot += 1
 
-    def rising_end(self, value_limit: int | None = None) -> int:
+    def count_rising(self, value_limit: int | None = None) -> int:
         """Count the slots from 0 on that rise (I3); `value_limit` is what values stay below."""
         key, value = self.key_floor, self.value_floor
         rises = self.value_rises
@@ -173,7 +173,7 @@ class Index(EntryFile):
     def extent(self) -> Extent:
         """Divide the slots into written, stale or damaged, and never written."""
         end = self.logical_end()
-        used = max(end, self.used())
+        used = max(end, self.count_used())
         key, value = self.key_floor, self.value_floor
         if end:
             key, value = self.raw(end - 1)
@@ -235,7 +235,7 @@ class OffsetIndex(Index):
         They rise in both fields, from a relative offset of 0 and a position above 0; positions lie
         inside the log if its size is given. A stale slot can pass for one: only the log says.
         """
-        return self.rising_end(log_size)
+        return self.count_rising(log_size)
 
     def tool_end(self) -> int:
         """Count the slots that DumpLogSegments prints (D5)."""

@@ -37,7 +37,7 @@ class FileOverrides(NamedTuple):
     unpack_limit: int | None = None
 
     @classmethod
-    def taken(cls, asked: dict[str, Any]) -> FileOverrides:
+    def take(cls, asked: dict[str, Any]) -> FileOverrides:
         """Take it out of all that is asked for."""
         return cls(
             asked.pop("as_kind"),
@@ -53,7 +53,7 @@ class FileOverrides(NamedTuple):
         return any(one is not None for one in self[:4])
 
 
-def opened(
+def open_inputs(
     paths: Iterable[str],
     named: FileOverrides,
     *,
@@ -69,7 +69,7 @@ def opened(
     """
     paths = tuple(paths)
     inputs = _Inputs(named, tell, progress, lambda: finished(paths))
-    found = [inputs.opened(path) for path in paths]
+    found = [inputs.open(path) for path in paths]
     for path in found if on_spark else ():
         if is_view(path):
             raise UsageError(f"{path}: Spark reads no archives: unpack it where executors see it")
@@ -82,7 +82,7 @@ def is_archive(path: str) -> bool:
         return is_view(path)
     if _is_known(path) or not os.path.isfile(path):
         return False
-    from kdump.stores.quiet import open_quietly
+    from kdump.stores.quiet_open import open_quietly
     from kdump.stores.unpacking import kind_of
 
     with open(path, "rb", opener=open_quietly) as file:
@@ -108,7 +108,7 @@ class _Inputs:
 
         return Unpacker(scratch_directory(), self._named.unpack_limit, self._progress)
 
-    def opened(self, path: str) -> str:
+    def open(self, path: str) -> str:
         """Return what to read in the place of a path, or the path."""
         if path == "-":
             return self._of_stdin()
@@ -119,7 +119,7 @@ class _Inputs:
 
             return without_password(path)
         if os.path.isdir(path):
-            return self._tiered(path) or path
+            return self._tier_view(path) or path
         is_known = _is_known(path) and not self._named.is_given
         if is_known or not os.path.isfile(path):
             return path  # who reads it says what is wrong with it
@@ -129,15 +129,15 @@ class _Inputs:
         """Make a view of an archive, or of a file under the name that it should have."""
         unpacked = None if _is_known(path) else self._unpacker.view_of(path)
         if unpacked is not None:
-            return self._unpacked(path, unpacked)
-        from kdump.stores.quiet import open_quietly
+            return self._unpack(path, unpacked)
+        from kdump.stores.quiet_open import open_quietly
         from kdump.stores.view_store import stat_of
 
         with open(path, "rb", opener=open_quietly) as file:
             member = stat_of(file)._replace(file=os.path.abspath(path))
-        return self._aliased(path, member)
+        return self._alias(path, member)
 
-    def _unpacked(self, path: str, unpacked: UnpackedArchive) -> str:
+    def _unpack(self, path: str, unpacked: UnpackedArchive) -> str:
         for note in unpacked.notes:
             self._tell(f"{path}: {note}")
         if not unpacked.members:
@@ -145,11 +145,11 @@ class _Inputs:
         inside, member = next(iter(unpacked.members.items()))
         is_single = len(unpacked.members) == 1
         if is_single and (self._named.is_given or not _is_known(inside)):
-            return self._aliased(path, member, problems=unpacked.problems)
+            return self._alias(path, member, problems=unpacked.problems)
         inside = inside if is_single else ""
-        return self._published(path, unpacked.members, inside, unpacked.problems)
+        return self._publish(path, unpacked.members, inside, unpacked.problems)
 
-    def _published(
+    def _publish(
         self, path: str, members: dict[str, Member], inside: str, problems: Sequence[str] = ()
     ) -> str:
         from kdump.stores.view_store import root_of
@@ -163,7 +163,7 @@ class _Inputs:
         from kdump.stores.view_store import file_of
 
         path = file_of(uri)
-        root = self.opened(path).partition("!")[0]
+        root = self.open(path).partition("!")[0]
         return uri if root == uri.partition("!")[0] else path
 
     def _of_stdin(self) -> str:
@@ -177,10 +177,10 @@ class _Inputs:
         member = self._unpacker.spool(sys.stdin.buffer, STDIN)
         unpacked = self._unpacker.view_of(member.file)
         if unpacked is not None:
-            return self._unpacked(STDIN, unpacked)
-        return self._aliased(STDIN, member, "log")
+            return self._unpack(STDIN, unpacked)
+        return self._alias(STDIN, member, "log")
 
-    def _aliased(
+    def _alias(
         self,
         path: str,
         member: Member,
@@ -191,10 +191,10 @@ class _Inputs:
 
         One of which neither name nor bytes nor options say what it holds stays what it is.
         """
-        from kdump.storage.recognize import file_name, recognized
+        from kdump.storage.recognize import file_name, recognize
 
         named = self._named
-        found = recognized(member.file)
+        found = recognize(member.file)
         word = named.word or found.word or default
         if word is None and problems:
             raise PathError(path, problems[0])
@@ -216,22 +216,22 @@ class _Inputs:
 
         if path != STDIN and not named.is_given:  # else the path alone would not be read so again
             name_view(root_of(path), path)
-        return self._published(path, {inside: member}, inside, problems)
+        return self._publish(path, {inside: member}, inside, problems)
 
-    def _tiered(self, path: str) -> str | None:
+    def _tier_view(self, path: str) -> str | None:
         inner = os.path.join(path, names.LOCAL_TIERED_STORAGE)
         if os.path.isdir(inner):
-            return self._tiered(inner)
+            return self._tier_view(inner)
         if not _may_be_tiered(path):
             return None
-        from kdump.storage.tiered import tiered_members
+        from kdump.storage.tier_layout import find_tiered_members
 
-        found = tiered_members(path, self._finished)
+        found = find_tiered_members(path, self._finished)
         if found is None:
             return None
         for other in found[1]:
             self._tell(f"{other}: not read: an unfinished or replaced copy of its segment")
-        return self._published(path, found[0], "", found[2])
+        return self._publish(path, found[0], "", found[2])
 
 
 def _may_be_tiered(path: str) -> bool:

@@ -44,7 +44,7 @@ class LogSegment:
         return Kind.PRE08_LOG in self.files and Kind.LOG not in self.files
 
     @property
-    def misnamed(self) -> dict[Kind, str]:
+    def misnamed_files(self) -> dict[Kind, str]:
         """The files whose names do not have twenty digits: no broker opens them (O7)."""
         return {
             kind: path
@@ -76,7 +76,7 @@ class LocalLog:
         for entry in sorted(entries):
             name = names.parse(entry)
             at = prefix + entry
-            if name.retired:
+            if name.is_retired:
                 self.retired.append((name, at))
             elif name.kind in _OF_A_SEGMENT:
                 assert name.base_offset is not None
@@ -151,12 +151,12 @@ class LocalLog:
         return []
 
 
-class _Based(Protocol):
+class _HasBaseOffset(Protocol):
     @property
     def base_offset(self) -> int: ...
 
 
-_Segment = TypeVar("_Segment", bound=_Based)
+_Segment = TypeVar("_Segment", bound=_HasBaseOffset)
 
 
 def with_next_base(segments: Sequence[_Segment]) -> Iterator[tuple[_Segment, int | None]]:

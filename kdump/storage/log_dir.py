@@ -34,7 +34,7 @@ _MOST = 64  # directories held at one time
 LISTED_SECONDS = 0.05
 
 
-class _Listed(NamedTuple):
+class _Listing(NamedTuple):
     partitions: list[tuple[DirectoryName, str]]
     files: list[str]
     unknown: list[tuple[DirectoryName | None, PathError]]
@@ -50,9 +50,9 @@ class LogDir:
         self._times: dict[str, float | None] = {}
 
     @cached_property
-    def _listed(self) -> _Listed:
+    def _listing(self) -> _Listing:
         """Sort the entries out; whoever asks for checkpoints alone need not wait for that."""
-        listed = _Listed([], [], [])
+        listed = _Listing([], [], [])
         prefix = os.path.join(self.path, "")
         for entry in sorted(self._entries, key=lambda entry: entry.name):
             at = prefix + entry.name
@@ -72,17 +72,17 @@ class LogDir:
     @property
     def partitions(self) -> list[tuple[DirectoryName, str]]:
         """Its partitions: (directory name, path), in the order of topic and partition."""
-        return self._listed.partitions
+        return self._listing.partitions
 
     @property
     def files(self) -> list[str]:
         """The paths of the plain files in it."""
-        return self._listed.files
+        return self._listing.files
 
     @property
     def unknown(self) -> list[tuple[DirectoryName | None, PathError]]:
         """Entries of which the system does not say what they are, such as a link to itself."""
-        return self._listed.unknown
+        return self._listing.unknown
 
     @classmethod
     def open(cls, path: str) -> LogDir:
@@ -93,7 +93,7 @@ class LogDir:
     @cached_property
     def meta(self) -> dict[str, str | None]:
         """What `meta.properties` says; nothing where there is none that can be read."""
-        from kdump.storage.about import meta_of  # few commands ask whose directory it is
+        from kdump.storage.directory_facts import meta_of  # few commands ask whose directory it is
 
         return meta_of(self.path)
 
@@ -141,7 +141,7 @@ class LogDir:
         return self._times[checkpoint]
 
 
-class _Known(NamedTuple):
+class _CachedLogDir(NamedTuple):
     directory: LogDir | None
     stamps: object
     seen_at: float
@@ -156,7 +156,7 @@ class LogDirs:
     """
 
     def __init__(self) -> None:
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _CachedLogDir] = {}
 
     def around(self, partition: str, seconds: float = 0.0) -> LogDir | None:
         """Give the data directory that a partition's directory lies in; None: it is not listed.
@@ -179,7 +179,7 @@ class LogDirs:
             found = None
         if len(self._known) >= _MOST:
             self._known.clear()
-        self._known[path] = _Known(found, stamps, now)
+        self._known[path] = _CachedLogDir(found, stamps, now)
         return found
 
     def forget(self) -> None:

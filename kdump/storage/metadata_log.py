@@ -8,7 +8,7 @@ from itertools import islice
 
 from kdump.errors import PathError, StoreError
 from kdump.storage import names, places
-from kdump.storage.about import owner_of
+from kdump.storage.directory_facts import owner_of
 
 _SIBLINGS = 1000  # of a folder that holds data directories
 _LEVELS = 3  # how far up a path may differ from that of another data directory of its node

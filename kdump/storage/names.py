@@ -133,7 +133,7 @@ class FileName(NamedTuple):
     epoch: int | None = None  # metadata snapshots
 
     @property
-    def retired(self) -> bool:
+    def is_retired(self) -> bool:
         """Whether the file is on its way in or out, or was put aside."""
         return bool(self.suffix)
 

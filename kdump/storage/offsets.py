@@ -86,7 +86,7 @@ class _Jump(NamedTuple):
     row: _Row
 
 
-class _Held:
+class _PendingGap:
     """A gap that waits for its next good offset; `rows` are the believed ones behind it."""
 
     def __init__(self, gap: Gap, last_offset: int, spared: int, end: int) -> None:
@@ -97,7 +97,7 @@ class _Held:
         self.following: _Row | None = None
         self.rows = 0
 
-    def released(self, next_offset: int | None) -> ResolvedGap:
+    def release(self, next_offset: int | None) -> ResolvedGap:
         if self.following is not None:
             next_offset = self.following.first
         return ResolvedGap(self.gap, self.last_offset, next_offset, self.spared, self.end)
@@ -114,7 +114,7 @@ class Offsets:
         self.end = end
         self._jumps: list[_Jump] = []  # the last believed batches, which may yet prove too high
         self._below: list[_Row] = []  # batches not believed, that rise among themselves
-        self._held: list[_Held] = []
+        self._held: list[_PendingGap] = []
         self._spared = 0  # offsets of batches that were not believed, since the last that was
         self._recent: RecordBatches | None = None  # believed as a whole, the last rows as jumps too
 
@@ -128,8 +128,8 @@ class Offsets:
         self._look_back()
         self._spare()
         if len(self._held) >= _HELD:
-            yield self._held.pop(0).released(None)
-        self._held.append(_Held(gap, self.last, self._spared, self.end))
+            yield self._held.pop(0).release(None)
+        self._held.append(_PendingGap(gap, self.last, self._spared, self.end))
 
     def take(
         self, batches: RecordBatches, first_of: Callable[[int], int] | None = None
@@ -149,7 +149,7 @@ class Offsets:
         for row in range(count):
             self._take(_row(batches, row, first_of if self._held else None))
             while self._held and self._held[0].rows > ASTRAY_IN_A_ROW:
-                yield self._held.pop(0).released(None)
+                yield self._held.pop(0).release(None)
 
     def follow(self, batches: RecordBatches) -> None:
         """Follow some batches where no gap waits, or nothing is to be said of one."""
@@ -160,7 +160,7 @@ class Offsets:
         """Yield the gaps that still wait; what follows the log begins at `next_offset`."""
         self._spare()
         while self._held:
-            yield self._held.pop(0).released(next_offset)
+            yield self._held.pop(0).release(next_offset)
 
     def believes(self, first: int, last: int) -> bool:
         """Whether a batch may follow what was believed so far."""

@@ -7,7 +7,7 @@ import os
 from kdump.tuples import NamedTuple
 
 
-class Closed(NamedTuple):
+class ClosedPath(NamedTuple):
     """A file or directory that keeps a user out, and who owns it."""
 
     path: str
@@ -15,7 +15,7 @@ class Closed(NamedTuple):
     mode: int
 
 
-def closed_at(path: str) -> Closed | None:
+def find_closed_path(path: str) -> ClosedPath | None:
     """Return what keeps this user from reading a path: itself, or a directory above it."""
     at = os.path.abspath(path)
     while True:
@@ -29,7 +29,7 @@ def closed_at(path: str) -> Closed | None:
         except OSError:
             return None
         else:
-            return Closed(at, found.st_uid, found.st_mode & 0o7777)
+            return ClosedPath(at, found.st_uid, found.st_mode & 0o7777)
 
 
 def user_name(uid: int) -> str:

@@ -88,14 +88,14 @@ def watch(paths: list[str]) -> list[PassingSum | FileHash]:
     return sums
 
 
-def finished(sums: list[PassingSum | FileHash]) -> list[FileHash]:
+def finish_sums(sums: list[PassingSum | FileHash]) -> list[FileHash]:
     """Return what came of all of them, and hash no longer."""
     for one in sums:
         WATCHED.pop(one.path, None)
     return [one.finish() if isinstance(one, PassingSum) else one for one in sums]
 
 
-def listed(paths: list[str]) -> list[FileHash]:
+def without_sums(paths: list[str]) -> list[FileHash]:
     """Return what is said of files without hashing them."""
     found = []
     for one in watch(paths):

@@ -2,7 +2,7 @@
 
 Only headers are taken apart; the bytes that a segment carries stay where they are in the file, and
 are named by their position. Ethernet with VLAN tags, loopback, Linux "cooked" (both versions) and
-bare IP are known; IPv4 and IPv6. What else there is, is counted (`Skipped`).
+bare IP are known; IPv4 and IPv6. What else there is, is counted (`SkippedPacket`).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Segment(NamedTuple):
     missing: int
 
 
-class Skipped(NamedTuple):
+class SkippedPacket(NamedTuple):
     """A packet that is not read, and why."""
 
     position: int
@@ -82,7 +82,7 @@ def is_capture(head: bytes) -> bool:
 Packet = tuple[int | None, int, int, int, int]  # time, link type, position, bytes kept, bytes sent
 
 
-def segments(source: Source) -> Iterator[Segment | Skipped | CaptureBreak]:
+def segments(source: Source) -> Iterator[Segment | SkippedPacket | CaptureBreak]:
     """Yield the TCP segments of a capture in order, and what is not read of it."""
     head = source.read(0, 24)
     window = _Window(source)
@@ -209,19 +209,19 @@ def _ng_packet(
     return at_ms, link, position + start, kept, sent
 
 
-def _segment(packet: Packet, window: _Window) -> Segment | Skipped | None:
+def _segment(packet: Packet, window: _Window) -> Segment | SkippedPacket | None:
     """Take the headers of a packet apart; None for what carries no TCP."""
     at_ms, link, position, kept, sent = packet
     head = window.read(position, min(kept, _MOST_HEADERS))
     try:
         network, at = _network(link, head)
         if network < 0:
-            return Skipped(position, f"links of type {link} are not known")
+            return SkippedPacket(position, f"links of type {link} are not known")
         if network == _IPV4:
             return _ipv4(at_ms, head, at, position, kept, sent)
         return _ipv6(at_ms, head, at, position, kept, sent) if network == _IPV6 else None
     except (IndexError, struct.error):
-        return Skipped(position, "the capture has not all of the headers")
+        return SkippedPacket(position, "the capture has not all of the headers")
 
 
 def _network(link: int, head: bytes) -> tuple[int, int]:
@@ -244,12 +244,12 @@ def _network(link: int, head: bytes) -> tuple[int, int]:
 
 def _ipv4(
     at_ms: int | None, head: bytes, at: int, position: int, kept: int, sent: int
-) -> Segment | Skipped | None:
+) -> Segment | SkippedPacket | None:
     first, total, fragment, protocol = struct.unpack_from(">BxHxxHxB", head, at)
     if protocol != _TCP or first >> 4 != 4:
         return None
     if fragment & 0x3FFF:
-        return Skipped(position, "fragments of IP packets are not put together")
+        return SkippedPacket(position, "fragments of IP packets are not put together")
     ends = head[at + 12 : at + 16], head[at + 16 : at + 20]
     # Zero where the card was to cut it into packets.
     total = total or sent - at
@@ -258,7 +258,7 @@ def _ipv4(
 
 def _ipv6(
     at_ms: int | None, head: bytes, at: int, position: int, kept: int, sent: int
-) -> Segment | Skipped | None:
+) -> Segment | SkippedPacket | None:
     size, following = struct.unpack_from(">HB", head, at + 4)
     end = at + 40 + size if size else sent
     ends = head[at + 8 : at + 24], head[at + 24 : at + 40]
@@ -266,7 +266,7 @@ def _ipv6(
     while following in _OPTIONS:
         following, at = head[at], at + 8 + head[at + 1] * 8
     if following == _FRAGMENT:
-        return Skipped(position, "fragments of IP packets are not put together")
+        return SkippedPacket(position, "fragments of IP packets are not put together")
     return _tcp(at_ms, ends, head, at, end, position, kept) if following == _TCP else None
 
 

@@ -28,7 +28,7 @@ from kdump.stores.uris import is_uri as is_uri
 from kdump.stores.uris import is_view as is_view
 
 if TYPE_CHECKING:
-    from kdump.stores.listed import Listed
+    from kdump.stores.cached_store import CachedStore
     from kdump.stores.store import Entry, Status
     from kdump.stores.windows import Windows
 
@@ -43,7 +43,7 @@ _held: dict[str, list[str]] | None = None
 _HELD_MOST = 64
 
 #: Gives the path that was given for a loose file; any other path as it is.
-given = uris.given_path
+given = uris.find_given_path
 
 #: An absolute path that is spelled as `os.path.abspath` spells it, at least two directories deep.
 _PLAIN = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[^/\0]+){2,}")
@@ -82,7 +82,7 @@ def getsize(path: str) -> int:
     return stat(path).st_size
 
 
-def planned_size(path: str) -> int:
+def size_or_zero(path: str) -> int:
     """Return the size of a file for a plan: 0 where nobody says, as reading it will say why."""
     try:
         return getsize(path)
@@ -121,7 +121,7 @@ def isfile(path: str) -> bool:
 
 
 @contextmanager
-def holding_listings() -> Iterator[None]:
+def hold_listings() -> Iterator[None]:
     """Hold the names in directories of this machine, as they are when first asked for.
 
     A run looks at the same few before it begins; before it reads a directory, it lists it again.
@@ -166,7 +166,7 @@ def statuses(path: str) -> dict[str, FileStatus]:
     return found
 
 
-def asked_ahead(
+def ask_ahead(
     ask: Callable[[str], Answer], paths: Sequence[str]
 ) -> Iterator[tuple[str, Callable[[], Answer]]]:
     """Yield each path with what gives the answer about it; some in a store are asked about at once.
@@ -180,7 +180,7 @@ def asked_ahead(
         return
     from concurrent.futures import ThreadPoolExecutor
 
-    from kdump.stores.listed import LISTED_AT_ONCE
+    from kdump.stores.cached_store import LISTED_AT_ONCE
 
     with ThreadPoolExecutor(LISTED_AT_ONCE) as pool:
         asked: deque[tuple[str, Callable[[], Answer]]] = deque()
@@ -267,7 +267,7 @@ def _status(uri: str) -> Status | None:
     return store.status(inside)
 
 
-def _store(uri: str) -> tuple[Listed, str]:
+def _store(uri: str) -> tuple[CachedStore, str]:
     from kdump.stores.opening import store_of
 
     return store_of(uri)

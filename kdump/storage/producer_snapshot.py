@@ -101,7 +101,7 @@ def snapshot_of(entries: Iterable[ProducerState]) -> bytes:
     )
 
 
-def checked_snapshot(path: str) -> ProducerSnapshot:
+def check_snapshot(path: str) -> ProducerSnapshot:
     """Read a snapshot for a check: of a large one only the header, where that cannot be right."""
     with Source(path) as source:
         if _HELD_UNSEEN < source.size <= SIZE_LIMIT:
@@ -114,7 +114,7 @@ def checked_snapshot(path: str) -> ProducerSnapshot:
 def sound_snapshot(path: str) -> ProducerSnapshot | None:
     """Read a snapshot; None where it cannot be read, or something is wrong with it."""
     try:
-        snapshot = checked_snapshot(path)
+        snapshot = check_snapshot(path)
     except PathError:
         return None
     return None if snapshot.problems() else snapshot

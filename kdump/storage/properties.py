@@ -132,7 +132,7 @@ def _json_object(data: bytes) -> Properties:
     try:
         found = json.loads(data)
         if not isinstance(found, dict):
-            return Properties({}, [_wrong("a JSON object", _shown(data))])
+            return Properties({}, [_wrong("a JSON object", _show(data))])
         return Properties(
             {
                 _text(name): _text(value) if isinstance(value, str) else _json_text(value)
@@ -141,7 +141,7 @@ def _json_object(data: bytes) -> Properties:
             [],
         )
     except (ValueError, RecursionError):
-        return Properties({}, [_wrong("a JSON object", _shown(data))])
+        return Properties({}, [_wrong("a JSON object", _show(data))])
 
 
 def _json_text(value: object) -> str | None:
@@ -155,7 +155,7 @@ def _text(value: str) -> str:
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _shown(data: bytes) -> str:
+def _show(data: bytes) -> str:
     return data[:_SHOWN].decode("utf-8", "replace")
 
 

@@ -11,7 +11,7 @@ from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Gap, Oversize
 from kdump.storage.after_damage import AfterDamage, Window, header_at
-from kdump.storage.believed import BelievedOffsets, Bounds
+from kdump.storage.believed_offsets import BelievedOffsets, Bounds
 from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
 from kdump.storage.names import OFFSET_MAX
 from kdump.storage.running_sums import Sums
@@ -44,7 +44,7 @@ class RawImage(FileRecords):
         return super()._large(position, size, limit, behind, window)
 
 
-class _AllBelieved(BelievedOffsets):
+class _AllOffsets(BelievedOffsets):
     """Any offset, wherever it is met."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class _AllBelieved(BelievedOffsets):
     def gap(self) -> None:
         """Take up nothing."""
 
-    def met(self, batches: RecordBatches) -> None:
+    def add(self, batches: RecordBatches) -> None:
         """Take up nothing."""
 
     def bounds(self) -> Bounds:
@@ -65,7 +65,7 @@ class _Anywhere(AfterDamage):
     summed = 0  # what has a wrong checksum is to be seen
 
     def __init__(self, source: Source, sums: Sums, torn: list[RecordBatches], largest: int) -> None:
-        super().__init__(source, sums, _AllBelieved())
+        super().__init__(source, sums, _AllOffsets())
         self._torn = torn
         self.largest = largest
 
@@ -74,10 +74,10 @@ class _Anywhere(AfterDamage):
         header.flags = header.flags_of(0)
         if _is_likely(header, self._source):
             self._torn.append(header)
-        return self.searched(header.position(0), limit, "crc-mismatch", header, b"", window)
+        return self.search(header.position(0), limit, "crc-mismatch", header, b"", window)
 
     def unframed(self, position: int, limit: int, reason: str, window: Window) -> tuple[Gap, int]:
-        return self.searched(position, limit, reason, None, b"", window)
+        return self.search(position, limit, reason, None, b"", window)
 
     def is_right(self, position: int, end: int, window: Window) -> bool:
         header = header_at(self._source, position)

@@ -40,38 +40,38 @@ _LOOKED_SLOTS = 64
 _YEAR_2000_MS, _YEAR_2100_MS = 946_684_800_000, 4_102_444_800_000
 
 
-class Recognized(NamedTuple):
+class RecognizedFile(NamedTuple):
     """What a file holds (a word of KINDS, None where nothing is sure), and its first offset."""
 
     word: str | None
     base_offset: int | None = None
 
 
-def recognized(path: str) -> Recognized:
+def recognize(path: str) -> RecognizedFile:
     """Look at the first bytes of a file."""
     with Source(path) as source:
         head = source.read(0, _LOOKED_AT)
         if is_capture(head):
-            return Recognized("capture")
+            return RecognizedFile("capture")
         found = _log(head) or _pre08_log(source)
         if found is None and source.size <= _SMALL:
             found = _small(head)
         if found is None and _frames(head):
-            return Recognized("frames")
-        return found or Recognized(_index(head, source.size))
+            return RecognizedFile("frames")
+        return found or RecognizedFile(_index(head, source.size))
 
 
-def _log(head: bytes) -> Recognized | None:
+def _log(head: bytes) -> RecognizedFile | None:
     """Recognize a log by an entry with the right checksum at its start."""
     batches, _, _ = kernels.walk(head, 0, len(head), 0, -1, True, 1)
     if batches.count and not batches.flags_of(0) & c.WRONG:
-        return Recognized("log", batches.known_offset(0))
+        return RecognizedFile("log", batches.known_offset(0))
     return None
 
 
-def _pre08_log(source: Source) -> Recognized | None:
+def _pre08_log(source: Source) -> RecognizedFile | None:
     is_log = Pre08Records(source, limit=_LOOKED_AT).starts_with_entry()
-    return Recognized("kafka", 0) if is_log else None
+    return RecognizedFile("kafka", 0) if is_log else None
 
 
 def _frames(head: bytes) -> bool:
@@ -83,21 +83,21 @@ def _frames(head: bytes) -> bool:
     return protocol.is_request(first, size) or old_protocol.is_request(first, size)
 
 
-def _small(data: bytes) -> Recognized | None:
+def _small(data: bytes) -> RecognizedFile | None:
     """Recognize a checkpoint, properties or a snapshot, which are read whole."""
     if not ProducerSnapshot(data).problems():
-        return Recognized("snapshot")
+        return RecognizedFile("snapshot")
     if checkpoints.parse_leader_epochs(data).entries:
-        return Recognized(names.LEADER_EPOCH_CHECKPOINT)
+        return RecognizedFile(names.LEADER_EPOCH_CHECKPOINT)
     if checkpoints.parse_offsets(data).entries:
-        return Recognized(names.RECOVERY_POINT_CHECKPOINT)
+        return RecognizedFile(names.RECOVERY_POINT_CHECKPOINT)
     if not properties.parse_partition_metadata(data).problems:
-        return Recognized(names.PARTITION_METADATA)
+        return RecognizedFile(names.PARTITION_METADATA)
     known = properties.parse_meta_properties(data)
     if not known.problems and {"node.id", "broker.id"} & known.values.keys():
-        return Recognized(names.META_PROPERTIES)
+        return RecognizedFile(names.META_PROPERTIES)
     if data[:1] == b"{" and not properties.parse_quorum_state(data).problems:
-        return Recognized(names.QUORUM_STATE)
+        return RecognizedFile(names.QUORUM_STATE)
     return None
 
 

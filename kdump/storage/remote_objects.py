@@ -109,12 +109,12 @@ class RemoteObjects:
             return self._found[folders[0]]
         folder = os.path.join(self._root, f"{topic}-{partition}-{topic_id}")
         if folder not in self._found:
-            self._found[folder] = PartitionObjects(folder, sorted(_listed(folder)))
+            self._found[folder] = PartitionObjects(folder, sorted(_list_names(folder)))
         return self._found[folder]
 
     def partitions(self) -> list[tuple[str, int, str]]:
         """Return topic, number and topic id of all partitions that have a folder."""
-        matched = [_FOLDER.match(name) for name in sorted(_listed(self._root))]
+        matched = [_FOLDER.match(name) for name in sorted(_list_names(self._root))]
         found = [(one["topic"], int(one["partition"]), one["id"]) for one in matched if one]
         every = ((one, folder) for one, folders in self._topics.items() for folder in folders)
         for topic_id, folder in every:
@@ -143,7 +143,7 @@ def _aiven_partition(folders: list[str], key: str | None) -> AivenPartition:
 
     objects: dict[str, dict[str, str]] = {}
     for folder in folders:
-        for name in sorted(_listed(folder)):
+        for name in sorted(_list_names(folder)):
             found = _AIVEN.match(name)
             if found is not None:
                 objects.setdefault(found["id"], {})[found["end"]] = os.path.join(folder, name)
@@ -163,7 +163,7 @@ def _topic_of(folder: str, topic_id: str) -> str:
     return os.path.basename(os.path.dirname(folder)).removesuffix(f"-{topic_id}")
 
 
-def _listed(folder: str) -> list[str]:
+def _list_names(folder: str) -> list[str]:
     try:
         return places.listdir(folder)
     except FileNotFoundError:
@@ -179,7 +179,7 @@ def _is_folder(path: str) -> bool:
         return False
 
 
-def cached_indexes(data_directory: str, segment_id: str, base: int) -> dict[Kind, str] | None:
+def find_cached_indexes(data_directory: str, segment_id: str, base: int) -> dict[Kind, str] | None:
     """Return the indexes of a remote segment that a broker keeps in its cache (W10).
 
     It believes them without a look at the objects. None where it has not both indexes.

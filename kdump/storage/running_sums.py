@@ -32,7 +32,7 @@ class Sums:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._running: dict[str, _Running] = {}  # most logs are sound, and need none
+        self._running: dict[str, _RunningSum] = {}  # most logs are sound, and need none
         # What is summed directly, which is faster for a few, comes to no more than the file.
         self._direct = source.size + _FREE_BYTES
 
@@ -40,14 +40,14 @@ class Sums:
         """Return the sum of [start, end); where the file is shorter by now, any number."""
         running = self._running.get(kind)
         if running is None:
-            running = self._running[kind] = _Running(self._source, *_KINDS[kind])
+            running = self._running[kind] = _RunningSum(self._source, *_KINDS[kind])
         if end - start > self._direct or running.reaches(start, end):
             return running.of(start, end)
         self._direct -= end - start
         return sum_of(self._source, running.crc, start, end)
 
 
-class _Running:
+class _RunningSum:
     def __init__(
         self, source: Source, crc: Callable[..., int], joined: Callable[[int, int, int], int]
     ) -> None:

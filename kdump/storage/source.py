@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from kdump.errors import PathError, path_errors
 from kdump.record.layout import LOG_OVERHEAD
 from kdump.storage import places
-from kdump.stores.quiet import open_quietly
+from kdump.stores.quiet_open import open_quietly
 
 if TYPE_CHECKING:
     from kdump.stores.store import Status
@@ -42,7 +42,7 @@ _UNREADABLE_ERRORS = frozenset(
     for name in ("EIO", "ENODATA", "EBADMSG", "EUCLEAN", "EILSEQ")
     if hasattr(errno, name)
 )
-#: Descriptors of files that stay open for a whole run, by path; see `held.py`.
+#: Descriptors of files that stay open for a whole run, by path; see `held_files.py`.
 HELD: dict[str, int] = {}
 #: What is handed all that is read of a file, by path; see `passing_sums.py`.
 WATCHED: dict[str, Callable[[memoryview, int, int], None]] = {}

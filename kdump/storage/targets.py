@@ -16,7 +16,7 @@ from kdump.errors import (
     NothingToDo,
     PathError,
     StoreError,
-    guarded,
+    guard,
     path_errors,
     unforeseen,
 )
@@ -78,7 +78,7 @@ class Selection(NamedTuple):
     retired: bool = False
 
     @classmethod
-    def taken(cls, asked: dict[str, Any]) -> Selection:
+    def take(cls, asked: dict[str, Any]) -> Selection:
         """Take it out of all that is asked for."""
         return cls(**{name: asked.pop(name) for name in cls._fields if name in asked})
 
@@ -124,7 +124,7 @@ def resolve(
     retired: list[str] = []
     for path in every:
         try:
-            for item in guarded(path, _one(path, selection, retired, loose=loose, listed=listed)):
+            for item in guard(path, _one(path, selection, retired, loose=loose, listed=listed)):
                 found |= isinstance(item, Target)
                 failed |= not isinstance(item, Target)
                 if not isinstance(item, Target) or once.is_new(item):
@@ -135,7 +135,7 @@ def resolve(
     if not found and not failed:
         what = ", ".join(named)
         yield NothingToDo(
-            f"no partition under {what}" + _narrowed(selection) + _retired_words(retired)
+            f"no partition under {what}" + _describe(selection) + _retired_words(retired)
         )
 
 
@@ -161,18 +161,18 @@ class _Once:
     def _comes_whole(self, target: Target, place: str) -> bool:
         file = target.files[0].name
         log = target.log
-        if log is None or file.kind in _ONLY_NAMED or (file.retired and not self._retired):
+        if log is None or file.kind in _ONLY_NAMED or (file.is_retired and not self._is_retired):
             return False
         directory = places.parent(place)
         if not self._selection.admits(log.topic, log.partition):
             return False
         if directory in self._directories:
             return True
-        is_live = log.name is not None and (log.name.retirement is None or self._retired)
+        is_live = log.name is not None and (log.name.retirement is None or self._is_retired)
         return is_live and places.parent(directory) in self._directories
 
     @property
-    def _retired(self) -> bool:
+    def _is_retired(self) -> bool:
         return self._selection.retired
 
 
@@ -194,7 +194,7 @@ def data_directories(server_properties: str) -> list[str]:
     return unique
 
 
-def _narrowed(selection: Selection) -> str:
+def _describe(selection: Selection) -> str:
     asked = []
     if selection.topic is not None:
         asked.append(f"topic {selection.topic!r}")
@@ -229,7 +229,7 @@ def _one(
         if not any(map(names.parse_directory, entries)):
             return
     directory = LogDir.open(path)
-    yield from _unknown(directory, selection)
+    yield from _report_unknown(directory, selection)
     if not has_segments and not directory.partitions and log.name is not None:
         yield _partition(log, selection, listed=listed)
         return
@@ -249,7 +249,7 @@ def _one(
             retired.append(os.path.basename(at))
             continue
         wanted.append(at)
-    for at, opened in places.asked_ahead(LocalLog.open, wanted):
+    for at, opened in places.ask_ahead(LocalLog.open, wanted):
         try:
             yield _partition(opened(), selection, listed=listed)
         except PathError as error:
@@ -263,7 +263,7 @@ def _one(
             yield unforeseen(at, error, topic=of.topic, partition=of.partition)
 
 
-def _unknown(directory: LogDir, selection: Selection) -> Iterator[PathError]:
+def _report_unknown(directory: LogDir, selection: Selection) -> Iterator[PathError]:
     """Report entries that may be partitions or not, where such a one is asked for."""
     for name, error in directory.unknown:
         if name is not None and name.retirement is not None and not selection.retired:
@@ -276,7 +276,7 @@ def _loose(files: list[str]) -> Iterator[LogFile]:
     """The files of a data directory itself; its `.checkpoint` is no partition's log."""
     for path in files:
         name = names.parse(os.path.basename(path))
-        if name.kind not in (Kind.UNKNOWN, Kind.METADATA_SNAPSHOT) and not name.retired:
+        if name.kind not in (Kind.UNKNOWN, Kind.METADATA_SNAPSHOT) and not name.is_retired:
             yield LogFile(path, name, None, None, None, active=False)
 
 
@@ -320,7 +320,7 @@ def _file(path: str) -> Target:
             log = LocalLog.open(parent)
         except PathError:
             log = None
-    if log is not None and name.base_offset is not None and not name.retired:
+    if log is not None and name.base_offset is not None and not name.is_retired:
         bases = [segment.base_offset for segment in log.logs]
         following = min((base for base in bases if base > name.base_offset), default=None)
         active = following is None

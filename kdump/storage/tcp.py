@@ -46,7 +46,7 @@ class Stream:
         self._waiting: list[_Piece] = []
 
     @property
-    def waiting(self) -> int:
+    def waiting_count(self) -> int:
         """How many segments wait for bytes before them."""
         return len(self._waiting)
 
@@ -85,7 +85,7 @@ class Stream:
         self.next += lacking
         return self._ready()
 
-    def left_out(self) -> int:
+    def count_left_out(self) -> int:
         """Return how many bytes the capture left out at the end."""
         return self._cut
 

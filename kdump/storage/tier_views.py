@@ -72,7 +72,7 @@ class TierViews:
 
     def _view_of(self, topic: str, number: int, topic_id: str) -> str | None:
         objects = self._objects.of(topic, number, topic_id)
-        chosen = self._chosen(objects)
+        chosen = self._choose(objects)
         for why in getattr(objects, "failed", {}).values():
             raise PathError(objects.folder, f"has a segment that cannot be read: {why}")
         if not chosen:
@@ -94,7 +94,7 @@ class TierViews:
         self._unpacker.publish(root, members, ())
         return f"{root}/{place}"
 
-    def _chosen(self, objects: PartitionObjects | AivenPartition) -> dict[int, str]:
+    def _choose(self, objects: PartitionObjects | AivenPartition) -> dict[int, str]:
         """Choose a segment for each start offset: by the metadata, else the most complete one."""
         ranks = {key: self._rank(objects, key) for key in objects.bases}
         has_more = any(count > 1 for _, count, _ in ranks.values())

@@ -63,7 +63,7 @@ class TimeIndex(Index):
                 zero_is_entry = self.entries == 1 or self.raw(1)[0] > 0 <= self.raw(1)[1]
             if not zero_is_entry:
                 return 0
-        return self.rising_end()
+        return self.count_rising()
 
     def tool_end(self) -> int:
         """Count the slots that DumpLogSegments prints (D6)."""

@@ -60,7 +60,7 @@ class TransactionIndex(EntryFile):
                 return
             yield transaction
 
-    def refused_version(self) -> int | None:
+    def find_refused_version(self) -> int | None:
         """The version at which a broker throws, None where it reads to the end."""
         for _, transaction in self.slots():
             if (version := self.version_of(transaction)) > VERSION:

@@ -14,7 +14,7 @@ IV_BYTES, TAG_BYTES = 12, 16
 _KEY_LIMIT = 1 << 20
 
 
-class BadChunk(Exception):
+class BadChunkError(Exception):
     """A chunk, or a key, that cannot be undone; says why."""
 
 
@@ -46,17 +46,17 @@ class ChunkKey:
         public = getattr(numbers, "public_numbers", None)
         modulus = getattr(public, "n", None)
         if modulus is None:
-            raise BadChunk("the private key is not of RSA")
+            raise BadChunkError("the private key is not of RSA")
         try:
             packed = base64.b64decode(wrapped.rpartition(":")[2], validate=True)
         except binascii.Error:
-            raise BadChunk("its data key is not Base64") from None
+            raise BadChunkError("its data key is not Base64") from None
         size = (modulus.bit_length() + 7) // 8
         number = pow(int.from_bytes(packed, "big") % modulus, numbers.d, modulus)
-        return _unpadded(number.to_bytes(size, "big"))
+        return _unpad(number.to_bytes(size, "big"))
 
 
-def _unpadded(block: bytes) -> bytes:
+def _unpad(block: bytes) -> bytes:
     """Take OAEP with SHA3-512 off, which no version of the library can do."""
     size = hashlib.sha3_512().digest_size
     seed = _xor(block[1 : 1 + size], _mask(block[1 + size :], size))
@@ -64,7 +64,7 @@ def _unpadded(block: bytes) -> bytes:
     mark = rest.find(b"\1", size)
     label_is_right = rest[:size] == hashlib.sha3_512(b"").digest()
     if block[0] or not label_is_right or mark < 0 or any(rest[size:mark]):
-        raise BadChunk("its data key is not of the private key that was given")
+        raise BadChunkError("its data key is not of the private key that was given")
     return rest[mark + 1 :]
 
 
@@ -79,7 +79,7 @@ def _xor(left: bytes, right: bytes) -> bytes:
     return bytes(one ^ other for one, other in zip(left, right, strict=True))
 
 
-def decrypted(key: bytes, aad: bytes, data: bytes) -> bytes:
+def decrypt(key: bytes, aad: bytes, data: bytes) -> bytes:
     """Decrypt one chunk, and check its tag."""
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -87,11 +87,11 @@ def decrypted(key: bytes, aad: bytes, data: bytes) -> bytes:
     try:
         found: bytes = AESGCM(key).decrypt(data[:IV_BYTES], data[IV_BYTES:], aad)
     except (InvalidTag, ValueError):
-        raise BadChunk("a chunk cannot be decrypted: its tag does not match") from None
+        raise BadChunkError("a chunk cannot be decrypted: its tag does not match") from None
     return found
 
 
-def decompressed(data: bytes, limit: int) -> bytes:
+def decompress(data: bytes, limit: int) -> bytes:
     """Decompress one frame, up to a size."""
     import zstandard
 
@@ -99,7 +99,7 @@ def decompressed(data: bytes, limit: int) -> bytes:
         with zstandard.ZstdDecompressor().stream_reader(data) as stream:
             found: bytes = stream.read(limit + 1)
     except zstandard.ZstdError:
-        raise BadChunk("a chunk cannot be decompressed") from None
+        raise BadChunkError("a chunk cannot be decompressed") from None
     if len(found) > limit:
-        raise BadChunk(f"it decompresses to more than {limit:,} bytes")
+        raise BadChunkError(f"it decompresses to more than {limit:,} bytes")
     return found

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kdump.errors import StoreError
-from kdump.stores.passwords import hidden
+from kdump.stores.passwords import hide_passwords
 
 _CERTAIN = {
     errno.ENOENT: FileNotFoundError,
@@ -42,7 +42,7 @@ def failure(uri: str, error: Exception) -> OSError | StoreError:
     for kind in (FileNotFoundError, PermissionError, NotADirectoryError, IsADirectoryError):
         if number is None and isinstance(error, kind):
             number = next(known for known, made in _CERTAIN.items() if made is kind)
-    text = hidden(str(error))
+    text = hide_passwords(str(error))
     if number is None:
         number = next((known for word, known in _WORDS if word in text), None)
     if number in _CERTAIN:

@@ -8,23 +8,23 @@ from typing import Any
 from kdump.errors import StoreError, UsageError
 from kdump.stores import uris
 from kdump.stores.arrow_store import SCHEMES, ArrowStore
+from kdump.stores.cached_store import CachedStore
 from kdump.stores.fsspec_store import FsspecStore
-from kdump.stores.listed import Listed
 from kdump.stores.view_store import SCHEME, ViewStore
 
 _BY_LIBHDFS = ("hdfs", "viewfs")
 _LIBHDFS = "libhdfs needs JAVA_HOME, HADOOP_HOME and CLASSPATH to be set, webhdfs:// does not"
 #: By process and root: threads and connections do not outlive a fork.
-_open: dict[tuple[int, str], Listed] = {}
+_open: dict[tuple[int, str], CachedStore] = {}
 
 
-def store_of(uri: str) -> tuple[Listed, str]:
+def store_of(uri: str) -> tuple[CachedStore, str]:
     """Return the store of a URI and the path in it."""
     root, path = uris.split(uri)
     key = (os.getpid(), root)
     store = _open.get(key)
     if store is None or (isinstance(store.store, ViewStore) and store.store.is_replaced):
-        store = _open[key] = Listed(_new(root))
+        store = _open[key] = CachedStore(_new(root))
     return store, path
 
 

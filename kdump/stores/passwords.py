@@ -11,7 +11,7 @@ from contextlib import suppress
 from itertools import count
 from urllib.parse import unquote
 
-from kdump.errors import MASK, PathError, login_pattern, masked_login, masked_members
+from kdump.errors import MASK, PathError, login_pattern, mask_login, mask_members
 from kdump.stores.uris import is_uri, normal, split
 
 _SHORT = 4  # characters; a password of fewer is looked for as a word only
@@ -24,7 +24,7 @@ _signed: dict[str, str] = {}
 
 def has_password(path: str) -> bool:
     """Whether a path is a URI with a password, a token or a signature."""
-    return is_uri(path) and (_login(path) is not None or masked_members(path) != path)
+    return is_uri(path) and (_login(path) is not None or mask_members(path) != path)
 
 
 def without_password(path: str) -> str:
@@ -32,15 +32,15 @@ def without_password(path: str) -> str:
 
     URIs that differ only in what is masked have masks that differ.
     """
-    if is_uri(path) and masked_members(path) != path:
+    if is_uri(path) and mask_members(path) != path:
         plain = path
         with suppress(PathError):  # of a store that takes no query; said where it is opened
             full = without_login(normal(path))
             for number in count(1):
-                plain = masked_members(path, MASK if number == 1 else f"{MASK}{number}")
+                plain = mask_members(path, MASK if number == 1 else f"{MASK}{number}")
                 if _signed.setdefault(without_login(normal(plain)), full) == full:
                     break
-        path = masked_members(plain)
+        path = mask_members(plain)
     return without_login(path)
 
 
@@ -75,9 +75,9 @@ def with_signature(uri: str) -> str:
     return _signed.get(uri, uri)
 
 
-def hidden(text: str) -> str:
+def hide_passwords(text: str) -> str:
     """Return what a store's client said, without passwords."""
-    text = masked_members(masked_login(text))
+    text = mask_members(mask_login(text))
     for login in _known.values():
         user, colon, password = login.partition(":")
         secret = password if colon else user

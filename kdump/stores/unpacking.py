@@ -17,9 +17,9 @@ from functools import cache, partial
 from typing import IO, Any
 
 from kdump.errors import PathError
-from kdump.stores.quiet import open_quietly
+from kdump.stores.quiet_open import open_quietly
 from kdump.stores.tar import Entry, TarDamage, entries
-from kdump.stores.view_store import TABLE, Member, add_view, known_views, stat_of
+from kdump.stores.view_store import TABLE, Member, add_view, pack_views, stat_of
 from kdump.stores.xz import MEMORY, XzFile
 from kdump.tuples import NamedTuple
 
@@ -65,7 +65,7 @@ class UnpackedArchive(NamedTuple):
     problems: list[str]
 
 
-class TooMuch(Exception):
+class TooLargeError(Exception):
     """More came out than may."""
 
 
@@ -116,7 +116,7 @@ class Unpacker:
                 if not self._is_limited:
                     self._limit += max(_SMALL, found.size * _TIMES)
                 return self._view(path, file, kind, found)
-        except TooMuch as error:
+        except TooLargeError as error:
             raise PathError(path, str(error)) from None
         except OSError as error:
             raise PathError.from_os(path, error) from error
@@ -126,7 +126,7 @@ class Unpacker:
         add_view(root, members, problems)
         table, out = self._new_file()
         with out:
-            out.write(known_views())
+            out.write(pack_views())
         os.environ[TABLE] = table
 
     def spool(self, file: IO[bytes], what: str) -> Member:
@@ -147,7 +147,7 @@ class Unpacker:
             return UnpackedArchive(self._of_zip(path, file, notes, problems), notes, problems)
         if kind == "tar":
             return UnpackedArchive(self._of_tar(path, file, notes, problems), notes, problems)
-        member = self._decompressed(path, kind, problems)._replace(mtime_ns=found.mtime_ns)
+        member = self._decompress(path, kind, problems)._replace(mtime_ns=found.mtime_ns)
         with open(member.file, "rb") as inner:
             if kind_of(inner.read(_HEAD)) == "tar":
                 members = self._of_tar(member.file, inner, notes, problems)
@@ -158,7 +158,7 @@ class Unpacker:
             name = name.removesuffix(ending)
         return UnpackedArchive({f"{above}/{name}".lstrip("/"): member}, notes, problems)
 
-    def _decompressed(self, path: str, kind: str, problems: list[str]) -> Member:
+    def _decompress(self, path: str, kind: str, problems: list[str]) -> Member:
         """Unpack a compressed file; where it ends early or is damaged, what comes before that."""
         blob, out = self._new_file()
         before = self._total
@@ -169,7 +169,7 @@ class Unpacker:
                     with open(path, "rb", opener=open_quietly) as packed, reader(packed) as file:
                         self._copy(file, out, path)
                     break
-                except TooMuch as error:
+                except TooLargeError as error:
                     problems.append(f"{error}; reading what comes before it")
                     break
                 except Exception as error:
@@ -194,7 +194,7 @@ class Unpacker:
             for entry in entries(file.fileno()):
                 count += 1
                 characters += _characters(entry.name)
-                _bound(count, characters, problems)
+                _check_bounds(count, characters, problems)
                 name = _inside(entry.name)
                 linked = None if entry.link is None else members.get(_inside(entry.link) or "")
                 if name is None or not (entry.is_file or linked):
@@ -205,9 +205,9 @@ class Unpacker:
                     members[name] = linked
                 else:
                     members[name] = self._of_tar_member(path, file, entry, size, problems)
-        except (TarDamage, TooMuch) as error:
+        except (TarDamage, TooLargeError) as error:
             problems.append(f"{error}; reading what comes before it")
-        return _noted(members, left_out, notes)
+        return _note_left_out(members, left_out, notes)
 
     def _of_tar_member(
         self, path: str, file: IO[bytes], entry: Entry, size: int, problems: list[str]
@@ -241,7 +241,7 @@ class Unpacker:
             raise PathError(path, f"is not a complete zip file: {error}") from None
         with archive:
             every = archive.infolist()
-            _bound(len(every), sum(_characters(one.filename) for one in every), problems)
+            _check_bounds(len(every), sum(_characters(one.filename) for one in every), problems)
             self._admit(sum(one.file_size for one in every if one.compress_type))
             for info in every:
                 if len(problems) > _MOST_PROBLEMS:
@@ -255,18 +255,18 @@ class Unpacker:
                     continue
                 try:
                     members[name] = self._of_zip_member(path, archive, info)
-                except TooMuch as error:
+                except TooLargeError as error:
                     problems.append(f"{error}: what precedes {name} is read")
                     break
                 except Exception as error:
                     if not _is_of_a_library(error):
                         raise
                     problems.append(f"{name} is left out: {error}")
-        return _noted(members, left_out, notes)
+        return _note_left_out(members, left_out, notes)
 
     def _of_zip_member(self, path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Member:
         if info.compress_type == zipfile.ZIP_LZMA:
-            _bound_dictionary(path, info)
+            _check_dictionary(path, info)
         with archive.open(info) as inner:  # it reads the local header, and refuses what is locked
             if info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & 1:
                 # Behind the local header, whose lengths of name and extra need not be those of the
@@ -312,23 +312,25 @@ class Unpacker:
     def _admit(self, more: int) -> None:
         total = self._total + more
         if total > self._limit:
-            raise TooMuch(f"unpacks to more than {self._limit} bytes; --unpack-limit allows more")
+            raise TooLargeError(
+                f"unpacks to more than {self._limit} bytes; --unpack-limit allows more"
+            )
         if more or self._total % (64 * _BLOCK) < _BLOCK:
             free = shutil.disk_usage(self._directory).free
             if free - more < _ROOM_LEFT:
-                raise TooMuch(
+                raise TooLargeError(
                     f"unpacks to more than there is room for in {self._directory}; "
                     "TMPDIR names another place"
                 )
 
 
-def _bound(count: int, characters: int, problems: list[str]) -> None:
+def _check_bounds(count: int, characters: int, problems: list[str]) -> None:
     if count > MOST_MEMBERS:
-        raise TooMuch(f"has more than {MOST_MEMBERS:,} entries")
+        raise TooLargeError(f"has more than {MOST_MEMBERS:,} entries")
     if characters > MOST_CHARACTERS:
-        raise TooMuch(f"has too many long paths (at entry {count:,})")
+        raise TooLargeError(f"has too many long paths (at entry {count:,})")
     if len(problems) > _MOST_PROBLEMS:
-        raise TooMuch(f"has more than {_MOST_PROBLEMS:,} entries that cannot be read")
+        raise TooLargeError(f"has more than {_MOST_PROBLEMS:,} entries that cannot be read")
 
 
 def _characters(name: str) -> int:
@@ -367,7 +369,7 @@ def _inside(name: str) -> str | None:
     return None if not parts or ".." in parts or "\0" in name else "/".join(parts)
 
 
-def _bound_dictionary(path: str, info: zipfile.ZipInfo) -> None:
+def _check_dictionary(path: str, info: zipfile.ZipInfo) -> None:
     """Refuse a member compressed by LZMA whose dictionary takes too much memory."""
     with open(path, "rb", opener=open_quietly) as file:
         file.seek(info.header_offset + 26)
@@ -379,7 +381,9 @@ def _bound_dictionary(path: str, info: zipfile.ZipInfo) -> None:
             raise zipfile.BadZipFile(words)
 
 
-def _noted(members: dict[str, Member], left_out: int, notes: list[str]) -> dict[str, Member]:
+def _note_left_out(
+    members: dict[str, Member], left_out: int, notes: list[str]
+) -> dict[str, Member]:
     """Note how much was left out, and leave out what stands where a directory is needed."""
     above = {path.rpartition("/")[0] for path in members}
     for path in list(above):

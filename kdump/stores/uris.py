@@ -35,7 +35,7 @@ def has_given_paths() -> bool:
     return bool(_given)
 
 
-def given_path(path: str) -> str:
+def find_given_path(path: str) -> str:
     """Return the path that was given for a loose file; any other path as it is."""
     return _given.get(path.partition("!")[0] + "!", path) if is_view(path) else path
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import IO, Any
 
 from kdump.errors import StoreError
-from kdump.stores.quiet import open_quietly
+from kdump.stores.quiet_open import open_quietly
 from kdump.stores.store import Status
 from kdump.tuples import NamedTuple
 
@@ -69,7 +69,7 @@ def take_problems(uri: str) -> list[str]:
     return _problems.pop(uri.partition("!")[0] + "!", [])
 
 
-def known_views() -> bytes:
+def pack_views() -> bytes:
     """Return all views that this process knows, for `TABLE` to name a file of."""
     import pickle
 

@@ -78,20 +78,20 @@ def as_json(found: Any, secrets: bool) -> object:
     """Return what was read as JSON, with the secrets in it masked unless they are asked for."""
     if secrets or not isinstance(found, dict):
         return found
-    data = masked(found["data"])
+    data = mask(found["data"])
     if found["type"] == "session_key" and "key" in data:
         data["key"] = MASK
     return {**found, "data": data}
 
 
-def masked(value: Any) -> Any:
+def mask(value: Any) -> Any:
     """Return JSON with the secrets in it masked."""
     if isinstance(value, dict):
         return {
-            name: MASK if inner is not None and _is_secret(name, inner) else masked(inner)
+            name: MASK if inner is not None and _is_secret(name, inner) else mask(inner)
             for name, inner in value.items()
         }
-    return [masked(inner) for inner in value] if isinstance(value, list) else value
+    return [mask(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _is_secret(name: str, value: object) -> bool:
@@ -105,14 +105,14 @@ def redact(data: bytes) -> bytes | None:
     hidden: bytearray | None = None
     is_session = b'"algorithm"' in data
     for match in _MEMBER.finditer(data):
-        name, value = (_unquoted(match[part]) for part in (1, 2))
+        name, value = (_unquote(match[part]) for part in (1, 2))
         if _is_secret(name, value) or (is_session and name == "key"):
             hidden = hidden or bytearray(data)
             hidden[match.start(2) : match.end(2)] = b"*" * (match.end(2) - match.start(2))
     return None if hidden is None else bytes(hidden)
 
 
-def _unquoted(text: bytes) -> str:
+def _unquote(text: bytes) -> str:
     try:
         return str(json.loads(b'"%s"' % text))
     except ValueError:

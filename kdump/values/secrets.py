@@ -25,9 +25,9 @@ def redactor(place: Place) -> Redact | None:
     if topic is not None:
         decoder = decoder_of(topic)
         return None if decoder is None else decoder.redact
-    from kdump.messages.secrets import blotted
+    from kdump.messages.secrets import blot_fields
 
-    return lambda value: blotted(value, is_sure=False)
+    return lambda value: blot_fields(value, is_sure=False)
 
 
 def is_of_metadata(place: Place) -> bool:

@@ -27,7 +27,7 @@ from kdump.engine.why.volumes import FreeRequest
 from kdump.findings.escape import json_text
 from kdump.output.jsonl import row_members
 from kdump.output.values import AUTO
-from kdump.rows.declared import kinds
+from kdump.rows.declarations import kinds
 
 ROOT = SAMPLES.parent
 CLEAN = SAMPLES / "clean" / "4.4.0"

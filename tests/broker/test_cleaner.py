@@ -75,7 +75,7 @@ def test_max_lag_cleans_at_any_ratio_once_it_is_passed() -> None:
 def test_min_lag_is_stronger_than_max_lag() -> None:
     both = settings(max_compaction_lag_ms=1, min_compaction_lag_ms=2 * DAY_MS)
     assert not log().choice(both, NOW).cleanable
-    assert log().blocked_by(both, NOW) == "lag"
+    assert log().find_block(both, NOW) == "lag"
     assert log().due_ms(both, NOW) == NOW + DAY_MS
 
 
@@ -98,7 +98,7 @@ def test_first_batches_without_a_time_do_not_count_for_max_lag() -> None:
     ],
 )
 def test_what_is_in_the_way(members: Any, own: Any, blocked_by: str) -> None:
-    assert log(**members).blocked_by(settings(**own), NOW) == blocked_by
+    assert log(**members).find_block(settings(**own), NOW) == blocked_by
 
 
 @pytest.mark.parametrize(("broker", "stable"), [((3, 9), 2), ((4, 0), 3), ((4, 1), 3)])

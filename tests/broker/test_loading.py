@@ -9,7 +9,7 @@ from builders import batch, message, record
 from producing import data, snapshot
 from segments import offset_index, time_index
 
-from kdump.broker.loading import Loading
+from kdump.broker.loading import LogLoader
 from kdump.broker.log_reader import RefusalError
 from kdump.broker.settings import Settings
 from kdump.broker.shutdown_state import Stop
@@ -50,9 +50,9 @@ class Partition:
             if content is not None:
                 self.write(base, suffix, content)
 
-    def started(self, stop: Stop = UNCLEAN, broker: Version = NEW) -> Loading:
+    def started(self, stop: Stop = UNCLEAN, broker: Version = NEW) -> LogLoader:
         log = LocalLog(str(self.path), [path.name for path in self.path.iterdir()])
-        loading = Loading(log, broker, Settings(index_interval_bytes=0), stop)
+        loading = LogLoader(log, broker, Settings(index_interval_bytes=0), stop)
         loading.run()
         return loading
 
@@ -67,7 +67,7 @@ def partition(tmp_path: Path) -> Partition:
     return Partition(tmp_path)
 
 
-def bases(loading: Loading) -> list[int]:
+def bases(loading: LogLoader) -> list[int]:
     return sorted(loading.segments)
 
 

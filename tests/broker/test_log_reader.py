@@ -53,7 +53,7 @@ def test_entry_larger_than_a_block(sound: bool, limit: int, tmp_path: Path) -> N
     path.write_bytes(small + large + batch([record()], base_offset=2))
     with Source(str(path)) as source:
         entries = Entries(source, (4, 1), 0, source.size, limit=limit)
-        runs = [*entries.checked(MAX_INT32)]
+        runs = [*entries.read_sound(MAX_INT32)]
         found = [run.batches.base_offset(0) for run in runs]
         assert found == ([0, 1, 2] if sound else [0])
         for run in runs:  # of one too large to be held there are no bytes
@@ -72,7 +72,7 @@ def test_message_above_the_largest_an_old_broker_takes(tmp_path: Path) -> None:
     with Source(str(path)) as source:
         for broker, limit, taken in (((0, 10), most - 1, 1), ((0, 10), most, 3), ((1, 0), 1, 3)):
             entries = Entries(source, broker, 0, source.size)
-            assert sum(run.batches.count for run in entries.checked(limit)) == taken
+            assert sum(run.batches.count for run in entries.read_sound(limit)) == taken
             assert entries.stop == sum(map(len, log[:taken]))
             assert entries.why == ("an entry above message.max.bytes" if taken == 1 else "")
 
@@ -120,7 +120,7 @@ def test_where_a_checked_reading_ends_and_why(
     with written(tmp_path, *log) as source:
         entries = Entries(source, broker, 0, source.size)
         for _ in range(2):  # it may be read again
-            assert sum(run.batches.count for run in entries.checked(MAX_INT32)) == taken
+            assert sum(run.batches.count for run in entries.read_sound(MAX_INT32)) == taken
             assert entries.stop == sum(map(len, log[:taken]))
             assert entries.why == why
         assert entries.bytes_read == 2 * entries.stop
@@ -136,16 +136,16 @@ def test_a_checked_reading_and_a_size_that_wraps(tail: int, tmp_path: Path) -> N
             entries = Entries(source, broker, start, source.size)
             if wraps:
                 with pytest.raises(RefusalError, match=f"a size of {size} wraps"):
-                    list(entries.checked(MAX_INT32))
+                    list(entries.read_sound(MAX_INT32))
             else:
-                list(entries.checked(MAX_INT32))
+                list(entries.read_sound(MAX_INT32))
                 assert entries.why == CUT or broker == OLD
 
 
 def test_only_a_part_of_a_file_is_read(tmp_path: Path) -> None:
     with written(tmp_path, ONE, TWO, BROKEN) as source:
         entries = Entries(source, NEW, len(ONE), len(ONE + TWO))
-        (run,) = entries.checked(MAX_INT32)
+        (run,) = entries.read_sound(MAX_INT32)
         assert (run.batches.base_offset(0), run.batches.position(0)) == (1, len(ONE))
         assert (entries.stop, entries.why, entries.bytes_read) == (entries.end, "", len(TWO))
         (rows,) = entries.as_is(len(ONE))

@@ -10,7 +10,7 @@ from each import each
 from kdump.broker.log_reader import CorruptRecordError, RefusalError, UnknowableError
 from kdump.broker.lookup_records import (
     BrokerError,
-    failing_in,
+    convert_errors,
     headers_of,
     raise_undecodable,
     records_at,
@@ -39,10 +39,10 @@ def test_what_a_reading_fails_at_is_the_answer() -> None:
         (CorruptRecordError("so"), "so, in a/b"),
         (UnknowableError("it"), "cannot predict what a broker does with it, in a/b"),
     ):
-        with pytest.raises(BrokerError) as raised, failing_in("a/b"):
+        with pytest.raises(BrokerError) as raised, convert_errors("a/b"):
             raise error
         assert str(raised.value) == words
-    with pytest.raises(ValueError, match="no"), failing_in("a/b"):
+    with pytest.raises(ValueError, match="no"), convert_errors("a/b"):
         raise ValueError("no")
 
 

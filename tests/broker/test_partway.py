@@ -6,7 +6,7 @@ import pytest
 from builders import batch, record
 from segments import offset_index, time_index
 
-from kdump.broker.loading import LazyLoading
+from kdump.broker.loading import LazyLogLoader
 from kdump.broker.log_reader import RefusalError
 from kdump.broker.settings import Settings
 from kdump.broker.shutdown_state import Stop
@@ -31,9 +31,9 @@ def write(path: Path, base: int, *log: bytes, index: bytes | None = b"") -> None
         (path / f"{base:020}.timeindex").write_bytes(time_index([]))
 
 
-def opened(path: Path, stop: Stop, broker: Version = NEW) -> LazyLoading:
+def opened(path: Path, stop: Stop, broker: Version = NEW) -> LazyLogLoader:
     log = LocalLog(str(path), [file.name for file in path.iterdir()])
-    return LazyLoading(log, broker, Settings(index_interval_bytes=0), stop, limit=DEFAULT_LIMIT)
+    return LazyLogLoader(log, broker, Settings(index_interval_bytes=0), stop, limit=DEFAULT_LIMIT)
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_after_a_clean_stop_a_segment_is_settled_alone(path: Path) -> None:
     start = opened(path, CLEAN)
     assert sorted(start.segments) == [0, 2, 4, 6]
     assert not start.settle(4)
-    assert [start.settled(base) for base in (0, 2, 4, 6)] == [False, False, True, False]
+    assert [start.is_settled(base) for base in (0, 2, 4, 6)] == [False, False, True, False]
     assert (start.recovered, start.rebuilt) == ([], [])
     write(path, 2, at(2), at(3), index=None)
     (path / f"{2:020}.index").unlink()
@@ -58,16 +58,16 @@ def test_after_a_clean_stop_a_segment_is_settled_alone(path: Path) -> None:
     assert start.rebuilt == [(2, "the offset index is missing")]
     assert not start.settle(2)
     assert not start.settle(3)  # no segment's base
-    assert not start.settled(3)
+    assert not start.is_settled(3)
 
 
 def test_after_an_unclean_stop_those_before_are_recovered_first(path: Path) -> None:
     start = opened(path, Stop(clean=False, recovery_point=3))
     assert not start.settle(0)
-    assert (start.recovered, start.settled(0), start.settled(2)) == ([], True, False)
+    assert (start.recovered, start.is_settled(0), start.is_settled(2)) == ([], True, False)
     assert start.settle(4)
     assert start.recovered == [2, 4]
-    assert [start.settled(base) for base in (2, 4, 6)] == [True, True, True]
+    assert [start.is_settled(base) for base in (2, 4, 6)] == [True, True, True]
     assert not start.settle(2)
     assert start.settle(6)
     assert start.recovered == [2, 4, 6]
@@ -107,7 +107,7 @@ def test_a_split(path: Path, stop: Stop) -> None:
     assert start.settle(6)
     assert sorted(start.segments) == [0, 2, 4, 6, FAR]
     assert start.split
-    assert start.settled(6)
+    assert start.is_settled(6)
     if stop is UNCLEAN:
         assert start.settle(FAR)
         assert start.recovered[-2:] == [6, FAR]
@@ -118,7 +118,7 @@ def test_with_a_swap_all_is_loaded_at_once(path: Path, broker: Version) -> None:
     (path / f"{4:020}.log.swap").write_bytes(at(4) + at(5))
     (path / f"{4:020}.index.swap").write_bytes(offset_index([]))
     start = opened(path, UNCLEAN, broker)
-    assert all(start.settled(base) for base in (0, 2, 4, 6))
+    assert all(start.is_settled(base) for base in (0, 2, 4, 6))
     assert start.recovered == [0, 2, 4, 6]
     assert start.segments[4].path.endswith(".swap")
     assert not start.settle(4)

@@ -253,11 +253,11 @@ def test_old_refusal_for_want_of_memory() -> None:
     shown = [target for target in targets(root) if target.topic == "d-sizebig"]
     from kdump.broker.log_reader import MemoryRefusalError
     from kdump.broker.shutdown_state import Stop
-    from kdump.engine.predict.recovery import loaded
+    from kdump.engine.predict.recovery import load
 
     assert shown[0].log is not None
     with pytest.raises(MemoryRefusalError):
-        loaded(shown[0].log, (0, 8, 2), Settings(), Stop(clean=True))
+        load(shown[0].log, (0, 8, 2), Settings(), Stop(clean=True))
 
 
 @pytest.mark.parametrize("run", ["damaged-unclean", "damaged-marker"])

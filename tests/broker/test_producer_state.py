@@ -70,7 +70,7 @@ def test_transaction_from_its_first_batch_to_its_marker() -> None:
     assert ended.position == sum(map(len, batches[:3]))
     assert (ended.first_offset, ended.offset, ended.committed) == (1, 4, False)
     assert (ended.records_count, ended.last_data_offset) == (3, 3)
-    assert ended.aborted() == (0, 7, 1, 4, 5)
+    assert ended.aborted_entry() == (0, 7, 1, 4, 5)
 
 
 def test_commit_and_marker_without_data_make_no_entry() -> None:
@@ -79,8 +79,8 @@ def test_commit_and_marker_without_data_make_no_entry() -> None:
     )
     assert isinstance(committed, TransactionEnd)
     assert isinstance(empty, TransactionEnd)
-    assert committed.aborted() is None
-    assert (empty.aborted(), empty.first_offset, empty.previous_marker) == (None, -1, 1)
+    assert committed.aborted_entry() is None
+    assert (empty.aborted_entry(), empty.first_offset, empty.previous_marker) == (None, -1, 1)
 
 
 def test_last_stable_offset_is_the_next_open_transaction_of_another() -> None:
@@ -95,7 +95,7 @@ def test_last_stable_offset_is_the_next_open_transaction_of_another() -> None:
             marker(5, 8, ABORT),
         )
     )
-    entries = [one.aborted() for one in found if isinstance(one, TransactionEnd)]
+    entries = [one.aborted_entry() for one in found if isinstance(one, TransactionEnd)]
     assert entries == [(0, 7, 0, 3, 1), (0, 9, 2, 4, 1), (0, 8, 1, 5, 6)]
     assert states.open == {}
     assert states.last_stable_offset(6) == 6
@@ -228,7 +228,7 @@ def test_start_from_a_snapshot() -> None:
     entries = ProducerSnapshot(producing.snapshot(*producing.AT_SIX))
     states = ProducerStates.from_snapshot(entries)
     found = states.replay(run_of(*producing.SECOND), 6)
-    ended = [one.aborted() for one in found if isinstance(one, TransactionEnd)]
+    ended = [one.aborted_entry() for one in found if isinstance(one, TransactionEnd)]
     assert ended == [(0, 8, 2, 6, 7), None]
     assert [tuple(one) for one in states.producers_at_end()] == list(producing.AT_TEN)
 

@@ -59,7 +59,7 @@ def check(directory: Path) -> tuple[int, int]:
             states.reload()
             continue
         for event in states.replay(item):
-            if isinstance(event, TransactionEnd) and (entry := event.aborted()) is not None:
+            if isinstance(event, TransactionEnd) and (entry := event.aborted_entry()) is not None:
                 name = f"{base:020}.txnindex"
                 ours[name] = ours.get(name, b"") + ABORTED_TRANSACTION.pack(*entry)
     at.setdefault(states.next_offset, states.producers_at_end())

@@ -15,7 +15,7 @@ from broker_box import Json
 from long_runs import LONG
 from reindexing import items_of, rows_of
 
-from kdump.errors import Refused
+from kdump.errors import RefusedError
 
 pytestmark = pytest.mark.broker
 
@@ -121,7 +121,7 @@ def test_broker_takes_rebuilt_indexes_as_they_are(broker: Broker) -> None:
 
     # While it runs nothing is written.
     refused = items_of(partition, every=True, **options)
-    assert [type(item) for item in refused] == [Refused]
+    assert [type(item) for item in refused] == [RefusedError]
     assert "a broker runs here" in str(refused[0])
 
     broker.stop()

@@ -21,7 +21,7 @@ from oracle import PROFILES, Oracle, old_oracle, oracle
 from reindexing import answered, differences, items_of, rebuilt, rows_of
 
 from kdump.broker.versions import NEWEST
-from kdump.errors import Refused
+from kdump.errors import RefusedError
 from kdump.findings.rows import Row
 from kdump.storage.names import Kind
 
@@ -123,7 +123,7 @@ def test_directories_of_4_1(state: str, tmp_path: Path) -> None:
                 for item in items_of(
                     directory, write=True, out=str(tmp_path), every=True, **settings
                 )
-                if isinstance(item, Refused)
+                if isinstance(item, RefusedError)
             ]
             assert "a broker cannot recover it" in str(refused[0])
             continue
@@ -298,7 +298,7 @@ def test_damaged_directories_up_to_the_cut(number: int, tmp_path: Path) -> None:
     answer = asked.answer("recover", dir=directory, indexIntervalBytes=interval, now=NOW, delete=[])
     options = {"write": True, "index_interval_bytes": interval}
     items = items_of(directory, out=str(tmp_path / "refused"), **options)
-    refused = [item for item in items if isinstance(item, Refused)]
+    refused = [item for item in items if isinstance(item, RefusedError)]
     cut = answer["ok"] and answer["result"]["truncatedBytes"]
     if not refused:
         # Zeros that were never written go as well, and are no loss.
@@ -309,7 +309,7 @@ def test_damaged_directories_up_to_the_cut(number: int, tmp_path: Path) -> None:
     reason = str(refused[0]) if refused else ""
     items = items_of(directory, out=str(tmp_path / "up"), up_to_damage=True, **options)
     for item in items:
-        if isinstance(item, Refused):  # what was open behind the damage, without a snapshot
+        if isinstance(item, RefusedError):  # what was open behind the damage, without a snapshot
             assert "cannot be known" in str(item), words
             assert int(Path(item.path).stem) > base, words
     ours = {path.name: path.read_bytes() for path in (tmp_path / "up" / directory.name).iterdir()}

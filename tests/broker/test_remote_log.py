@@ -67,7 +67,7 @@ def test_only_finished_copies_are_found_until_their_deletion_begins() -> None:
 def test_a_later_copy_replaces_what_it_covers() -> None:
     log = log_of(segment("a", 10, 90), segment("b", 5, 100), segment("c", 101, 200))
     assert [found(log, 0, at) for at in (5, 95, 150)] == ["b", "b", "c"]
-    assert log.found_ids() == {"b", "c"}
+    assert log.reachable_ids() == {"b", "c"}
     shorter = log_of(segment("a", 10, 90), segment("b", 20, 50))
     assert [found(shorter, 0, at) for at in (15, 20, 50, 60)] == ["a", "b", "b", None]
 

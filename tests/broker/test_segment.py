@@ -154,7 +154,7 @@ def test_rebuilt_indexes_stay(tmp_path: Path) -> None:
     assert segment.rebuilt
     assert segment.offset_index() is index
     assert segment.last_time() == (9, 11)
-    assert segment.last_indexed() == (SIZE, 11)
+    assert segment.find_last_indexed() == (SIZE, 11)
 
 
 def test_largest_time_known(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_part_of_a_file(tmp_path: Path) -> None:
     assert part.read_next_offset() == 12
     part.recover(None)
     assert part.position_of(11) == 2 * SIZE
-    assert part.last_indexed() == (2 * SIZE, 11)
+    assert part.find_last_indexed() == (2 * SIZE, 11)
     assert (part.read_next_offset(), part.valid_end) == (12, 12)
 
 

@@ -16,7 +16,7 @@ import pytest
 from long_runs import LONG, SEED, how_many
 from oracle import Oracle, oracle
 
-from kdump.engine.advice.advisor import advised
+from kdump.engine.advice.advisor import add_advice
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.findings.finding import Finding
@@ -221,7 +221,9 @@ def differences(asked: Oracle, parent: Path, number: int) -> tuple[int, list[str
             if running:
                 how["unified"] = False
             target = target_of(directory)
-            for told in advised(target, findings, Releases((4, 1)), DEFAULT_LIMIT, running=running):
+            for told in add_advice(
+                target, findings, Releases((4, 1)), DEFAULT_LIMIT, running=running
+            ):
                 if told.served_by is None or not starts_whole(told, whole, after):
                     continue
                 try:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from each import each
 
-from kdump.broker.node_settings import UNKNOWN, NodeSettings, settings_refused
-from kdump.broker.setting_types import values_refused
+from kdump.broker.node_settings import UNKNOWN, NodeSettings, check_settings
+from kdump.broker.setting_types import check_values
 from kdump.broker.versions import read_version
 
 SAID = [
@@ -38,20 +38,20 @@ def test_sentences_are_those_of_the_release(release: str) -> None:
     for one in asked:
         values = (KRAFT if one["kraft"] else ZOOKEEPER) | one["set"]
         node = NodeSettings("f", values, one["kraft"], ("/tmp/x",))
-        found = next((fact.message for fact in settings_refused(node, read_version(release))), "")
+        found = next((fact.message for fact in check_settings(node, read_version(release))), "")
         assert found == one["said"], one["set"]
 
 
 def test_between_two_releases_both_have_to_refuse() -> None:
     values = {"log.cleaner.min.compaction.lag.ms": "-1", "num.partitions": "0"}
     # 3.0 takes any lag, 3.3 none below 0: when that came is not known.
-    assert [name for name, _ in values_refused(values, (3, 0))] == ["num.partitions"]
-    assert [name for name, _ in values_refused(values, (3, 2))] == ["num.partitions"]
-    assert len(list(values_refused(values, (3, 3)))) == 2
+    assert [name for name, _ in check_values(values, (3, 0))] == ["num.partitions"]
+    assert [name for name, _ in check_values(values, (3, 2))] == ["num.partitions"]
+    assert len(list(check_values(values, (3, 3)))) == 2
     # Older than all that are known: the oldest of them; newer: the newest.
-    assert len(list(values_refused(values, (0, 8, 2)))) == 1
-    assert len(list(values_refused(values, (5, 0)))) == 2
-    assert not list(values_refused({"num.partitions": "7", "colour": "red"}, (4, 4)))
+    assert len(list(check_values(values, (0, 8, 2)))) == 1
+    assert len(list(check_values(values, (5, 0)))) == 2
+    assert not list(check_values({"num.partitions": "7", "colour": "red"}, (4, 4)))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_between_two_releases_both_have_to_refuse() -> None:
 def test_controllers_without_a_map_of_protocols(listeners: str, names: str, refused: bool) -> None:
     values = {name: text for name, text in KRAFT.items() if "security" not in name}
     values |= {"listeners": listeners, "controller.listener.names": names}
-    found = list(settings_refused(NodeSettings("f", values, True, ("/tmp/x",)), (4, 1, 1)))
+    found = list(check_settings(NodeSettings("f", values, True, ("/tmp/x",)), (4, 1, 1)))
     message = (
         f"Error creating broker listeners from '{listeners}': No security protocol defined for "
         "listener CONTROLLER"
@@ -76,7 +76,7 @@ def test_controllers_without_a_map_of_protocols(listeners: str, names: str, refu
 def test_what_providers_put_in_place_is_not_known() -> None:
     values = ZOOKEEPER | {"num.partitions": "${file:/etc/kafka:partitions}"}
     node = NodeSettings("f", values, False, ("/tmp/x",))
-    assert [fact.outcome for fact in settings_refused(node, (2, 8))] == [UNKNOWN]
+    assert [fact.outcome for fact in check_settings(node, (2, 8))] == [UNKNOWN]
 
 
 @each(
@@ -93,8 +93,8 @@ def test_what_providers_put_in_place_is_not_known() -> None:
 )
 def test_rules_that_kafka_has_as_code(release: str, setting: str, value: str) -> None:
     node = NodeSettings("f", KRAFT | {setting: value}, True, ("/tmp/x",))
-    assert any(fact.outcome == "refuses" for fact in settings_refused(node, read_version(release)))
-    assert not list(settings_refused(node._replace(values=KRAFT), read_version(release)))
+    assert any(fact.outcome == "refuses" for fact in check_settings(node, read_version(release)))
+    assert not list(check_settings(node._replace(values=KRAFT), read_version(release)))
 
 
 _NO_PROTOCOL = (
@@ -140,11 +140,11 @@ _UNREAD = "Error creating broker listeners from '{}': Unable to parse PLAINTEXT:
 def test_listeners_that_do_not_fit(release: str, changed: dict[str, str], refused: str) -> None:
     kraft = "process.roles" in changed
     node = NodeSettings("f", changed if kraft else ZOOKEEPER | changed, kraft, ("/tmp/x",))
-    found = [fact.message for fact in settings_refused(node, read_version(release))]
+    found = [fact.message for fact in check_settings(node, read_version(release))]
     assert found[0].startswith(refused) if refused else not found
 
 
 def test_a_class_that_is_not_kafkas_is_not_known() -> None:
     values = ZOOKEEPER | {"client.quota.callback.class": "com.example.Quota"}
     node = NodeSettings("f", values, False, ("/tmp/x",))
-    assert [fact[:2] for fact in settings_refused(node, (2, 4, 1))] == [(UNKNOWN, "class")]
+    assert [fact[:2] for fact in check_settings(node, (2, 4, 1))] == [(UNKNOWN, "class")]

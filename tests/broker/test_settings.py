@@ -59,10 +59,10 @@ def test_a_topics_own_size_by_both_spellings(tmp_path: Path, order: int) -> None
 
 def test_only_what_a_file_says_is_stated(tmp_path: Path) -> None:
     settings = given(tmp_path, "log.segment.bytes=7", "log.cleanup.policy=compact")
-    assert settings.stated == {"segment_bytes", "cleanup_policy"}
+    assert settings.stated_fields == {"segment_bytes", "cleanup_policy"}
     assert settings.cleanup_policy == "compact"
-    assert settings.for_topic("orders").stated == settings.stated
-    assert settings.for_topic("__consumer_offsets").stated == {"cleanup_policy"}
+    assert settings.for_topic("orders").stated_fields == settings.stated_fields
+    assert settings.for_topic("__consumer_offsets").stated_fields == {"cleanup_policy"}
     assert read_settings(None) == Settings()
     assert given(tmp_path, "log.segment.bytes=seven") == Settings(file_is_known=True)
 

@@ -7,7 +7,7 @@ import pytest
 from builders import batch, message, record, wrapper
 from each import each
 
-from kdump.broker.sound_start import sound_start, written_slots
+from kdump.broker.sound_start import count_written_slots, sound_start
 from kdump.storage.index import OffsetIndex
 from kdump.storage.source import Source
 
@@ -33,7 +33,7 @@ def test_written_slots_end_at_zeros_or_where_they_fall(
     slots: list[tuple[int, int]], written: int, tmp_path: Path
 ) -> None:
     data = index_of(*slots)
-    assert written_slots(OffsetIndex(data, 0)) == written
+    assert count_written_slots(OffsetIndex(data, 0)) == written
     log, index = tmp_path / f"{0:020}.log", tmp_path / f"{0:020}.index"
     log.write_bytes(LOG)
     index.write_bytes(data)
@@ -128,11 +128,11 @@ def test_end_of_a_large_index(at: int, slot: tuple[int, int], written: int, zero
     slots[at] = slot
     index = OffsetIndex(index_of(*slots, *[(0, 0)] * zeros), 0)
 
-    assert written_slots(index) == written
+    assert count_written_slots(index) == written
 
 
 @pytest.mark.parametrize(("count", "written"), [((1 << 15), 3), ((1 << 15) + 1, (1 << 15) + 1)])
 def test_index_that_is_still_looked_at_whole(count: int, written: int) -> None:
     slots = [(n + 1, n + 1) for n in range(count)]
     slots[3] = (3, 3)
-    assert written_slots(OffsetIndex(index_of(*slots), 0)) == written
+    assert count_written_slots(OffsetIndex(index_of(*slots), 0)) == written

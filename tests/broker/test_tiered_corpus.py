@@ -43,7 +43,7 @@ def views(data: str, tier: str | None, isolation: str) -> Any:
     options = FindOptions(isolation=isolation, settings=settings)
     for target in resolve([data], Selection()):
         assert not isinstance(target, KdumpError)
-        with closing(options.view(settings.tiered(target))) as view:
+        with closing(options.view(settings.with_tier(target))) as view:
             yield (target.topic, target.partition), view
 
 

@@ -151,7 +151,7 @@ def compare(
         assert not isinstance(target, KdumpError)
         if target.topic not in answers:
             continue
-        with closing(FindOptions(settings=settings).view(settings.tiered(target))) as view:
+        with closing(FindOptions(settings=settings).view(settings.with_tier(target))) as view:
             for at, answer in answers[target.topic].items():
                 special = (SPECIAL | PENDING).get(str(at))
                 try:
@@ -196,7 +196,7 @@ def consumed(broker: Broker, data: str, tier: str) -> tuple[int, list[object]]:
         it.topic: it for it in resolve([data], Selection()) if not isinstance(it, KdumpError)
     }
     for one, theirs in zip(seeks, ask(broker, seeks), strict=True):
-        target = settings.tiered(targets[str(one["topic"])])
+        target = settings.with_tier(targets[str(one["topic"])])
         with closing(FindOptions(settings=settings).view(target)) as view:
             at = int(str(one["from"]))
             batch = view.fetch(at)

@@ -24,7 +24,7 @@ from kdump.engine.verify.state import VerifyState
 from kdump.engine.work.pipeline import ONE_BY_ONE, Workers
 from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import Row
-from kdump.storage.about import facts_of
+from kdump.storage.directory_facts import facts_of
 
 #: How often all kinds of looks are taken, and how long the broker is written to meanwhile.
 ROUNDS = 70 if LONG else 8

@@ -136,7 +136,7 @@ def test_aborted_transactions_that_reach_an_offset(tmp_path: Path) -> None:
     (path / f"{0:020}.txnindex").write_bytes(content)
     view = view_of(tmp_path)
     for offset, producers in ((0, [7, 8]), (3, [7, 8]), (4, [8]), (5, [8]), (6, [])):
-        assert [entry.producer_id for entry in view.aborted_from(offset)] == producers
+        assert [entry.producer_id for entry in view.list_aborted(offset)] == producers
     assert view_of(tmp_path, committed=False).aborted == []
 
 

@@ -14,9 +14,9 @@ from registry_log import LOG, frame, schema_record, tombstone, topic
 
 import kdump
 from kdump.cli import cli
-from kdump.values.schemas.framed import Schemas
+from kdump.values.schemas.errors import UndecodedError
+from kdump.values.schemas.framed_values import Schemas
 from kdump.values.schemas.registry import Registry
-from kdump.values.schemas.undecoded import Undecoded
 
 ORDER: dict[str, Any] = {
     "type": "record",
@@ -366,7 +366,7 @@ def test_a_value_that_cannot_be_read_leaves_nothing_behind() -> None:
         assert b'"why"' in (found._text(side, frame(id_, b"x"), None, None) or b"")
     held = [*side._writers.values(), *schemas._ready.values()]
     held += [one._failed for one in held if hasattr(one, "_failed")]
-    errors = [one for one in held if isinstance(one, Undecoded)]
+    errors = [one for one in held if isinstance(one, UndecodedError)]
     assert len(errors) > 2
     for error in errors:
         assert len(list(traceback.walk_tb(error.__traceback__))) < 10

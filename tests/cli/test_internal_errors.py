@@ -153,8 +153,8 @@ def test_exception_of_the_metadata_log_is_a_finding(
 
 
 VERIFY_PHASES = {
-    "settle": "kdump.engine.verify.partition.settled",
-    "advise": "kdump.engine.advice.advisor.advised",
+    "settle": "kdump.engine.verify.partition.settle",
+    "advise": "kdump.engine.advice.advisor.add_advice",
     "check": "kdump.engine.checks.framing:Framing.run",
     "end": "kdump.engine.checks.files:Files.end",
     "facts": "kdump.engine.checks.survey:Survey.facts",

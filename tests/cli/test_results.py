@@ -9,13 +9,13 @@ import pytest
 from declared_rows import made
 
 from kdump.cli import results
-from kdump.cli.run_context import Writing
+from kdump.cli.run_context import OutputSpec
 from kdump.engine.work.pace import Progress
 from kdump.findings.rows import Row
 from kdump.output import messages
 from kdump.output.progress import PlannedTally
 
-WRITING = Writing("table", None, "auto", False, "damage", ("table",))
+WRITING = OutputSpec("table", None, "auto", False, "damage", ("table",))
 
 
 class Screen(io.RawIOBase):

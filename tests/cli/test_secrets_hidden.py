@@ -14,7 +14,7 @@ from pyarrow import ipc
 
 import kdump
 from kdump.cli import cli
-from kdump.messages.secrets import blotted
+from kdump.messages.secrets import blot_fields
 from kdump.messages.table import message
 
 HUSH = "hush-hush-7"
@@ -170,12 +170,12 @@ def test_records_that_differ_in_a_secret_are_not_duplicates(tmp_path: Path) -> N
 
 def test_what_is_blotted() -> None:
     for value in (SCRAM, PASSWORD, JAAS, CUT):
-        blot = blotted(value, is_sure=True)
+        blot = blot_fields(value, is_sure=True)
         assert blot == value[:3] + b"*" * (len(value) - 3)
-    assert blotted(HARMLESS, is_sure=True) is None
-    assert blotted(b"", is_sure=True) is None
-    assert blotted(SCRAM, is_sure=False) is not None
-    assert blotted(CUT, is_sure=False) is None  # text of a user that begins so
+    assert blot_fields(HARMLESS, is_sure=True) is None
+    assert blot_fields(b"", is_sure=True) is None
+    assert blot_fields(SCRAM, is_sure=False) is not None
+    assert blot_fields(CUT, is_sure=False) is None  # text of a user that begins so
 
 
 def test_control_records_hold_none() -> None:

@@ -90,9 +90,9 @@ def test_what_is_sent_is_read_back(brokers: str) -> None:
         assert [*cluster.records("orders", 0, 2, 2)] == []
         groups = GroupOffsets(cluster.admin())
         one, other = Place("g", "orders", 0), Place("h", "orders", 0)
-        assert groups.committed([one, other]) == {one: None, other: None}
+        assert groups.fetch([one, other]) == {one: None, other: None}
         assert groups.commit({one: 2}) == {one: COMMITTED}
-        assert groups.committed([one, other]) == {one: 2, other: None}
+        assert groups.fetch([one, other]) == {one: 2, other: None}
     with pytest.raises(RuntimeError, match="closed"):
         cluster.bounds("orders", 0)
 
@@ -498,7 +498,7 @@ def test_answers_of_coordinators() -> None:
     told = {"working": HAS_MEMBERS, "silent": UNCLEAR, "closed": "it is so"}
     ours = [Place("g", "orders", number) for number in range(4)]
     others = [Place(group, "orders", 0) for group in failed]
-    assert offsets.committed([ours[0], *others, *ours[1:]]) == {
+    assert offsets.fetch([ours[0], *others, *ours[1:]]) == {
         **dict(zip(ours, (0, None, UNCLEAR, UNCLEAR), strict=True)),
         **{place: told[place.group] for place in others},
     }

@@ -16,8 +16,8 @@ from each import each
 from kernel_calls import decode
 
 from kdump.kernels import columns as c
-from kdump.kernels import gathered as g
-from kdump.kernels.gathered import Copy, Gathered
+from kdump.kernels import gather_buffers as g
+from kdump.kernels.gather_buffers import Copy, GatherBuffers
 
 COPIES = (
     Copy(c.B_POSITION, False, 64),
@@ -31,13 +31,13 @@ POSITION, MAGIC, OFFSET, PRODUCER_ID, PRODUCER_EPOCH = range(g.GATHERED_WIDTH, g
 
 def gathered(
     kernel: ModuleType, data: bytes, rows: "array[int] | None" = None, first: int = 0
-) -> tuple[int, Gathered]:
+) -> tuple[int, GatherBuffers]:
     batches, records = decode(kernel, data)
-    into = Gathered(20, 20, keys=99, values=99, names=99, contents=99, copies=COPIES)
+    into = GatherBuffers(20, 20, keys=99, values=99, names=99, contents=99, copies=COPIES)
     return kernel.gather(into, data, batches, records, rows, first), into
 
 
-def items(into: Gathered, number: int, count: int, first: int = 0) -> list[int]:
+def items(into: GatherBuffers, number: int, count: int, first: int = 0) -> list[int]:
     """Read `count` items of a buffer, or bits."""
     data, bits = bytes(into.buffers[number]), into.bits[number]
     if bits == 1:
@@ -110,7 +110,7 @@ def test_gather_markers(kernel: ModuleType) -> None:
 def test_gather_again_over_what_was_there(kernel: ModuleType) -> None:
     first = batch([record(0, value=None, headers=[(b"a", None)]), record(1)], attributes=0x10)
     batches, records = decode(kernel, first)
-    into = Gathered(2, 1, keys=99, values=99, names=1, contents=9)
+    into = GatherBuffers(2, 1, keys=99, values=99, names=1, contents=9)
     assert kernel.gather(into, first, batches, records, None, 0) == 2
     into.clear()
     second = batch([record(0, headers=[(b"b", b"x")]), record(1, value=None)])
@@ -133,9 +133,9 @@ def test_gather_stops_where_there_is_no_room(kernel: ModuleType, less: dict[str,
     data = batch([record(n, key=b"ke", value=b"val", headers=one) for n in range(3)])
     batches, records = decode(kernel, data)
     enough = {"rows": 3, "headers": 3, "keys": 6, "values": 9, "names": 33, "contents": 3}
-    into = Gathered(**enough, copies=COPIES)
+    into = GatherBuffers(**enough, copies=COPIES)
     assert kernel.gather(into, data, batches, records, None, 0) == 3
-    into = Gathered(**enough | less, copies=COPIES)
+    into = GatherBuffers(**enough | less, copies=COPIES)
     taken = kernel.gather(into, data, batches, records, None, 0)
     assert taken == (1 if less == {"names": 21} else 2)
     assert list(into.counts[:2]) == [taken, taken]

@@ -19,12 +19,12 @@ from kdump import kernels
 from kdump.findings.rows import Place, RecordChunk
 from kdump.messages.records import TOPICS
 from kdump.messages.table import Message, message, tables
-from kdump.messages.wire import Malformed, Reader
+from kdump.messages.wire import MalformedError, Reader
 from kdump.replay.cluster import Until, read_replay
 from kdump.replay.cluster_state import facts
-from kdump.values import shown
+from kdump.values import decoded_values
+from kdump.values.decoded_values import Values
 from kdump.values.decoder import decoder_of
-from kdump.values.shown import Values
 
 _fast = pytest.importorskip("kdump.kernels._fast", reason="the compiled kernel is not built")
 
@@ -49,7 +49,7 @@ def interpreted(known: Message, version: int, data: bytes, start: int) -> str | 
     reader = Reader(data, start)
     try:
         return repr((known.read_from(reader, version), reader.at))
-    except Malformed:
+    except MalformedError:
         return None
 
 
@@ -129,8 +129,8 @@ def test_writes_the_text_of_what_the_interpreter_reads(monkeypatch: pytest.Monke
     rng = random.Random(SEED)
     for n in range(LOGS):
         topic, area = rng.choice(list(TOPICS.items()))
-        monkeypatch.setattr(shown, "_FIRST_RECORDS", rng.choice((1, 3, 64)))
-        monkeypatch.setattr(shown, "_MOST_TEXT", rng.choice((1, 500, 1 << 20)))
+        monkeypatch.setattr(decoded_values, "_FIRST_RECORDS", rng.choice((1, 3, 64)))
+        monkeypatch.setattr(decoded_values, "_MOST_TEXT", rng.choice((1, 500, 1 << 20)))
         data = b""
         for _ in range(rng.randrange(1, 4)):
             pairs = [drawn_pair(rng, area) for _ in range(rng.randrange(1, 20))]

@@ -6,8 +6,8 @@ from each import each
 from internal_topics import raw_records
 from message_writing import message_bytes
 
-from kdump.messages.consumer_protocol import assignment, opened, subscription
-from kdump.messages.records import Decoded, decode
+from kdump.messages.consumer_protocol import assignment, open_value, subscription
+from kdump.messages.records import DecodedValue, decode
 from kdump.messages.table import message
 from kdump.messages.wire import MOST_ELEMENTS
 
@@ -48,7 +48,7 @@ def test_bytes_that_hold_none(data: bytes) -> None:
     assert assignment(data) is None
 
 
-def group(protocol_type: str, member: dict[str, object]) -> Decoded:
+def group(protocol_type: str, member: dict[str, object]) -> DecodedValue:
     data = message_bytes(
         message("GroupMetadataValue"), 3, {"protocolType": protocol_type, "members": [member]}
     )
@@ -65,11 +65,11 @@ def test_members_of_a_group_of_consumers_are_opened() -> None:
         "subscription": b"\0\3" + message_bytes(SUBSCRIPTION, 3, SAID),
         "assignment": b"\0\1" + message_bytes(ASSIGNMENT, 1, said),
     }
-    data = opened(group("consumer", member)).data
+    data = open_value(group("consumer", member)).data
     assert data is not None
     assert data["members"][0]["subscription"] == {"version": 3, "data": SAID}
     assert data["members"][0]["assignment"] == {"version": 1, "data": said}
-    data = opened(group("connect", member)).data
+    data = open_value(group("connect", member)).data
     assert data is not None
     assert data["members"][0]["subscription"] == member["subscription"]
 
@@ -79,7 +79,7 @@ def test_keys_are_as_they_were() -> None:
         data = bytes([0, type_id]) + message_bytes(message(name), 0, {})
         key = decode("__consumer_offsets", data, None)[0]
         assert key is not None
-        assert opened(key) == key
+        assert open_value(key) == key
 
 
 def test_what_members_say_together_is_bounded() -> None:
@@ -92,14 +92,14 @@ def test_what_members_say_together_is_bounded() -> None:
     )
     value = decode("__consumer_offsets", b"\0\2\0\1g", b"\0\3" + data)[1]
     assert value is not None
-    told = opened(value).data
+    told = open_value(value).data
     assert told is not None
     assert [isinstance(one["assignment"], dict) for one in told["members"]] == [True, True, False]
 
 
 def test_bytes_that_hold_nothing_stay() -> None:
     member = {"memberId": "m", "subscription": b"?", "assignment": b""}
-    data = opened(group("consumer", member)).data
+    data = open_value(group("consumer", member)).data
     assert data is not None
     assert data["members"][0]["subscription"] == b"?"
     assert data["members"][0]["assignment"] == b""
@@ -114,7 +114,7 @@ def test_a_member_of_a_consumer_group_that_came_from_a_classic_one() -> None:
     key = b"\0\5" + message_bytes(message("ConsumerGroupMemberMetadataKey"), 0, {})
     value = decode("__consumer_offsets", key, b"\0\0" + data)[1]
     assert value is not None
-    said = opened(value).data
+    said = open_value(value).data
     assert said is not None
     (one,) = said["classicMemberMetadata"]["supportedProtocols"]
     assert one == {"name": "range", "metadata": {"version": 3, "data": SAID}}
@@ -129,7 +129,7 @@ def test_groups_of_real_brokers_open_whole(name: str) -> None:
             value = record.decoded("__consumer_offsets")[1]
             if record.control or value is None or value.type != "group_metadata":
                 continue
-            before, after = value.data, opened(value).data
+            before, after = value.data, open_value(value).data
             assert before is not None
             assert after is not None
             if before["protocolType"] != "consumer":

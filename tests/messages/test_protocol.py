@@ -18,7 +18,7 @@ from kdump.messages import old_protocol, protocol
 from kdump.messages.errors import ERRORS, error_name
 from kdump.messages.old_protocol import Part
 from kdump.messages.table import UnknownVersion
-from kdump.messages.wire import Malformed
+from kdump.messages.wire import MalformedError
 
 _ROUNDS = 500 if LONG else 3
 
@@ -71,7 +71,7 @@ def test_kafkas_own_classes_write_and_read_the_same() -> None:
             assert (theirs["left"], theirs["hex"]) == (0, data.hex())
             read = protocol.read_body(name, version, data, 0)
             assert as_json(without_records(read)) == theirs["json"]
-            with pytest.raises(Malformed):
+            with pytest.raises(MalformedError):
                 protocol.read_body(name, version, data + b"\0", 0)
 
 
@@ -102,7 +102,7 @@ def test_headers_of_requests(data: str, header: tuple[object, ...]) -> None:
     "data", ["", "0001", "0001000400000007", "0001000400000007 0005 61", "0001000c00000007 ffff ff"]
 )
 def test_a_header_that_ends_early(data: str) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedError):
         protocol.request_header(bytes.fromhex(data))
 
 
@@ -143,7 +143,7 @@ def test_requests_of_07(data: str) -> None:
         found = old_protocol.read_request(several + raw[2:] * 2)
         assert [one[:2] for one in found[1]] == [("test", 2)] * 2
     for broken in (raw[:-1], raw + b"\0", b"\0\5" + raw[2:], raw[:2] + b"\0\0" + raw[4:]):
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedError):
             old_protocol.read_request(broken)
 
 
@@ -163,5 +163,5 @@ def test_responses_of_07() -> None:
     offsets = b"\0\0\0\0\0\2" + (7).to_bytes(8, "big") + bytes(8)
     assert read(4, [one], offsets) == (None, [Part("t", 0, offsets=(7, 0))])
     for api, broken in ((2, several[:-1]), (4, offsets[:-1]), (4, b"\0\0\xff\xff\xff\xff")):
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedError):
             read(api, [one, one], broken)

@@ -25,7 +25,7 @@ from kdump.messages.records import (
     UNKNOWN_FRAME,
     UNKNOWN_TYPE,
     UNKNOWN_VERSION,
-    Decoded,
+    DecodedValue,
     decode,
     decode_control,
 )
@@ -85,7 +85,7 @@ def test_every_record_of_the_newest_broker_is_what_its_own_classes_say() -> None
     assert kinds.total() == 2304
 
 
-def value_of(value: Decoded | None) -> tuple[int | None, Any]:
+def value_of(value: DecodedValue | None) -> tuple[int | None, Any]:
     assert value is not None
     assert (value.problem, value.rest) == (None, b"")
     return value.version, as_json(value.data)
@@ -155,7 +155,7 @@ def compare(broker: Any, area: str, topic: str, path: Path, kinds: Counter[str |
 
 def test_key_and_value_of_a_commit() -> None:
     key, value = decode("__consumer_offsets", b"\0\1" + COMMIT_KEY, b"\0\3" + COMMIT)
-    assert key == Decoded(
+    assert key == DecodedValue(
         "group", "offset_commit", 1, 1, {"group": "g", "topic": "t", "partition": 3}
     )
     assert value is not None
@@ -249,7 +249,7 @@ def test_values_of_the_metadata_log(data: bytes, said: tuple[object, ...]) -> No
 
 def test_a_key_where_there_is_none() -> None:
     key, _ = decode("__cluster_metadata", b"what", None)
-    assert key == Decoded("metadata", None, None, None, None, b"what", UNKNOWN_TYPE)
+    assert key == DecodedValue("metadata", None, None, None, None, b"what", UNKNOWN_TYPE)
 
 
 def test_records_of_remote_storage() -> None:
@@ -266,29 +266,31 @@ def test_records_of_remote_storage() -> None:
 
 
 def test_control_records() -> None:
-    def said(type_id: int, value: bytes | None) -> tuple[Decoded | None, Decoded | None]:
+    def said(type_id: int, value: bytes | None) -> tuple[DecodedValue | None, DecodedValue | None]:
         return decode_control(struct.pack(">hh", 0, type_id), value)
 
     key, value = said(1, struct.pack(">hi", 0, 7))
-    assert key == Decoded("control", "commit", 1, 0, {"type": 1})
-    assert value == Decoded("control", "commit", 1, 0, {"coordinatorEpoch": 7})
+    assert key == DecodedValue("control", "commit", 1, 0, {"type": 1})
+    assert value == DecodedValue("control", "commit", 1, 0, {"coordinatorEpoch": 7})
     # A later version is read as the newest that is known.
     _, value = said(0, struct.pack(">hi", 3, 7) + b"more")
-    assert value == Decoded("control", "abort", 0, 3, {"coordinatorEpoch": 7}, b"more")
+    assert value == DecodedValue("control", "abort", 0, 3, {"coordinatorEpoch": 7}, b"more")
     _, value = said(5, struct.pack(">hhb", 0, 1, 0))
-    assert value == Decoded("control", "kraft_version", 5, 0, {"version": 0, "kRaftVersion": 1})
+    assert value == DecodedValue(
+        "control", "kraft_version", 5, 0, {"version": 0, "kRaftVersion": 1}
+    )
     _, value = said(5, struct.pack(">hh", -1, 1))
     assert value is not None
     assert value.problem == UNKNOWN_VERSION
     key, value = said(77, b"x")
     assert (key, value) == (
-        Decoded("control", None, 77, 0, {"type": 77}),
-        Decoded("control", None, 77, None, None, b"x", UNKNOWN_TYPE),
+        DecodedValue("control", None, 77, 0, {"type": 77}),
+        DecodedValue("control", None, 77, None, None, b"x", UNKNOWN_TYPE),
     )
     assert decode_control(None, None) == (None, None)
     assert decode_control(b"\0", b"x") == (
-        Decoded("control", None, None, None, None, b"\0", MALFORMED),
-        Decoded("control", None, None, None, None, b"x", MALFORMED),
+        DecodedValue("control", None, None, None, None, b"\0", MALFORMED),
+        DecodedValue("control", None, None, None, None, b"x", MALFORMED),
     )
 
 

@@ -9,8 +9,8 @@ from each import each
 from internal_topics import as_json, raw_records
 from message_writing import message_bytes
 
-from kdump.messages.records import Decoded, decode
-from kdump.messages.secrets import HARMLESS, MASK, is_sensitive, masked
+from kdump.messages.records import DecodedValue, decode
+from kdump.messages.secrets import HARMLESS, MASK, is_sensitive, mask
 from kdump.messages.table import UNKNOWN_TAGS, message
 
 #: What KafkaConfig of 4.4 has of type password, whether it may be changed or not.
@@ -36,10 +36,10 @@ def record(name: str, fields: dict[str, Any], more: bytes = b"") -> bytes:
     return bytes([1, known.id, 0]) + message_bytes(known, 0, fields) + more
 
 
-def shown(data: bytes) -> Decoded:
+def shown(data: bytes) -> DecodedValue:
     value = decode("__cluster_metadata", None, data)[1]
     assert value is not None
-    return masked(value)
+    return mask(value)
 
 
 SCRAM = {
@@ -138,7 +138,7 @@ def test_other_records_are_as_they_were() -> None:
     ):
         value = decode(topic, key, data)[1]
         assert value is not None
-        assert masked(value) == value
+        assert mask(value) == value
 
 
 def test_real_metadata_logs_show_no_secret() -> None:
@@ -154,7 +154,7 @@ def test_real_metadata_logs_show_no_secret() -> None:
                 if value.type == "user_scram_credential_record":
                     secrets |= {as_json(value.data[part]) for part in SCRAM if "Key" in part}
                     secrets.add(as_json(value.data["salt"]))
-                told += json.dumps(as_json(masked(value).data))
+                told += json.dumps(as_json(mask(value).data))
     assert len(secrets) > 12
     assert not [secret for secret in {*secrets, "correct-horse"} if secret in told]
     assert '"name": "no.such.instance", "value": "(redacted)"' in told

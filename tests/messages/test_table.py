@@ -24,7 +24,7 @@ from kdump.messages.table import (
     message,
     tables,
 )
-from kdump.messages.wire import MOST_ELEMENTS, Malformed
+from kdump.messages.wire import MOST_ELEMENTS, MalformedError
 
 #: Of a message in a version, random ones that are written and read.
 _ROUNDS = 10_000 if LONG else 40
@@ -48,9 +48,9 @@ def test_what_is_written_is_read(name: str, version: int) -> None:
         assert read == said
         assert list(read) == list(said), "fields are in the order of the specification"
         for size in {0, len(data) // 2, len(data) - 1} - {-1, len(data)}:
-            with pytest.raises(Malformed):
+            with pytest.raises(MalformedError):
                 known.read(version, data[:size])
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedError):
             known.read(version, data + b"\0")
 
 
@@ -165,15 +165,15 @@ def test_a_tag_whose_size_is_wrong_is_malformed() -> None:
     sound = b"\x01\x00\x05\x05name"
     assert known.read(0, sound) == {"name": "name"}
     for broken in (b"\x01\x00\x04\x05name", b"\x01\x00\x06\x05name\0", b"\x01\x00\x7f\x05name"):
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedError):
             known.read(0, broken)
 
 
 def test_null_where_none_may_be() -> None:
     known = message("TopicRecord")
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedError):
         known.read(0, b"\x00" + bytes(16) + b"\x00")
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedError):
         message("PartitionRecord").read(0, bytes(4 + 16) + b"\x00")
 
 
@@ -198,7 +198,7 @@ def test_text_that_is_no_utf8_comes_back() -> None:
 def test_a_string_longer_than_brokers_take() -> None:
     out = bytearray()
     put_varint(out, 0x8000 + 1)
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedError):
         message("TopicRecord").read(0, bytes(out) + bytes(0x8000 + 17))
 
 
@@ -214,7 +214,7 @@ def test_a_string_longer_than_brokers_take() -> None:
     ],
 )
 def test_a_length_beyond_the_bytes(name: str, version: int, data: bytes) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedError):
         message(name).read(version, data)
 
 
@@ -225,7 +225,7 @@ def test_a_message_of_too_many_elements() -> None:
     assert len(message("NoOpRecord").read(0, bytes(most) + b"\x01\x00" * MOST_ELEMENTS)) == 1
     more = bytearray()
     put_varint(more, MOST_ELEMENTS + 1)
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedError):
         message("NoOpRecord").read(0, bytes(more) + b"\x01\x00" * (MOST_ELEMENTS + 1))
 
 
@@ -237,7 +237,7 @@ def test_numbers_count_for_less() -> None:
     data = message_bytes(known, 0, {"assignedPartitions": topics})
     assert known.read(0, data)["assignedPartitions"] == topics
     data = message_bytes(known, 0, {"assignedPartitions": topics * 2})
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedError):
         known.read(0, data)
 
 
@@ -269,7 +269,7 @@ def test_hostile_bytes_are_malformed_or_small(name: str, version: int) -> None:
         data = damaged(rng, message_bytes(known, version, said))
         try:
             read = known.read(version, data)
-        except Malformed:
+        except MalformedError:
             continue
         assert held(read) <= (len(data) + 1) * members
         assert known.read(version, message_bytes(known, version, read)) is not None
@@ -289,7 +289,7 @@ def test_hostile_bytes_are_read_as_kafkas_classes_read_them() -> None:
             data = damaged(rng, message_bytes(message(name), version, said))
             try:
                 read = message(name).read(version, data)
-            except Malformed:
+            except MalformedError:
                 continue
             theirs = classes.read(name, version, data)
             if "json" in theirs and not theirs["left"] and plain(read):

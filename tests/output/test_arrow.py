@@ -13,9 +13,9 @@ from kdump import kernels
 from kdump.errors import PathError, UsageError
 from kdump.findings.escape import json_text
 from kdump.findings.rows import BatchChunk, Place, RecordChunk, RecordRow
-from kdump.kernels.gathered import header_name
+from kdump.kernels.gather_buffers import header_name
 from kdump.output import arrow, arrow_columns
-from kdump.output.arrow import ArrowMissing, arrow_sink
+from kdump.output.arrow import ArrowUnavailableError, arrow_sink
 from kdump.output.arrow_columns import RecordColumns
 from kdump.output.arrow_schema import AS_KAFKA
 from kdump.rows.dump import ProducerState, Property
@@ -240,7 +240,7 @@ def test_record_batches_hold_what_they_held_when_written(tmp_path: Path) -> None
 
 def test_without_pyarrow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ArrowMissing, match=r"kdump\[arrow\]"):
+    with pytest.raises(ArrowUnavailableError, match=r"kdump\[arrow\]"):
         arrow_sink("parquet", None, "")  # type: ignore[arg-type]
 
 

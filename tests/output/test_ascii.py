@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from kdump.output.escape import encoded, encoding_of
+from kdump.output.escape import encode, encoding_of
 
 SAMPLES = Path(__file__).parents[2] / "sample-data"
 
 
 def test_signs_are_as_wide_in_ascii() -> None:
     text = "a · b \u2026 ✓✗→∅×█▌▏─–"
-    assert len(encoded(text, "ascii")) == len(text)
-    assert encoded(text, "latin-1").isascii()
-    assert encoded(text, "utf-8") == text.encode()
-    assert encoded("é", "ascii") == b"\\xe9"
+    assert len(encode(text, "ascii")) == len(text)
+    assert encode(text, "latin-1").isascii()
+    assert encode(text, "utf-8") == text.encode()
+    assert encode("é", "ascii") == b"\\xe9"
 
 
 def test_what_is_no_terminal_keeps_its_encoding(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from dumped import dumped
 
 from kdump.engine.work.pipeline import Driver, Workers
 from kdump.engine.work.splits import Split
-from kdump.errors import KdumpError, PathError, Refused, UsageError
+from kdump.errors import KdumpError, PathError, RefusedError, UsageError
 from kdump.output.part_directory import NotEmpty, PartDirectory
 
 pq = pytest.importorskip("pyarrow.parquet", reason="PyArrow is not installed")
@@ -152,7 +152,7 @@ def test_directory_that_holds_something_is_refused(directory: Path, tmp_path: Pa
 
 
 def test_output_inside_what_is_read_is_refused(directory: Path) -> None:
-    with pytest.raises(Refused, match="inside a partition directory"):
+    with pytest.raises(RefusedError, match="inside a partition directory"):
         PartDirectory(str(directory / "orders-0/out"), [str(directory)])
     with pytest.raises(UsageError, match="directory that is read"):
         PartDirectory(str(directory / "out"), [str(directory)])

@@ -5,7 +5,15 @@ import random
 from each import each
 
 from kdump.findings.ranges import range_cell, range_text
-from kdump.output.column_widths import Column, fit, fold, folded, number, pieces_of, width_of
+from kdump.output.column_widths import (
+    Column,
+    fit,
+    fold,
+    folding_column,
+    number,
+    pieces_of,
+    width_of,
+)
 from kdump.output.grid import table_lines
 
 
@@ -43,7 +51,7 @@ def test_nothing_of_a_cell_is_lost() -> None:
 
 ROWS = [{"topic": "orders.of.customers", "isr": "-", "note": "in the way " * 2, "end": 9}]
 COLUMNS = (
-    folded("topic", lambda row: row["topic"], 8),
+    folding_column("topic", lambda row: row["topic"], 8),
     Column("isr", lambda row: row["isr"]),
     number("end", rank=1),
     Column("note", lambda row: row["note"], rank=2),

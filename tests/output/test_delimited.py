@@ -7,13 +7,13 @@ import builders
 from chunks import batch_chunk, one
 from declared_rows import made
 
-from kdump.output.delimited import Delimited
+from kdump.output.delimited import DelimitedSink
 from kdump.output.values import AUTO, HEX
 
 
 def written(*items: object, mode: int = AUTO, terminal: bool = False) -> str:
     pieces: list[bytes] = []
-    sink = Delimited(lambda piece: pieces.append(bytes(piece)), mode, terminal=terminal)
+    sink = DelimitedSink(lambda piece: pieces.append(bytes(piece)), mode, terminal=terminal)
     for item in items:
         sink.write(item)  # type: ignore[arg-type]
     return b"".join(pieces).decode()

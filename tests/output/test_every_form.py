@@ -16,7 +16,7 @@ from every_command import OF_THE_MOMENT, RUNS, SAMPLES, rows_of, run
 
 from kdump.cli import cli
 from kdump.output.values import AUTO, bytes_json
-from kdump.rows.declared import kinds, members
+from kdump.rows.declarations import kinds, members
 
 
 def plain(value: Any) -> Any:

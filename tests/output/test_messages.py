@@ -7,7 +7,7 @@ import pytest
 
 from kdump.errors import PathError
 from kdump.findings.finding import Severity, finding
-from kdump.output.amounts import counted, size_text
+from kdump.output.amounts import count_text, size_text
 from kdump.output.messages import Messages, finding_lines
 from kdump.output.progress import Tally
 
@@ -88,10 +88,10 @@ def test_error_names_the_path_and_counts() -> None:
 
 
 def test_numbers_for_people() -> None:
-    assert counted(1, "record") == "1 record"
-    assert counted(1234, "record") == "1,234 records"
-    assert counted(2, "damage") == "2 damage"
-    assert counted(2, "batch") == "2 batches"
+    assert count_text(1, "record") == "1 record"
+    assert count_text(1234, "record") == "1,234 records"
+    assert count_text(2, "damage") == "2 damage"
+    assert count_text(2, "batch") == "2 batches"
     assert size_text(999) == "999 bytes"
     assert size_text(1536) == "1.5 KiB"
     assert size_text(5 << 40) == "5.0 TiB"

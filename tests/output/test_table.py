@@ -15,7 +15,7 @@ from long_runs import LONG
 from kdump import kernels
 from kdump.findings.rows import HexText, Place, RecordChunk, Row
 from kdump.output.amounts import time_text
-from kdump.output.column_widths import Column, cut, fit, fitted, pad, width_of
+from kdump.output.column_widths import Column, cut, fit, fit_text, pad, width_of
 from kdump.output.table import Table
 from kdump.output.values import AUTO
 
@@ -194,8 +194,8 @@ def test_widths_count_cells() -> None:
     assert pad("鍵", 4) == "鍵  "
     assert cut("鍵鍵鍵", 5) == "鍵鍵…"
     assert cut("鍵鍵", 4) == "鍵鍵"
-    assert fitted("abcdef", 4) == "abc…"
-    assert fitted("ab", 4, right=True) == "  ab"
+    assert fit_text("abcdef", 4) == "abc…"
+    assert fit_text("ab", 4, right=True) == "  ab"
 
 
 def test_columns_of_high_rank_go_first() -> None:

@@ -17,7 +17,7 @@ from kdump.output.report import Page
 from kdump.output.verify_table import VerifyTable
 from kdump.output.verify_text import not_checked_text
 from kdump.rows.verify import VerifySummary
-from kdump.storage.about import DirectoryFacts
+from kdump.storage.directory_facts import DirectoryFacts
 
 DIRECTORY = DirectoryFacts("/var/lib/kafka", "3", "5L6g3nShT-eMCtK--X86sw", locked=True)
 

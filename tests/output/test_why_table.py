@@ -7,7 +7,7 @@ import pytest
 from declared_rows import made
 
 from kdump.engine.why.options import Item
-from kdump.engine.why.partition import pinned_together
+from kdump.engine.why.partition import sum_pinned
 from kdump.engine.why.run import Sums
 from kdump.findings.rows import Row
 from kdump.output.report import Page
@@ -78,7 +78,7 @@ def shown(*rows: Row, width: int = 80) -> list[str]:
     sums = Sums(NOW)
     for row in rows:
         if isinstance(row, WhySummary):
-            for one in (*pinned_together(fates_of(rows)), *sums.topics()):
+            for one in (*sum_pinned(fates_of(rows)), *sums.topics()):
                 table.write(one)
         sums.add(Item("", "partition"), row)
         table.write(row)

@@ -15,8 +15,8 @@ from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.kernels.columns import RecordBatches
 from kdump.record import compression
-from kdump.record.ahead import RecordsAhead
 from kdump.record.batch import read_batch
+from kdump.record.read_ahead import RecordsAhead
 from kdump.record.stretches import Stretch, stretches
 
 LIMIT = 1 << 23

@@ -30,12 +30,12 @@ from metadata_log import (
     topic,
 )
 
-from kdump.messages.records import Decoded
+from kdump.messages.records import DecodedValue
 from kdump.record.frames import Run
 from kdump.replay.cluster import Until, read_cluster, read_replay, replay_snapshot
 from kdump.replay.cluster_facts import Change, Moment, content, subject_of
 from kdump.replay.cluster_state import ClusterState, facts
-from kdump.storage.about import meta_of
+from kdump.storage.directory_facts import meta_of
 from kdump.storage.file_records import walk
 
 SAMPLE = Path(__file__).parents[2] / "sample-data" / "clean" / "4.1.1" / "d1"
@@ -234,7 +234,7 @@ def test_each_recorded_moment_is_as_the_admin_client_told(copy: str, whole: bool
     assert untold == 2 * 2 * (5 if copy.endswith("clean") else 7)
 
 
-def every_record(directory: Path) -> Iterator[tuple[int, Decoded]]:
+def every_record(directory: Path) -> Iterator[tuple[int, DecodedValue]]:
     for path in sorted(directory.glob("*.log")):
         for raw in raw_records(path):
             said = raw.decoded("__cluster_metadata")[1]

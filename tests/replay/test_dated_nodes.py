@@ -10,7 +10,7 @@ from dated_nodes import SHAPES, Shape, make
 from long_runs import LONG
 
 from kdump.broker.versions import RELEASES
-from kdump.replay.written_by import written_by
+from kdump.replay.directory_releases import date_directories
 
 pytestmark = pytest.mark.broker
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.broker
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 def test_release_that_wrote_it_last(shape: Shape, tmp_path: Path) -> None:
     data = str(make(shape, tmp_path / "node"))
-    dating = written_by([data])[data]
+    dating = date_directories([data])[data]
     last = tuple(map(int, shape.releases[-1].split(".")))
     true = max(one for one in RELEASES if one <= last)
     assert dating.first <= true <= dating.last

@@ -11,7 +11,7 @@ from offsets_log import START_MS, Log, Pair, chunks, classic, commit, pair, piec
 
 from kdump.findings.rows import RecordChunk
 from kdump.replay import groups as module
-from kdump.replay.group_state import GroupsRead, read_groups
+from kdump.replay.group_state import GroupsState, read_groups
 from kdump.replay.groups import Change, OffsetsLog, group_of, keys_of
 
 SAMPLE = Path(__file__).parents[2] / "sample-data/clean"
@@ -35,13 +35,13 @@ def replayed(taken: Iterable[RecordChunk], until_ms: int | None = None) -> Offse
     return log
 
 
-def read(log: Log, directory: Path, until_ms: int | None = None) -> GroupsRead:
+def read(log: Log, directory: Path, until_ms: int | None = None) -> GroupsState:
     return read_groups(
         replayed(chunks(log.write(directory / "__consumer_offsets-0")), until_ms), everything
     )
 
 
-def offsets(found: GroupsRead) -> dict[str, int]:
+def offsets(found: GroupsState) -> dict[str, int]:
     """Committed offsets by group and partition; a ? stands behind those of open transactions."""
     return {
         f"{one.group} {one.topic}-{one.partition}{'?' * one.pending}": one.offset
@@ -157,7 +157,7 @@ def test_time_ends_the_replay_inclusively(tmp_path: Path) -> None:
     }
 
 
-def names(found: GroupsRead) -> list[str]:
+def names(found: GroupsState) -> list[str]:
     return [group.name for group in found.groups]
 
 
@@ -261,7 +261,7 @@ def test_holes_but_not_damage(tmp_path: Path) -> None:
     for chunk in chunks(tmp_path / "one" / "__consumer_offsets-0"):
         for piece in pieces(chunk, range(1, chunk.records.count)):
             held.take(piece)
-            held.lost()  # as if damage lay behind each
+            held.note_loss()  # as if damage lay behind each
     assert held.hole_end == 0
 
 

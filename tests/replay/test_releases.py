@@ -15,9 +15,9 @@ from kdump.broker.versions import NEWEST, Version
 from kdump.cli import cli
 from kdump.engine.verify.predict import Predictor
 from kdump.output.verify_recovery import recovery_lines
-from kdump.replay import written_by
+from kdump.replay import directory_releases
+from kdump.replay.directory_releases import ReleaseCache, writers
 from kdump.replay.releases import Releases
-from kdump.replay.written_by import DatedDirectories, writers
 from kdump.storage.targets import EVERYTHING, Target, resolve
 
 
@@ -48,7 +48,7 @@ def test_the_records_that_date_a_node_are_enough() -> None:
     """The quick way through a metadata log comes to what the whole of it says."""
     for path in SAMPLES.glob("*/*/*"):
         if (path / "__cluster_metadata-0").is_dir():
-            found = DatedDirectories([str(path)]).of(str(path))
+            found = ReleaseCache([str(path)]).of(str(path))
             assert writers(str(path)) == (found.first, found.last)
 
 
@@ -155,7 +155,7 @@ _NODES = "damaged/4.4.0-three-nodes"
 def test_each_answer_says_what_the_oldest_release_does_instead(
     words: str, kind: str, oldest: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(written_by, "writers", lambda *_: ((0, 10, 0), (4, 4)))
+    monkeypatch.setattr(directory_releases, "writers", lambda *_: ((0, 10, 0), (4, 4)))
     monkeypatch.setenv("COLUMNS", "200")
     given = words.format(_NODES + "/n2" if "t13-1" in words else _NODES).split()
     asked = [str(SAMPLES / one) if "/" in one else one for one in given]

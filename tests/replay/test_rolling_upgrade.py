@@ -17,7 +17,7 @@ from three_nodes import NODES, ThreeNodes
 
 from kdump.broker.versions import read_version
 from kdump.cli import cli
-from kdump.replay.written_by import written_by
+from kdump.replay.directory_releases import date_directories
 
 pytestmark = [
     pytest.mark.broker,
@@ -38,11 +38,11 @@ def minor(version: str) -> str:
 def check(copies: Path, truth: dict[int, str]) -> None:
     """Hold what kdump says of each directory against the release that wrote it last."""
     paths = {node: str(copies / f"n{node}") for node in NODES}
-    dated = written_by(paths.values())
+    dated = date_directories(paths.values())
     for node, release in truth.items():
         found, own = dated[paths[node]], read_version(minor(release))
         assert (found.first, found.last) == (own, own), (node, release, found.text)
-        alone = written_by([paths[node]])[paths[node]]
+        alone = date_directories([paths[node]])[paths[node]]
         assert (alone.first, alone.last) == (own, own), (node, release, alone.text)
     said = {one["path"]: one["written_by"] for one in rows("info", *paths.values())
             if one["row"] == "directory"}  # fmt: skip

@@ -111,7 +111,9 @@ def test_a_topic_that_a_cleaner_was_in_is_compacted(tmp_path: Path) -> None:
         return found.cleanup_policy, found.source("cleanup_policy")
 
     assert policy() == ("compact", s.CLEANED)
-    assert TopicSettings(Settings()).of(str(data / "clicks-0"), "clicks").stated == frozenset()
+    assert (
+        TopicSettings(Settings()).of(str(data / "clicks-0"), "clicks").stated_fields == frozenset()
+    )
     with_log(data)
     assert policy() == ("delete", s.DEFAULT)
 

@@ -138,7 +138,7 @@ def test_holes_but_not_damage(tmp_path: Path) -> None:
     for chunk in chunks(path):
         for piece in pieces(chunk, range(1, chunk.records.count)):
             held.take(piece)
-            held.lost()
+            held.note_loss()
     assert held.hole_end == 0
 
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from kdump.cli import cli
 from kdump.output.arrow_schema import arrow_type, types_of_kind
-from kdump.rows.declared import kinds
+from kdump.rows.declarations import kinds
 
 RECORDED = Path(__file__).with_name("recorded_schema.txt")
 RECORDS = "KDUMP_RECORD" in os.environ

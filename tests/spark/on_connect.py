@@ -33,7 +33,7 @@ from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import Driver
 from kdump.findings.finding import Finding
 from kdump.findings.rows import RecordChunk
-from kdump.spark.driver import SparkDriver, SparkFailed
+from kdump.spark.driver import SparkDriver, SparkJobError
 from kdump.spark.session import spark_session
 from kdump.storage.targets import Selection
 
@@ -137,7 +137,7 @@ def interrupted(spark: Any, ended: Path) -> list[object]:
         slowly(spark, 900.0, progress, ended)
     except KeyboardInterrupt:
         came = "KeyboardInterrupt"
-    except SparkFailed as error:
+    except SparkJobError as error:
         came = str(error)
     spark.range(4, numPartitions=2).collect()  # waits for tasks that were left
     return [came, ended.exists()]

@@ -22,9 +22,9 @@ from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import Driver
 from kdump.engine.work.splits import Split
 from kdump.spark import preflight
-from kdump.spark.driver import SparkDriver, SparkFailed, grouped
+from kdump.spark.driver import SparkDriver, SparkJobError, group_items
 from kdump.spark.errors import one_line
-from kdump.spark.preflight import NotReady
+from kdump.spark.preflight import ExecutorError
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 TASKS = 8
@@ -191,7 +191,7 @@ def test_error_of_a_task_is_one_line_with_its_file(
             raise OSError("the disk went away")
 
     with pytest.raises(
-        SparkFailed, match=r"^.*orders-1/0+\.log: OSError: the disk .*\(on "
+        SparkJobError, match=r"^.*orders-1/0+\.log: OSError: the disk .*\(on "
     ) as told:
         bulk_dumped(
             directory, tmp_path / "out", sabotaged(SparkDriver(spark, 3, decodes=True), act)
@@ -225,7 +225,7 @@ def test_other_version_is_refused(
     spark: Any, directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preflight, "__version__", "9.9")
-    with pytest.raises(NotReady, match=r"executor on \S+ has kdump .*, and this is 9\.9"):
+    with pytest.raises(ExecutorError, match=r"executor on \S+ has kdump .*, and this is 9\.9"):
         bulk_dumped(directory, tmp_path / "out", SparkDriver(spark, decodes=True))
     assert not (tmp_path / "out").exists()
 
@@ -236,10 +236,10 @@ def test_executor_that_does_not_see_the_files_is_refused(
     """This machine is said to see what no executor does."""
     missing = str(directory / "nowhere.log")
     monkeypatch.setattr(preflight, "_size", lambda path: 100)
-    with pytest.raises(NotReady, match=r"executor on \S+: .*nowhere\.log: No such file"):
+    with pytest.raises(ExecutorError, match=r"executor on \S+: .*nowhere\.log: No such file"):
         preflight.preflight(spark, [missing])
     monkeypatch.setattr(preflight, "_size", lambda path: 1_000_000)
-    with pytest.raises(NotReady, match=r"has \d+ bytes there, and 1000000 here"):
+    with pytest.raises(ExecutorError, match=r"has \d+ bytes there, and 1000000 here"):
         preflight.preflight(spark, [str(directory / "orders-0" / f"{0:020}.log")])
 
 
@@ -269,12 +269,12 @@ def test_spark_reads_the_parts(spark: Any, directory: Path, tmp_path: Path) -> N
 def test_groups_hold_every_item_once_and_the_largest_come_first() -> None:
     sizes = [5, 100, 1, 1, 60, 0, 40, 7]
     for most in (1, 3, None):
-        groups = grouped(sizes, 70, most)
+        groups = group_items(sizes, 70, most)
         assert sorted(number for group in groups for number in group) == list(range(8))
         totals = [sum(sizes[number] for number in group) for group in groups]
         assert totals == sorted(totals, reverse=True)
         assert len(groups) == (most or 4)
-    assert grouped([]) == []
+    assert group_items([]) == []
 
 
 def test_errors_in_one_line() -> None:

@@ -9,7 +9,7 @@ from bulk import two_partitions
 from kdump.engine.duplicates.entries import DuplicateOptions
 from kdump.engine.duplicates.run import duplicates
 from kdump.engine.usage.placement import PlacementOptions
-from kdump.engine.usage.placing import placement
+from kdump.engine.usage.placement_rows import placement
 from kdump.spark.driver import SparkDriver
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]

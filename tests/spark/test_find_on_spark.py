@@ -21,8 +21,8 @@ from kdump.spark.driver import (
     PARTITION_BYTES,
     PARTITION_TASK_BYTES,
     SparkDriver,
-    SparkFailed,
-    grouped,
+    SparkJobError,
+    group_items,
 )
 from kdump.storage.targets import Selection
 
@@ -111,13 +111,13 @@ def test_error_of_an_executor_is_one_line_with_its_partition(spark: Any, data: P
 
         return driver(items, broken, progress)
 
-    with pytest.raises(SparkFailed, match=r"^.*orders-1: OSError: the disk .*\(on ") as told:
+    with pytest.raises(SparkJobError, match=r"^.*orders-1: OSError: the disk .*\(on ") as told:
         list(find_offset([str(data)], 0, FindOptions(), driver=driver))
     assert "\n" not in str(told.value)
 
 
 def test_lookups_are_packed_by_their_number() -> None:
-    pack = partial(grouped, task_bytes=PARTITION_TASK_BYTES)
+    pack = partial(group_items, task_bytes=PARTITION_TASK_BYTES)
     assert [len(group) for group in pack([PARTITION_BYTES] * 1024)] == [256] * 4
     assert len(pack([PARTITION_BYTES] * 200)) == 1
     checked = [PARTITION_BYTES + (1 << 30)] * 3

@@ -6,7 +6,7 @@ import pytest
 
 from kdump.spark import preflight
 from kdump.spark.errors import host_of, one_line
-from kdump.spark.preflight import NotReady
+from kdump.spark.preflight import ExecutorError
 
 LOST = (
     "Job aborted due to stage failure: Task 1 in stage 0.0 failed 4 times, most recent failure: "
@@ -22,21 +22,25 @@ def test_other_code_of_the_same_version_is_refused(
 ) -> None:
     preflight.preflight(spark, [])
     monkeypatch.setattr(preflight, "code_digest", lambda: "other")
-    with pytest.raises(NotReady, match=r"^executor on \S+ has a kdump \S+ of other code than here"):
+    with pytest.raises(
+        ExecutorError, match=r"^executor on \S+ has a kdump \S+ of other code than here"
+    ):
         preflight.preflight(spark, [])
 
 
 def test_executor_without_its_python_is_named() -> None:
     error = RuntimeError(LOST)
     assert host_of(error) == "10.1.2.3"
-    assert preflight._unanswered(error) == (
+    assert preflight._explain_failure(error) == (
         'executor on 10.1.2.3 runs no Python: Cannot run program "./env/bin/python": error=2, No '
         "such file or directory"
     )
 
 
 def test_executors_without_pyarrow() -> None:
-    told = preflight._unanswered(RuntimeError("trace\nModuleNotFoundError: No module named 'x'\n"))
+    told = preflight._explain_failure(
+        RuntimeError("trace\nModuleNotFoundError: No module named 'x'\n")
+    )
     assert told.startswith("no executor answers: ModuleNotFoundError: No module named 'x' (exec")
 
 

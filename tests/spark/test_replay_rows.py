@@ -12,7 +12,7 @@ from view_rows import view_rows
 from kdump.engine.registry import COMMANDS
 from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.finding import Finding
-from kdump.rows.declared import members
+from kdump.rows.declarations import members
 from kdump.rows.finding import FindingRow
 from kdump.spark.owners import OWNER
 from kdump.spark.replays import VIEWS

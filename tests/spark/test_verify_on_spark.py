@@ -12,7 +12,7 @@ from long_runs import LONG
 from oracle import PROFILES, oracle
 from verifying import verified
 
-from kdump.spark.driver import SparkDriver, packed_bytes
+from kdump.spark.driver import SparkDriver, compute_packed_bytes
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 TASKS = 8
@@ -99,7 +99,7 @@ def test_what_pieces_leave_fits_the_memory_of_the_session(memory: str, expected_
             def get(name: str, default: object) -> object:
                 return {"spark.driver.memory": memory, "spark.executor.memory": "9g"}[name]
 
-    assert packed_bytes(Session()) == expected_bytes  # type: ignore[arg-type]
+    assert compute_packed_bytes(Session()) == expected_bytes  # type: ignore[arg-type]
 
 
 def test_view_of_each_code_of_the_catalogue(spark: Any, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from commands import CONTEXT, NAMES
 
 from kdump.cli import cli
 from kdump.spark import session
-from kdump.spark.session import SparkMissing, spark_session
+from kdump.spark.session import SparkUnavailableError, spark_session
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,7 +60,7 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with (
-        pytest.raises(SparkMissing, match=r"^--engine spark needs Java 17 .* not on PATH"),
+        pytest.raises(SparkUnavailableError, match=r"^--engine spark needs Java 17 .* not on PATH"),
         spark_session("local[1]", None),
     ):
         pass
@@ -70,7 +70,7 @@ def test_no_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "find_spec", lambda name: None)
     for remote, extra in ((None, "spark"), ("sc://host", "connect")):
         with (
-            pytest.raises(SparkMissing, match=rf"pip install 'kdump\[{extra}\]'"),
+            pytest.raises(SparkUnavailableError, match=rf"pip install 'kdump\[{extra}\]'"),
             spark_session(None, remote),
         ):
             pass
@@ -88,7 +88,7 @@ def test_nobody_listens_at_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
         ("sc://127.0.0.1:nowhere", "nowhere"),
     ):
         with (
-            pytest.raises(SparkMissing, match=f"^no Spark Connect server.*{why}"),
+            pytest.raises(SparkUnavailableError, match=f"^no Spark Connect server.*{why}"),
             spark_session(None, remote),
         ):
             pass
@@ -101,8 +101,10 @@ def test_old_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\nexit 1\n")
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(SparkMissing, match=r"^no Spark session at local: .*java is Java 11, and "):
-        session._started(None, "local")
+    with pytest.raises(
+        SparkUnavailableError, match=r"^no Spark session at local: .*java is Java 11, and "
+    ):
+        session._start(None, "local")
 
 
 def test_two_packages_of_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +112,9 @@ def test_two_packages_of_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "find_spec", lambda name: True)
     monkeypatch.setattr(session, "_version_of", versions.get)
     with (
-        pytest.raises(SparkMissing, match=r"^pyspark 4\.3\.0 and pyspark-client 4\.2\.0 are both"),
+        pytest.raises(
+            SparkUnavailableError, match=r"^pyspark 4\.3\.0 and pyspark-client 4\.2\.0 are both"
+        ),
         spark_session("local[1]", None),
     ):
         pass

@@ -84,9 +84,9 @@ def test_other_checkpoint_gives_fields() -> None:
 
 def test_loading_drops_epochs_that_a_later_one_overtakes() -> None:
     entries = [EpochStart(1, 0), EpochStart(2, 50), EpochStart(4, 50), EpochStart(3, 70)]
-    assert checkpoints.loaded(entries[:3]) == [EpochStart(1, 0), EpochStart(4, 50)]
-    assert checkpoints.loaded(entries) == [EpochStart(1, 0), EpochStart(3, 70)]
-    assert checkpoints.loaded([EpochStart(1, 9), EpochStart(2, 3)]) == [EpochStart(2, 3)]
+    assert checkpoints.load_epochs(entries[:3]) == [EpochStart(1, 0), EpochStart(4, 50)]
+    assert checkpoints.load_epochs(entries) == [EpochStart(1, 0), EpochStart(3, 70)]
+    assert checkpoints.load_epochs([EpochStart(1, 9), EpochStart(2, 3)]) == [EpochStart(2, 3)]
 
 
 def test_numbers_of_java() -> None:

@@ -115,7 +115,7 @@ class TestOffsetIndex:
     def test_slots_in_use_before_zeros(self, zeros: int) -> None:
         for last in (1, 256, 1 << 24):
             data = offsets((29, 4216), (5, last)) + bytes(8 * zeros)
-            assert OffsetIndex(data, 0).used() == 2
+            assert OffsetIndex(data, 0).count_used() == 2
 
     def test_offset_0_ends_what_the_tool_prints(self) -> None:
         slots = [(n, n) for n in range(1, 5001)]

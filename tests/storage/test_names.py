@@ -22,7 +22,7 @@ SEGMENT_FILES = [
 def test_segment_file(extension: str, kind: Kind, suffix: str) -> None:
     name = f"00000000000048230114.{extension}{suffix}"
     assert names.parse(name) == FileName(name, kind, 48230114, suffix)
-    assert names.parse(name).retired is bool(suffix)
+    assert names.parse(name).is_retired is bool(suffix)
     assert names.file_name(kind, 48230114, suffix) == name
 
 

@@ -11,7 +11,14 @@ import pytest
 from each import each
 from long_runs import SEED, how_many
 
-from kdump.storage.pcap import CaptureBreak, Segment, Skipped, address_text, is_capture, segments
+from kdump.storage.pcap import (
+    CaptureBreak,
+    Segment,
+    SkippedPacket,
+    address_text,
+    is_capture,
+    segments,
+)
 from kdump.storage.source import Source
 from kdump.storage.tcp import Stream
 
@@ -19,13 +26,15 @@ _TEXT = b"some bytes of a stream"
 _MADE = captures.packets([(0, 0, _TEXT), (0, 1, b"an answer")], size=8)
 
 
-def read(path: Path, data: bytes) -> list[Segment | Skipped | CaptureBreak]:
+def read(path: Path, data: bytes) -> list[Segment | SkippedPacket | CaptureBreak]:
     path.write_bytes(data)
     with Source(path) as source:
         return list(segments(source))
 
 
-def bytes_of(data: bytes, found: list[Segment | Skipped | CaptureBreak]) -> list[tuple[str, bytes]]:
+def bytes_of(
+    data: bytes, found: list[Segment | SkippedPacket | CaptureBreak]
+) -> list[tuple[str, bytes]]:
     return [
         (address_text(one.source), data[one.position : one.position + one.size])
         for one in found
@@ -66,9 +75,9 @@ def test_what_is_not_read_is_named(tmp_path: Path) -> None:
     fragment = whole[:20] + b"\x20\0" + whole[22:]
     udp = whole[:23] + b"\x11" + whole[24:]
     found = read(tmp_path / "one", captures.pcap([(0, fragment), (0, udp), (0, whole[:30])]))
-    assert [type(one) for one in found] == [Skipped, Skipped]
+    assert [type(one) for one in found] == [SkippedPacket, SkippedPacket]
     found = read(tmp_path / "two", captures.pcap([(0, whole)], 147))
-    assert [one.reason for one in found if isinstance(one, Skipped)] == [
+    assert [one.reason for one in found if isinstance(one, SkippedPacket)] == [
         "links of type 147 are not known"
     ]
 
@@ -140,7 +149,7 @@ def test_what_never_comes_is_counted() -> None:
     assert [one[:2] for one in stream.take(segment(100, 10), is_last=False)] == [(100, 10)]
     assert stream.take(segment(150, 10), is_last=False) == []
     assert stream.take(segment(130, 10), is_last=False) == []
-    assert stream.waiting == 2
+    assert stream.waiting_count == 2
     assert [(one.position, one.lacking) for one in stream.give_up()] == [(130, 20)]
     assert [(one.position, one.lacking) for one in stream.give_up()] == [(150, 10)]
     assert stream.give_up() == []
@@ -154,11 +163,11 @@ def test_what_the_capture_left_out_of_a_packet_is_missing_before_the_next() -> N
         (one.position, one.lacking) for one in stream.take(segment(150, 10), is_last=False)
     ] == [(150, 40)]
     stream.take(segment(160, 0, 7), is_last=True)
-    assert stream.left_out() == 7
+    assert stream.count_left_out() == 7
 
 
 def test_a_number_that_no_window_allows_is_passed_over() -> None:
     stream = Stream()
     stream.open(99)
     assert stream.take(segment(100 + (1 << 31), 10), is_last=False) == []
-    assert stream.waiting == 0
+    assert stream.waiting_count == 0

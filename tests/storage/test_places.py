@@ -35,9 +35,9 @@ def test_what_lies_at_a_path(root: str) -> None:
 
 def test_sizes(root: str) -> None:
     assert places.getsize(f"{root}/a.log") == places.stat(f"{root}/a.log").st_size == 5
-    assert places.planned_size(f"{root}/a.log") == 5
-    assert places.planned_size(f"{root}/gone") == 0
-    assert places.planned_size("b.log\0") == 0
+    assert places.size_or_zero(f"{root}/a.log") == 5
+    assert places.size_or_zero(f"{root}/gone") == 0
+    assert places.size_or_zero("b.log\0") == 0
     with pytest.raises(FileNotFoundError):
         places.getsize(f"{root}/gone")
 

@@ -9,7 +9,7 @@ from kdump.storage.problems import Problem
 from kdump.storage.producer_snapshot import (
     ProducerSnapshot,
     ProducerState,
-    checked_snapshot,
+    check_snapshot,
     sound_snapshot,
 )
 
@@ -131,7 +131,7 @@ def test_any_bytes(data: bytes, headed: bool) -> None:
 def test_of_a_large_file_of_noise_only_the_header_is_held(tmp_path: Path) -> None:
     path = tmp_path / f"{5:020}.snapshot"
     path.write_bytes(b"\x00\x02" + bytes(9 << 20))
-    found = checked_snapshot(str(path))
+    found = check_snapshot(str(path))
     assert len(found.data) == 10
     assert found.problems() == ProducerSnapshot(path.read_bytes()).problems()
     assert sound_snapshot(str(path)) is None
@@ -141,8 +141,8 @@ def test_a_large_snapshot_that_may_be_sound_is_read(tmp_path: Path) -> None:
     path = tmp_path / f"{5:020}.snapshot"
     path.write_bytes(snapshot(*[ONE] * 200_000))
     assert path.stat().st_size > 8 << 20
-    assert len(checked_snapshot(str(path))) == 200_000
+    assert len(check_snapshot(str(path))) == 200_000
     with path.open("r+b") as file:
         file.seek(5 << 20)
         file.write(b"\xff" * 4)
-    assert [problem.code for problem in checked_snapshot(str(path)).problems()] == ["snapshot-crc"]
+    assert [problem.code for problem in check_snapshot(str(path)).problems()] == ["snapshot-crc"]

@@ -9,7 +9,7 @@ from reads import counted_reads
 
 from kdump.storage import names
 from kdump.storage.names import Kind
-from kdump.storage.recognize import KINDS, file_name, recognized
+from kdump.storage.recognize import KINDS, file_name, recognize
 
 SAMPLES = Path(__file__).parents[2] / "sample-data"
 #: What the bytes of another kind look like: a snapshot of metadata is a log.
@@ -22,7 +22,7 @@ def test_files_of_brokers_are_recognized_as_what_their_names_say() -> None:
         name = names.parse(path.name)
         if not path.is_file() or name.kind not in KINDS.values() or name.suffix:
             continue
-        found = recognized(str(path))
+        found = recognize(str(path))
         kind = ALIKE.get(name.kind, name.kind)
         if found.word is None:  # it holds nothing that would say so
             data = path.read_bytes()
@@ -43,7 +43,7 @@ def test_noise_and_zeros_are_nothing(tmp_path: Path, size: int) -> None:
     path = tmp_path / "x"
     for data in (random.Random(size).randbytes(size), bytes(size)):
         path.write_bytes(data)
-        assert recognized(str(path)).word is None
+        assert recognize(str(path)).word is None
 
 
 def test_a_large_file_of_another_kind_is_not_searched(
@@ -53,7 +53,7 @@ def test_a_large_file_of_another_kind_is_not_searched(
     path = tmp_path / "x"
     path.write_bytes(b"ARROW1\0\0" + b"\0\0\0\x20\1\0" * 700_000)
     read_bytes = counted_reads(monkeypatch)
-    assert recognized(str(path)).word is None
+    assert recognize(str(path)).word is None
     assert 0 < sum(read_bytes) <= 3 << 20
 
 

@@ -135,7 +135,7 @@ def test_sound_files_have_no_problem(name: str) -> None:
         elif kind is Kind.LEADER_EPOCHS:
             epochs = checkpoints.parse_leader_epochs(whole(path))
             assert epochs.problems == [], path
-            assert checkpoints.loaded(epochs.entries) == epochs.entries
+            assert checkpoints.load_epochs(epochs.entries) == epochs.entries
         elif kind is Kind.OFFSET_CHECKPOINT:
             assert checkpoints.parse_offsets(whole(path)).problems == [], path
         elif kind is Kind.META_PROPERTIES:

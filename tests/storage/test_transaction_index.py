@@ -58,10 +58,10 @@ def test_brokers_before_4_4_look_at_the_first_byte_of_the_version() -> None:
     data = entry() + entry(last=9, version=0x0009)
     old, new = TransactionIndex(data, 0, one_byte=True), TransactionIndex(data, 0)
     assert len(list(old.readable())) == 2
-    assert old.refused_version() is None
+    assert old.find_refused_version() is None
     assert len(list(new.readable())) == 1
-    assert new.refused_version() == 9
-    assert TransactionIndex(entry(version=0x0100), 0, one_byte=True).refused_version() == 1
+    assert new.find_refused_version() == 9
+    assert TransactionIndex(entry(version=0x0100), 0, one_byte=True).find_refused_version() == 1
 
 
 def test_a_version_is_told_of_whichever_byte_it_stands_in() -> None:

@@ -40,7 +40,7 @@ def test_password_is_kept_for_the_store(uri: str, plain: str, root: str) -> None
     assert passwords.without_password(uri) == plain
     password = uri.partition("://")[2].partition(":")[2].rpartition("@")[0].split("@host")[0]
     assert passwords.with_password(root) == root.replace("@", f":{password}@", 1)
-    assert password not in passwords.hidden(f"cannot log in to {uri}: {password} is wrong")
+    assert password not in passwords.hide_passwords(f"cannot log in to {uri}: {password} is wrong")
 
 
 @each(
@@ -86,7 +86,7 @@ def test_a_signature_is_kept_for_the_store(query: str) -> None:
     assert passwords.with_signature(normal(plain)) == normal(uri)
     assert passwords.without_password(plain) == plain
     assert passwords.with_signature(normal(plain)) == normal(uri)
-    assert "hunter2" not in passwords.hidden(f"403 Forbidden for {uri}")
+    assert "hunter2" not in passwords.hide_passwords(f"403 Forbidden for {uri}")
     assert "hunter2" not in str(PathError(uri, f"no answer of {uri}"))
     for command in ("dump", "verify", "salvage", "predict"):
         result = CliRunner().invoke(cli, [command, uri.replace("host", "127.0.0.1:1")])
@@ -105,7 +105,7 @@ def test_a_token_alone_before_the_host_is_kept_for_the_store() -> None:
     assert not passwords.has_password(plain)
     assert passwords.with_password("https://***@host") == "https://hunter2@host"
     assert passwords.with_signature(plain) == "https://***@host/a?sig=hunter3"
-    assert passwords.hidden(f"401 for {uri}: hunter2") == f"401 for {plain}: ***"
+    assert passwords.hide_passwords(f"401 for {uri}: hunter2") == f"401 for {plain}: ***"
     assert str(PathError(uri, "no answer")) == f"{plain}: no answer"
 
 
@@ -118,7 +118,7 @@ def test_files_that_differ_in_what_is_masked_stay_two() -> None:
 
 def test_a_password_of_one_letter_leaves_words_whole() -> None:
     passwords.without_password("ftp://me:a@host/x")
-    shown = passwords.hidden("ftp://me:a@host/x: bad answer, password a")
+    shown = passwords.hide_passwords("ftp://me:a@host/x: bad answer, password a")
     assert shown == "ftp://me:***@host/x: bad answer, password ***"
 
 

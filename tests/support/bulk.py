@@ -11,7 +11,7 @@ from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 from kdump.findings.finding import Finding
 from kdump.output.bulk_dump import dump_parts
 from kdump.output.part_directory import PartDirectory
-from kdump.output.progress import Written
+from kdump.output.progress import WrittenRows
 
 HERE = ONE_BY_ONE
 
@@ -51,7 +51,7 @@ def bulk_dumped(
     for item in dump_parts(
         [str(path)], DumpOptions(**options), directory, driver, split_bytes=split_bytes
     ):
-        if isinstance(item, Written):
+        if isinstance(item, WrittenRows):
             rows += item.rows
         elif isinstance(item, Finding):
             found.append(item)

@@ -8,7 +8,7 @@ from directories import write_checkpoint
 from oracle import oracle
 
 from kdump.broker.cleaner import Choice, cleaner_log
-from kdump.broker.cleaning import Cleaning, FailedError
+from kdump.broker.cleaning import CleaningRound, FailedError
 from kdump.broker.partition import PartitionView
 from kdump.broker.retention import LogFacts
 from kdump.broker.segment_facts import log_facts
@@ -95,7 +95,7 @@ def ours(question: Question, view: PartitionView) -> tuple[Choice, Cleaned | Non
     settings = question.settings
     log = cleaner_log(view, facts_of(view))
     choice = log.choice(settings, question.now_ms)
-    cleaning = Cleaning(view, choice, settings, question.now_ms)
+    cleaning = CleaningRound(view, choice, settings, question.now_ms)
     if log.corrupt:
         return choice, None
     try:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kdump.errors import StoreError
 from kdump.stores import opening
-from kdump.stores.listed import Listed
+from kdump.stores.cached_store import CachedStore
 from kdump.stores.store import Status
 
 
@@ -86,7 +86,7 @@ def counting_store(root: Path) -> Iterator[CountingStore]:
     """Serve a directory as `counted://files`, in this process alone."""
     store = CountingStore(root)
     key = (os.getpid(), "counted://files")
-    opening._open[key] = Listed(store)
+    opening._open[key] = CachedStore(store)
     try:
         yield store
     finally:

@@ -193,10 +193,10 @@ def _operations(shape: Shape) -> list[Json]:
 
 
 if __name__ == "__main__":
-    from kdump.replay.written_by import written_by
+    from kdump.replay.directory_releases import date_directories
 
     for one in SHAPES:
         if (Path(sys.argv[1]) / one.name).exists():
             continue
         data = str(make(one, Path(sys.argv[1]) / one.name))
-        print(one.name, "→", written_by([data])[data].text, flush=True)
+        print(one.name, "→", date_directories([data])[data].text, flush=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kdump.rows.declared import Field, kinds, members
+from kdump.rows.declarations import Field, kinds, members
 from kdump.rows.row import Row
 
 #: What is another each time, though nothing changed.

@@ -75,7 +75,7 @@ class FakeGroups:
     def __init__(self, cluster: FakeCluster) -> None:
         self._cluster = cluster
 
-    def committed(self, places: Any) -> dict[Place, int | str | None]:
+    def fetch(self, places: Any) -> dict[Place, int | str | None]:
         return {place: self._cluster.committed.get(place) for place in places}
 
     def commit(self, offsets: Mapping[Place, int]) -> dict[Place, str]:

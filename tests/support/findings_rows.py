@@ -11,7 +11,7 @@ from kdump.engine.verify.run import verify
 from kdump.errors import KdumpError
 from kdump.findings.escape import json_text
 from kdump.findings.finding import Finding
-from kdump.storage.inputs import FileOverrides, opened
+from kdump.storage.inputs import FileOverrides, open_inputs
 
 #: Columns that the rows of the command do not have.
 _OWN = {"engine_version", "cluster_id", "node_id", "data_directory", "row"}
@@ -28,7 +28,7 @@ def told(damaged: Damaged) -> list[Mapping[str, Any]]:
         tier_key=damaged.tier_key,
     )
     rows = []
-    for item in verify(opened(map(str, damaged.paths), FileOverrides(damaged.kind)), options):
+    for item in verify(open_inputs(map(str, damaged.paths), FileOverrides(damaged.kind)), options):
         assert not isinstance(item, KdumpError), item
         if isinstance(item, Finding):
             rows.append(item.fields())

@@ -10,12 +10,12 @@ from builders import (
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.kernels.columns import Columns
-from kdump.kernels.gathered import Gathered
+from kdump.kernels.gather_buffers import GatherBuffers
 from kdump.output.text_forms import json_form
 
 LAST = (1 << 63) - 1
 MANY = 1 << 30
-ROOMY = Gathered(99, 99, keys=999, values=999, names=99, contents=99)
+ROOMY = GatherBuffers(99, 99, keys=999, values=999, names=99, contents=99)
 
 
 # Two entries as brokers wrote them: 4.1.1, the first batch of a metadata log (LEADER_CHANGE), and

@@ -14,9 +14,9 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from kdump.engine.timeline.clocks import Clocks
-from kdump.engine.timeline.happening import Spot, Tie
 from kdump.engine.timeline.headers import EpochTies
 from kdump.engine.timeline.leaders import METADATA_ID, Term
+from kdump.engine.timeline.raw_event import Spot, Tie
 
 BROKERS = 3
 METADATA = METADATA_ID, 0

@@ -11,7 +11,7 @@ from oracle import Oracle
 
 from kdump.broker.settings import Settings
 from kdump.broker.shutdown_state import Stop
-from kdump.engine.predict.recovery import loaded, predict_partition
+from kdump.engine.predict.recovery import load, predict_partition
 from kdump.storage.targets import Selection, Target, resolve
 
 INTERVAL = 256  # small, so that index entries are made that may fall
@@ -340,7 +340,7 @@ class Case:
             self.start.get("recoveryPoint", 0),
             self.start.get("logStartOffset", 0),
         )
-        loading = loaded(target.log, BROKER, settings, stop)
+        loading = load(target.log, BROKER, settings, stop)
         after = loading.segments
         return {
             "split": loading.split,

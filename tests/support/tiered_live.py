@@ -54,7 +54,7 @@ def compare(ask: Ask, topics: list[str], data: str, tier: str) -> int:
             continue
         for level in LEVELS:
             options = FindOptions(settings=settings, isolation=level)
-            with closing(options.view(settings.tiered(target))) as view:
+            with closing(options.view(settings.with_tier(target))) as view:
                 for at, answer in answers[target.topic or "", level].items():
                     found = list_offsets(view, SPECIAL[at] if at in SPECIAL else int(str(at)))
                     assert [found.offset, found.timestamp_ms] == answer, (target.topic, level, at)

@@ -13,9 +13,9 @@ from random_logs import TEXTS, number
 
 from kdump.kernels import _pure
 from kdump.kernels import columns as c
-from kdump.kernels import gathered as g
+from kdump.kernels import gather_buffers as g
 from kdump.kernels.columns import Columns, DecodedRecords, RecordBatches
-from kdump.kernels.gathered import Copy, Gathered
+from kdump.kernels.gather_buffers import Copy, GatherBuffers
 from kdump.kernels.partitioners import PARTITIONERS
 from kdump.kernels.text_form import TABLE, Cell, TextForm
 from kdump.output.text_forms import csv_form, json_form, kafka_form
@@ -78,7 +78,7 @@ def compare_gathered(
     copies = tuple(some_copy(rng) for _ in range(rng.randrange(4)))
     seen = []
     for kernel in (_pure, _fast):
-        into = Gathered(**rooms, copies=copies)
+        into = GatherBuffers(**rooms, copies=copies)
         for again in (0, first):
             arguments = (into, data, batches, records, rows, again)
             seen.append(outcome(kernel.gather, *arguments))
@@ -96,7 +96,7 @@ def some_copy(rng: random.Random) -> Copy:
 ROOMS = ("rows", "headers", "keys", "values", "names", "contents")
 
 
-def used(into: Gathered) -> list[object]:
+def used(into: GatherBuffers) -> list[object]:
     """What is gathered: counts, and each buffer as far as it is filled."""
     rows, headers = into.counts[g.N_ROWS], into.counts[g.N_HEADERS]
     found: list[object] = [list(into.counts)]

@@ -12,7 +12,7 @@ from kdump.spark import replays
 from kdump.spark.request import Request
 from kdump.spark.schema import columns_of
 from kdump.spark.scope import EVERYTHING, ClosedSegments, Scope
-from kdump.spark.views import planned_by, rows_of
+from kdump.spark.views import plan_tasks, rows_of
 
 
 def view_rows(
@@ -34,5 +34,5 @@ def view_rows(
     known = columns_of(view)
     schema = arrow_schema({name: known[name] for name in columns or known})
     request = Request(view, [str(path) for path in paths], options, pack_bytes, scope)
-    batches = (rows_of(request, pieces, schema) for pieces in planned_by(request))
+    batches = (rows_of(request, pieces, schema) for pieces in plan_tasks(request))
     return [row for batch in chain.from_iterable(batches) for row in batch.to_pylist()]

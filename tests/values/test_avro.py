@@ -9,7 +9,7 @@ import pytest
 from each import each
 
 from kdump.values.schemas import avro
-from kdump.values.schemas.undecoded import MOST_ITEMS, Undecoded
+from kdump.values.schemas.errors import MOST_ITEMS, UndecodedError
 
 
 def read(schema: Any, data: bytes, *referred: Any, framed: bool = False) -> Any:
@@ -17,7 +17,7 @@ def read(schema: Any, data: bytes, *referred: Any, framed: bool = False) -> Any:
 
 
 def reason(schema: Any, data: bytes) -> str:
-    with pytest.raises(Undecoded) as caught:
+    with pytest.raises(UndecodedError) as caught:
         read(schema, data)
     return caught.value.reason
 
@@ -138,16 +138,16 @@ def test_what_is_no_value(schema: Any, data: bytes, why: str) -> None:
     ],
 )
 def test_what_is_no_schema(schema: Any) -> None:
-    with pytest.raises(Undecoded, match="schema cannot be read"):
+    with pytest.raises(UndecodedError, match="schema cannot be read"):
         avro.reader(schema, [], framed=True)
 
 
 def test_texts_of_schemas() -> None:
-    assert avro.parsed("long") == "long"
-    assert avro.parsed('"long"') == "long"
+    assert avro.parse("long") == "long"
+    assert avro.parse('"long"') == "long"
     for text in ("{", "[" * 100_000, "x" * (5 << 20)):
-        with pytest.raises(Undecoded, match="schema cannot be read"):
-            avro.parsed(text)
+        with pytest.raises(UndecodedError, match="schema cannot be read"):
+            avro.parse(text)
 
 
 def test_behind_a_frame_bytes_have_no_length() -> None:
@@ -185,12 +185,12 @@ def test_what_stands_for_more_than_its_bytes_is_bounded() -> None:
     for n in range(1, 60):
         fields.append(("first", doubling))
         doubling = record(("a", doubling), ("b", f"Wide{n - 1}"), name=f"Wide{n}")
-    with pytest.raises(Undecoded, match="too many items"):
+    with pytest.raises(UndecodedError, match="too many items"):
         avro.reader(doubling, [], framed=False)
     deep: Any = "int"
     for _ in range(10_000):
         deep = {"type": "array", "items": deep}
-    with pytest.raises(Undecoded, match="nested too deep"):
+    with pytest.raises(UndecodedError, match="nested too deep"):
         avro.reader(deep, [], framed=False)
     assert MOST_ITEMS < 10_000_000
 
@@ -239,7 +239,7 @@ def test_random_values_are_those_of_fastavro() -> None:
             theirs = fastavro.schemaless_reader(io.BytesIO(data), parsed)
             assert reader(data, 0) == plain(theirs)
             for end in range(len(data)):
-                with pytest.raises(Undecoded):
+                with pytest.raises(UndecodedError):
                     reader(data[:end] + b"\xff" * 12, 0)
 
 

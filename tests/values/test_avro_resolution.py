@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from each import each
 
-from kdump.values.schemas.avro_resolution import resolving
-from kdump.values.schemas.undecoded import Undecoded
+from kdump.values.schemas.avro_resolution import make_resolver
+from kdump.values.schemas.errors import UndecodedError
 
 
 def record(*fields: Any, name: str = "R", **more: object) -> dict[str, Any]:
@@ -37,7 +37,7 @@ DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2
 
 
 def read(writer: Any, reader: Any, data: bytes) -> Any:
-    return resolving(writer, [], reader, [])(data, 0)
+    return make_resolver(writer, [], reader, [])(data, 0)
 
 
 @each(
@@ -123,7 +123,7 @@ def test_a_schema_that_goes_on_in_itself() -> None:
     ],
 )  # fmt: skip
 def test_what_has_no_resolution(writer: Any, reader: Any, data: bytes) -> None:
-    with pytest.raises(Undecoded, match="no resolution"):
+    with pytest.raises(UndecodedError, match="no resolution"):
         read(writer, reader, data)
 
 
@@ -134,9 +134,9 @@ def test_what_would_grow_without_bounds() -> None:
         fields = [field("a", doubling, default={}), field("b", f"Twice{n - 1}", default={})]
         doubling = record(*fields, name=f"Twice{n}")
     for writer in (doubling, record(name="Twice59")):
-        with pytest.raises(Undecoded):
+        with pytest.raises(UndecodedError):
             read(writer, doubling, b"")
-    with pytest.raises(Undecoded):
+    with pytest.raises(UndecodedError):
         read(record(("a", "R")), record(("a", "R")), b"")
     for bad in (
         7,
@@ -144,7 +144,7 @@ def test_what_would_grow_without_bounds() -> None:
         record(field("a", "int", default="x")),
         record(field("a", enum("A"), default="B")),
     ):
-        with pytest.raises(Undecoded):
+        with pytest.raises(UndecodedError):
             read(record(), bad, b"")
 
 

@@ -28,8 +28,8 @@ from kdump.messages.records import TOPICS, decode
 from kdump.messages.table import UNKNOWN_TAGS, message, tables
 from kdump.output.jsonl import JsonLines, json_line
 from kdump.output.values import AUTO, headers_json
+from kdump.values.decoded_values import MOST_BYTES, values_of
 from kdump.values.decoders.internal_topics import members
-from kdump.values.shown import MOST_BYTES, values_of
 
 LOG = "00000000000000000000.log"
 COMMIT_KEY = b"\0\1" + message_bytes(

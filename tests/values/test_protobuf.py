@@ -6,8 +6,8 @@ import pytest
 from each import each
 
 from kdump.values.schemas import wire
+from kdump.values.schemas.errors import UndecodedError
 from kdump.values.schemas.protobuf import Files
-from kdump.values.schemas.undecoded import Undecoded
 
 PROTO3 = 'syntax = "proto3";'
 
@@ -166,12 +166,12 @@ def test_paths_to_messages() -> None:
     paths = {(0,): "A", (1,): "D", (0, 0): "A.B", (0, 0, 0): "A.B.C", (0, 1): "A.B"}
     assert {path: files.message(list(path)).full for path in paths} == paths
     for path in ([2], [-1], [0, 2], [1, 0], []):
-        with pytest.raises(Undecoded, match="no such message"):
+        with pytest.raises(UndecodedError, match="no such message"):
             files.message(path)
     assert wire.indexes(b"\0", 0) == ([0], 1)
     assert wire.indexes(b"\4\2\0", 0) == ([1, 0], 3)
     for data in (b"\1", b"\xff\xff\3", b"\4\2"):
-        with pytest.raises(Undecoded):
+        with pytest.raises(UndecodedError):
             wire.indexes(data, 0)
 
 
@@ -226,7 +226,7 @@ def test_types_that_every_registry_knows(data: bytes, value: Any) -> None:
     ],
 )
 def test_what_is_no_message(data: bytes, why: str) -> None:
-    with pytest.raises(Undecoded) as caught:
+    with pytest.raises(UndecodedError) as caught:
         read(PROTO3 + "message M { int32 a = 1; string s = 2; repeated bool b = 9; }", data)
     assert caught.value.reason == why
 
@@ -235,7 +235,7 @@ def test_messages_in_messages_are_bounded() -> None:
     data = b""
     for _ in range(200):
         data = field(1, data)
-    with pytest.raises(Undecoded, match="nested too deep"):
+    with pytest.raises(UndecodedError, match="nested too deep"):
         read(PROTO3 + "message M { M m = 1; }", data)
 
 
@@ -263,7 +263,7 @@ def test_messages_in_messages_are_bounded() -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_schema(text: str) -> None:
-    with pytest.raises(Undecoded, match="schema cannot be read"):
+    with pytest.raises(UndecodedError, match="schema cannot be read"):
         Files(text, [])
 
 

@@ -13,8 +13,8 @@ import pytest
 from long_runs import LONG, SEED
 
 from kdump.values.schemas import wire
+from kdump.values.schemas.errors import UndecodedError
 from kdump.values.schemas.protobuf import Files
-from kdump.values.schemas.undecoded import Undecoded
 
 SCHEMAS = 5000 if LONG else 12
 SCALARS = (
@@ -260,7 +260,7 @@ def test_random_messages_are_those_of_google(tmp_path: Path) -> None:
                         changed[rng.randrange(len(changed))] = rng.randrange(256)
                     try:
                         wire.decode(reader, bytes(changed), 0)
-                    except Undecoded:
+                    except UndecodedError:
                         refused += 1
                     mutated += 1
     assert compiled > SCHEMAS // 2

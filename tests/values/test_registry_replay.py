@@ -6,7 +6,7 @@ from hashlib import md5
 from each import each
 from registry_log import schema_record, tombstone
 
-from kdump.values.schemas.registry import Registry, Schema, chosen, context_of, plain_subject
+from kdump.values.schemas.registry import Registry, Schema, choose, context_of, plain_subject
 
 
 def replayed(*records: tuple[bytes | None, bytes | None]) -> Registry:
@@ -48,7 +48,7 @@ def test_a_version_that_was_born_again_leaves_the_first_with_its_id() -> None:
         schema_record("a", 1, 9, "long"),
     )
     assert states(registry) == [("a", 1, 5, "hard"), ("a", 1, 9, "no")]
-    referred = registry.referred(registry.with_id(9)[0], "a", 1)
+    referred = registry.find_reference(registry.with_id(9)[0], "a", 1)
     assert referred is not None
     assert referred.id == 9
 
@@ -116,14 +116,14 @@ def test_which_subject_of_an_id_wrote_a_topic() -> None:
         return None if found is None else found.subject
 
     names = ["orders-value", "orders-com.Order", "com.Order"]
-    assert name(chosen(of("x", "com.Order", "orders-value"), names)) == "orders-value"
-    assert name(chosen(of("x", "com.Order"), names)) == "com.Order"
-    assert name(chosen(of("x", "y"), names)) == "x"
+    assert name(choose(of("x", "com.Order", "orders-value"), names)) == "orders-value"
+    assert name(choose(of("x", "com.Order"), names)) == "com.Order"
+    assert name(choose(of("x", "y"), names)) == "x"
     # an id of a context is another id, but where the subject says that it is the topic's
-    assert name(chosen(of(":.blue:x"), names)) is None
-    assert name(chosen(of("x", ":.blue:orders-value"), names)) == ":.blue:orders-value"
-    assert name(chosen(of(":.blue:orders-value", "orders-value"), names)) == "orders-value"
-    assert chosen([], names) is None
+    assert name(choose(of(":.blue:x"), names)) is None
+    assert name(choose(of("x", ":.blue:orders-value"), names)) == ":.blue:orders-value"
+    assert name(choose(of(":.blue:orders-value", "orders-value"), names)) == "orders-value"
+    assert choose([], names) is None
 
 
 def test_a_reference_is_looked_for_in_the_context_of_who_refers() -> None:
@@ -133,9 +133,9 @@ def test_a_reference_is_looked_for_in_the_context_of_who_refers() -> None:
         schema_record(":.blue:a", 1, 2, "string"),
     )
     by = registry.with_id(2)[0]
-    found = registry.referred(by, "base", 1)
+    found = registry.find_reference(by, "base", 1)
     assert found is not None
     assert found.text == "long"
-    latest = registry.referred(registry.with_id(1)[0], "base", -1)
+    latest = registry.find_reference(registry.with_id(1)[0], "base", -1)
     assert latest is not None
     assert latest.text == "int"

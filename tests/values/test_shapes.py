@@ -5,7 +5,7 @@ from typing import Any
 
 from registry_log import schema_record
 
-from kdump.values.schemas.framed import Schemas
+from kdump.values.schemas.framed_values import Schemas
 from kdump.values.schemas.registry import Registry
 from kdump.values.schemas.shapes import TEXT, Data, shapes_of_topics, sql_type
 

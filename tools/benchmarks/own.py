@@ -185,10 +185,10 @@ def json_lines(path: Path, case: Case) -> Result:
 def arrow_columns(path: Path) -> Iterator[tuple[int, Buffer, Buffer, int]]:
     """Gather the buffers of record batches; yields rows, keys, values and the size of the last."""
     from kdump import kernels
-    from kdump.kernels import gathered as g
+    from kdump.kernels import gather_buffers as g
     from kdump.output.arrow_columns import COPIES
 
-    into = g.Gathered(
+    into = g.GatherBuffers(
         *(1 << 15, 1 << 16),
         keys=4 << 20,
         values=16 << 20,

@@ -184,11 +184,11 @@ def dump(root: Path, out: Path, driver: Any, **options: Any) -> None:
     from kdump.engine.reading.options import DumpOptions
     from kdump.output.bulk_dump import dump_parts
     from kdump.output.part_directory import PartDirectory
-    from kdump.output.progress import Written
+    from kdump.output.progress import WrittenRows
 
     directory = PartDirectory(str(out), [str(root)])
     for item in dump_parts([str(root)], DumpOptions(**options), directory, driver):
-        if not isinstance(item, Written):
+        if not isinstance(item, WrittenRows):
             raise SystemExit(f"{root}: {item}")
     shutil.rmtree(out)
 

@@ -34,7 +34,7 @@ from fuzz.seeds import LIMIT
 from kdump import kernels
 from kdump.engine.dump.run import dump
 from kdump.engine.kafka_text.dump import kafka_dump
-from kdump.engine.kafka_text.log import framed
+from kdump.engine.kafka_text.log import read_frames
 from kdump.engine.reading.options import DumpOptions
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
@@ -219,9 +219,9 @@ def sink_of(run: Run, output: _Output, messages: Messages, directory: Path) -> t
 
         return JsonLines(output.write, run.bytes_mode), None
     if run.form == "csv":
-        from kdump.output.delimited import Delimited
+        from kdump.output.delimited import DelimitedSink
 
-        return Delimited(output.write, run.bytes_mode, terminal=run.terminal), None
+        return DelimitedSink(output.write, run.bytes_mode, terminal=run.terminal), None
     if run.form == "kafka":
         from kdump.output.kafka_text import KafkaText
 
@@ -242,7 +242,7 @@ def call(run: Run, target: str, directory: Path, *, keep: int = 0) -> tuple[_Out
     output, errors = _Output(keep), _Gone(keep)
     messages = Messages(errors, as_json=not run.terminal, colour=False, before=lambda: None)  # type: ignore[arg-type]
     asked = dict(run.options)
-    selection = Selection.taken(asked)
+    selection = Selection.take(asked)
     options = DumpOptions(
         **{"selection": selection, "mode": run.mode, "decompress_limit": LIMIT, **asked},
         decode=decodes(run),
@@ -430,7 +430,7 @@ def walk_covers(path: str) -> str:
     with Source(path) as source:
         for walk, items in (
             ("walk", FileRecords(source, limit=LIMIT).walk()),
-            ("framed", framed(source, LIMIT)),
+            ("framed", read_frames(source, LIMIT)),
         ):
             position = 0
             for item in items:

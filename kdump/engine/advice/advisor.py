@@ -1,6 +1,6 @@
 """Add to findings the offset from which a broker serves consumers again.
 
-Apart from `served.py`, which brings the whole broker: most runs meet no damage.
+Apart from `served_partition.py`, which brings the whole broker: most runs meet no damage.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kdump.storage.names import Kind, parse
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
-    from kdump.engine.advice.served import ServedPartition
+    from kdump.engine.advice.served_partition import ServedPartition
     from kdump.replay.releases import Releases
     from kdump.storage.targets import Target
 
@@ -52,7 +52,7 @@ class Advisor:
             served.close()
         self._served = ()
 
-    def advised(self, finding: Finding) -> Finding:
+    def advise(self, finding: Finding) -> Finding:
         """Return a finding with the way past it; one that stops no consumer as it is."""
         entry = finding.entry
         if entry.passed_over or (finding.next_offset is None and not entry.stops_consumers):
@@ -67,12 +67,12 @@ class Advisor:
         if kind is not Kind.LOG or finding.segment is None or self._unread:
             return finding
         try:
-            return self._asked(finding, finding.segment, finding.position)
+            return self._ask(finding, finding.segment, finding.position)
         except PathError:  # it went away meanwhile, or is not to be read: the scan says so
             self._unread = True
             return finding
 
-    def _asked(self, finding: Finding, segment: int, position: int) -> Finding:
+    def _ask(self, finding: Finding, segment: int, position: int) -> Finding:
         opened = self._open(finding.path)
         if not opened:
             return finding
@@ -110,7 +110,7 @@ class Advisor:
             running = self.running
             if running is None:
                 running = lock.is_held(places.parent(log.path)) is True
-            from kdump.engine.advice.served import ServedPartition
+            from kdump.engine.advice.served_partition import ServedPartition
 
             target = self.target._replace(log=log)
             oldest, newest = self.releases.range_of(places.parent(log.path))
@@ -123,7 +123,7 @@ class Advisor:
         return self._served
 
 
-def advised(
+def add_advice(
     target: Target,
     findings: Iterable[Finding],
     releases: Releases,
@@ -134,4 +134,4 @@ def advised(
 ) -> tuple[Finding, ...]:
     """Return all findings about a partition with the way past each."""
     with closing(Advisor(target, releases, limit, running=running, settings=settings)) as advisor:
-        return tuple(map(advisor.advised, findings))
+        return tuple(map(advisor.advise, findings))

@@ -64,7 +64,7 @@ class Landings:
         self._borne_out = 0
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether enough lookups bear the way out."""
         return self.served is not None and self._borne_out >= _LOOKED_ON
 
@@ -72,7 +72,7 @@ class Landings:
         """Ask for the next batches."""
         points = self._points(sound)
         first = 0
-        while first < len(points) and not self.settled:
+        while first < len(points) and not self.is_settled:
             end = first + 1
             while end < len(points) and points[end].start == points[first].start:
                 end += 1
@@ -113,7 +113,7 @@ class Landings:
                 points, True, 0, len(points) - 1, key=lambda point: self._lands(sound, point)
             )
         self._gets_past = first.start
-        self._found(sound, points[lowest])
+        self._keep_way(sound, points[lowest])
 
     def _lands(self, sound: Sound, point: _Point) -> bool:
         if not self._left:
@@ -124,7 +124,7 @@ class Landings:
             self._fails = point.start
         return position == sound.positions[point.row]
 
-    def _found(self, sound: Sound, point: _Point) -> None:
+    def _keep_way(self, sound: Sound, point: _Point) -> None:
         """Keep a way; behind the first offset the record that a consumer is handed is named."""
         before, offset = self.count + sound.count(point.row), point.offset
         if offset > self._lowest:
@@ -215,14 +215,14 @@ def sound_batches(
                 held = None
             if isinstance(item, Gap):
                 yield Hole(item.position + item.size_bytes)
-            elif (batches := _believed(item.batches, lowest, end)).count:
+            elif (batches := _select_believed(item.batches, lowest, end)).count:
                 held = Sound(source, batches, before, limit)
                 before = held.lasts[-1]
         if held is not None:
             yield held
 
 
-def _believed(batches: RecordBatches, lowest: int, end: int) -> RecordBatches:
+def _select_believed(batches: RecordBatches, lowest: int, end: int) -> RecordBatches:
     lasts = batches.last_offsets
     if not batches.flags & c.OFFSET_NOT_RISING and lasts[0] >= lowest and lasts[-1] < end:
         return batches

@@ -32,12 +32,12 @@ class FileStatus(NamedTuple):
     mode: int
 
     @property
-    def needed(self) -> int:
+    def needed_bits(self) -> int:
         """The permission bits that the broker must have."""
         if stat.S_ISDIR(self.mode):
             return _ENTER
         name = names.parse(os.path.basename(self.path))
-        return _READ_WRITE if name.kind in _WRITTEN and not name.retired else _READ
+        return _READ_WRITE if name.kind in _WRITTEN and not name.is_retired else _READ
 
 
 def status_of(path: str) -> FileStatus | None:
@@ -51,7 +51,7 @@ def status_of(path: str) -> FileStatus | None:
     return FileStatus(path, found.st_uid, found.st_mode)
 
 
-def kept_out(entries: Sequence[FileStatus]) -> Iterator[tuple[FileStatus, str]]:
+def find_unreadable(entries: Sequence[FileStatus]) -> Iterator[tuple[FileStatus, str]]:
     """Yield what the user who owns most of the entries cannot open, and why.
 
     That user is taken for the broker's; root opens everything. Which groups the user is in is not
@@ -61,7 +61,7 @@ def kept_out(entries: Sequence[FileStatus]) -> Iterator[tuple[FileStatus, str]]:
     if owner is None or owner == _ROOT:
         return
     for entry in entries:
-        needed = entry.needed
+        needed = entry.needed_bits
         if entry.uid == owner:
             if (entry.mode >> 6) & needed != needed:
                 yield entry, f"Mode {_octal(entry)} does not let its owner {owner} open it."
@@ -76,7 +76,7 @@ def kept_out(entries: Sequence[FileStatus]) -> Iterator[tuple[FileStatus, str]]:
 
 def access_findings(entries: Sequence[FileStatus], place: Place) -> Iterator[Finding]:
     """Yield one finding for all that the broker's user cannot open: the first, and how many."""
-    refused = list(kept_out(entries))
+    refused = list(find_unreadable(entries))
     if refused:
         more = len(refused) - 1
         message = refused[0][1] + (f" {more:,} more are like it." if more else "")

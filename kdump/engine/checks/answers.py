@@ -140,7 +140,7 @@ class Answers:
         return found.offset if found.offset >= 0 else NOTHING
 
 
-class Judged(NamedTuple):
+class EntryVerdict(NamedTuple):
     """What an entry that does not hold is called, what it says, and what that rests on.
 
     `targets` are worth a trial because of it.
@@ -176,11 +176,11 @@ class EntryReports:
         """Targets worth a trial because of a slot that does not rise."""
 
     @abstractmethod
-    def judged(self, entry: BadEntry) -> Judged:
+    def judge(self, entry: BadEntry) -> EntryVerdict:
         """Say what is wrong with an entry that does not hold."""
 
     @abstractmethod
-    def behind(self, numbers: range) -> Judged:
+    def behind(self, numbers: range) -> EntryVerdict:
         """Say what is wrong with entries that name what lies behind the log's end."""
 
     @abstractmethod
@@ -193,7 +193,7 @@ class EntryReports:
         about["position"], about["size_bytes"] = slot * size, slots * size
         return at_place(code, self.segment.place, path=self.file.path, **about)
 
-    def find_misled(
+    def misled_finding(
         self, code: str, slot: int, message: str, wrong: WrongAnswer | None, slots: int = 1
     ) -> Finding:
         """Make a finding that says for what a lookup goes wrong."""
@@ -231,17 +231,17 @@ class EntryReports:
         message = f"{count:,} entries are not above those before them."
         if count == 1:
             message = "One entry is not above those before it."
-        return self.find_misled(code, odd[0], message, self.wrong(targets))
+        return self.misled_finding(code, odd[0], message, self.wrong(targets))
 
     def bad(self, entries: list[BadEntry]) -> Iterator[Reported]:
         """Entries that do not hold; one that leads astray comes first and says for what."""
 
         def wrong_of(entry: BadEntry) -> WrongAnswer | None:
-            return self.wrong(self.judged(entry).targets)
+            return self.wrong(self.judge(entry).targets)
 
         for entry, wrong, is_first in most_harmful_first(entries, wrong_of):
-            judged = self.judged(entry)
-            found = self._reported(judged, entry.number, wrong)
+            judged = self.judge(entry)
+            found = self._make_finding(judged, entry.number, wrong)
             yield Conditional(
                 found if is_first else found._replace(message=judged.message), judged.touches
             )
@@ -250,13 +250,15 @@ class EntryReports:
         """Entries that name what lies behind the log's end, as one."""
         judged = self.behind(numbers)
         wrong = self.wrong(judged.targets)
-        found = self._reported(judged, numbers[0], wrong, len(numbers))
+        found = self._make_finding(judged, numbers[0], wrong, len(numbers))
         return Conditional(found, judged.touches)
 
-    def _reported(
-        self, judged: Judged, number: int, wrong: WrongAnswer | None, slots: int = 1
+    def _make_finding(
+        self, judged: EntryVerdict, number: int, wrong: WrongAnswer | None, slots: int = 1
     ) -> Finding:
-        found = self.find_misled(judged.code, self.file.slot(number), judged.message, wrong, slots)
+        found = self.misled_finding(
+            judged.code, self.file.slot(number), judged.message, wrong, slots
+        )
         return found if judged.offset is None else found._replace(offset=judged.offset)
 
     def wrong(self, targets: Iterable[int]) -> WrongAnswer | None:

@@ -114,7 +114,7 @@ class BatchTypes(Check):
             # Brokers give their own topics settings of their own, which may not be known here.
             is_own = (partition.target.topic or "").startswith("__")
             holds = source in (TOPIC, OPTION) or not is_own
-            if field in settings.stated and text in known and holds:
+            if field in settings.stated_fields and text in known and holds:
                 setting = _Setting(code, name, text, known[text], mask)
                 self._settings.append((setting, source))
 

@@ -69,8 +69,8 @@ def check_checkpoints(
             found[checkpoint] = offsets
             yield from _stale_entries(directory, path, offsets)
             if checkpoint in _COMPLETE:
-                yield from _left_out(path, offsets, facts)
-    yield from _missing(directory, found)
+                yield from _find_left_out(path, offsets, facts)
+    yield from _find_missing(directory, found)
     clean = was_stopped_cleanly(directory)
     for one in facts:
         yield from _order(directory, one, found, clean=clean)
@@ -102,7 +102,9 @@ def _stale_entries(directory: LogDir, path: str, offsets: Offsets) -> Iterator[F
         )
 
 
-def _left_out(path: str, offsets: Offsets, facts: Sequence[PartitionFacts]) -> Iterator[Finding]:
+def _find_left_out(
+    path: str, offsets: Offsets, facts: Sequence[PartitionFacts]
+) -> Iterator[Finding]:
     missing = [(one.topic, one.partition) for one in facts]
     missing = [key for key in missing if key not in offsets]
     if missing:
@@ -114,7 +116,7 @@ def _left_out(path: str, offsets: Offsets, facts: Sequence[PartitionFacts]) -> I
         )
 
 
-def _missing(directory: LogDir, found: dict[str, Offsets]) -> Iterator[Finding]:
+def _find_missing(directory: LogDir, found: dict[str, Offsets]) -> Iterator[Finding]:
     """Tell of a recovery point that is gone while the high watermark, as old as it, is there."""
     path = os.path.join(directory.path, names.RECOVERY_POINT_CHECKPOINT)
     if names.REPLICATION_CHECKPOINT in found and not places.lexists(path):
@@ -146,7 +148,7 @@ def _order(
     if beyond and not one.still_holds():
         return
     if proofs:
-        yield _lost(one, max(proofs, key=itemgetter(0)), end)
+        yield _lost_finding(one, max(proofs, key=itemgetter(0)), end)
     elif beyond:
         yield _beyond(directory, one, max(beyond, key=itemgetter(0)), end)
     cleaned = found.get(names.CLEANER_CHECKPOINT, {}).get(key)
@@ -181,7 +183,7 @@ def _beyond(directory: LogDir, one: PartitionFacts, most: tuple[int, str], end: 
     )
 
 
-def _lost(one: PartitionFacts, most: tuple[int, str], end: int) -> Finding:
+def _lost_finding(one: PartitionFacts, most: tuple[int, str], end: int) -> Finding:
     offset, checkpoint = most
     return at_place(
         "log-end-lost",

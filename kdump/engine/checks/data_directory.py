@@ -64,7 +64,7 @@ def _listing(directory: LogDir, facts: Sequence[PartitionFacts]) -> Iterator[Fin
         name = names.parse(os.path.basename(path))
         if name.suffix == names.TEMPORARY:
             temporary.append(path)
-        elif name.kind not in _EXPECTED and not name.retired:
+        elif name.kind not in _EXPECTED and not name.is_retired:
             unknown.append(path)
     for path in _other_directories(directory):
         if os.path.basename(path) not in _NO_PARTITIONS:

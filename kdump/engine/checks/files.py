@@ -13,10 +13,10 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Unpack
 
 from kdump.engine.checks.access import FileStatus, access_findings, status_of
-from kdump.engine.checks.missing_segments import Covered, has_log, holes
+from kdump.engine.checks.missing_segments import OffsetSpan, has_log, holes
 from kdump.engine.reading.check import Check
 from kdump.engine.reading.damage import at_place, gap_finding
-from kdump.engine.reading.log_files import misnamed
+from kdump.engine.reading.log_files import find_misnamed
 from kdump.engine.reading.segment_pass import SegmentPass
 from kdump.errors import PathError
 from kdump.findings.finding import About, Finding
@@ -70,9 +70,9 @@ class Files(Check):
             yield self._at("directory-retired", message=_RETIRED[log.name.retirement])
         elif not log.logs:
             yield self._at("partition-empty")
-        yield from misnamed(log, self.partition.place)
+        yield from find_misnamed(log, self.partition.place)
         yield from self._leftovers()
-        covered: list[Covered] = []
+        covered: list[OffsetSpan] = []
         if log.retired:
             from kdump.engine.checks.files import swaps
 
@@ -168,7 +168,7 @@ def listing(log: LocalLog) -> tuple[list[FileStatus], list[str]]:
 
 
 def _is_expected(name: FileName) -> bool:
-    return name.kind in _EXPECTED or (name.retired and name.suffix != names.SWAP)
+    return name.kind in _EXPECTED or (name.is_retired and name.suffix != names.SWAP)
 
 
 class _Swap(NamedTuple):
@@ -178,7 +178,7 @@ class _Swap(NamedTuple):
     legacy: bool
 
 
-def swaps(partition: PartitionScan, covered: list[Covered]) -> Iterator[Finding]:
+def swaps(partition: PartitionScan, covered: list[OffsetSpan]) -> Iterator[Finding]:
     """Yield what a start would do with them, and add to `covered` the offsets they hold.
 
     They are read like any log: once they are in place there is no other.
@@ -193,7 +193,7 @@ def swaps(partition: PartitionScan, covered: list[Covered]) -> Iterator[Finding]
                     partition.errors.append(error)
     if not found:
         return
-    covered.extend(Covered(swap.base_offset, swap.next_offset) for swap in found)
+    covered.extend(OffsetSpan(swap.base_offset, swap.next_offset) for swap in found)
     start = min(swap.base_offset for swap in found)
     end = max(swap.next_offset for swap in found)
     replaced = [
@@ -203,7 +203,7 @@ def swaps(partition: PartitionScan, covered: list[Covered]) -> Iterator[Finding]
         "swap-left",
         found[0].place,
         actual=len(found),
-        message=_words(found, replaced, _lost_at_start(partition, found)),
+        message=_words(found, replaced, _find_lost_at_start(partition, found)),
     )
 
 
@@ -225,7 +225,7 @@ def _read(partition: PartitionScan, path: str, base_offset: int) -> Generator[Fi
     return _Swap(place, base_offset, offsets.last + 1, legacy)
 
 
-def _lost_at_start(partition: PartitionScan, found: list[_Swap]) -> list[int]:
+def _find_lost_at_start(partition: PartitionScan, found: list[_Swap]) -> list[int]:
     """Swap files that a start deletes: those from the first `.cleaned` file on."""
     cleaned = [
         name.base_offset

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from kdump.engine.reading.check import FINDINGS_A_CODE, Conditional, Reported, RestsOn
-from kdump.findings.code import Extent, Misplaced, Severity
+from kdump.findings.code import Extent, MisplacedScope, Severity
 from kdump.findings.finding import Finding, and_more
 from kdump.storage.names import OFFSET_MAX, Kind, parse
 
@@ -29,7 +29,7 @@ def fold(reported: Iterable[Reported]) -> tuple[Finding, ...]:
     first = next(reported, None)
     if first is None:
         return ()
-    kept = _Kept()
+    kept = _Folder()
     about_logs: list[Conditional] = []
     suspects: list[Conditional] = []
     per_file: Counter[tuple[str, str]] = Counter()
@@ -60,14 +60,14 @@ def fold(reported: Iterable[Reported]) -> tuple[Finding, ...]:
         and_more(found, counts[key] - 1 + max(0, per_file[key] - FINDINGS_A_CODE))
         for key, found in merged.items()
     )
-    return (*kept.finished(), *rest)
+    return (*kept.finish(), *rest)
 
 
 def _is_log(finding: Finding) -> bool:
     return parse(os.path.basename(finding.path)).kind is Kind.LOG
 
 
-class _Kept:
+class _Folder:
     """Findings as they are reported, and the ranges they declare bad."""
 
     def __init__(self) -> None:
@@ -113,8 +113,8 @@ class _Kept:
         else:
             self._offsets.add(finding.offset, finding.offset + 1, number)
             known = finding.next_offset is not None
-            missing = entry.misplaced is Misplaced.FOR_GOOD or (
-                known and entry.misplaced is Misplaced.UNTIL_NEXT
+            missing = entry.misplaced is MisplacedScope.FOR_GOOD or (
+                known and entry.misplaced is MisplacedScope.UNTIL_NEXT
             )
             if missing and isinstance(finding.expected, int):
                 behind = OFFSET_MAX if finding.next_offset is None else finding.next_offset
@@ -164,7 +164,7 @@ class _Kept:
         place = finding.position if finding.position is not None else finding.offset
         names.append(finding.code if place is None else f"{finding.code}@{place}")
 
-    def finished(self) -> list[Finding]:
+    def finish(self) -> list[Finding]:
         """Give the findings with all that belongs to them."""
         for number, names in self._consequences.items():
             more = self._more_consequences[number]

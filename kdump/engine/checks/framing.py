@@ -97,14 +97,14 @@ class Framing(Check):
             code = damage.gap_code(one.gap, segment.source, active=active)
             self._gaps[code] += 1
             if self._gaps[code] > FINDINGS_A_CODE:
-                yield damage.counted_gap(code, one, segment.place)
+                yield damage.brief_gap_finding(code, one, segment.place)
             else:
                 yield damage.gap_finding(one, segment.place, segment.source, active=active)
 
     def _rows(self, segment: SegmentScan, batches: RecordBatches) -> Iterator[Finding]:
         """Look at the flags, which a sound run has none of, and at the last offset."""
         self._end.run(batches, self._offsets.last)
-        if rows := damage.reserved_rows(batches):
+        if rows := damage.find_reserved_rows(batches):
             self._reserved_count += len(rows)
             if self._reserved is None:
                 self._reserved = batches.slice(rows[0], rows[0] + 1), 0

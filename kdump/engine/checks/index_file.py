@@ -38,7 +38,7 @@ class IndexFile:
         self.entries, self.trailing_bytes = divmod(source.size, self.slot_bytes)
         # A small one is read as it is: where its holes are costs as much to ask.
         end = source.size if source.size <= _BLOCK_BYTES else source.data_end()
-        data = _written(source, min(end, PROVED_BYTES))
+        data = _read_written(source, min(end, PROVED_BYTES))
         self.unread = max(0, end - PROVED_BYTES) // self.slot_bytes
         self.unreadable = list(source.unreadable)
         self.used = min(-(-len(data) // self.slot_bytes), self.entries)
@@ -128,7 +128,7 @@ class IndexFile:
         return bytes(kept)
 
 
-def _written(source: Source, end: int) -> bytes:
+def _read_written(source: Source, end: int) -> bytes:
     """Read what was written of a file before `end`: up to its last byte that is no zero."""
     while end > 0:
         start = max(0, end - _BLOCK_BYTES)

@@ -55,7 +55,7 @@ class IndexProof(Check):
                 with Source(path) as source:
                     index = IndexFile(source, kind)
             except PathError as error:
-                yield from self.partition.unread(error, segment.place._replace(path=path))
+                yield from self.partition.note_unread(error, segment.place._replace(path=path))
                 continue
             if index.unreadable:
                 for start, end in index.unreadable:

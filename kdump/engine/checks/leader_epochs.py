@@ -65,7 +65,7 @@ class LeaderEpochs(Check):
             if _is_odd(span, before, after, checkpoint):
                 yield Conditional(odd_finding(span, before, after), _touches(span))
             elif before is not None and before.epoch == span.epoch:
-                spans[-1] = before.joined(span)
+                spans[-1] = before.join(span)
             else:
                 if before is not None and span.epoch < before.epoch:
                     yield _falls(span, before)
@@ -149,7 +149,7 @@ class _Checkpoint:
                 partition.errors.append(error)
             return
         place = partition.place._replace(path=path)
-        self.entries = checkpoints.loaded(read.entries)
+        self.entries = checkpoints.load_epochs(read.entries)
         self.findings = [problem_finding(problem, place) for problem in read.problems]
         self.readable = not read.problems and self.entries == read.entries
         if not read.problems and not self.readable:

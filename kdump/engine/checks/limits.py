@@ -48,11 +48,11 @@ class Limits(Check):
         self._largest = settings.message_max_bytes
         of_topic = settings.source("message_max_bytes") == TOPIC
         self._limit = "the topic's max.message.bytes" if of_topic else "message.max.bytes"
-        self._sized = "message_max_bytes" in settings.stated and not internal
+        self._sized = "message_max_bytes" in settings.stated_fields and not internal
         self._before_ms = settings.timestamp_before_max_ms
         self._after_ms = settings.timestamp_after_max_ms
         times = {"timestamp_before_max_ms", "timestamp_after_max_ms"}
-        self._timed = partition.deep and bool(times & settings.stated) and not internal
+        self._timed = partition.deep and bool(times & settings.stated_fields) and not internal
         self._large, self._early, self._late = _Tally(), _Tally(), _Tally()
         # When the records of a segment can have been appended, by the times of files.
         self._not_before_ms: int | None = None

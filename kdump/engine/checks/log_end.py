@@ -115,7 +115,7 @@ class LogEnd:
         fits = fits and not header.odd
         if fits and header.joins and not header.wrapper and header.first == header.before + 1:
             return None
-        indexed = _indexed(segment, header.position)
+        indexed = _indexed_offset(segment, header.position)
         if fits and (indexed is None or _agrees(header, indexed)):
             return None
         return _stop_finding(segment, header, indexed)
@@ -201,7 +201,7 @@ def _span(segment: SegmentScan, header: _Header) -> int:
     return offsets[-1] - offsets[0] + 1 if offsets else 0
 
 
-def _indexed(segment: SegmentScan, position: int) -> int | None:
+def _indexed_offset(segment: SegmentScan, position: int) -> int | None:
     """The offset of the index entry that names a position, None where there is none."""
     index = _index(segment)
     end = 0 if index is None else index.logical_end(position + 1)

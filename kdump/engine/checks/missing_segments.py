@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 COMPACTED_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
-class Covered(NamedTuple):
+class OffsetSpan(NamedTuple):
     """Offsets that a file beside the log holds, up to and not including `next_offset`."""
 
     offset: int
@@ -70,7 +70,7 @@ class _Cleaner(NamedTuple):
     provable: bool = False
 
 
-def holes(partition: PartitionScan, covered: Sequence[Covered]) -> Iterator[Finding]:
+def holes(partition: PartitionScan, covered: Sequence[OffsetSpan]) -> Iterator[Finding]:
     """Yield a finding for each hole that compaction cannot have made."""
     cleaner = _cleaner(partition)
     if cleaner is None or not partition.segments:
@@ -82,10 +82,10 @@ def holes(partition: PartitionScan, covered: Sequence[Covered]) -> Iterator[Find
         if None in contiguous:
             cleaner = _Cleaner("not all records of this log could be counted")
     elif partition.settings.topic_is_known and not partition.settings.tiered:
-        yield from _first_missing(partition, covered)
+        yield from _missing_front(partition, covered)
     start: int | None = None
     for one, following in pairwise(_of_files(partition) if len(partition.segments) > 1 else ()):
-        hole = Covered(one.last_offset + 1, following.base_offset)
+        hole = OffsetSpan(one.last_offset + 1, following.base_offset)
         if hole.offset >= hole.next_offset or one.tail:
             continue
         is_read = one.complete or one.tail_read
@@ -121,12 +121,12 @@ def _inside(partition: PartitionScan, why: str) -> Iterator[Finding]:
             more = sum(later.next_offset - later.offset for later, _ in others)
             words += f" {more:,} more are missing between later batches."
         words += f" They may be lost: {why}."
-        missing = _missing("offsets-apart", one, hole, message=words)
+        missing = _missing_finding("offsets-apart", one, hole, message=words)
         found.append(missing._replace(position=position))
     yield from found
 
 
-def _between_batches(one: SegmentScan) -> list[tuple[Covered, int]] | None:
+def _between_batches(one: SegmentScan) -> list[tuple[OffsetSpan, int]] | None:
     """Find the holes between batches, each with the position behind it.
 
     None: a batch has fewer records than offsets, as a cleaner leaves it.
@@ -143,7 +143,7 @@ def _between_batches(one: SegmentScan) -> list[tuple[Covered, int]] | None:
                 if count != last + 1 - base:
                     return None
                 if end is not None and end < base:
-                    found.append((Covered(end, base), position))
+                    found.append((OffsetSpan(end, base), position))
                 end = last + 1
     return found
 
@@ -157,7 +157,7 @@ def _of_files(partition: PartitionScan) -> list[SegmentScan]:
 
 
 def _hole_finding(
-    partition: PartitionScan, one: SegmentScan, hole: Covered, start: int, cleaner: _Cleaner
+    partition: PartitionScan, one: SegmentScan, hole: OffsetSpan, start: int, cleaner: _Cleaner
 ) -> Finding:
     """Report a hole behind a segment; `start`: no offset below it is missed."""
     if hole.next_offset <= start:
@@ -165,42 +165,42 @@ def _hole_finding(
             f"{hole.words} are in no segment. The log starts at {start:,}, so consumers do "
             "not read them."
         )
-        return _missing("segments-apart", one, hole, message=words)
+        return _missing_finding("segments-apart", one, hole, message=words)
     lost = hole._replace(offset=max(hole.offset, start))
     why = cleaner.why if cleaner.settled or cleaner.excluded else None
     if why is None and cleaner.provable:
         why = _proof(partition, *lost)
     if why is None:
         words = f"{lost.words} are in no segment. They may be lost: {cleaner.why}."
-        return _missing("segments-apart", one, hole, message=words)
+        return _missing_finding("segments-apart", one, hole, message=words)
     return _loss(partition, one, hole, lost, why)
 
 
 def _loss(
-    partition: PartitionScan, one: SegmentScan, hole: Covered, lost: Covered, why: str
+    partition: PartitionScan, one: SegmentScan, hole: OffsetSpan, lost: OffsetSpan, why: str
 ) -> Finding:
     count = lost.next_offset - lost.offset
     words = f"{lost.words} are in no segment. They are lost: {why}."
-    if (left := _deleted(partition, hole)) is not None:
+    if (left := _find_deleted(partition, hole)) is not None:
         words += f" {left} is still there: copy it before a start removes it."
     if partition.settings.tiered:
         words += " Remote storage may have them."
     # Offsets of markers are of no record.
     least = 1 if any(segment.has_control for segment in partition.segments) else count
-    return _missing(
+    return _missing_finding(
         "segment-missing", one, hole, message=words, lost_at_least=least, lost_at_most=count
     )
 
 
-def _first_missing(partition: PartitionScan, covered: Sequence[Covered]) -> Iterator[Finding]:
+def _missing_front(partition: PartitionScan, covered: Sequence[OffsetSpan]) -> Iterator[Finding]:
     """Report that the leader epochs start below the first segment."""
     first = partition.segments[0]
     base = first.base_offset
     epochs = partition.log.epoch_starts() if base > 0 else []
     if not epochs or epochs[0].start_offset >= base or partition.log_start()[0] > base:
         return
-    hole = Covered(epochs[0].start_offset, base)
-    if _is_elsewhere(partition, hole, covered) or _deleted(partition, hole) is not None:
+    hole = OffsetSpan(epochs[0].start_offset, base)
+    if _is_elsewhere(partition, hole, covered) or _find_deleted(partition, hole) is not None:
         return
     why = (
         f"leader epoch {epochs[0].epoch} starts at {hole.offset:,}, and a broker that removes "
@@ -213,7 +213,7 @@ def _first_missing(partition: PartitionScan, covered: Sequence[Covered]) -> Iter
 def _start(partition: PartitionScan) -> int:
     """The offset from which on the log is needed: its start, or a snapshot that replaces it."""
     snapshots = [offset for offset, _ in partition.log.snapshots(Kind.METADATA_SNAPSHOT)]
-    return max(partition.log_start()[0], partition.trimmed_to(), *snapshots)
+    return max(partition.log_start()[0], partition.epochs_start(), *snapshots)
 
 
 def _is_contiguous(segment: SegmentScan) -> bool | None:
@@ -229,7 +229,9 @@ def _is_contiguous(segment: SegmentScan) -> bool | None:
     return first.base_offset == segment.base_offset and segment.records_count == offsets
 
 
-def _is_elsewhere(partition: PartitionScan, hole: Covered, covered: Sequence[Covered]) -> bool:
+def _is_elsewhere(
+    partition: PartitionScan, hole: OffsetSpan, covered: Sequence[OffsetSpan]
+) -> bool:
     """Whether a file next to the log, or a log that the listing missed, has offsets of a hole.
 
     A large directory is listed by several calls, between which a broker rolls segments: a log may
@@ -255,18 +257,20 @@ def has_log(log: LocalLog, base: int) -> bool:
     return places.lexists(path) and not places.isdir(path)
 
 
-def _deleted(partition: PartitionScan, hole: Covered) -> str | None:
+def _find_deleted(partition: PartitionScan, hole: OffsetSpan) -> str | None:
     """Name a log in a hole that waits for its removal."""
     for name, path in partition.log.retired:
         is_log = name.kind is Kind.LOG and name.suffix == names.DELETED
         base = name.base_offset
         is_inside = base is not None and hole.offset <= base < hole.next_offset
-        if is_log and is_inside and places.planned_size(path):
+        if is_log and is_inside and places.size_or_zero(path):
             return os.path.basename(path)
     return None
 
 
-def _missing(code: str, one: SegmentScan, hole: Covered, **about: Unpack[About]) -> Finding:
+def _missing_finding(
+    code: str, one: SegmentScan, hole: OffsetSpan, **about: Unpack[About]
+) -> Finding:
     """At the end of the segment before, where what is missing should follow."""
     about["position"], about["size_bytes"] = one.end_position, 0
     about["offset"] = about["expected"] = hole.offset

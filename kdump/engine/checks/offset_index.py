@@ -6,7 +6,7 @@ from bisect import bisect
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.checks.answers import EntryReports, Judged, zeros_words
+from kdump.engine.checks.answers import EntryReports, EntryVerdict, zeros_words
 from kdump.engine.checks.missing_segments import COMPACTED_TOPICS
 from kdump.engine.reading.check import Reported, RestsOn
 from kdump.engine.reading.damage import at_place
@@ -96,11 +96,11 @@ class _Reports(EntryReports):
             return None
         return self.answers.wrong_offset(target, self._start(target))
 
-    def find_misled(
+    def misled_finding(
         self, code: str, slot: int, message: str, wrong: WrongAnswer | None, slots: int = 1
     ) -> Finding:
         """Make a finding that names the offset for which a fetch goes wrong."""
-        found = super().find_misled(code, slot, message, wrong, slots)
+        found = super().misled_finding(code, slot, message, wrong, slots)
         return found if wrong is None else found._replace(offset=wrong.target)
 
     def zeros(self) -> Finding:
@@ -108,7 +108,7 @@ class _Reports(EntryReports):
         used, count = self.file.used, self.file.entries - self.file.used
         message = f"{zeros_words(count)}, in a segment that is not the newest."
         wrong = self.wrong([self.segment.last_offset])
-        return self.find_misled("offset-index-zeros", used, message, wrong, count)
+        return self.misled_finding("offset-index-zeros", used, message, wrong, count)
 
     def near(self, slot: int) -> list[int]:
         """The offsets of the entries around, and those beside them."""
@@ -116,7 +116,7 @@ class _Reports(EntryReports):
         beside = (*(offset + 1 for offset in near), *(offset - 1 for offset in near))
         return [self.segment.last_offset, *near, *beside]
 
-    def judged(self, entry: BadEntry) -> Judged:
+    def judge(self, entry: BadEntry) -> EntryVerdict:
         """Say what batch an entry does not name."""
         relative, position = self.file.entry(entry.number)
         offset = self.segment.base_offset + relative
@@ -125,9 +125,9 @@ class _Reports(EntryReports):
         touches = self.touches(position)
         if entry.culprit is not None:
             touches = touches._replace(also=self.touches(entry.culprit))
-        return Judged(code, message, touches, [offset])
+        return EntryVerdict(code, message, touches, [offset])
 
-    def behind(self, numbers: range) -> Judged:
+    def behind(self, numbers: range) -> EntryVerdict:
         """Say that entries name positions behind the log's end."""
         relative, position = self.file.entry(numbers[0])
         end = self.segment.end_position
@@ -136,7 +136,7 @@ class _Reports(EntryReports):
             f"the log ends at {end:,}."
         )
         targets = [self.segment.base_offset + relative]
-        return Judged("offset-index-position", message, self.touches(position), targets)
+        return EntryVerdict("offset-index-position", message, self.touches(position), targets)
 
     def touches(self, value: int) -> RestsOn:
         """The byte at a position."""
@@ -164,7 +164,7 @@ class Spacing:
     def __init__(self, partition: PartitionScan) -> None:
         self._interval = partition.settings.index_interval_bytes
         self._source = partition.settings.source("index_interval_bytes")
-        self._cleaned = partition.cleaned_to()
+        self._cleaned = partition.cleaner_offset()
         policy = partition.settings.cleanup_policy
         self._compacted = "compact" in policy or partition.target.topic in COMPACTED_TOPICS
         self._densest: int | None = None  # bytes of log an entry

@@ -35,7 +35,7 @@ def scan_pre08(partition: PartitionScan, counts: Pre08Counts) -> Iterator[Findin
         try:
             sizes[segment.base_offset] = places.getsize(str(segment.log))
             if not partition.quick:
-                known = partition.known_of(segment.base_offset, str(segment.log))
+                known = partition.known_findings(segment.base_offset, str(segment.log))
                 for found in _read(partition, segment, counts) if known is None else known:
                     if found.code == "torn-tail":
                         tails[segment.base_offset] = found
@@ -45,7 +45,7 @@ def scan_pre08(partition: PartitionScan, counts: Pre08Counts) -> Iterator[Findin
             place = _place(partition, segment)
             if not isinstance(error, PathError):
                 error = PathError.from_os(place.path, error)
-            yield from partition.unread(error, place)
+            yield from partition.note_unread(error, place)
     for one, following in pairwise(segments):
         size = sizes.get(one.base_offset)
         if size is None or one.base_offset + size == following.base_offset:

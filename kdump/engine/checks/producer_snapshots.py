@@ -19,7 +19,7 @@ from kdump.storage.names import Retirement
 from kdump.storage.producer_snapshot import (
     ProducerSnapshot,
     ProducerState,
-    checked_snapshot,
+    check_snapshot,
     sound_snapshot,
 )
 
@@ -57,7 +57,7 @@ class SnapshotCheck:
         path = next((path for at, path in snapshots if at == offset), None)
         return [] if path is None else list(sound_snapshot(path) or ())
 
-    def reached(self, offset: int) -> Iterator[Finding | Conditional]:
+    def check_until(self, offset: int) -> Iterator[Finding | Conditional]:
         """Look at the snapshots up to an offset, all batches below which were replayed."""
         self._producers_below = bool(self._states.producers)
         while self._due and self._due[-1][0] <= offset:
@@ -75,9 +75,9 @@ class SnapshotCheck:
 
     def _look(self, offset: int, path: str, *, comparable: bool) -> Iterator[Finding | Conditional]:
         try:
-            snapshot = checked_snapshot(path)
+            snapshot = check_snapshot(path)
         except PathError as error:
-            self._partition.unread(error)
+            self._partition.note_unread(error)
             return
         problems = snapshot.problems()
         for problem in problems:

@@ -66,7 +66,7 @@ class Producers(Check):
         super().__init__(partition)
         start, known = partition.log_start()
         if not known:
-            start = max(start, partition.trimmed_to())
+            start = max(start, partition.epochs_start())
         doubt = "" if known else _DOUBT
         self._states = ProducerStates()
         self._index = TransactionIndexCheck(partition, self._states, start, doubt)
@@ -82,10 +82,10 @@ class Producers(Check):
         if self._broken:
             # As a broker does: from the snapshot taken here, if it can be read.
             self._states.load(self._snapshots.entries(segment.base_offset))
-            self._index.known_again(segment.base_offset)
+            self._index.end_unknown(segment.base_offset)
             self._broken = False
         self._known = True
-        return self._snapshots.reached(segment.base_offset)
+        return self._snapshots.check_until(segment.base_offset)
 
     def run(self, segment: SegmentScan, run: Run) -> Iterator[Reported]:
         """Replay what is in order; batches that are not have some other offset in truth."""
@@ -96,7 +96,7 @@ class Producers(Check):
             self._forget(0)
             batches = part.batches
             behind = batches.end_position(batches.count - 1)
-            self._index.unknown(segment, batches.position(0), behind)
+            self._index.note_unknown(segment, batches.position(0), behind)
 
     def oversize(self, segment: SegmentScan, one: Oversize) -> Reports:
         """Replay a batch that is too large to be held."""
@@ -110,12 +110,12 @@ class Producers(Check):
         batches = item.batches
         last = batches.last_offset(batches.count - 1)
         if self._states.next_offset < 0:
-            self._index.known_again(batches.base_offset(0))
+            self._index.end_unknown(batches.base_offset(0))
         start = 0
         while (stop := self._snapshots.next_offset(last)) is not None:
             for event in self._states.replay(item, start, stop):
                 yield from self._event(segment, batches, event)
-            yield from self._snapshots.reached(stop)
+            yield from self._snapshots.check_until(stop)
             start = stop
         for event in self._states.replay(item, start):
             yield from self._event(segment, batches, event)
@@ -125,12 +125,12 @@ class Producers(Check):
     ) -> Iterator[Reported]:
         if isinstance(event, TransactionEnd):
             if not event.committed:
-                self._index.aborted(segment, event)
+                self._index.note_abort(segment, event)
         elif isinstance(event, TransactionStart):
-            self._index.opened(event.first_offset)
+            self._index.note_open(event.first_offset)
         elif isinstance(event, MixedBatch):
             if event.joined:
-                yield _mixed(segment, batches, event)
+                yield _mixed_finding(segment, batches, event)
         elif isinstance(event, Unreadable):
             pass  # ControlBatches reports it
         elif self._sequences:
@@ -153,7 +153,7 @@ class Producers(Check):
 
     def _forget(self, known_from: int) -> None:
         self._states.forget()
-        self._index.known_again(known_from)
+        self._index.end_unknown(known_from)
         self._broken = True
 
     def end(self) -> Iterator[Reported]:
@@ -170,7 +170,7 @@ class Producers(Check):
             yield from open_transactions(self.partition, newest, self._states)
 
 
-def _mixed(segment: SegmentScan, batches: RecordBatches, event: MixedBatch) -> Conditional:
+def _mixed_finding(segment: SegmentScan, batches: RecordBatches, event: MixedBatch) -> Conditional:
     message = (
         f"Producer {event.producer_id} has a transaction open since offset "
         f"{event.first_offset:,}, but this batch of the same producer is not transactional."
@@ -260,7 +260,7 @@ def open_transactions(
             by_file = _by_file(partition, first)
             age = by_file if by_file.hangs else age
         message = f"{transaction_words(producer_id, producer, first)}; {age.words}."
-        is_left, words = partition.judged(open_transaction_of(states, producer_id), live)
+        is_left, words = partition.judge(open_transaction_of(states, producer_id), live)
         message += words
         # The marker may have been in what broke off.
         hangs = (age.hangs or (is_left and tail is None)) and not retired
@@ -316,7 +316,7 @@ def _by_file(partition: PartitionScan, first: int) -> _Age:
 
 def _limit_words(partition: PartitionScan) -> str:
     settings = partition.settings
-    stated = "transaction_max_timeout_ms" in settings.stated
+    stated = "transaction_max_timeout_ms" in settings.stated_fields
     whose = "as --server-properties says" if stated else "Kafka's default"
     return (
         "No transaction may be open longer than transaction.max.timeout.ms, "

@@ -93,7 +93,11 @@ class Records(Check):
         """Say once for each segment what is odd but legal."""
         settings = self.partition.settings
         nulls, slack = self._state[_NULLS], self._state[_SLACK]
-        if nulls and "cleanup_policy" in settings.stated and _COMPACT in settings.cleanup_policy:
+        if (
+            nulls
+            and "cleanup_policy" in settings.stated_fields
+            and _COMPACT in settings.cleanup_policy
+        ):
             policy = _POLICY.get(
                 settings.source("cleanup_policy"), "the broker's default policy is"
             )
@@ -131,7 +135,7 @@ class Records(Check):
                 self._state[0] = -1
                 yield from self._undecodable(batch, piece.reason, piece.detail, decoded)
         if batches.is_wrapper(row):
-            segment.opened(decoded)
+            segment.count_wrapped(decoded)
             before = batches.last_offset(row - 1) if row else segment.last_offset
             if first is not None and 0 <= first <= before < batches.last_offset(row):
                 yield _overlap(batch, first, before)
@@ -169,7 +173,7 @@ class Records(Check):
         elif why == c.INNER_CRC:
             yield batch.finding("inner-crc-mismatch", offset=offset)
         elif why == c.LAST_OFFSET:
-            yield _resting(_wrapper_ends(batch, records, record))
+            yield _make_conditional(_wrapper_ends(batch, records, record))
         elif not batches.flags_of(row) & c.DELTA_COUNT:  # else reported already
             if why == c.OFFSET_ORDER:
                 message = f"Record offset {offset:,} is not above that of the record before it."
@@ -179,17 +183,17 @@ class Records(Check):
                 message = (
                     f"Record offset {offset:,} is outside its batch, {range_text(base, last)}."
                 )
-            yield _resting(
+            yield _make_conditional(
                 batch.finding(
                     "record-offset",
                     offset=offset,
                     actual=offset,
                     message=message,
-                    consequences=self._sealed(batch),
+                    consequences=self._explain_sums(batch),
                 )
             )
 
-    def _sealed(self, batch: BatchAt) -> tuple[str, ...]:
+    def _explain_sums(self, batch: BatchAt) -> tuple[str, ...]:
         """Say where a right checksum proves little: a cleaner looks at none, and makes new ones.
 
         It does so for a batch that loses records, which has fewer than its offsets from then on.
@@ -197,7 +201,7 @@ class Records(Check):
         batches, row = batch.batches, batch.row
         last = batches.last_offset(row)
         holes = batches.records_count(row) <= last - batches.base_offset(row)
-        if batches.is_legacy(row) or not holes or last >= self.partition.cleaned_to():
+        if batches.is_legacy(row) or not holes or last >= self.partition.cleaner_offset():
             return ()
         words = (
             "The log cleaner rewrote this batch without checking its checksum: earlier "
@@ -214,7 +218,7 @@ class Records(Check):
         if batch.batches.flags_of(batch.row) & (c.DELTA_COUNT | c.CODEC_UNKNOWN | c.MAGIC_UNKNOWN):
             return  # what is wrong with the header is reported already
         for reported in decode_findings(reason, detail, *batch, decoded):
-            yield reported if what is not None else _resting(reported)
+            yield reported if what is not None else _make_conditional(reported)
 
 
 def _wrapper_ends(batch: BatchAt, records: DecodedRecords, record: int) -> Finding:
@@ -252,7 +256,7 @@ def _overlap(batch: BatchAt, first: int, before: int) -> Reported:
     return Conditional(found, RestsOn(found.segment, max(position - 1, 0), position + 1))
 
 
-def _resting(found: Finding) -> Conditional:
+def _make_conditional(found: Finding) -> Conditional:
     """Say that a finding follows where its batch stands in a wrong place altogether."""
     assert found.position is not None
     return Conditional(found, RestsOn(found.segment, found.position, found.position + 1))

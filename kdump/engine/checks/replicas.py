@@ -106,7 +106,7 @@ def _assignment(
     topic_id = one.topic_id or ""
     known = state.partitions.get(topic_id, {}).get(one.partition)
     if known is not None:
-        if node not in known.replicas and _settled(state, known.placed_ms):
+        if node not in known.replicas and _is_settled(state, known.placed_ms):
             expected = list(known.replicas)
             yield at_place("replica-not-assigned", one.place, expected=expected, actual=node)
         return
@@ -114,7 +114,7 @@ def _assignment(
     of_current = state.partitions.get(current or "", {}).get(one.partition)
     if current is not None and current != topic_id and of_current is not None:
         if node in of_current.replicas and (
-            _settled(state, of_current.placed_ms) or _is_stopped(group, one)
+            _is_settled(state, of_current.placed_ms) or _is_stopped(group, one)
         ):
             message = (
                 f"A start sets {one.amount_text} aside: the cluster knows this topic as {current}. "
@@ -123,7 +123,9 @@ def _assignment(
             yield other_topic_id(one, current, message)
         return
     deleted = state.removed.get(topic_id)
-    if _settled(state, -1 if deleted is None or deleted.deleted_ms is None else deleted.deleted_ms):
+    if _is_settled(
+        state, -1 if deleted is None or deleted.deleted_ms is None else deleted.deleted_ms
+    ):
         message = (
             f"The cluster knows no partition {one.partition} of this topic id: a start sets "
             f"{one.amount_text} aside. {state.topic_id_text(topic_id)}"
@@ -131,7 +133,7 @@ def _assignment(
         yield at_place("topic-unknown", one.place, actual=topic_id, message=message)
 
 
-def _settled(state: ClusterState, since_ms: int) -> bool:
+def _is_settled(state: ClusterState, since_ms: int) -> bool:
     return since_ms + SETTLED_MS <= state.last_ms
 
 
@@ -183,7 +185,7 @@ def _not_here(group: Sequence[Member], state: ClusterState, node: int) -> Iterat
         topic = state.topics.get(topic_id)
         for partition, known in partitions.items():
             at = here.get(_directory_of(known, node))
-            if topic is None or at is None or not _settled(state, known.placed_ms):
+            if topic is None or at is None or not _is_settled(state, known.placed_ms):
                 continue
             name = names.directory_name(topic.topic, partition)
             if not any(places.lexists(os.path.join(path, name)) for path in here.values()):

@@ -30,16 +30,16 @@ class Rolling(Check):
         super().__init__(partition)
         self.rolled: list[RollRule] = []
         self.settings = partition.settings.for_topic(partition.target.topic)
-        self._cleaned = partition.cleaned_to()
+        self._cleaned = partition.cleaner_offset()
 
     def end(self) -> Iterator[Finding]:
         """Tell of segments that no rule explains, once, and only by settings that were stated."""
         for one, following in pairwise(self.partition.segments):
-            rolled = self._explained(one, following)
+            rolled = self._explain(one, following)
             if rolled is not None:
                 self.rolled.append(rolled)
         unexplained = [one for one in self.rolled if one.rule == UNEXPLAINED]
-        if not unexplained or "segment_bytes" not in self.settings.stated:
+        if not unexplained or "segment_bytes" not in self.settings.stated_fields:
             return
         rules = Counter(one.rule for one in self.rolled)
         by_rule = ", ".join(f"{count:,} by {rule}" for rule, count in sorted(rules.items()))
@@ -53,7 +53,7 @@ class Rolling(Check):
             f"unknown reason ({by_rule}): the topic may have had other settings.",
         )
 
-    def _explained(self, one: SegmentScan, following: SegmentScan) -> RollRule | None:
+    def _explain(self, one: SegmentScan, following: SegmentScan) -> RollRule | None:
         """Say which rule ended a segment; None where not all of it is known, or what follows."""
         first, behind = one.first, following.first
         if not one.complete or one.gaps or first is None or behind is None:
@@ -76,4 +76,4 @@ class Rolling(Check):
 
 def _entries(segment: SegmentScan, kind: Kind, entry_bytes: int) -> int:
     path = segment.segment.files.get(kind)
-    return 0 if path is None else places.planned_size(path) // entry_bytes
+    return 0 if path is None else places.size_or_zero(path) // entry_bytes

@@ -35,7 +35,7 @@ class SizeLimits(Check):
 
     def end(self) -> Iterator[Finding]:
         """Report what is too large."""
-        stated = self.settings.stated
+        stated = self.settings.stated_fields
         if "segment_bytes" in stated:
             yield from self._too_large(
                 "segment-over-limit",
@@ -46,7 +46,7 @@ class SizeLimits(Check):
             )
         if "index_size_max_bytes" in stated:
             indexes = [
-                (one.place._replace(path=path), places.planned_size(path))
+                (one.place._replace(path=path), places.size_or_zero(path))
                 for one in self.partition.segments
                 for kind in (Kind.OFFSET_INDEX, Kind.TIME_INDEX)
                 if (path := one.segment.files.get(kind)) is not None

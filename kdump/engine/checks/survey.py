@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kdump.storage.properties import Properties
 
 
-class Read(Protocol):
+class SmallFileReader(Protocol):
     """What a reader of a small file gives."""
 
     @property
@@ -36,7 +36,7 @@ class Read(Protocol):
         """What is wrong with it."""
 
 
-ReadType = TypeVar("ReadType", bound=Read)
+ReadType = TypeVar("ReadType", bound=SmallFileReader)
 
 
 class PartitionFacts(NamedTuple):
@@ -258,7 +258,7 @@ def is_data_directory(directory: LogDir) -> bool:
     return bool(kinds & {Kind.META_PROPERTIES, Kind.OFFSET_CHECKPOINT})
 
 
-def surveyed_under(
+def group_surveys(
     paths: Iterable[str], facts: Iterable[PartitionFacts], *, whole: bool
 ) -> list[SurveyedDirectory]:
     """Find the data directories among paths, each once, with the facts of what lies in them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Iterator
 
-from kdump.engine.checks.answers import EntryReports, Judged, WrongAnswer, zeros_words
+from kdump.engine.checks.answers import EntryReports, EntryVerdict, WrongAnswer, zeros_words
 from kdump.engine.checks.proof import BadEntry
 from kdump.engine.reading.check import Reported, RestsOn
 from kdump.findings.finding import Finding
@@ -80,7 +80,7 @@ class TimeEntries(EntryReports):
         bad = [
             entry
             for entry in proof.bad
-            if entry.why in (c.STARTS_LATE, c.OTHER_TIME) and not self._misled(entry)
+            if entry.why in (c.STARTS_LATE, c.OTHER_TIME) and not self._is_misled(entry)
         ]
         if segment.active and file.is_untrimmed:
             first = min([entry.number for entry in bad] + list(beyond[:1]), default=len(file))
@@ -114,7 +114,7 @@ class TimeEntries(EntryReports):
         elif file.odd_count:
             yield self.find("time-index-order", file.odd[0])
 
-    def _misled(self, entry: BadEntry) -> bool:
+    def _is_misled(self, entry: BadEntry) -> bool:
         """Whether an entry starts late only because an offset index entry does, reported there."""
         offsets = self.proof.offsets
         if entry.why != c.STARTS_LATE or offsets is None:
@@ -130,7 +130,7 @@ class TimeEntries(EntryReports):
         near = [time for time, _ in self.file.around(slot)]
         return [*near, *(time + 1 for time in near), self.segment.max_timestamp_ms]
 
-    def judged(self, entry: BadEntry) -> Judged:
+    def judge(self, entry: BadEntry) -> EntryVerdict:
         """Say what an entry's offset and time have to do with each other."""
         time, relative = self.file.entry(entry.number)
         offset = self.segment.base_offset + relative
@@ -147,9 +147,11 @@ class TimeEntries(EntryReports):
                 f"batch is {entry.max_timestamp_ms}."
             )
         targets = [time, entry.max_timestamp_ms, time + 1]
-        return Judged(code, message, self._met(relative, entry.position), targets, offset)
+        return EntryVerdict(
+            code, message, self._rests_on(relative, entry.position), targets, offset
+        )
 
-    def behind(self, numbers: range) -> Judged:
+    def behind(self, numbers: range) -> EntryVerdict:
         """Say that entries name offsets behind the log's end."""
         time, relative = self.file.entry(numbers[0])
         offset = self.segment.base_offset + relative
@@ -157,13 +159,13 @@ class TimeEntries(EntryReports):
             f"{len(numbers):,} entries name offsets from {offset:,} on; the last in the log is "
             f"{self.segment.last_offset:,}."
         )
-        touches = self._met(relative, self.proof.last_position)
-        return Judged("time-index-entry", message, touches, [time, time + 1], offset)
+        touches = self._rests_on(relative, self.proof.last_position)
+        return EntryVerdict("time-index-entry", message, touches, [time, time + 1], offset)
 
     def touches(self, value: int) -> RestsOn:
         """An offset, as the entry has it."""
         return RestsOn(offset=self.segment.base_offset + value)
 
-    def _met(self, relative: int, position: int) -> RestsOn:
+    def _rests_on(self, relative: int, position: int) -> RestsOn:
         """An offset, and the batch that an entry for it met."""
         return self.touches(relative)._replace(segment=self.segment.base_offset, position=position)

@@ -97,7 +97,7 @@ class TransactionIndexCheck:
     def _note_unread(self, error: PathError) -> None:
         """Keep the error: what an index that cannot be read names is not missing from it."""
         self._index = None
-        self._unread = not self._partition.unread(error)
+        self._unread = not self._partition.note_unread(error)
 
     def close(self) -> None:
         """Give the file back."""
@@ -106,23 +106,23 @@ class TransactionIndexCheck:
             self._source.close()
             self._source = None
 
-    def unknown(self, segment: SegmentScan, position: int, end_position: int) -> None:
+    def note_unknown(self, segment: SegmentScan, position: int, end_position: int) -> None:
         """Note that batches there have offsets that cannot be theirs: markers may be among them."""
         if len(self._unknown) < _KEPT:
             self._unknown.append(RestsOn(segment.base_offset, position, end_position))
 
-    def known_again(self, offset: int) -> None:
+    def end_unknown(self, offset: int) -> None:
         """Go on behind something that is unknown: what opened before this offset may be open."""
         self.known_from = max(self.known_from, offset)
 
-    def opened(self, first_offset: int) -> None:
+    def note_open(self, first_offset: int) -> None:
         """A transaction opens: the stable offset of an entry before may name it."""
         if self._later:
             self._later = [
                 pair for pair in self._later if pair[0].entry.last_stable_offset != first_offset
             ]
 
-    def aborted(self, segment: SegmentScan, ended: TransactionEnd) -> None:
+    def note_abort(self, segment: SegmentScan, ended: TransactionEnd) -> None:
         """An ABORT marker: find its entry, and compare."""
         found = self._take(ended.offset)
         if found is not None:
@@ -250,12 +250,12 @@ class TransactionIndexCheck:
         if not segment.complete or self._states.overflowed:
             yield from self.leave(segment)
             return
-        reports = list(self._compared(segment))
+        reports = list(self._compare_all(segment))
         if reports and not _was_replaced(segment):  # by a compaction, and the index with it
             yield from reports
         self.close()
 
-    def _compared(self, segment: SegmentScan) -> Iterator[Finding | Conditional]:
+    def _compare_all(self, segment: SegmentScan) -> Iterator[Finding | Conditional]:
         """Say what is wrong where the whole segment was read."""
         for slot in chain(self._waiting, self._slots):
             self._put_aside(slot)
@@ -271,7 +271,7 @@ class TransactionIndexCheck:
         yield from self._problems(segment)
         yield from self._wrong
         yield from self._no_markers(segment)
-        yield from self._not_named(segment)
+        yield from self._find_unnamed(segment)
 
     def _unreadable(self, segment: SegmentScan, ranges: list[tuple[int, int]]) -> Iterator[Finding]:
         """Name what the device does not give back: zeros in its place say nothing."""
@@ -339,7 +339,7 @@ class TransactionIndexCheck:
             )
             if entry.last_offset < segment.base_offset:
                 message += " Brokers recover the segment at their next start (I22)."
-            meant = self._meant(entry)
+            meant = self._take_intended(entry)
             reported = self._finding(
                 "transaction-index-marker",
                 segment,
@@ -359,7 +359,7 @@ class TransactionIndexCheck:
                 touches = touches._replace(position=position, end_position=end)
             yield Conditional(reported, touches)
 
-    def _meant(self, entry: AbortedTransaction) -> TransactionEnd | None:
+    def _take_intended(self, entry: AbortedTransaction) -> TransactionEnd | None:
         """Find, and take, the marker without an entry that a wrong entry was written for."""
         for number, ended in enumerate(self._missing):
             same = (entry.producer_id, entry.first_offset)
@@ -367,7 +367,7 @@ class TransactionIndexCheck:
                 return self._missing.pop(number)
         return None
 
-    def _not_named(self, segment: SegmentScan) -> Iterator[Finding]:
+    def _find_unnamed(self, segment: SegmentScan) -> Iterator[Finding]:
         """Aborted transactions whose records consumers receive, since no entry names them."""
         count = len(self._missing) + self._unmatched
         if not count:

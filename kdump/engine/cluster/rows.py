@@ -33,11 +33,11 @@ _SECRETS = ("salt", "stored_key", "server_key")
 
 def row_of(fact: c.Fact, *, secrets: bool = False, **more: Any) -> Row:
     """Make the row of a fact; `secrets`: show what is masked otherwise."""
-    made: Row = _ROWS[type(fact)](**shown(fact, fact._asdict(), secrets=secrets), **more)
+    made: Row = _ROWS[type(fact)](**visible_members(fact, fact._asdict(), secrets=secrets), **more)
     return made
 
 
-def shown(fact: c.Fact, members: c.Fields, *, secrets: bool) -> c.Fields:
+def visible_members(fact: c.Fact, members: c.Fields, *, secrets: bool) -> c.Fields:
     """Return members of a fact as they may be shown."""
     members = {name: value for name, value in members.items() if name not in _NOT_SHOWN}
     if isinstance(fact, c.Config):
@@ -69,7 +69,7 @@ def change_row(change: c.Change, *, secrets: bool) -> Row:
     """Make the row of a change; of what stays only the members that differ are in it."""
     fact = change.fact
     before, after = (
-        None if one is None else shown(one, c.content(one), secrets=secrets)
+        None if one is None else visible_members(one, c.content(one), secrets=secrets)
         for one in (change.before, change.after)
     )
     what = "changed"

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from kdump.engine.cluster.asked import WHAT, ClusterOptions, Folds, holds, is_after
+from kdump.engine.cluster.options import WHAT, ClusterOptions, Folds, holds, is_after
 from kdump.engine.cluster.rows import change_row, row_of
 from kdump.engine.cluster.zookeeper_view import zookeeper_rows
 from kdump.engine.reading.damage import at_place
@@ -32,9 +32,9 @@ from kdump.replay.cluster_state import ClusterState, facts
 from kdump.rows import cluster as rows
 from kdump.rows.cluster import ClusterSummary
 from kdump.storage import names, places
-from kdump.storage.about import meta_of, owner_of
 from kdump.storage.checkpoints import java_int
 from kdump.storage.data_directories import spread_all
+from kdump.storage.directory_facts import meta_of, owner_of
 from kdump.storage.local_log import LocalLog
 from kdump.storage.log_dir import LogDir
 from kdump.storage.places import read_listed
@@ -53,7 +53,7 @@ ELSEWHERE = (
 )
 
 
-def told_by(meta: dict[str, str | None]) -> str:
+def name_source(meta: dict[str, str | None]) -> str:
     """Say where the rest is, as `meta.properties` tells the two kinds of clusters apart."""
     return ELSEWHERE if meta.get("version") == "1" or "node.id" in meta else IN_ZOOKEEPER
 
@@ -70,16 +70,20 @@ def directory_rows(paths: Iterable[str]) -> Iterator[Row]:
             brokers.setdefault(node, []).extend([directory_id] if directory_id else [])
         _add_partitions(LogDir.open(path), partitions)
     for node, directories in sorted(brokers.items()):
-        yield rows.Broker(**_unknown(Broker) | {"broker_id": node, "directories": directories})
+        yield rows.Broker(
+            **_unknown_members(Broker) | {"broker_id": node, "directories": directories}
+        )
     known = {}
     for topic, found in sorted(partitions.items()):
         here = [at for at in found.values() if at is not None]
         known[topic] = {"topic": topic, "topic_id": read_topic_id(here[0]) if here else None}
-        yield rows.Topic(**_unknown(Topic) | known[topic] | {"partitions_count": len(found)})
+        yield rows.Topic(
+            **_unknown_members(Topic) | known[topic] | {"partitions_count": len(found)}
+        )
     for topic, names_topic in known.items():
         for number, place in sorted(partitions[topic].items()):
             own = {"partition": number, "leader_epoch": _leader_epoch(place)}
-            yield rows.Partition(**_unknown(Partition) | names_topic | own)
+            yield rows.Partition(**_unknown_members(Partition) | names_topic | own)
 
 
 def _add_partitions(directory: LogDir, partitions: dict[str, dict[int, str | None]]) -> None:
@@ -93,7 +97,7 @@ def _add_partitions(directory: LogDir, partitions: dict[str, dict[int, str | Non
                 partitions.setdefault(topic, {}).setdefault(number, None)
 
 
-def _unknown(kind: type[Broker | Topic | Partition]) -> dict[str, Any]:
+def _unknown_members(kind: type[Broker | Topic | Partition]) -> dict[str, Any]:
     return dict.fromkeys(name for name in kind._fields if name != "placed_ms")
 
 
@@ -126,7 +130,7 @@ class Item(NamedTuple):
         return self.cluster_id if is_copy else self.path
 
 
-class ClusterRead(NamedTuple):
+class ClusterResult(NamedTuple):
     """What came of an item: findings, rows, and what its `cluster-summary` says."""
 
     findings: tuple[Finding, ...]
@@ -154,7 +158,7 @@ def cluster(
     for error in take_up(plan(paths, options), items, progress):
         unfinished += 1
         yield error
-    read: dict[object, list[ClusterRead]] = {}
+    read: dict[object, list[ClusterResult]] = {}
     step = partial(read_item, options=options)
     for item, result in driver(items, step, progress):
         if isinstance(result, KdumpError):
@@ -228,11 +232,11 @@ def _items_at(path: str) -> Iterator[Item]:
 
 def _log_item(path: str, directory: str) -> Item:
     logs = LocalLog.open(path).logs
-    size_bytes = sum(places.planned_size(str(one.log)) for one in logs)
+    size_bytes = sum(places.size_or_zero(str(one.log)) for one in logs)
     return Item(path, (directory,), owner_of(directory)[1], _LOG, size_bytes)
 
 
-def read_item(item: Item, pace: Pace, *, options: ClusterOptions) -> ClusterRead:
+def read_item(item: Item, pace: Pace, *, options: ClusterOptions) -> ClusterResult:
     """Replay one metadata log; or say what a data directory without one tells."""
     pace(item.size_bytes)
     if item.source == _DIRECTORY:
@@ -242,7 +246,7 @@ def read_item(item: Item, pace: Pace, *, options: ClusterOptions) -> ClusterRead
     return read_listed(lambda: _with_log(item, options), item.path)
 
 
-def _with_log(item: Item, options: ClusterOptions) -> ClusterRead:
+def _with_log(item: Item, options: ClusterOptions) -> ClusterResult:
     changes: list[c.Change] = []
     folds = Folds()
 
@@ -269,25 +273,27 @@ def _with_log(item: Item, options: ClusterOptions) -> ClusterRead:
             state = newest.state
     changes.extend(map(state.as_it_is, folds.changes()))
     rows = _rows(state, changes, options, item)
-    return ClusterRead(tuple(_findings(replay)), tuple(rows), _summary(item, state, replay))
+    return ClusterResult(tuple(_findings(replay)), tuple(rows), _summary(item, state, replay))
 
 
-def _bootstrap(item: Item, options: ClusterOptions) -> ClusterRead:
+def _bootstrap(item: Item, options: ClusterOptions) -> ClusterResult:
     """Read what format left for the first start, where there was none."""
     state = ClusterState()
     path = os.path.join(item.directories[0], names.BOOTSTRAP_CHECKPOINT)
     if places.lexists(path):
         replay_snapshot(path, state, options.decompress_limit)
     rows = _rows(state, [], options, item)
-    return ClusterRead((), tuple(rows), _summary(item, state, None))
+    return ClusterResult((), tuple(rows), _summary(item, state, None))
 
 
-def _without_log(item: Item, options: ClusterOptions) -> ClusterRead:
+def _without_log(item: Item, options: ClusterOptions) -> ClusterResult:
     read = () if options.wants_changes or options.view else directory_rows(item.directories)
     rows = tuple(row for row in read if row.row in options.kinds() and _is_of_topic(row, options))
-    text = told_by(meta_of(item.path))
+    text = name_source(meta_of(item.path))
     summary = _summary(item, ClusterState(), None)
-    return ClusterRead((), rows, summary | {"source": _DIRECTORY, "complete": False, "text": text})
+    return ClusterResult(
+        (), rows, summary | {"source": _DIRECTORY, "complete": False, "text": text}
+    )
 
 
 def _is_of_topic(row: Row, options: ClusterOptions) -> bool:

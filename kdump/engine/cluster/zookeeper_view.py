@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kdump.engine.cluster.asked import ClusterOptions, holds
-from kdump.engine.cluster.rows import shown
+from kdump.engine.cluster.options import ClusterOptions, holds
+from kdump.engine.cluster.rows import visible_members
 from kdump.findings.rows import Row
 from kdump.replay.cluster_facts import Broker, Fact, Fields, Partition
 from kdump.replay.cluster_state import ClusterState
@@ -93,7 +93,7 @@ def _of_cluster(state: ClusterState, cluster_id: str | None) -> Nodes:
         for one in partitions.values()
         if one.adding_replicas or one.removing_replicas
     ]
-    requests = {"version": 1, "partitions": [_moving(one) for one in moving]}
+    requests = {"version": 1, "partitions": [_reassignment(one) for one in moving]}
     yield ("admin", "reassign_partitions"), requests if moving else None
     yield ("isr_change_notification",), None
     yield ("log_dir_event_notification",), None
@@ -105,7 +105,7 @@ def _of_cluster(state: ClusterState, cluster_id: str | None) -> Nodes:
         yield ("latest_producer_id_block",), block
 
 
-def _moving(one: Partition) -> Fields:
+def _reassignment(one: Partition) -> Fields:
     going = set(one.removing_replicas)
     kept = [replica for replica in one.replicas if replica not in going]
     return {"topic": one.topic, "partition": one.partition, "replicas": kept}
@@ -147,17 +147,20 @@ def _configs(state: ClusterState, options: ClusterOptions) -> Nodes:
         asked = [one for one in configs.values() if options.admits(one)]
         if asked:
             path = ("config", _CONFIGS.get(kind, kind), name or _DEFAULT)
-            values = {one.key: shown(one, one._asdict(), secrets=secrets)["value"] for one in asked}
+            values = {
+                one.key: visible_members(one, one._asdict(), secrets=secrets)["value"]
+                for one in asked
+            }
             yield path, {"version": 1, "config": values}
     entities: dict[tuple[str, ...], dict[str, Any]] = {}
     for quota in state.quotas.values():
         if options.admits(quota):
             at = ("config", *_entity_path(quota.entity))
-            value = shown(quota, quota._asdict(), secrets=secrets)["value"]
+            value = visible_members(quota, quota._asdict(), secrets=secrets)["value"]
             entities.setdefault(at, {})[quota.key] = value
     for user in state.users.values():
         if options.admits(user):
-            members = shown(user, user._asdict(), secrets=secrets)
+            members = visible_members(user, user._asdict(), secrets=secrets)
             hidden = ("name", "mechanism", "set_ms", "set_offset")
             told = {name: value for name, value in members.items() if name not in hidden}
             entities.setdefault(("config", "users", user.name), {})[user.mechanism] = told
@@ -191,6 +194,6 @@ def _rules(state: ClusterState, options: ClusterOptions) -> Nodes:
         yield at, {"version": 1, "acls": rules}
     for token in state.tokens.values():
         if options.admits(token):
-            said = shown(token, token._asdict(), secrets=False)
+            said = visible_members(token, token._asdict(), secrets=False)
             told = {name: value for name, value in said.items() if not name.startswith("set_")}
             yield ("delegation_token", "tokens", token.token_id), {"version": 1} | told

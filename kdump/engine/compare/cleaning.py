@@ -31,12 +31,12 @@ class LostRange(NamedTuple):
     holder: Replica
 
 
-class _Missing(NamedTuple):
+class _MissingRange(NamedTuple):
     offset: int
     holder: int
 
 
-class Cleaning:
+class CleanerLosses:
     """What one replica lacks inside its log, and why that may be."""
 
     def __init__(self, replica: Replica) -> None:
@@ -47,7 +47,7 @@ class Cleaning:
         self.unchecked = 0
         self.unexplained = 0
         self.holders: list[Replica] = []
-        self._keys: dict[int, _Missing] = {}
+        self._keys: dict[int, _MissingRange] = {}
         self._spans: list[LostRange] = []
         self._before = -2
 
@@ -77,7 +77,7 @@ class Cleaning:
         if len(self._keys) >= _KEYS_KEPT:
             self.unchecked += 1
             return
-        self._keys[hash(record.key)] = _Missing(offset, holder.number)
+        self._keys[hash(record.key)] = _MissingRange(offset, holder.number)
 
     def resolve(self, replicas: Sequence[Replica]) -> bool:
         """Say whether all that is missing may have been compacted away; reads logs again.
@@ -109,7 +109,7 @@ class Cleaning:
         self.unexplained = len(self._keys)
         return not self._keys
 
-    def lost(self, replicas: Sequence[Replica]) -> list[LostRange]:
+    def find_lost(self, replicas: Sequence[Replica]) -> list[LostRange]:
         """Give what is missing and not explained, once `resolve` said that there is any."""
         if self.unexplained == self.count:
             return self._spans

@@ -20,7 +20,7 @@ from kdump.storage import names
 from kdump.tuples import NamedTuple
 
 
-class Registered(NamedTuple):
+class Registration(NamedTuple):
     """What the metadata log says of a partition, or of the quorum: then `assigned` are its voters.
 
     `directory_ids` are those of voters that are known by their directory, too; `brokers` are the
@@ -35,7 +35,7 @@ class Registered(NamedTuple):
     cluster_id: str | None = None
 
 
-def advised(row: ReplicaElection, known: Registered, *, alone: bool = True) -> ReplicaElection:
+def add_advice(row: ReplicaElection, known: Registration, *, alone: bool = True) -> ReplicaElection:
     """Return an election with its advice and commands.
 
     `alone`: there are no others, whose nodes could not be started in the order of this one.
@@ -72,7 +72,7 @@ def _of_partition(row: ReplicaElection, best: Choice, *, alone: bool) -> tuple[s
     return f"{why}{first}. If this partition still has no leader,{crash} elect it.", [asked]
 
 
-def _of_quorum(row: ReplicaElection, best: Choice, known: Registered) -> tuple[str, list[str]]:
+def _of_quorum(row: ReplicaElection, best: Choice, known: Registration) -> tuple[str, list[str]]:
     node, choices = node_name(best), row.choices
     voters, here = row.voters_count, row.voters_here or 0
     if voters is None:
@@ -87,7 +87,7 @@ def _of_quorum(row: ReplicaElection, best: Choice, known: Registered) -> tuple[s
     commands = []
     for each in choices:
         if each is not best and each["voter"] is not False:
-            commands += _copied(best["path"], each["path"])
+            commands += _copy_commands(best["path"], each["path"])
     missing = [
         number
         for number in row.assigned or ()
@@ -96,7 +96,7 @@ def _of_quorum(row: ReplicaElection, best: Choice, known: Registered) -> tuple[s
     lacking = (voters or 0) // 2 + 1 - here
     formatted = missing[: max(lacking, 0)]
     for number in formatted:
-        commands += _formatted(best["path"], number, known)
+        commands += _format_commands(best["path"], number, known)
     advice = sure + "Stop all nodes, copy this log to the others, then start them."
     for number in formatted:
         advice += f" First set METADATA_LOG_DIR_{number} to node {number}'s metadata log directory."
@@ -139,7 +139,7 @@ def _start_first(row: ReplicaElection, best: Choice) -> tuple[str, list[str]]:
     return f"{first}. Otherwise a node with a shorter log may be elected.", [status]
 
 
-def _copied(source: str, path: str) -> list[str]:
+def _copy_commands(source: str, path: str) -> list[str]:
     """Put a log in the place of another, which is kept; the vote of each node stays its own."""
     kept = os.path.dirname(path) + ".metadata-before"
     vote = os.path.join(kept, names.QUORUM_STATE)
@@ -150,7 +150,7 @@ def _copied(source: str, path: str) -> list[str]:
     ]
 
 
-def _formatted(source: str, number: int, known: Registered) -> list[str]:
+def _format_commands(source: str, number: int, known: Registration) -> list[str]:
     """Make a voter anew whose disk is gone; where voters are known by directory, with its id (E5).
 
     It takes over what the other knows of the last vote: one that has led, and does not know that

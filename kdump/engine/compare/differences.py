@@ -167,7 +167,7 @@ class DifferenceCollector:
             self._held[severity] += 1
             self.found.append(difference)
 
-    def shown(self) -> list[Difference]:
+    def select_shown(self) -> list[Difference]:
         """The differences to be shown, the worst if there are too many, in order of offsets."""
         worst = sorted(self.found, key=lambda each: -each.severity.rank)[: self.limit]
         return sorted(worst, key=lambda each: (each.first, each.last))

@@ -19,15 +19,15 @@ from kdump.broker.log_reader import RefusalError, UnknowableError
 from kdump.broker.settings import Settings
 from kdump.broker.shutdown_state import stop_of
 from kdump.broker.versions import COUNTED_OFFSETS, Version, has, same_answer, text_of
-from kdump.engine.compare.commands import Registered, advised
+from kdump.engine.compare.commands import Registration, add_advice
 from kdump.engine.compare.epochs import Epochs, beyond, lineage, span_fields
 from kdump.engine.compare.plan import CompareOptions, Item, plan
 from kdump.engine.compare.replica import Block, Replica
 from kdump.engine.compare.start_order import StartOrder
-from kdump.engine.predict.recovery import loaded as loaded_log
+from kdump.engine.predict.recovery import load as loaded_log
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
-from kdump.errors import KdumpError, NothingToDo, PathError, attempted
+from kdump.errors import KdumpError, NothingToDo, PathError, attempt
 from kdump.findings.rows import Row
 from kdump.kernels import NAME as KERNEL
 from kdump.replay.cluster import changes_in, read_cluster
@@ -35,7 +35,7 @@ from kdump.replay.cluster_state import ClusterState
 from kdump.replay.releases import Releases, with_oldest
 from kdump.rows.compare import Choice, ElectSummary, ReplicaElection
 from kdump.storage import names, places
-from kdump.storage.about import meta_of, owner_of
+from kdump.storage.directory_facts import meta_of, owner_of
 from kdump.storage.local_log import LocalLog
 from kdump.storage.log_dir import LISTED_SECONDS
 from kdump.storage.names import Kind
@@ -95,8 +95,8 @@ def elect(
     rules: dict[str, int] = {}
     errors, losing, free = len(planned.errors), 0, 0
     not_read: list[KdumpError] = []
-    nothing: dict[tuple[str, int], Registered] = {}
-    known = attempted("the metadata log", partial(_registered, items), nothing, not_read)
+    nothing: dict[tuple[str, int], Registration] = {}
+    known = attempt("the metadata log", partial(_read_registrations, items), nothing, not_read)
     errors += len(not_read)
     yield from not_read
     quorum = known.get((names.CLUSTER_METADATA_TOPIC, 0))
@@ -133,7 +133,7 @@ def elect(
     )
 
 
-def _registered(items: Iterable[Item]) -> dict[tuple[str, int], Registered]:
+def _read_registrations(items: Iterable[Item]) -> dict[tuple[str, int], Registration]:
     """Return what the metadata log that goes furthest says of the partitions planned."""
     wanted = {(item.topic or "", item.partition or 0) for item in items}
     logs = {
@@ -146,14 +146,14 @@ def _registered(items: Iterable[Item]) -> dict[tuple[str, int], Registered]:
         return {}
     newest, log = max(states, key=lambda one: _reach(one[0]))
     found = {
-        key: Registered(one.replicas, one.isr, one.elr)
+        key: Registration(one.replicas, one.isr, one.elr)
         for of_topic in newest.partitions.values()
         for one in of_topic.values()
         if (key := (one.topic or "", one.partition)) in wanted
     }
     voters = [one for one in newest.controllers.values() if one.voter]
     if voters:
-        found[names.CLUSTER_METADATA_TOPIC, 0] = Registered(
+        found[names.CLUSTER_METADATA_TOPIC, 0] = Registration(
             tuple(sorted(one.controller_id for one in voters)),
             directory_ids=tuple(
                 (one.controller_id, one.directory_id) for one in voters if one.directory_id
@@ -173,15 +173,15 @@ def elect_item(
     item: Item,
     pace: Pace,
     *,
-    registered: dict[tuple[str, int], Registered],
+    registered: dict[tuple[str, int], Registration],
     options: CompareOptions,
     releases: Releases,
     alone: bool = True,
 ) -> ReplicaElection | KdumpError:
     """Choose among the replicas of one partition, which are listed again."""
-    known = registered.get((item.topic or "", item.partition or 0), Registered(()))
+    known = registered.get((item.topic or "", item.partition or 0), Registration(()))
     ranges = [releases.range_of(places.parent(path)) for path in item.paths]
-    elected = partial(_elected, item, pace, known=known, options=options, alone=alone)
+    elected = partial(_elect, item, pace, known=known, options=options, alone=alone)
     try:
         oldest, newest = ([*ends] for ends in zip(*ranges, strict=True))
         row, is_same = same_answer(partial(elected, newest), zip(newest, oldest, strict=True))
@@ -192,12 +192,12 @@ def elect_item(
     return row
 
 
-def _elected(
+def _elect(
     item: Item,
     pace: Pace,
     brokers: Sequence[Version],
     *,
-    known: Registered,
+    known: Registration,
     options: CompareOptions,
     alone: bool,
 ) -> ReplicaElection:
@@ -230,23 +230,23 @@ def _elected(
             (choice["records_lost"] for choice in choices if choice["in_sync"]), default=0
         ),
     )
-    return advised(row, known, alone=alone)
+    return add_advice(row, known, alone=alone)
 
 
-def _rule(item: Item, known: Registered) -> str:
+def _rule(item: Item, known: Registration) -> str:
     if item.topic == names.CLUSTER_METADATA_TOPIC:
         return _BY_RAFT
     return _BY_ISR if known.isr or known.elr else _BY_LOG
 
 
-def _merit(one: Candidate, known: Registered, order: int) -> tuple[object, ...]:
+def _merit(one: Candidate, known: Registration, order: int) -> tuple[object, ...]:
     """What makes a candidate better: that it starts, a longer log, then what Kafka would prefer."""
     place = known.assigned.index(one.node) if one.node in known.assigned else len(known.assigned)
     in_sync = one.node in may_lead(known.isr, known.elr)
     return one.refused is None, one.position, in_sync, -place, -order
 
 
-def _is_voter(one: Candidate, known: Registered) -> bool | None:
+def _is_voter(one: Candidate, known: Registration) -> bool | None:
     """Whether a controller of the quorum has this log; None where nothing says who they are."""
     if not known.assigned:
         return None
@@ -254,7 +254,7 @@ def _is_voter(one: Candidate, known: Registered) -> bool | None:
     return one.node in known.assigned and directory_id in (None, one.directory_id)
 
 
-def _voters_here(candidates: Sequence[Candidate], known: Registered) -> int | None:
+def _voters_here(candidates: Sequence[Candidate], known: Registration) -> int | None:
     return sum(map(bool, (_is_voter(one, known) for one in candidates))) or None
 
 
@@ -265,7 +265,7 @@ def _candidates(
     item: Item, brokers: Sequence[Version], options: CompareOptions, pace: Pace
 ) -> list[Candidate]:
     found = [
-        _started(number, item, path, broker, options, pace)
+        _start(number, item, path, broker, options, pace)
         for number, (path, broker) in enumerate(zip(item.paths, brokers, strict=True))
     ]
     lowest = min(
@@ -296,7 +296,7 @@ def _candidates(
     return candidates
 
 
-def _started(
+def _start(
     number: int, item: Item, path: str, broker: Version, options: CompareOptions, pace: Pace
 ) -> tuple[Candidate, Replica]:
     """Have the model of the broker start on one replica, and say how far its log goes then."""
@@ -358,7 +358,7 @@ def _read(replica: Replica, offset: int) -> list[Span]:
 # What each choice loses.
 
 
-def _choice(at: int, candidates: Sequence[Candidate], known: Registered, rule: str) -> Choice:
+def _choice(at: int, candidates: Sequence[Candidate], known: Registration, rule: str) -> Choice:
     one = candidates[at]
     lost = _losses(one, [other for other in candidates if other is not one])
     is_raft = rule == _BY_RAFT

@@ -9,7 +9,7 @@ from kdump.engine.compare import kinds
 from kdump.rows.compare import ReplicaComparison
 
 
-def explained(row: ReplicaComparison, records: Counter[str], *, old: bool) -> str:
+def explain(row: ReplicaComparison, records: Counter[str], *, old: bool) -> str:
     """Say in words what a `replica-comparison` row says in members."""
     if old:
         return "Logs of 0.6 and 0.7 were not replicated: every broker had records of its own."
@@ -42,8 +42,8 @@ def _sentences(row: ReplicaComparison, records: Counter[str]) -> Iterator[str]:
         gone = many[kinds.TRUNCATED]
         yield f"One log was truncated: it lacks the last {gone} of the other."
     if kinds.RECORD in counts or kinds.EPOCH in counts:
-        yield from _parting(row)
-        yield from _not_committed(row)
+        yield from _explain_divergence(row)
+        yield from _explain_uncommitted(row)
     if kinds.COMPACTED in counts:
         yield f"{_capital(many[kinds.COMPACTED])} compacted away on one side only."
     if kinds.REWRITTEN in counts and kinds.COMPACTED not in counts:
@@ -66,7 +66,7 @@ def _sentences(row: ReplicaComparison, records: Counter[str]) -> Iterator[str]:
         yield f"Only {row.odd} differs from the others."
 
 
-def _parting(row: ReplicaComparison) -> Iterator[str]:
+def _explain_divergence(row: ReplicaComparison) -> Iterator[str]:
     """Say whether brokers would notice, and what is lost to whoever does not lead (KIP-101)."""
     first, end, epoch = (
         row.first_divergent_offset,
@@ -101,7 +101,7 @@ def _parting(row: ReplicaComparison) -> Iterator[str]:
             )
 
 
-def _not_committed(row: ReplicaComparison) -> Iterator[str]:
+def _explain_uncommitted(row: ReplicaComparison) -> Iterator[str]:
     known = (replica["high_watermark"] for replica in row.replicas)
     marks = [each for each in known if each is not None]
     first = row.first_divergent_offset

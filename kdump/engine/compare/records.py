@@ -71,7 +71,7 @@ class UndecodedRest(NamedTuple):
     damaged: bool
 
 
-def differing_fields(one: Record, other: Record) -> tuple[str, ...]:
+def find_differing_fields(one: Record, other: Record) -> tuple[str, ...]:
     """Name the fields in which two records of the same offset differ."""
     if one.values == other.values:
         return ()
@@ -254,7 +254,7 @@ class Stream:
                 return entry.holes
         return tuple(self.cursor.holes)
 
-    def untold(self) -> Iterator[tuple[Entry, UnusableRange]]:
+    def find_holes(self) -> Iterator[tuple[Entry, UnusableRange]]:
         """Yield the holes between the batches in which no other replica has anything."""
         for entry in self.entries[1:]:
             for hole in entry.holes:

@@ -20,11 +20,11 @@ from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
-from kdump.record.ahead import RecordsAhead
 from kdump.record.frames import Gap, Oversize, Run
+from kdump.record.read_ahead import RecordsAhead
 from kdump.storage import names, places
-from kdump.storage.about import owner_of
-from kdump.storage.checkpoints import loaded
+from kdump.storage.checkpoints import load_epochs
+from kdump.storage.directory_facts import owner_of
 from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets, end_of
@@ -78,7 +78,7 @@ class Replica:
         first = bases[0] if bases else 0
         self.start = log_start(first, directory, target.topic, target.partition)
         self.high_watermark = self._offset(directory, names.REPLICATION_CHECKPOINT)
-        self.cleaned_to = self._cleaned_to(directory)
+        self.cleaned_to = self._cleaner_offset(directory)
         self.claims = self._claims(directory)
         self.end = bases[-1] if bases else self.start
         self.gone: list[str] = []
@@ -86,7 +86,9 @@ class Replica:
         self.ahead = RecordsAhead(limit)
         self.epochs = Epochs()
         # As a broker takes them up from the checkpoint; none where it cannot.
-        self.written_epochs = [(at.epoch, at.start_offset) for at in loaded(log.epoch_starts())]
+        self.written_epochs = [
+            (at.epoch, at.start_offset) for at in load_epochs(log.epoch_starts())
+        ]
         self.batches = 0
         self.records_count = 0
         self.bytes = 0
@@ -164,7 +166,7 @@ class Replica:
                 reported = gap_finding(released[0], place, source, active=following is None)
                 yield UnusableRange(place, reported, held.header)
             else:
-                for item in _believed(held.batches, place, last, _first_of(after), following):
+                for item in _sort_out(held.batches, place, last, _first_of(after), following):
                     if isinstance(item, Block):
                         last = item.batches.last_offset(item.batches.count - 1)
                     yield item
@@ -189,7 +191,7 @@ class Replica:
             return None
         return directory.offset(checkpoint, self._target.topic, self._target.partition)
 
-    def _cleaned_to(self, directory: LogDir | None) -> int | None:
+    def _cleaner_offset(self, directory: LogDir | None) -> int | None:
         name = names.CLEANER_CHECKPOINT
         if directory is None or directory.checkpoint_time(name) is None:
             return None
@@ -229,7 +231,7 @@ def _first_of(item: Run | Oversize | Gap | None) -> int | None:
     return None if item is None or isinstance(item, Gap) else item.batches.known_offset(0)
 
 
-def _believed(
+def _sort_out(
     batches: RecordBatches, place: Place, last: int, after: int | None, following: int | None
 ) -> Iterator[Block | UnusableRange]:
     """Sort out batches whose offsets or magic cannot be right: no checksum covers these.

@@ -100,7 +100,7 @@ class Report:
         for replica in others if len(some) > len(others) else some:
             self.odd[replica.number] += 1
 
-    def passed(self, cursor: Cursor) -> None:
+    def note_passed(self, cursor: Cursor) -> None:
         """Account for the holes that a replica is about to leave behind, or has ended with."""
         first = cursor.last_offset + 1
         end = None if cursor.done else cursor.first - 1
@@ -129,13 +129,13 @@ class Report:
             self._of_nobody(kinds.EVERYWHERE, span, (cursor, None, hole), theirs)
             return
         self._waiting = waiting
-        self.left_alone()
+        self.note_lone_hole()
         if not reported:
             self._waiting = [(first, first - 1, cursor, hole)]
         if not any(other.holes for other in others):
-            self.left_alone()
+            self.note_lone_hole()
 
-    def left_alone(self) -> None:
+    def note_lone_hole(self) -> None:
         """Tell of a hole for which no other replica has one."""
         for alone in self._waiting:
             self.hole(kinds.DAMAGED, *alone)

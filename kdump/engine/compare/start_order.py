@@ -101,7 +101,7 @@ class StartOrder:
                 }
                 for lost, stake, leaders in losses[:_NAMED]
             ],
-            "commands": _salvaging(stake for _, stake, _ in losses),
+            "commands": _salvage_commands(stake for _, stake, _ in losses),
         }
 
     def _steps(self) -> tuple[list[list[str]], list[tuple[_Stake, list[str]]]]:
@@ -154,7 +154,7 @@ def _node(choice: Choice) -> str:
     return node_name(choice)
 
 
-def _salvaging(stakes: Iterable[_Stake]) -> list[str]:
+def _salvage_commands(stakes: Iterable[_Stake]) -> list[str]:
     """Keep what the order loses: one copy that has each record of any replica."""
     commands: list[str] = []
     for stake in stakes:

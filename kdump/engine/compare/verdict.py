@@ -24,7 +24,7 @@ from kdump.rows.compare import ReplicaComparison, ReplicaFacts
 
 if TYPE_CHECKING:
     from kdump.engine.compare.cleaning import LostRange
-    from kdump.engine.compare.listen import Listener
+    from kdump.engine.compare.listener import Listener
     from kdump.engine.compare.plan import CompareOptions
     from kdump.engine.reading.background_source import Pace
     from kdump.kernels.columns import RecordBatches
@@ -47,7 +47,7 @@ def walk(cursors: Sequence[Cursor], listener: Listener) -> None:
         first = min(firsts)
         group = [cursor for cursor, begins in zip(live, firsts, strict=True) if begins == first]
         absences = [cursor.absent(first) for cursor in cursors if cursor not in group]
-        bound = _bound(first, group, live, absences)
+        bound = _find_bound(first, group, live, absences)
         count = min(cursor.below(bound) for cursor in group)
         if len(group) > 1:
             count = same_rows([cursor.at_hand for cursor in group], count)
@@ -68,7 +68,7 @@ def walk(cursors: Sequence[Cursor], listener: Listener) -> None:
         _leave(cursor, listener)
 
 
-def _bound(
+def _find_bound(
     first: int, group: Sequence[Cursor], live: Sequence[Cursor], absences: Sequence[Absence]
 ) -> int | None:
     """The offset below which nothing changes in who has what."""
@@ -84,7 +84,7 @@ def _bound(
 
 def _leave(cursor: Cursor, listener: Listener) -> None:
     if cursor.holes:
-        listener.passed(cursor)
+        listener.note_passed(cursor)
 
 
 def same_rows(places: Sequence[tuple[RecordBatches, int]], most: int) -> int:
@@ -166,8 +166,8 @@ def compare_partition(
 ) -> Iterator[Row]:
     """Yield the differences between replicas, then one `replica-comparison` row."""
     from kdump.engine.compare import kinds
-    from kdump.engine.compare.explanation import explained
-    from kdump.engine.compare.listen import Listener
+    from kdump.engine.compare.explanation import explain
+    from kdump.engine.compare.listener import Listener
 
     topic, partition = targets[0].topic, targets[0].partition
     replicas = [
@@ -179,13 +179,13 @@ def compare_partition(
     if not old:
         try:
             walk(listener.cursors, listener)
-            listener.left_alone()
+            listener.note_lone_hole()
             _clean(listener, replicas)
         finally:
             for replica in replicas:
                 replica.close()
     collected = listener.collected
-    for difference in collected.shown():
+    for difference in collected.select_shown():
         yield difference.row(topic, partition)
     counts = collected.counts
     verdict = "not-compared" if old else kinds.verdict_of(counts)
@@ -218,10 +218,10 @@ def compare_partition(
         records_differing={
             name: collected.records[name] for name in sorted(counts) if name in damage
         },
-        differences_shown=len(collected.shown()),
+        differences_shown=len(collected.select_shown()),
         records_count=max(one["records_count"] for one in rows),
     )
-    yield row.replaced(explanation=explained(row, collected.records, old=old))
+    yield row.replaced(explanation=explain(row, collected.records, old=old))
 
 
 def _clean(listener: Listener, replicas: Sequence[Replica]) -> None:
@@ -236,19 +236,19 @@ def _clean(listener: Listener, replicas: Sequence[Replica]) -> None:
         replica = replicas[number]
         if not cleaning.resolve(replicas):
             listener.faulty.add(number)
-            for lost in cleaning.lost(replicas):
-                add(None, _lacking(kinds.MISSING, lost, replica, lost.holder.path))
+            for lost in cleaning.find_lost(replicas):
+                add(None, _lack(kinds.MISSING, lost, replica, lost.holder.path))
         rest = cleaning.count - cleaning.unexplained
         if rest > 0:
             gone = LostRange(cleaning.first, cleaning.last, rest, cleaning.holders[0])
-            new = _lacking(kinds.COMPACTED, gone, replica, None)
+            new = _lack(kinds.COMPACTED, gone, replica, None)
             new.reason = "in 1 place" if cleaning.places == 1 else f"in {cleaning.places:,} places"
             if cleaning.unchecked:
                 new.reason += f", {cleaning.unchecked:,} of them not looked for"
             add(None, new)
 
 
-def _lacking(kind: str, lost: LostRange, replica: Replica, copy_from: str | None) -> Difference:
+def _lack(kind: str, lost: LostRange, replica: Replica, copy_from: str | None) -> Difference:
     left, right = side(lost.holder), side(replica)
     left["present"] = True
     if replica.number < lost.holder.number:

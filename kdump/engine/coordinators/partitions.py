@@ -11,7 +11,7 @@ from kdump.broker.partition import PartitionView
 from kdump.engine.dump.run import log_items
 from kdump.engine.reading.damage import at_place
 from kdump.engine.reading.options import DumpOptions
-from kdump.engine.work.pace import Going
+from kdump.engine.work.pace import ReadProgress
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Place, RecordChunk
@@ -96,7 +96,7 @@ def item_of(target: Target, *, retired: bool) -> Item:
     assert target.log is not None
     assert target.topic is not None
     assert target.partition is not None
-    size = sum(places.planned_size(str(one.log)) for one in target.log.logs)
+    size = sum(places.size_or_zero(str(one.log)) for one in target.log.logs)
     return Item(target.path, target.topic, target.partition, retired, size)
 
 
@@ -143,7 +143,7 @@ class Records:
     ) -> None:
         self._item = item
         self._options = DumpOptions(decompress_limit=decompress_limit)
-        self._going = Going(item.size_bytes, pace)
+        self._going = ReadProgress(item.size_bytes, pace)
         self._on_lost = on_lost
         self.lost = 0
         self.lost_from: int | None = None
@@ -157,7 +157,7 @@ class Records:
                 continue
             for one in log_items(target, self._options, as_stored=True):
                 if isinstance(one, RecordChunk):
-                    self._going.reached(one)
+                    self._going.advance(one)
                     yield one
                 elif isinstance(one, Finding):
                     yield one
@@ -201,25 +201,25 @@ class Records:
         )
 
 
-def cleaned_to(item: Item) -> int:
+def cleaner_offset(item: Item) -> int:
     """Return the offset up to which the cleaner says that it came; 0 where it does not say."""
     directory = LOG_DIRS.around(item.path)
     said = directory.offsets(names.CLEANER_CHECKPOINT) if directory else None
     return (said or {}).get((item.topic, item.partition), 0)
 
 
-def compacted_behind(item: Item, log: OffsetHoles) -> Iterator[Finding]:
+def compaction_findings(item: Item, log: OffsetHoles) -> Iterator[Finding]:
     """Tell where the cleaner took records behind the time up to which a log was replayed.
 
     What gave way to records before that time is not missed.
     """
     if log.hole_end:
-        end = max(log.hole_end, cleaned_to(item))
+        end = max(log.hole_end, cleaner_offset(item))
         if log.end_offset < end:
-            yield compacted(item, end)
+            yield compaction_finding(item, end)
 
 
-def compacted(item: Item, end: int) -> Finding:
+def compaction_finding(item: Item, end: int) -> Finding:
     """Tell that the cleaner took records out of what is asked for."""
     return at_place(
         "replay-compacted",
@@ -231,7 +231,7 @@ def compacted(item: Item, end: int) -> Finding:
     )
 
 
-def unexplained(item: Item, count: int) -> Finding:
+def unexplained_finding(item: Item, count: int) -> Finding:
     """Tell that some records could not be understood."""
     words = "One record is" if count == 1 else f"{count:,} records are"
     return at_place(
@@ -259,7 +259,7 @@ class Work:
         return self._driver(items, bound, self.progress)
 
 
-class StateReplayed(NamedTuple):
+class ReplayResult(NamedTuple):
     """What came of one partition; `lost`: records of it cannot be read."""
 
     transactions: tuple[Transaction, ...]
@@ -276,18 +276,18 @@ def replay_state(
     only: str | None = None,
     at_ms: int | None = None,
     decompress_limit: int = DEFAULT_LIMIT,
-) -> StateReplayed:
+) -> ReplayResult:
     """Replay one partition to its end, or up to a time."""
     log = TransactionsLog(at_ms, only)
-    records = Records(item, pace, decompress_limit, log.lost)
+    records = Records(item, pace, decompress_limit, log.note_loss)
     reported = records.into(log.take)
     transactions = log.transactions(wanted)
     if at_ms is not None:
-        reported += compacted_behind(item, log)
+        reported += compaction_findings(item, log)
     if log.unknown:
-        reported.append(unexplained(item, log.unknown))
+        reported.append(unexplained_finding(item, log.unknown))
     lost = bool(records.lost or log.unknown) or any(isinstance(one, KdumpError) for one in reported)
-    return StateReplayed(tuple(transactions), log.newest_ms, lost, tuple(reported))
+    return ReplayResult(tuple(transactions), log.newest_ms, lost, tuple(reported))
 
 
 def by_producer(transactions: Iterable[Transaction]) -> dict[int, Transaction]:
@@ -302,7 +302,7 @@ def by_producer(transactions: Iterable[Transaction]) -> dict[int, Transaction]:
     return previous | found
 
 
-def missing_of(items: list[Item], marks: Marks) -> str:
+def describe_missing(items: list[Item], marks: Marks) -> str:
     """Say what of the topic is not here; nothing where it is all here, as far as that is known."""
     if not items:
         return f"No partition of {TOPIC} is here"
@@ -312,7 +312,7 @@ def missing_of(items: list[Item], marks: Marks) -> str:
     return "" if lacks is None else f"Partition {lacks} of {TOPIC} is not here"
 
 
-def unread_of(item: Item) -> str:
+def describe_unread(item: Item) -> str:
     """Say that part of a partition cannot be read."""
     return f"Part of {TOPIC}-{item.partition} cannot be read"
 
@@ -353,16 +353,16 @@ class Marks:
         """Return the marks of a partition, None where it does not lie here."""
         place = topic, partition
         if place not in self._marks:
-            targets = map(self._tiered, self._targets.get(place, ()))
+            targets = map(self._with_tier, self._targets.get(place, ()))
             found = [mark for target in targets if (mark := _mark(target))]
             self._marks[place] = max(found, key=_furthest, default=None)
         return self._marks[place]
 
-    def _tiered(self, target: Target) -> Target:
+    def _with_tier(self, target: Target) -> Target:
         if self._settings is None:
             around = {places.parent(path): None for path in self._paths.values()}
             self._settings = topic_settings(None, around)
-        return self._settings.tiered(target)
+        return self._settings.with_tier(target)
 
     def topic_name(self, topic_id: str) -> str | None:
         """Return the topic that has or had an id: as the partitions here say, or the cluster."""

@@ -14,7 +14,7 @@ from kdump.values import connect
 from kdump.values.decoder import decoder_of
 
 if TYPE_CHECKING:
-    from kdump.values.shown import SchemaSource
+    from kdump.values.decoded_values import SchemaSource
 
 _ROLE = re.compile("configs?|offsets?|status")
 
@@ -94,7 +94,7 @@ class _State:
 
     def _config(self, kind: str, name: str, task: int | None) -> Any:
         found = (self._last.get((kind, name, task)) or {}).get("properties")
-        return found if self._secrets else connect.masked(found)
+        return found if self._secrets else connect.mask(found)
 
 
 def _text(value: object) -> str | None:

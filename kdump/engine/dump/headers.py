@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from kdump.engine.dump.run import log_items
-from kdump.engine.reading.damage import unread
+from kdump.engine.reading.damage import unread_finding
 from kdump.engine.reading.log_files import logs_of, place_of
 from kdump.engine.reading.segment_reader import SegmentReader
 from kdump.errors import KdumpError, PathError
@@ -45,7 +45,7 @@ def header_items(target: Target, options: DumpOptions) -> Iterator[Item | Findin
             with Source(file.path) as source:
                 yield from _headers(source, file, options)
         except PathError as error:
-            yield unread(error, place_of(file))
+            yield unread_finding(error, place_of(file))
 
 
 def _headers(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.reading.damage import at_place, undecoded
+from kdump.engine.reading.damage import at_place, describe_undecoded
 from kdump.findings.catalogue import GAPS
 from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchRow, HexText, Place, RecordChunk, RecordRow
@@ -134,7 +134,7 @@ def _version(magic: int) -> str:
 
 
 def _undecodable(reason: int, detail: str, count: int, place: Place, found: Pre08Entry) -> Finding:
-    code, word, message = undecoded(reason, detail, count)
+    code, word, message = describe_undecoded(reason, detail, count)
     if reason == reasons.CODEC_UNKNOWN:  # no walk has looked at the codec before
         code, message = "codec-unknown", detail or None
     return _about(code, place, found, actual=word, message=message)

@@ -8,20 +8,20 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kdump.engine.advice.advisor import Advisor
-from kdump.engine.reading.damage import unread
+from kdump.engine.reading.damage import unread_finding
 from kdump.engine.reading.filters import Filters
 from kdump.engine.reading.log_files import logs_of, place_of
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.reading.ranges import logs_within
-from kdump.engine.reading.remote_logs import narrowed, not_read, ranges_of, targets_of
-from kdump.errors import KdumpError, PathError, StoreError, guarded
+from kdump.engine.reading.remote_logs import narrow, ranges_of, targets_of, unread_findings
+from kdump.errors import KdumpError, PathError, StoreError, guard
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import BatchChunk, HexText, RecordChunk, RecordRow
 from kdump.replay.releases import Releases
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 from kdump.storage.targets import LogFile, Target
-from kdump.values.shown import values_of
+from kdump.values.decoded_values import values_of
 
 if TYPE_CHECKING:
     from kdump.broker.visibility import AbortFilter, View
@@ -38,12 +38,12 @@ def dump(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Finding 
         options = with_schemas(paths, options)
     yield from _at_most(_items(paths, options), options.limit)
     if options.decoder is not None:
-        yield from decoder_ended(options)
+        yield from decoder_findings(options)
 
 
-def decoder_ended(options: DumpOptions) -> Iterator[Finding]:
+def decoder_findings(options: DumpOptions) -> Iterator[Finding]:
     """Yield that the user's decoder ended, if it did."""
-    opened = None if options.schemas is None else options.schemas.opened()
+    opened = None if options.schemas is None else options.schemas.open()
     if opened is not None and (command := opened.command) is not None and command.why is not None:
         yield finding(
             "decoder-ended",
@@ -93,7 +93,7 @@ def _items(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Findin
                 items = _tail(target, options, options.tail)
             else:
                 items = log_items(target, options)
-            yield from guarded(target.path, items, topic=target.topic, partition=target.partition)
+            yield from guard(target.path, items, topic=target.topic, partition=target.partition)
             topics[target.topic] = None
     if options.schema_rows and options.mode == "records":
         from kdump.engine.dump.schema_rows import rows_of
@@ -147,7 +147,7 @@ def entry_items(target: Target) -> Iterator[Item | Finding | KdumpError]:
         try:
             yield from entries(file.path)
         except PathError as error:
-            yield unread(error, place_of(file))
+            yield unread_finding(error, place_of(file))
         except StoreError as error:
             yield error
 
@@ -179,21 +179,21 @@ def log_items(
         if view.end is not None and (filters.to_offset is None or filters.to_offset > view.end):
             held = view.held
         filters = _within(filters, view)
-        yield from not_read(target, filters)
+        yield from unread_findings(target, filters)
         if committed:
             lowest = min(file.name.base_offset or 0 for file in files)
-            aborted = AbortFilter(view.aborted_from(max(lowest, filters.from_offset or 0)))
+            aborted = AbortFilter(view.list_aborted(max(lowest, filters.from_offset or 0)))
     advisor = Advisor(target, options.releases or Releases(), options.decompress_limit)
     parts = ranges_of(target)
     try:
         for file in logs_within(files, filters):
-            own = narrowed(filters, parts.get((file.path, file.next_base)))
+            own = narrow(filters, parts.get((file.path, file.next_base)))
             try:
                 with Source(file.path) as source:
                     for item in _log(source, file, own, options, aborted, as_stored=as_stored):
-                        yield advisor.advised(item) if isinstance(item, Finding) else item
+                        yield advisor.advise(item) if isinstance(item, Finding) else item
             except PathError as error:
-                yield unread(error, place_of(file))
+                yield unread_finding(error, place_of(file))
             except StoreError as error:
                 yield error
     finally:
@@ -237,9 +237,9 @@ def _log(
         ):
             if values is not None:
                 if isinstance(item, RecordChunk):
-                    item = values.hidden(item)
+                    item = values.hide(item)
                 elif isinstance(item, RecordRow):
-                    item = values.hidden_row(item)
+                    item = values.hide_row(item)
             if isinstance(item, (Finding, HexText, RecordChunk)):
                 yield item
             elif filters.admits_pre08(item):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def rows_of(topics: Iterable[str | None], options: DumpOptions) -> Iterator[Row]:
     """Yield the rows of those of some topics that add up to any."""
     source = options.schemas
-    opened = None if source is None else source.opened()
+    opened = None if source is None else source.open()
     if opened is not None and opened.registry is not None and REGISTRY_TOPIC in topics:
         for one in opened.registry:
             guid = one.guid.hex()

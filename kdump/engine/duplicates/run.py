@@ -15,7 +15,7 @@ from struct import Struct
 from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.duplicates.entries import Copy, Counts, DuplicateOptions, Layout
 from kdump.engine.reading.split_edges import SplitEdges
-from kdump.engine.work.pace import Going, Pace, Progress
+from kdump.engine.work.pace import Pace, Progress, ReadProgress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.engine.work.splits import Split, of_whole_logs, plan
 from kdump.engine.work.spool import (
@@ -23,8 +23,8 @@ from kdump.engine.work.spool import (
     SortedRun,
     Spool,
     buckets_for,
-    merged,
-    repeated,
+    find_repeated,
+    merge_runs,
     scratch_directory,
     take_up_buckets,
 )
@@ -63,7 +63,7 @@ class GroupCounts(NamedTuple):
         return GroupCounts(*map(sum, zip(self, other, strict=True)))
 
 
-class Grouped(NamedTuple):
+class BucketGroups(NamedTuple):
     """What came of a bucket; `runs` hold what `read_groups` reads."""
 
     runs: tuple[SortedRun, ...]
@@ -84,12 +84,12 @@ class Group(NamedTuple):
     parts: tuple[tuple[bytes | None, int], ...]
 
 
-def group_bucket(bucket: Bucket, pace: Pace, *, options: DuplicateOptions) -> Grouped:
+def group_bucket(bucket: Bucket, pace: Pace, *, options: DuplicateOptions) -> BucketGroups:
     """Write the groups of a bucket, each under its first copy, as runs of a spool."""
     layout = Layout.of(options)
     spool = Spool(bucket.path)
     counts, chains = GroupCounts(), 0
-    alike = repeated(bucket.runs, bucket.number, WHERE_BYTES)
+    alike = find_repeated(bucket.runs, bucket.number, WHERE_BYTES)
     for said, entries in groupby(alike, compared):
         chain: _Chain | None = None
         for entry in entries:
@@ -107,7 +107,7 @@ def group_bucket(bucket: Bucket, pace: Pace, *, options: DuplicateOptions) -> Gr
             counts = chain.end(spool, counts)
     spool.flush()
     pace(bucket.size_bytes)
-    return Grouped(tuple(spool.runs), counts)
+    return BucketGroups(tuple(spool.runs), counts)
 
 
 def _joins(last: Copy, copy: Copy, options: DuplicateOptions) -> bool:
@@ -165,7 +165,7 @@ class _Chain:
 def read_groups(runs: list[SortedRun]) -> Iterator[tuple[Group, int, Copy]]:
     """Yield each copy with its group and its number from 1 on; groups by their first copies."""
     group: Group | None = None
-    for entry in merged(runs):
+    for entry in merge_runs(runs):
         number = _PLACE.unpack_from(entry)[-1]
         if number:
             assert group is not None
@@ -190,7 +190,7 @@ def _group(entry: bytes) -> Group:
 _SPLIT_BYTES = 256 << 20
 
 
-class Spooled(NamedTuple):
+class SplitSpool(NamedTuple):
     """What came of a split: runs of entries, findings and errors met on the way, counts."""
 
     runs: tuple[SortedRun, ...]
@@ -260,18 +260,18 @@ def spool_split(
     topics: dict[str, int],
     directory: str,
     buckets: int,
-) -> Spooled:
+) -> SplitSpool:
     """Write what is compared of the records of a split to sorted runs."""
     layout = Layout.of(options)
     spool = Spool(directory, buckets)
     reader = SplitReader(split, options, as_stored=True)
-    going = Going(split.size_bytes, pace, split.start)
+    going = ReadProgress(split.size_bytes, pace, split.start)
     topic = topics[split.target.topic or ""]
     reported: list[Finding | KdumpError] = []
     counts = Counts()
     for item in reader.items():
         if isinstance(item, RecordChunk):
-            going.reached(item)
+            going.advance(item)
             if item.controls is not None:
                 counts = counts.plus(Counts(control_records=len(item)))
                 continue
@@ -288,7 +288,7 @@ def spool_split(
             reported.append(item)
     going.end()
     spool.flush()
-    return Spooled(tuple(spool.runs), tuple(reported), reader.seam, counts)
+    return SplitSpool(tuple(spool.runs), tuple(reported), reader.seam, counts)
 
 
 def _of_message(layout: Layout, topic: int, row: RecordRow) -> bytes | None:

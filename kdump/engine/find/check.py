@@ -67,7 +67,7 @@ def check_time(
     hit: Hit | None = None
     special = is_special(target_ms, view.broker)
     if target_ms == _LATEST:
-        scanned: int | None = _scanned_end(view)
+        scanned: int | None = _find_scanned_end(view)
     elif special and target_ms == _MAX_TIMESTAMP:
         hit = _greatest(view)
         scanned = hit.offset if hit else None
@@ -147,7 +147,7 @@ def _records(view: PartitionView, run: Run, row: int) -> Iterator[tuple[int, int
 def _first_from(view: PartitionView, offset: int) -> Hit | None:
     """Scan for the first record at or after an offset that a consumer is handed."""
     end = _end(view)
-    aborted = AbortFilter(view.view.aborted_from(offset)) if view.committed else None
+    aborted = AbortFilter(view.view.list_aborted(offset)) if view.committed else None
     # From the segment before on: a wrapper at its end may hold what its own offset hides.
     for segment in view.onward(max(view.floor(offset) - 1, 0)):
         for run in _runs(view, segment):
@@ -203,7 +203,7 @@ def _greatest(view: PartitionView) -> Hit | None:
     return None if best is None or best.offset >= _end(view) else best
 
 
-def _scanned_end(view: PartitionView) -> int:
+def _find_scanned_end(view: PartitionView) -> int:
     """The end of the log by its entries alone, cut to the high watermark."""
     last = view.log_start - 1
     for segment in view.onward(max(0, len(view.segments) - 1)):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _NO_HINDRANCE = frozenset({"offset-not-rising"})
 
 
-def served_damage(
+def find_served_damage(
     view: PartitionView, found: FetchStart, record: tuple[int, int] | None
 ) -> Iterator[Finding]:
     """Tell of damage from the first entry of a fetch up to the record that it is asked for.

@@ -11,7 +11,7 @@ from kdump.broker.lookup_records import BrokerError, RemoteOnlyError
 from kdump.broker.partition import PartitionView
 from kdump.engine.find.lookup_row import entry_fields, steps_of
 from kdump.engine.find.options import FindOptions
-from kdump.engine.find.remote import place_in, place_not_given
+from kdump.engine.find.remote import note_missing_place, place_in
 from kdump.engine.find.rows import first_findings, is_pre08, note_error
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
@@ -32,15 +32,15 @@ def fetch_items(target: Target, offset: int, options: FindOptions) -> Iterator[R
         yield from first_findings(view)
         try:
             fetched = fetching.fetch(view, offset, options.max_bytes, options.max_offset)
-            row = _filled(row, view, fetched)
+            row = _fill(row, view, fetched)
         except RemoteOnlyError as absent:
-            row = row.replaced(**place_not_given(view, absent)._asdict())
+            row = row.replaced(**note_missing_place(view, absent)._asdict())
         except BrokerError as failed:
             row = row.replaced(error=note_error(view, failed))
         yield row.replaced(steps=steps_of(view.steps, options))
 
 
-def _filled(row: Fetch, view: PartitionView, fetched: fetching.FetchResult) -> Fetch:
+def _fill(row: Fetch, view: PartitionView, fetched: fetching.FetchResult) -> Fetch:
     found = fetched.found
     if found is None:
         return row.replaced(size_bytes=0, next_offset=row.target)
@@ -78,7 +78,7 @@ def _filled(row: Fetch, view: PartitionView, fetched: fetching.FetchResult) -> F
         next_offset=row.target if contents.last_offset is None else contents.last_offset + 1,
         aborted=[
             {"producer_id": one.producer_id, "first_offset": one.first_offset}
-            for one in fetching.aborted(view, fetched, row.target)
+            for one in fetching.list_aborted(view, fetched, row.target)
         ]
         if view.committed
         else None,

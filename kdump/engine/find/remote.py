@@ -34,7 +34,7 @@ def place_in(view: PartitionView, segment: int | None) -> RemotePlace:
     return RemotePlace("local", available=True)
 
 
-def place_not_given(view: PartitionView, error: RemoteOnlyError) -> RemotePlace:
+def note_missing_place(view: PartitionView, error: RemoteOnlyError) -> RemotePlace:
     """Return where an answer is that only remote storage has, and note it."""
     remote = error.remote
     text = "the answer is in remote storage; --tier names it"

@@ -48,7 +48,7 @@ def reset_of(
     return Reset(offset, word)
 
 
-def refused_topic(row: Row) -> Finding | None:
+def refuse_topic(row: Row) -> Finding | None:
     """Say that the topic of a lookup has a name that Kafka does not allow; None where it does.
 
     A plan has no quotes: a name with a comma or a line end in it would be read as other lines.
@@ -62,6 +62,6 @@ def refused_topic(row: Row) -> Finding | None:
     return finding("topic-name", path=f"{topic}-{partition}", actual=str(topic))
 
 
-def refused_group(name: str) -> bool:
+def is_refused_group(name: str) -> bool:
     """Whether a plan cannot have a group's name: one that its reader would take apart."""
     return not name.isprintable() or name != name.strip() or bool({*name} & {*',"'})

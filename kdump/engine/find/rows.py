@@ -21,7 +21,7 @@ from kdump.engine.find.lookup_row import (
     time_lookup,
 )
 from kdump.engine.find.options import FindOptions
-from kdump.engine.find.remote import RemotePlace, place_in, place_not_given
+from kdump.engine.find.remote import RemotePlace, note_missing_place, place_in
 from kdump.engine.find.reset import NO_RESET, reset_of
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
@@ -64,16 +64,16 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
                 _explain_record(view, found, offset, record)
             place = place_in(view, found and found.segment)
         except RemoteOnlyError as absent:
-            found, place = None, place_not_given(view, absent)
+            found, place = None, note_missing_place(view, absent)
         except BrokerError as failed:
             error = note_error(view, failed)
         timestamp_ms = None if record is None else _timestamp(view, found, record)
         is_here = place.available is not False
         way = way_past(view, offset, found, record, error, options) if is_here else WayPast()
         if found is not None:
-            from kdump.engine.find.consumer_check import served_damage
+            from kdump.engine.find.consumer_check import find_served_damage
 
-            yield from served_damage(view, found, record)
+            yield from find_served_damage(view, found, record)
         checked: Iterable[Finding] = ()
         if options.check:
             from kdump.engine.find.check import check_offset
@@ -121,13 +121,13 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
 
 def first_findings(view: PartitionView) -> Iterator[Finding]:
     """Yield what bears on any answer: no high watermark, logs that no broker opens."""
-    from kdump.engine.reading.log_files import misnamed
+    from kdump.engine.reading.log_files import find_misnamed
 
     yield from view.findings
     target = view.target
     if target.log is not None:
         place = Place(target.topic, target.partition, None, target.path)
-        yield from (one for one in misnamed(target.log, place) if one.code == "log-name")
+        yield from (one for one in find_misnamed(target.log, place) if one.code == "log-name")
 
 
 def note_error(view: PartitionView, error: BrokerError) -> str:
@@ -211,7 +211,7 @@ def time_items(target: Target, target_ms: int, options: FindOptions) -> Iterator
                     view.note("end", target.path, _special_words(view, target_ms, answer.offset))
             place = place_in(view, answer.segment if answer.offset >= 0 else None)
         except RemoteOnlyError as absent:
-            place = place_not_given(view, absent)
+            place = note_missing_place(view, absent)
         except BrokerError as failed:
             error = note_error(view, failed)
         checked: Iterable[Finding] = ()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kdump.broker.versions import text_of
 from kdump.engine.find.options import FindOptions
 from kdump.engine.find.rows import offset_items, time_items
-from kdump.errors import KdumpError, PathError, StoreError, guarded
+from kdump.errors import KdumpError, PathError, StoreError, guard
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
 from kdump.replay.topic_settings import topic_settings
@@ -106,7 +106,7 @@ def plan(paths: Iterable[str], options: FindOptions) -> Iterator[Item | KdumpErr
         if place not in seen:
             seen.add(place)
             size = (
-                sum(places.planned_size(str(one.log)) for one in log.logs) if options.check else 0
+                sum(places.size_or_zero(str(one.log)) for one in log.logs) if options.check else 0
             )
             yield Item(log.path, target.topic, target.partition, size, log)
 
@@ -129,7 +129,7 @@ def _answers(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterato
         log = listed.pop() if listed else LocalLog.open(item.path)
         partition = Target(item.topic, item.partition, item.path, log, (), whole=True)
         if options.settings is not None:
-            partition = options.settings.tiered(partition)
+            partition = options.settings.with_tier(partition)
         return _by_both_ends(partition, partial(ask, partition, target), options)
 
     try:
@@ -137,9 +137,9 @@ def _answers(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterato
     except (PathError, FileNotFoundError) as error:
         if not isinstance(error, PathError):
             error = PathError.from_os(item.path, error)
-        from kdump.engine.reading.damage import unread
+        from kdump.engine.reading.damage import unread_finding
 
-        yield unread(error, Place(item.topic, item.partition, None, item.path))
+        yield unread_finding(error, Place(item.topic, item.partition, None, item.path))
 
 
 def _by_both_ends(
@@ -187,19 +187,19 @@ def _run(
     planned = plan(paths, options)
     step = partial(look_up, ask=asked[0], target=asked[1], options=options)
     if driver is not None:
-        everything = list(guarded("the plan", planned))
+        everything = list(guard("the plan", planned))
         if not options.as_is:
             items = [one for one in everything if isinstance(one, Item)]
             settings.prepare({places.parent(one.path): None for one in items})
         yield from _run_on(driver, everything, step, progress)
         return
-    for one in guarded("the plan", planned):
+    for one in guard("the plan", planned):
         if isinstance(one, KdumpError):
             yield one
             continue
         answers = _answers_of(one, step)
         try:
-            yield from guarded(one.path, answers, topic=one.topic, partition=one.partition)
+            yield from guard(one.path, answers, topic=one.topic, partition=one.partition)
         except StoreError as error:
             yield error
 

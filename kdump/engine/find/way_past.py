@@ -51,7 +51,7 @@ def way_past(
         and _has_right_checksum(view, found)
     ):
         return _NONE
-    from kdump.engine.advice.served import ServedPartition  # most lookups meet no damage
+    from kdump.engine.advice.served_partition import ServedPartition  # most lookups meet no damage
 
     try:
         place = _sound_place(view, offset)

@@ -21,7 +21,7 @@ from kdump.storage.pcap import (
     SYN,
     CaptureBreak,
     Segment,
-    Skipped,
+    SkippedPacket,
     address_text,
     segments,
 )
@@ -97,7 +97,7 @@ class Connection:
                 half.passed += size
                 continue
             if half.lost or half.passed:
-                yield self._lost(way)
+                yield self._lost_finding(way)
             half.pieces.add(position, size)
             self._reader.pieces += 1
             yield from self._frames(way, chunk.at_ms)
@@ -117,7 +117,7 @@ class Connection:
         half.skip = max(left - chunk.lacking, 0)
         half.is_synced = half.is_synced and left >= chunk.lacking
         if half.is_synced:
-            yield self._lost(way)
+            yield self._lost_finding(way)
 
     def _drop(self, half: _Half) -> None:
         self._reader.pieces -= len(half.pieces)
@@ -150,7 +150,7 @@ class Connection:
             return self._exchange.begins_request(rest, size, strictly=not is_sure)
         return self._exchange.begins_response(rest, size)
 
-    def _lost(self, way: int) -> Finding:
+    def _lost_finding(self, way: int) -> Finding:
         half = self.halves[way]
         lost, passed = half.lost, half.passed
         half.lost = half.passed = 0
@@ -213,7 +213,7 @@ class Connection:
             said = exchange.response(data, whole=False)
         words = f"The frame of {whole:,} bytes is too large to be held in memory."
         said = said._replace(fields=None, parts=None, problem=("over-decompress-limit", words))
-        yield self._made(way, pieces, whole, data, said, at_ms)
+        yield self._make_frame(way, pieces, whole, data, said, at_ms)
 
     def _tells(self, way: int) -> bool:
         """Find out what the connection is; whether its frames can be cut now."""
@@ -243,7 +243,7 @@ class Connection:
         if way == self.client:
             exchange.share(self._reader.open_connections)
             said = exchange.request(data)
-            yield self._made(way, pieces, pieces.size, data, said, at_ms)
+            yield self._make_frame(way, pieces, pieces.size, data, said, at_ms)
             for number, waiting in enumerate(self._unmatched):
                 held = waiting[0].read(self._reader.source)[LENGTH_BYTES:]
                 if exchange.is_awaited(held):
@@ -269,9 +269,9 @@ class Connection:
     def _response(self, pieces: Pieces, data: bytes, at_ms: int | None) -> Iterator[Item]:
         way = 1 - (self.client or 0)
         said = self._exchange.response(data)
-        yield self._made(way, pieces, pieces.size, data, said, at_ms)
+        yield self._make_frame(way, pieces, pieces.size, data, said, at_ms)
 
-    def _made(
+    def _make_frame(
         self,
         way: int,
         pieces: Pieces,
@@ -297,7 +297,7 @@ class Connection:
             while chunks := half.stream.give_up():
                 yield from self.take(way, chunks)
             if not half.pieces.size:
-                half.lost += half.stream.left_out()
+                half.lost += half.stream.count_left_out()
         self._reader.unmatched -= len(self._unmatched)
         for pieces, at_ms in self._unmatched:
             data = pieces.read(self._reader.source)[LENGTH_BYTES:]
@@ -307,13 +307,13 @@ class Connection:
             for way, half in enumerate(self.halves):
                 self._drop(half)
                 if half.lost and self.kind == _UNKNOWN:
-                    yield self._lost(way)
+                    yield self._lost_finding(way)
             if self.bytes:
-                yield from self._reader.unread(self)
+                yield from self._reader.report_unread(self)
             return
         for way, half in enumerate(self.halves):
             if half.lost or half.passed:
-                yield self._lost(way)
+                yield self._lost_finding(way)
             size = half.pieces.size
             if size or half.skip:
                 at = half.pieces.position if size else self.position
@@ -348,7 +348,7 @@ class CaptureReader:
     def items(self) -> Iterator[Item]:
         """Yield the frames of all connections, in the order in which they are complete."""
         for one in segments(self.source):
-            if isinstance(one, Skipped):
+            if isinstance(one, SkippedPacket):
                 self._skip(one.reason, one.position)
             elif isinstance(one, CaptureBreak):
                 words = f"{one.reason[:1].upper()}{one.reason[1:]}."
@@ -369,7 +369,7 @@ class CaptureReader:
     def _skip(self, reason: str, position: int) -> None:
         self._skipped.setdefault(reason, [position, 0])[1] += 1
 
-    def unread(self, connection: Connection) -> Iterator[Finding]:
+    def report_unread(self, connection: Connection) -> Iterator[Finding]:
         """Report a connection that is encrypted, or none of Kafka's."""
         first, second = connection.ends
         if connection.kind != _TLS:
@@ -405,13 +405,13 @@ class CaptureReader:
                 stream.open(one.sequence)
                 half.is_synced = True
             return
-        before = stream.waiting
+        before = stream.waiting_count
         yield from connection.take(way, stream.take(one, is_last=bool(one.flags & FIN)))
-        self._waiting += stream.waiting - before
-        if stream.waiting > MOST_WAITING or self._waiting > MOST_WAITING_IN_ALL:
-            before = stream.waiting
+        self._waiting += stream.waiting_count - before
+        if stream.waiting_count > MOST_WAITING or self._waiting > MOST_WAITING_IN_ALL:
+            before = stream.waiting_count
             yield from connection.take(way, stream.give_up())
-            self._waiting += stream.waiting - before
+            self._waiting += stream.waiting_count - before
         if one.flags & RST or all(each.stream.is_ended for each in connection.halves):
             yield from self._close(key, connection)
 
@@ -426,7 +426,7 @@ class CaptureReader:
         self._closed[key] = None
         if len(self._closed) > _MOST_CLOSED:
             self._closed.popitem(last=False)
-        self._waiting -= sum(half.stream.waiting for half in connection.halves)
+        self._waiting -= sum(half.stream.waiting_count for half in connection.halves)
         yield from connection.end()
 
 

@@ -12,7 +12,7 @@ from collections import deque
 from kdump.messages import old_protocol, protocol
 from kdump.messages.old_protocol import Part
 from kdump.messages.table import Fields
-from kdump.messages.wire import Malformed
+from kdump.messages.wire import MalformedError
 from kdump.tuples import NamedTuple
 
 REQUEST, RESPONSE = "request", "response"
@@ -76,7 +76,7 @@ class Exchange:
                 return said
         try:
             api, parts = old_protocol.read_request(data)
-        except Malformed:
+        except MalformedError:
             if not self.is_old and said is not None:
                 return said
             problem = ("frame-malformed", "The fields of the request do not fit its bytes.")
@@ -103,7 +103,7 @@ class Exchange:
     def _request(self, data: bytes, *, whole: bool) -> DecodedFrame | None:
         try:
             header = protocol.request_header(data)
-        except Malformed:
+        except MalformedError:
             if self._has_tokens:
                 return DecodedFrame(REQUEST, name=_SASL_TOKEN)
             return DecodedFrame(
@@ -131,7 +131,7 @@ class Exchange:
                 name = f"{known.name}Request"
                 fields = protocol.read_body(name, header.version, data, header.end)
                 said = said._replace(fields=fields)
-            except Malformed:
+            except MalformedError:
                 why = f"The fields of the {known.name} request do not fit its bytes."
                 said = said._replace(problem=("frame-malformed", why))
         if header.api == protocol.SASL_HANDSHAKE and header.version == 0:
@@ -181,7 +181,7 @@ class Exchange:
             at = protocol.response_fields_at(api, version, data)
             fields = protocol.read_body(f"{known.name}Response", version, data, at)
             return said._replace(fields=fields)
-        except Malformed:
+        except MalformedError:
             why = f"The fields of the {known.name} response do not fit its bytes."
             return said._replace(problem=("frame-malformed", why))
 
@@ -193,7 +193,7 @@ class Exchange:
         said = asked._replace(direction=RESPONSE, parts=None)
         try:
             error, parts = old_protocol.read_response(asked.api, asked.parts or [], data)
-        except Malformed:
+        except MalformedError:
             why = f"The fields of the {asked.name} response do not fit its bytes."
             return said._replace(problem=("frame-malformed", why))
         return said._replace(error=error, parts=parts)

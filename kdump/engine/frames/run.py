@@ -24,7 +24,7 @@ from kdump.storage.names import FileName, Kind
 from kdump.storage.pcap import is_capture
 from kdump.storage.source import Source
 from kdump.storage.targets import LogFile
-from kdump.values.shown import values_of
+from kdump.values.decoded_values import values_of
 
 if TYPE_CHECKING:
     from kdump.engine.reading.options import DumpOptions, Item
@@ -145,7 +145,7 @@ def _record_set(
             if is_old
             else _items(records, place, begins, options)
         )
-        mapped = _Mapped(frame, start - base)
+        mapped = _PositionMapper(frame, start - base)
         for item in items:
             if not isinstance(item, Finding):
                 yield mapped.item(item)
@@ -185,7 +185,7 @@ def _old_items(source: Source, place: Place, options: DumpOptions) -> Iterator[I
             yield item
         elif filters.admits_pre08(item):
             if values is not None and isinstance(item, RecordRow):
-                item = values.hidden_row(item)
+                item = values.hide_row(item)
             yield item
 
 
@@ -196,7 +196,7 @@ def _is_usual(item: Finding, end: int, *, is_request: bool) -> bool:
     return item.code in _USUAL_AT_END and reaches >= end
 
 
-class _Mapped:
+class _PositionMapper:
     """Puts the position in the file in the place of that in a record set."""
 
     def __init__(self, frame: Frame, shift: int) -> None:
@@ -215,12 +215,12 @@ class _Mapped:
     def item(self, item: Item) -> Item:
         """Return a row or a chunk with its positions."""
         if isinstance(item, (RecordChunk, BatchChunk)):
-            item.batches = self._placed(item.batches)
+            item.batches = self._map_batches(item.batches)
         elif isinstance(item, (RecordRow, BatchRow)):
             return item._replace(position=self._position(item.position))
         return item
 
-    def _placed(self, batches: RecordBatches) -> RecordBatches:
+    def _map_batches(self, batches: RecordBatches) -> RecordBatches:
         if self._of is not batches or self._batches is None:
             placed = batches.slice(0, batches.count)
             for row in range(placed.count):

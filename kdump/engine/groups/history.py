@@ -11,13 +11,19 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from kdump.engine.coordinators.partitions import Item, Marks, Records, cleaned_to, compacted
+from kdump.engine.coordinators.partitions import (
+    Item,
+    Marks,
+    Records,
+    cleaner_offset,
+    compaction_finding,
+)
 from kdump.engine.dump.run import log_items
 from kdump.engine.groups.lives import Lives
 from kdump.engine.groups.rows import history_row
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.work.pace import Pace, Progress
-from kdump.errors import KdumpError, guarded
+from kdump.errors import KdumpError, guard
 from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, RecordChunk, Row
 from kdump.messages.wire import text_of
@@ -47,7 +53,7 @@ def history(
         for item in items:
             progress.at = [item.path]
             changes = _Partition(item, options, marks, pace).changes()
-            for one in guarded(item.path, changes, topic=item.topic, partition=item.partition):
+            for one in guard(item.path, changes, topic=item.topic, partition=item.partition):
                 found |= isinstance(one, Row)
                 yield one
             progress.items_done += 1
@@ -61,11 +67,11 @@ class _Partition:
         self._removed: dict[bytes, int] = {}  # what stood there, by the key of a commit
         self._lives = Lives(item.partition, options, marks)
         self._tells_lives = not (options.backwards or options.commits_only)
-        self._records = Records(item, pace, options.decompress_limit, self._lost)
+        self._records = Records(item, pace, options.decompress_limit, self._note_loss)
 
-    def _lost(self) -> None:
-        self._log.lost()
-        self._lives.lost()
+    def _note_loss(self) -> None:
+        self._log.note_loss()
+        self._lives.note_loss()
 
     def changes(self) -> Iterator[Row | Finding | KdumpError]:
         log = self._log
@@ -82,7 +88,7 @@ class _Partition:
                     yield row
         yield from self._lives.open_rows()
         if log.hole_end:
-            yield compacted(self._item, max(log.hole_end, cleaned_to(self._item)))
+            yield compaction_finding(self._item, max(log.hole_end, cleaner_offset(self._item)))
 
     def _row(self, change: Change) -> Row | None:
         group = group_of(change.key)
@@ -118,7 +124,7 @@ class _Partition:
     def _count(self, group: bytes, offset: int) -> int | None:
         """Count the members of a group; None where records about it may be gone."""
         log = self._log
-        if log.hole_start is not None and log.hole_start <= offset < self._cleaned_to:
+        if log.hole_start is not None and log.hole_start <= offset < self._cleaner_offset:
             return None
         return members_count(log, group)
 
@@ -129,10 +135,10 @@ class _Partition:
 
     @cached_property
     def _checkpoint(self) -> int:
-        return cleaned_to(self._item)
+        return cleaner_offset(self._item)
 
     @cached_property
-    def _cleaned_to(self) -> int:
+    def _cleaner_offset(self) -> int:
         """The offset behind which the cleaner took nothing: as it says, else behind the last hole.
 
         Where only the partition was copied there is no word of it, and the headers have to be read.

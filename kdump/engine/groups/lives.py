@@ -13,11 +13,11 @@ from kdump.replay.group_lives import (
     TYPES,
     At,
     GroupLives,
-    Joined,
-    Left,
+    GroupRebalance,
     LifeEvent,
-    Owned,
-    Rebalanced,
+    MemberJoin,
+    MemberLeave,
+    OwnershipSpan,
 )
 from kdump.replay.groups import CLASSIC, CONSUMER, TOPIC, GroupRecord, group_of
 from kdump.rows import groups as rows
@@ -46,9 +46,9 @@ class Lives:
         self._last: dict[bytes, int] = {}  # offset of a group's last record
         self._is_lost = False
 
-    def lost(self) -> None:
+    def note_loss(self) -> None:
         """Forget all: records are missing."""
-        self._lives.lost()
+        self._lives.note_loss()
         self._last.clear()
         self._is_lost = True
 
@@ -86,26 +86,26 @@ class Lives:
                 yield row
 
     def _row(self, group: str, event: LifeEvent, at: At) -> Row | None:
-        if isinstance(event, Owned):
+        if isinstance(event, OwnershipSpan):
             return self._owner_row(group, event)
         if not self._options.is_of_time(at.ms) or not self._is_of_topics(event):
             return None
         where = self._partition, at.offset
-        if isinstance(event, Rebalanced):
+        if isinstance(event, GroupRebalance):
             return self._rebalance_row(group, event, at)
         who = event.who
         names = group, who.member_id, who.instance_id, who.client_id, who.client_host
-        if isinstance(event, Left):
+        if isinstance(event, MemberLeave):
             return rows.MemberLeave(at.ms, *names, who.joined_ms, event.epoch, event.total, *where)
         topics = None if who.topics is None else list(who.topics)
         return rows.MemberJoin(at.ms, *names, topics, who.regex, event.epoch, event.total, *where)
 
-    def _is_of_topics(self, event: Joined | Left | Rebalanced) -> bool:
+    def _is_of_topics(self, event: MemberJoin | MemberLeave | GroupRebalance) -> bool:
         """Whether it is about a topic that is asked for, or may be."""
         selection = self._options.selection
         if not selection.is_narrowed:
             return True
-        if isinstance(event, Rebalanced):
+        if isinstance(event, GroupRebalance):
             places = self._places(event)
             found = {place for each in places.values() for place in each}
             return any(selection.admits(*place) for place in found) or not found
@@ -115,7 +115,7 @@ class Lives:
             selection.admits(topic, number) for topic in topics
         )  # fmt: skip
 
-    def _owner_row(self, group: str, owned: Owned) -> Row | None:
+    def _owner_row(self, group: str, owned: OwnershipSpan) -> Row | None:
         name, number = owned.place
         topic = self._names.of(name) if owned.by_id else name
         to_ms = (1 << 63) - 1 if owned.to_ms is None else owned.to_ms
@@ -137,12 +137,12 @@ class Lives:
             self._partition,
         )
 
-    def _rebalance_row(self, group: str, event: Rebalanced, at: At) -> Row:
+    def _rebalance_row(self, group: str, event: GroupRebalance, at: At) -> Row:
         places = self._places(event)
         explained = {}
         is_known = event.type in (CLASSIC, CONSUMER) and event.protocol != _STREAMS
         if self._options.explain and is_known and event.members:
-            explained = self._explained(event)
+            explained = self._explain(event)
         return rows.Rebalance(
             at.ms,
             group,
@@ -158,7 +158,7 @@ class Lives:
             **explained,
         )
 
-    def _places(self, event: Rebalanced) -> Mapping[str, list[Place]]:
+    def _places(self, event: GroupRebalance) -> Mapping[str, list[Place]]:
         """Return what each member is to have, with the names of topics."""
         named = self._names.of if event.type != CLASSIC else str
         return {
@@ -168,9 +168,9 @@ class Lives:
 
     # Explained.
 
-    def _explained(self, event: Rebalanced) -> dict[str, Any]:
+    def _explain(self, event: GroupRebalance) -> dict[str, Any]:
         from kdump.replay.assignors.fitting import CLASSIC as OF_CLIENTS
-        from kdump.replay.assignors.fitting import NEWER, fitting
+        from kdump.replay.assignors.fitting import NEWER, fit_assignors
 
         members = event.members
         seen: dict[str, int] = {}  # how many partitions a topic has at least
@@ -195,7 +195,7 @@ class Lives:
                 one._replace(topics=tuple(ids[name] for name in one.topics if ids.get(name)))
                 for one in members
             )
-        found = fitting(
+        found = fit_assignors(
             event.assigned,
             members,
             _sizes(seen, known, {topic for one in members for topic in one.topics}),

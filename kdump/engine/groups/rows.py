@@ -70,7 +70,7 @@ def commit_row(
     """
     expire = None
     if not (commit.pending or stays) and group is not None:
-        expire = expiry_ms(_kept(commit, group), retention_ms(keep_ms, broker), broker)
+        expire = expiry_ms(_keep_reason(commit, group), retention_ms(keep_ms, broker), broker)
     return rows.CommittedOffset(
         commit.group,
         commit.topic,
@@ -82,13 +82,13 @@ def commit_row(
         expire,
         commit.pending,
         commit.producer_id,
-        *_marked(mark, commit.offset),
+        *_mark_members(mark, commit.offset),
         topic_id=commit.topic_id if with_topic_id else None,
         broker_version=text_of(broker),
     )
 
 
-def _kept(commit: Commit, group: Group) -> KeepReason:
+def _keep_reason(commit: Commit, group: Group) -> KeepReason:
     with_protocol = group.type == CLASSIC and bool(group.protocol_type)
     return KeepReason(
         commit.commit_ms,
@@ -115,11 +115,11 @@ def share_row(
         None,
         False,
         None,
-        *_marked(mark, share.start_offset),
+        *_mark_members(mark, share.start_offset),
     )
 
 
-def _marked(
+def _mark_members(
     mark: Mark | None, offset: int | None
 ) -> tuple[int | None, int | None, int | None, int | None]:
     """Return log start, log end, high watermark and lag."""

@@ -16,11 +16,11 @@ from kdump.engine.coordinators.partitions import (
     Records,
     Reported,
     Work,
-    compacted_behind,
+    compaction_findings,
     gather,
     home_first,
     items_of,
-    unexplained,
+    unexplained_finding,
 )
 from kdump.engine.groups.options import GroupOptions
 from kdump.engine.groups.rows import TopicNames, commit_row, group_row, member_row, share_row
@@ -30,7 +30,7 @@ from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.rows import Row
 from kdump.replay import groups as offsets_topic
 from kdump.replay import share_state
-from kdump.replay.group_state import Commit, EndedCommit, Group, GroupsRead, read_groups
+from kdump.replay.group_state import Commit, EndedCommit, Group, GroupsState, read_groups
 from kdump.replay.groups import SHARE, OffsetsLog
 from kdump.replay.releases import Releases
 from kdump.replay.share_state import ShareLog, SharePartition
@@ -43,7 +43,7 @@ from kdump.tuples import NamedTuple
 class OffsetsReplay(NamedTuple):
     """What came of one partition of `__consumer_offsets`."""
 
-    read: GroupsRead
+    read: GroupsState
     reported: tuple[Reported, ...]
 
 
@@ -119,7 +119,7 @@ def _rows(
     shares = {group.name for group, _ in found if group.type == SHARE}
     shared: dict[tuple[str, str, int], SharePartition] = {}
     if shares:
-        yield from _shared(targets, options, work, shared)
+        yield from _replay_shares(targets, options, work, shared)
     offsets = _offset_rows(commits, {group.name: group for group, _ in found}, marks, options)
     rows = [*offsets, *_share_rows(shared, shares, topic_names, marks, options)]
     rows.sort(key=lambda row: row.group)
@@ -155,7 +155,7 @@ def _offset_rows(
             )
 
 
-def _shared(
+def _replay_shares(
     targets: list[Target],
     options: GroupOptions,
     work: Work,
@@ -193,13 +193,13 @@ def _share_rows(
 def replay(item: Item, pace: Pace, *, options: GroupOptions) -> OffsetsReplay:
     """Replay one partition of `__consumer_offsets`."""
     log = OffsetsLog(options.at_ms, options.only, keeps_ended=options.ended)
-    records = Records(item, pace, options.decompress_limit, log.lost)
+    records = Records(item, pace, options.decompress_limit, log.note_loss)
     reported = records.into(log.take)
     read = read_groups(log, options.wants_group)
     if options.at_ms is not None:
-        reported += compacted_behind(item, log)
+        reported += compaction_findings(item, log)
     if read.unreadable:
-        reported.append(unexplained(item, read.unreadable))
+        reported.append(unexplained_finding(item, read.unreadable))
     return OffsetsReplay(read, tuple(reported))
 
 
@@ -209,7 +209,7 @@ def replay_shared(item: Item, pace: Pace, *, options: GroupOptions) -> ShareRepl
     records = Records(item, pace, options.decompress_limit, lambda: None)
     reported = records.into(log.take)
     if log.unknown:
-        reported.append(unexplained(item, log.unknown))
+        reported.append(unexplained_finding(item, log.unknown))
     return ShareReplay(
         {key: one for key, one in log.partitions.items() if options.wants_group(key[0])},
         tuple(reported),

@@ -183,7 +183,7 @@ def _batch(lines: Lines, view: memoryview, row: BatchHeader, limit: int) -> None
             shown = str(value)
         lines.field(at, raw, name, shown, _batch_remark(lines, name, values, row))
         if name == "crc":
-            _flipped(lines, row)
+            _write_bit_flip(lines, row)
         at += size
     codec = values["attributes"] & layout.CODEC_MASK
     if not codec:
@@ -254,7 +254,7 @@ def _crc_remark(lines: Lines, row: BatchHeader) -> str:
     return f"✓ {over}"
 
 
-def _flipped(lines: Lines, row: BatchHeader) -> None:
+def _write_bit_flip(lines: Lines, row: BatchHeader) -> None:
     """Name the one flipped bit that explains a wrong checksum, if one does."""
     start = row.format.crc_start
     covered = row.size_bytes - start
@@ -279,7 +279,7 @@ def _legacy(lines: Lines, view: memoryview, row: BatchHeader, limit: int) -> Non
         crc_remark=_crc_remark(lines, row),
         magic_remark=_NO_MAGIC if row.flags & c.MAGIC_UNKNOWN else "",
     )
-    _flipped(lines, row)
+    _write_bit_flip(lines, row)
     if value is None or not row.flags & c.WRAPPER:
         return
     codec = row.attributes & layout.CODEC_MASK

@@ -104,9 +104,9 @@ def message(
                     remark = f"not used: the append time is the wrapper's, {time_text(append_ms)}"
             lines.field(at, raw, name, shown, remark)
             at += size
-        _, at = _sized(lines, view, at, end, "key", reasons.KEY_LENGTH)
+        _, at = _write_sized(lines, view, at, end, "key", reasons.KEY_LENGTH)
         packed = attributes & layout.CODEC_MASK != 0
-        found, at = _sized(lines, view, at, end, "value", reasons.VALUE_LENGTH, hidden=packed)
+        found, at = _write_sized(lines, view, at, end, "value", reasons.VALUE_LENGTH, hidden=packed)
     except DecodeStop as stopped:
         at = stopped.position
         lines.stop(at, reasons.NAMES[stopped.reason], view[at:end])
@@ -119,7 +119,7 @@ def message(
     return found if packed else None
 
 
-def _sized(
+def _write_sized(
     lines: Lines,
     view: memoryview,
     at: int,

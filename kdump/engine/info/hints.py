@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from kdump.broker import versions as v
-from kdump.broker.dating import Dating
+from kdump.broker.dating import ReleaseBounds
 from kdump.broker.node_directories import foreign_folders
 from kdump.broker.versions import has
-from kdump.engine.info.elsewhere import ELSEWHERE, TIER_OF, Advice
 from kdump.engine.info.listing import Listing
+from kdump.engine.info.path_hints import ELSEWHERE, TIER_OF, Advice
 from kdump.findings.moments import time_text
 from kdump.findings.shell import LOG_DIR, format_command
-from kdump.replay.written_by import DatedDirectories
+from kdump.replay.directory_releases import ReleaseCache
 from kdump.rows.info import Directory, Hint
 from kdump.storage import names, places
 from kdump.storage.data_directories import MARKS
@@ -36,12 +36,12 @@ _RETIRED = {
 }
 
 
-class Read(NamedTuple):
+class DirectoryState(NamedTuple):
     """A data directory, and what was found out about it; `used` is a share of its file system."""
 
     row: Directory
     listing: Listing
-    dating: Dating
+    dating: ReleaseBounds
     used: float | None
 
 
@@ -56,7 +56,7 @@ def rows_of(every: Iterable[Advice]) -> Iterator[Hint]:
         yield Hint(path=paths[0], text=text, command=line)
 
 
-def directory_hints(one: Read, now_ms: int) -> Iterator[Advice]:
+def directory_hints(one: DirectoryState, now_ms: int) -> Iterator[Advice]:
     """Yield the hints about one data directory, the most urgent one first."""
     path, row = one.row.path, one.row
     odd = one.listing.odd
@@ -126,7 +126,7 @@ def directory_hints(one: Read, now_ms: int) -> Iterator[Advice]:
         yield Advice(path, f"{named} cannot be listed: use the broker's user.", "verify")
 
 
-def _folders_between(one: Read) -> Iterator[Advice]:
+def _folders_between(one: DirectoryState) -> Iterator[Advice]:
     """Yield the folders for which a start fails, as they are not those of partitions."""
     if places.is_uri(one.row.path) or not has(one.dating.first, v.RECOVERY_POINTS):
         return
@@ -145,7 +145,7 @@ def _noun(count: int, one: str, many: str) -> str:
     return one if count == 1 else many
 
 
-def set_hints(read: Sequence[Read], dates: DatedDirectories) -> Iterator[Advice]:
+def set_hints(read: Sequence[DirectoryState], dates: ReleaseCache) -> Iterator[Advice]:
     """Yield the hints about the directories together: whose they are, and who is missing."""
     clusters = {one.row.cluster_id for one in read if one.row.cluster_id is not None}
     if len(clusters) > 1:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 
 from kdump.engine.work.pace import Pace
-from kdump.errors import KdumpError, PathError, StoreError, attempted
+from kdump.errors import KdumpError, PathError, StoreError, attempt
 from kdump.storage import names, places
 from kdump.storage.log_dir import LogDir
 from kdump.storage.names import DirectoryName, Kind
@@ -97,13 +97,13 @@ class Listing(NamedTuple):
     open_transaction: OpenTransaction | None
 
 
-def listed(item: Item, pace: Pace) -> Listing:
+def list_directory(item: Item, pace: Pace) -> Listing:
     """List a data directory."""
     whole = _nothing(item.path)
     directory = LogDir.open(item.path)
     for name, path in directory.partitions:
         pace(0)
-        one = attempted(
+        one = attempt(
             path,
             partial(_partition, name, path),
             _nothing(path),
@@ -141,7 +141,7 @@ def _is_short(one: PartitionFiles, directory: LogDir) -> bool:
     return mark is not None and mark > one.last_base
 
 
-def _left_open(
+def _find_left_open(
     path: str, snapshot: tuple[int, str], end: tuple[int, bool]
 ) -> OpenTransaction | None:
     """Find a transaction that was open for long in a snapshot, if that is of the log's end.
@@ -179,7 +179,7 @@ def _partition(name: DirectoryName, path: str) -> Listing:
     snapshot, has_index = (-1, ""), False
     for entry in entries:
         file = names.parse(entry.name)
-        if file.retired:
+        if file.is_retired:
             odd[file.suffix] += 1
         elif file.kind is Kind.PRODUCER_SNAPSHOT and file.base_offset is not None:
             snapshot = max(snapshot, (file.base_offset, entry.name))
@@ -203,7 +203,7 @@ def _partition(name: DirectoryName, path: str) -> Listing:
         odd["no-log"] += 1
     left = None
     if live and segments and places.keeps_times(path):
-        left = _left_open(path, snapshot, (last_base, not last_size))
+        left = _find_left_open(path, snapshot, (last_base, not last_size))
     here = PartitionFiles(
         name, path, files, min(bases, default=None), max(bases, default=None), not last_size
     )

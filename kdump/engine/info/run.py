@@ -11,26 +11,26 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
 
-from kdump.broker.dating import Dating
+from kdump.broker.dating import ReleaseBounds
 from kdump.broker.versions import text_of
-from kdump.engine.info.elsewhere import path_hint, unreadable
-from kdump.engine.info.hints import Read, directory_hints, rows_of, set_hints
-from kdump.engine.info.listing import Item, Listing, PartitionFiles, TopicFiles, listed
+from kdump.engine.info.hints import DirectoryState, directory_hints, rows_of, set_hints
+from kdump.engine.info.listing import Item, Listing, PartitionFiles, TopicFiles, list_directory
+from kdump.engine.info.path_hints import path_hint, unreadable
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
-from kdump.errors import KdumpError, NothingToDo, UsageError, attempted
+from kdump.errors import KdumpError, NothingToDo, UsageError, attempt
 from kdump.findings.rows import Row
 from kdump.replay.cluster_facts import Topic
 from kdump.replay.cluster_state import ClusterState
-from kdump.replay.written_by import DatedDirectories
+from kdump.replay.directory_releases import ReleaseCache
 from kdump.rows.info import DatingEvidence, Directory, PartitionSummary, TopicSummary
 from kdump.storage import names, places
-from kdump.storage.about import facts_of, meta_of
 from kdump.storage.checkpoints import java_int
 from kdump.storage.data_directories import is_data_directory, spread_all
+from kdump.storage.directory_facts import facts_of, meta_of
 from kdump.storage.log_dir import LogDir
 from kdump.storage.mounts import file_system_of
-from kdump.storage.running import settings_of_running_broker
+from kdump.storage.running_broker import settings_of_running_broker
 from kdump.storage.targets import EVERYTHING, Selection, data_directories
 from kdump.tuples import NamedTuple
 
@@ -82,7 +82,7 @@ def info(
     here = [path for path in named if path not in hints]
     errors += take_up(_plan(here, options), items, progress)
     listings: list[Listing] = []
-    for _, result in driver(items, listed, progress):
+    for _, result in driver(items, list_directory, progress):
         if isinstance(result, KdumpError):
             errors.append(result)
         else:
@@ -94,8 +94,8 @@ def info(
         yield NothingToDo(f"nothing of Kafka under {where}: looked for {_LOOKED_FOR}")
     failed: list[KdumpError] = []
     every = [one.path for one in listings]
-    undated = DatedDirectories([])
-    dates = attempted("the dating", partial(DatedDirectories, every), undated, failed)
+    undated = ReleaseCache([])
+    dates = attempt("the dating", partial(ReleaseCache, every), undated, failed)
     yield from failed
     read = [_read(one, dates.of(one.path)) for one in listings]
     for one in read:
@@ -123,7 +123,7 @@ def _plan(paths: Iterable[str], options: InfoOptions) -> Iterator[Item | KdumpEr
             yield error
 
 
-def _read(listing: Listing, dating: Dating) -> Read:
+def _read(listing: Listing, dating: ReleaseBounds) -> DirectoryState:
     path = listing.path
     facts, meta = facts_of(path), meta_of(path)
     live = {topic: one for topic, one in listing.topics.items() if one.live}
@@ -144,7 +144,7 @@ def _read(listing: Listing, dating: Dating) -> Read:
     used = None
     if room is not None and room.f_blocks:
         used = 1 - room.f_bavail / (room.f_blocks - room.f_bfree + room.f_bavail or 1)
-    return Read(row, listing, dating, used)
+    return DirectoryState(row, listing, dating, used)
 
 
 def _room(path: str) -> os.statvfs_result | None:
@@ -156,7 +156,7 @@ def _room(path: str) -> os.statvfs_result | None:
         return None
 
 
-def _evidence(path: str, dating: Dating, dates: DatedDirectories) -> Iterator[Row]:
+def _evidence(path: str, dating: ReleaseBounds, dates: ReleaseCache) -> Iterator[Row]:
     """Yield what bounds the release, and the registrations with which it changed instead of the
     last one alone.
     """
@@ -173,9 +173,7 @@ def _evidence(path: str, dating: Dating, dates: DatedDirectories) -> Iterator[Ro
         )
 
 
-def _topics(
-    listings: list[Listing], dates: DatedDirectories, options: InfoOptions
-) -> Iterator[Row]:
+def _topics(listings: list[Listing], dates: ReleaseCache, options: InfoOptions) -> Iterator[Row]:
     sums: dict[str, TopicFiles] = {}
     for listing in listings:
         for topic, one in listing.topics.items():

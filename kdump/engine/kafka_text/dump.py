@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kdump.engine.kafka_text import indexes
 from kdump.engine.kafka_text.log import BrokenMessage, InvalidTail, ToolChunk, ToolLog
 from kdump.engine.kafka_text.pairs import Pairs, Room
-from kdump.errors import KdumpError, PathError, StoreError, UsageError, guarded
+from kdump.errors import KdumpError, PathError, StoreError, UsageError, guard
 from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, RecordChunk
 from kdump.storage.names import FileName, Kind
@@ -68,12 +68,12 @@ class KafkaDump:
             for file in target.files:
                 if self._left == 0:
                     break
-                if target.whole and (file.name.kind not in wanted or file.name.retired):
+                if target.whole and (file.name.kind not in wanted or file.name.is_retired):
                     continue
                 try:
                     named = not target.whole
                     items = self._file(file.path, file.name, named=named)
-                    yield from self._limited(guarded(file.path, items))
+                    yield from self._limit(guard(file.path, items))
                 except (PathError, StoreError, UsageError) as error:
                     yield error
         yield Reports(tuple(self._mismatches.items()), tuple(self._gaps.items()))
@@ -100,7 +100,7 @@ class KafkaDump:
             else:
                 self._gaps[absolute] = gaps
 
-    def _limited(self, items: Iterator[Yielded]) -> Iterator[Yielded]:
+    def _limit(self, items: Iterator[Yielded]) -> Iterator[Yielded]:
         """Yield items until as many records, or lines where none are printed, have gone by."""
         for item in items:
             if self._left is None:

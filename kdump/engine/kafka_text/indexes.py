@@ -8,15 +8,15 @@ from collections.abc import Iterator
 
 from kdump.broker.index_search import offset_finder
 from kdump.broker.versions import BOTH_VERSION_BYTES, has
-from kdump.engine.kafka_text.log import framed
+from kdump.engine.kafka_text.log import read_frames
 from kdump.engine.kafka_text.pairs import Pairs, Room
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record import layout
-from kdump.record.ahead import RecordsAhead
 from kdump.record.batch import read_batch
 from kdump.record.frames import Run
+from kdump.record.read_ahead import RecordsAhead
 from kdump.storage.index import OffsetIndex, OffsetPosition
 from kdump.storage.names import FileName, Kind, file_name
 from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot, ProducerState
@@ -98,7 +98,7 @@ class _Log:
             return offset
         return layout.int64(offset + int.from_bytes(head[23:27], "big", signed=True))
 
-    def batch_reaching(self, position: int, offset: int) -> tuple[int, int] | None:
+    def find_batch(self, position: int, offset: int) -> tuple[int, int] | None:
         """Find the first batch from a position on that ends at or behind an offset.
 
         Returns its last offset and the largest timestamp of its records, -1 where it ends behind
@@ -113,9 +113,9 @@ class _Log:
             while row < held.count and held.last_offset(row) < offset:
                 row += 1
             if row < held.count:
-                return self._reached(row, offset)
+                return self._entry_end(row, offset)
         block = _FAR if end > 0 and abs(position - end) < _FAR else _NEAR
-        for item in framed(self._source, self._limit, position, block):
+        for item in read_frames(self._source, self._limit, position, block):
             if not isinstance(item, Run):
                 if getattr(item, "reason", "") not in ("short-tail", "cut-short"):
                     raise _Death(f"the log is damaged after position {position}")
@@ -123,10 +123,10 @@ class _Log:
             self._held = item
             for row, last in enumerate(item.batches.last_offsets):
                 if last >= offset:
-                    return self._reached(row, offset)
+                    return self._entry_end(row, offset)
         return None
 
-    def _reached(self, row: int, offset: int) -> tuple[int, int]:
+    def _entry_end(self, row: int, offset: int) -> tuple[int, int]:
         last = self._held.batches.last_offset(row)
         return last, self._largest(row) if last == offset else -1
 
@@ -218,7 +218,7 @@ def _check_time(
     entry: tuple[int, int], previous: int, position: int, log: _Log, mismatches: Mismatches
 ) -> None:
     timestamp_ms, offset = entry
-    found = log.batch_reaching(position, offset)
+    found = log.find_batch(position, offset)
     if found is None or found[0] != offset:
         mismatches.not_found.append(offset, -1 if found is None else found[0])
         return

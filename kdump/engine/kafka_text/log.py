@@ -20,21 +20,21 @@ from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.record.batch import read_batch
-from kdump.record.decoded import Decoded
+from kdump.record.decoded_part import DecodedPart
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.record.layout import BATCH_HEADER_V2, LOG_OVERHEAD, MAGIC_V2, SMALLEST_MESSAGE, int64
 from kdump.record.stretches import stretches
 from kdump.storage.file_records import BATCHES_A_RUN, BLOCK_BYTES, FileRecords
 from kdump.storage.source import Source
 from kdump.tuples import NamedTuple
-from kdump.values.shown import values_of
+from kdump.values.decoded_values import values_of
 
 if TYPE_CHECKING:
     from kdump.engine.kafka_text.pairs import Pairs
     from kdump.engine.reading.options import DumpOptions
 
 
-def framed(
+def read_frames(
     source: Source, limit: int, position: int = 0, block: int = BLOCK_BYTES
 ) -> Iterator[Run | Oversize | Gap]:
     """Yield the entries of a file by their lengths alone, as FileLogInputStream does (S6).
@@ -159,13 +159,13 @@ class ToolLog:
 
     def walk(self) -> Iterator[LogItem]:
         """Yield what the tool prints, and findings for what is damaged or would kill it."""
-        for item in framed(self._source, self._limit):
+        for item in read_frames(self._source, self._limit):
             if isinstance(item, Run):
                 yield from self._run(item)
             elif isinstance(item, Oversize):
                 yield self._chunk(item.batches, 0, 1)
                 if self._deep:
-                    yield self._found("over-decompress-limit", item.batches, 0)
+                    yield self._finding("over-decompress-limit", item.batches, 0)
             elif item.reason in ("short-tail", "cut-short"):
                 yield InvalidTail(self._source.path, item.size_bytes)
             else:
@@ -192,7 +192,7 @@ class ToolLog:
             if chunk.records is not None:
                 chunk.records.data = b""  # it may still be held while the next text is opened
             if reason:
-                yield from self._broken(run, behind - 1, reason)
+                yield from self._find_broken(run, behind - 1, reason)
                 yield self._undecodable(batches, behind - 1, reason, "")
 
     def _chunk(
@@ -208,7 +208,7 @@ class ToolLog:
         filters = self._filters
         rows = array("q", range(first, behind))
         if records is None:
-            shown = filters.shown_headers(batches)
+            shown = filters.select_headers(batches)
             if shown is not None:
                 rows = array("q", (row for row in shown if first <= row < behind))
             return ToolChunk(BatchChunk(self._place, batches, rows), None)
@@ -216,10 +216,10 @@ class ToolLog:
         if filters.on_batches:
             admitted = bytearray(filters.admits_batch(batches, row) for row in range(batches.count))
             rows = array("q", (row for row in rows if admitted[row]))
-        wanted = filters.shown_records(data, records, admitted)
+        wanted = filters.select_records(data, records, admitted)
         chunk = RecordChunk(self._place, data, batches, records, wanted, controls)
         if self._values is not None:
-            chunk = self._values.hidden(chunk, filters.content)
+            chunk = self._values.hide(chunk, filters.content)
             wanted = chunk.rows
         if filters.on_records and wanted is not None:
             holding = {records.batch(row) for row in wanted}
@@ -243,12 +243,12 @@ class ToolLog:
                 chunk.records.data = b""  # it may still be held while the next text is opened
             behind = row
             if controls and any("malformed" in told for told in controls if told):
-                yield self._found("control-record", batches, row)
+                yield self._finding("control-record", batches, row)
             if piece.reason not in (reasons.END, reasons.FULL, reasons.INNER_CUT_SHORT):
-                yield from self._broken(run, row, piece.reason)
+                yield from self._find_broken(run, row, piece.reason)
                 yield self._undecodable(batches, row, piece.reason, piece.detail)
 
-    def _pieces(self, run: Run, row: int) -> Iterator[Decoded]:
+    def _pieces(self, run: Run, row: int) -> Iterator[DecodedPart]:
         batches, flags = run.batches, run.batches.flags_of(row)
         if flags & c.CRC_BAD and not flags & (c.WRAPPER | c.TOO_SMALL):
             # A plain message is decoded whatever its checksum; so the flag is taken off a copy.
@@ -258,7 +258,7 @@ class ToolLog:
             run.data, run.base, batches, row, limit=self._limit, max_records=RECORDS_A_CHUNK
         )
 
-    def _broken(self, run: Run, row: int, reason: int) -> Iterator[BrokenMessage]:
+    def _find_broken(self, run: Run, row: int, reason: int) -> Iterator[BrokenMessage]:
         """Give the sizes that a plain message claims, where its value is what is wrong."""
         batches = run.batches
         wrapped = batches.flags_of(row) & c.WRAPPER
@@ -301,7 +301,7 @@ class ToolLog:
     def _crc(self, batches: RecordBatches, row: int) -> Finding:
         stored, computed = batches.crc(row), batches.computed_crc(row)
         code = "batch-too-small" if batches.flags_of(row) & c.TOO_SMALL else "crc-mismatch"
-        return self._found(
+        return self._finding(
             code,
             batches,
             row,
@@ -313,11 +313,11 @@ class ToolLog:
     def _undecodable(self, batches: RecordBatches, row: int, reason: int, detail: str) -> Finding:
         word = reasons.NAMES.get(reason, str(reason))
         if reason == reasons.OVER_LIMIT:
-            return self._found("over-decompress-limit", batches, row)
+            return self._finding("over-decompress-limit", batches, row)
         if reason == reasons.CODEC_MISSING:
-            return self._found("codec-missing", batches, row, message=detail or None)
+            return self._finding("codec-missing", batches, row, message=detail or None)
         told = f"{word}: {detail}" if detail else word
-        return self._found(
+        return self._finding(
             "records-undecodable",
             batches,
             row,
@@ -325,7 +325,7 @@ class ToolLog:
             message=f"{told}. kafka-dump-log dies here.",
         )
 
-    def _found(
+    def _finding(
         self, code: str, batches: RecordBatches, row: int, **about: Unpack[About]
     ) -> Finding:
         return BatchAt(self._place, batches, row).finding(code, **about)

@@ -53,7 +53,7 @@ class Translations:
         self._committed: dict[int, list[SourceOffset]] = {}
         self._wanted: dict[int, list[int]] = {}
         self._checkpoints: dict[tuple[str, int], Sync] = {}
-        #: Of each offset of `wanted`, the last sync between the one before and this.
+        #: Of each offset of `wanted_offsets`, the last sync between the one before and this.
         self._syncs: dict[int, list[Sync | None]] = {}
         self._last_upstream: dict[int, int] = {}
 
@@ -103,7 +103,7 @@ class Translations:
     def _sync(self, said: dict[str, Any]) -> None:
         """Keep a sync for the committed offset behind it; one that goes back ends all before."""
         pair = self._numbers.get((said["of_topic"], said["of_partition"]), -1)
-        sync, wanted = _sync_of(said), self.wanted(pair)
+        sync, wanted = _sync_of(said), self.wanted_offsets(pair)
         if sync.upstream < self._last_upstream.get(pair, sync.upstream):
             self._syncs.pop(pair, None)
         self._last_upstream[pair] = sync.upstream
@@ -113,11 +113,11 @@ class Translations:
 
     def _nearest(self, pair: int, offset: int) -> Sync | None:
         """Return the nearest sync that is not above a committed offset (G9)."""
-        at = bisect_right(self.wanted(pair), offset)
+        at = bisect_right(self.wanted_offsets(pair), offset)
         syncs = self._syncs.get(pair, [])[:at]
         return next((sync for sync in reversed(syncs) if sync is not None), None)
 
-    def wanted(self, pair: int) -> list[int]:
+    def wanted_offsets(self, pair: int) -> list[int]:
         """Return the offsets of a partition that are translated, rising."""
         if pair not in self._wanted:
             self._wanted[pair] = sorted({one.offset for one in self._committed.get(pair, ())})

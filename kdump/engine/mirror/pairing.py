@@ -17,9 +17,9 @@ from struct import Struct
 from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.mirror.plan import Aborted, MirrorOptions
 from kdump.engine.reading.split_edges import SplitEdges
-from kdump.engine.work.pace import Going, Pace
+from kdump.engine.work.pace import Pace, ReadProgress
 from kdump.engine.work.splits import Split
-from kdump.engine.work.spool import Bucket, SortedRun, Spool, merged
+from kdump.engine.work.spool import Bucket, SortedRun, Spool, merge_runs
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import RecordChunk, RecordRow
@@ -44,7 +44,7 @@ PAIRED, MISSING, OPEN, ABORTED, OPEN_ABORTED = range(5)
 TAKEN, EXTRA, COPY, OPEN_COPY = 0, 1, 2, 3
 
 
-class Spooled(NamedTuple):
+class SplitSpool(NamedTuple):
     """What came of a split."""
 
     runs: tuple[SortedRun, ...]
@@ -53,7 +53,7 @@ class Spooled(NamedTuple):
     counts: tuple[int, int, int]  # number of the pair, side, records
 
 
-class Sorted(NamedTuple):
+class BucketRuns(NamedTuple):
     """What came of a bucket: runs by offsets of the source, and by those of the target."""
 
     by_source: tuple[SortedRun, ...]
@@ -79,17 +79,17 @@ def spool_split(
     sides: Mapping[str, tuple[int, int, int, Aborted]],
     directory: str,
     buckets: int,
-) -> Spooled:
+) -> SplitSpool:
     """Write hashes of the records of a split to sorted runs."""
     pair, side, start, aborted = sides[split.target.path]
     spool = Spool(directory, buckets)
     reader = SplitReader(split, options, as_stored=True)
-    going = Going(split.size_bytes, pace, split.start)
+    going = ReadProgress(split.size_bytes, pace, split.start)
     reported: list[Finding | KdumpError] = []
     count = 0
     for item in reader.items():
         if isinstance(item, RecordChunk):
-            going.reached(item)
+            going.advance(item)
             if item.controls is None:
                 where = pair, side, start, aborted
                 for entry in _entries(item, *where, with_times=not options.ignore_times):
@@ -103,7 +103,7 @@ def spool_split(
             reported.append(item)
     going.end()
     spool.flush()
-    return Spooled(tuple(spool.runs), tuple(reported), reader.seam, (pair, side, count))
+    return SplitSpool(tuple(spool.runs), tuple(reported), reader.seam, (pair, side, count))
 
 
 def _entries(
@@ -156,10 +156,10 @@ def _hash(
     return found.digest()
 
 
-def pair_bucket(bucket: Bucket, pace: Pace, *, options: MirrorOptions) -> Sorted:
+def pair_bucket(bucket: Bucket, pace: Pace, *, options: MirrorOptions) -> BucketRuns:
     """Pair the records of a bucket."""
     sources, targets = Spool(bucket.path), Spool(bucket.path)
-    for _, entries in groupby(merged(bucket.runs, bucket.number), _hash_of):
+    for _, entries in groupby(merge_runs(bucket.runs, bucket.number), _hash_of):
         sides = array("q"), array("q"), array("q")
         pair = 0
         for entry in entries:
@@ -170,7 +170,7 @@ def pair_bucket(bucket: Bucket, pace: Pace, *, options: MirrorOptions) -> Sorted
     sources.flush()
     targets.flush()
     pace(bucket.size_bytes)
-    return Sorted(tuple(sources.runs), tuple(targets.runs))
+    return BucketRuns(tuple(sources.runs), tuple(targets.runs))
 
 
 def _hash_of(entry: bytes) -> bytes:

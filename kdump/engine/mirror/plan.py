@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import PartitionView
 from kdump.broker.visibility import aborted_transactions
-from kdump.engine.coordinators.partitions import Reported, cleaned_to, furthest, gather, item_of
+from kdump.engine.coordinators.partitions import Reported, cleaner_offset, furthest, gather, item_of
 from kdump.engine.reading.options import DumpOptions
 from kdump.errors import KdumpError
 from kdump.storage.targets import Selection, Target, resolve
@@ -93,15 +93,15 @@ def plan(source: str, target: str, options: MirrorOptions, planned: Plan) -> Ite
             continue
         mirror = there.get((name, number))
         is_cleaned = any(
-            cleaned_to(item_of(each, retired=False)) > 0 for each in (one, mirror) if each
+            cleaner_offset(item_of(each, retired=False)) > 0 for each in (one, mirror) if each
         )
         to = None if mirror is None else mirror.path
         starts = _start(one), _start(mirror)
-        pair = Pair(topic, number, one.path, name, to, is_cleaned, starts, _aborted(one))
+        pair = Pair(topic, number, one.path, name, to, is_cleaned, starts, _collect_aborted(one))
         planned.pairs.append(pair)
 
 
-def _aborted(target: Target) -> Aborted:
+def _collect_aborted(target: Target) -> Aborted:
     """Collect the aborted transactions of a partition that its transaction indexes name."""
     found: Aborted = {}
     for one in aborted_transactions(target.log.segments if target.log else ()):

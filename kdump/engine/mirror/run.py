@@ -35,7 +35,7 @@ from kdump.engine.work.splits import plan as plan_splits
 from kdump.engine.work.spool import (
     SortedRun,
     buckets_for,
-    merged,
+    merge_runs,
     scratch_directory,
     take_up_buckets,
 )
@@ -105,7 +105,7 @@ def mirror(
             if pair.target is None:
                 yield _comparison(pair, "not-here", None, Counter(), 0, 0, 0, None)
                 continue
-            walk = Walk(translations.wanted(number), directory)
+            walk = Walk(translations.wanted_offsets(number), directory)
             here, there = (stream.of(number) for stream in streams)
             of_pair = counts[number, 0], counts[number, 1]
             yield from _rows(pair, walk, here, there, of_pair, options)
@@ -116,7 +116,7 @@ class _Pairs:
     """Hands out the entries of one pair after the other, in order."""
 
     def __init__(self, runs: list[SortedRun]) -> None:
-        self._groups = groupby(merged(runs), lambda entry: read_place(entry)[0])
+        self._groups = groupby(merge_runs(runs), lambda entry: read_place(entry)[0])
         self._next = next(self._groups, None)
 
     def of(self, number: int) -> Iterator[bytes]:

@@ -18,7 +18,7 @@ from kdump.engine.mirror.pairing import (
     at_place,
     read_place,
 )
-from kdump.engine.work.spool import Spool, merged
+from kdump.engine.work.spool import Spool, merge_runs
 from kdump.tuples import NamedTuple
 
 #: Kinds of stretches.
@@ -146,7 +146,7 @@ class Walk:
     def targets(self, entries: Iterable[bytes]) -> Iterator[Stretch]:
         """Yield the stretches that only the target has, behind `sources`."""
         self._taken.flush()
-        taken = merged(self._taken.runs)
+        taken = merge_runs(self._taken.runs)
         held: Stretch | None = None
         last_taken: int | None = None
         for place, kind, first in merge(

@@ -35,7 +35,7 @@ def losses(
     """
     most = end_of(segment.base_offset, next_base)
     last = losses_before.end_offset - 1
-    counted = _Counted(last if last < most else segment.base_offset - 1, most)
+    counted = _RecordCount(last if last < most else segment.base_offset - 1, most)
     with Source(segment.path) as source:
         for item in FileRecords(source, next_base=next_base).walk(position, end, counted.last):
             if not isinstance(item, Gap):
@@ -45,11 +45,11 @@ def losses(
             if header is None and item.reason == "cut-short":
                 header = _cut_short(source, item.position)
             if header is not None:
-                counted.broken(header)
+                counted.add_broken(header)
     return Losses(losses_before.records + counted.records, counted.last + 1)
 
 
-def believed_end(segment: Segment, end: int) -> int:
+def find_believed_end(segment: Segment, end: int) -> int:
     """The offset behind the last believed one of a segment that holds none from `end` on."""
     offsets = Offsets(segment.base_offset - 1, end)
     for item in walk(segment.path, segment.start, segment.end, next_base=end):
@@ -62,14 +62,14 @@ def last_header(segment: Segment) -> tuple[int, int]:
     """The last offsets of the last header a start reads, and of the highest it reads there."""
     last = highest = segment.base_offset - 1
     with segment.entries() as entries:
-        start, _ = segment.last_indexed()
+        start, _ = segment.find_last_indexed()
         for rows in FileRecords(entries.source).headers(start, segment.end):
             last = rows.last_offset(rows.count - 1)
             highest = max(highest, max(rows.last_offsets))
     return last, highest
 
 
-class _Counted:
+class _RecordCount:
     """Records of batches as they are met; `last` is the last believed offset."""
 
     def __init__(self, last: int, end: int) -> None:
@@ -90,7 +90,7 @@ class _Counted:
         for row in range(rows.count):
             self._one(rows.slice(row, row + 1))
 
-    def broken(self, header: RecordBatches) -> None:
+    def add_broken(self, header: RecordBatches) -> None:
         """Count a batch that is broken, if what its header says can be believed."""
         if header.flags & _BELIEVED & c.WRONG:
             return

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
-from kdump.broker.node_directories import LOCKED, OFFLINE, User, directory_facts, doubled
+from kdump.broker.node_directories import LOCKED, OFFLINE, User, directory_facts, find_duplicates
 from kdump.broker.node_identity import identity_facts
 from kdump.broker.node_meta import read_metas
 from kdump.broker.node_room import room_facts
@@ -16,9 +16,9 @@ from kdump.broker.node_settings import (
     UNKNOWN,
     Fact,
     NodeSettings,
+    check_settings,
     is_krafts,
     read_node,
-    settings_refused,
 )
 from kdump.broker.versions import NEWEST, Version
 from kdump.engine.predict.node_quorum import LOST, quorum_facts
@@ -46,10 +46,10 @@ def node_start(
     dirs = tuple(directories)
     node = read_node(server_properties, dirs, broker or NEWEST)
     if any(map(places.is_uri, node.log_dirs)):
-        return [_not_looked("store", "A prediction needs a local directory, not a store.")]
+        return [_unchecked_fact("store", "A prediction needs a local directory, not a store.")]
     if broker is None and not _is_kraft(node):
-        return [_not_looked("version", _WHICH, _NAME_IT)]
-    unread = dict(_unread(node))
+        return [_unchecked_fact("version", _WHICH, _NAME_IT)]
+    unread = dict(_find_unread(node))
     found = [
         fact
         for fact in _facts(node, broker or NEWEST, user)
@@ -72,10 +72,10 @@ def node_start(
                 )
             )
     if node.values is None:
-        found.append(_not_known(node))
+        found.append(_unknown_fact(node))
     elif node.elsewhere and len(node.log_dirs) < node.dirs_named:
         message = f"The contents of the other directories in log.dirs, {node.dirs_named} in total."
-        found.append(_not_looked("settings", message, "Name a copy of each."))
+        found.append(_unchecked_fact("settings", message, "Name a copy of each."))
     elif not node.kraft:
         found.append(_zookeeper(node))
     return found
@@ -91,7 +91,7 @@ _COPY_FIRST = (
 )
 
 
-def _unread(node: NodeSettings) -> Iterator[tuple[str, str | None]]:
+def _find_unread(node: NodeSettings) -> Iterator[tuple[str, str | None]]:
     """Yield what cannot be read of what a start reads of a node, and the device's error.
 
     None in its place: this user may not read it. Partitions have rows of their own.
@@ -132,7 +132,7 @@ _WHICH = (
 )
 
 
-def _not_looked(cause: str, message: str, remedy: str | None = None) -> Fact:
+def _unchecked_fact(cause: str, message: str, remedy: str | None = None) -> Fact:
     return Fact(UNKNOWN, cause, message, None, remedy)
 
 
@@ -181,16 +181,16 @@ def _facts(node: NodeSettings, broker: Version, user: User | None) -> Iterator[F
 _Stage = Callable[["NodeSettings", "Version", "User | None"], Iterator[Fact]]
 #: In the order of the broker.
 _STAGES: tuple[_Stage, ...] = (
-    lambda node, broker, user: settings_refused(node, broker),
+    lambda node, broker, user: check_settings(node, broker),
     lambda node, broker, user: identity_facts(node, read_metas(node, broker, user), broker),
     lambda node, broker, user: quorum_facts(node, broker),
     directory_facts,
     lambda node, broker, user: room_facts(node, broker),
-    lambda node, broker, user: doubled(node, broker),
+    lambda node, broker, user: find_duplicates(node, broker),
 )
 
 
-def _not_known(node: NodeSettings) -> Fact:
+def _unknown_fact(node: NodeSettings) -> Fact:
     ids = "node.id, process.roles, the voters" if node.kraft else "broker.id"
     message = f"{ids}, whether all of log.dirs are here, and other settings that stop a start."
     return Fact(

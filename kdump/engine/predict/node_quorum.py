@@ -12,10 +12,10 @@ from typing import Any
 from kdump import kernels
 from kdump.broker import versions as v
 from kdump.broker.node_directories import (
-    checkpoint_refused,
     file_facts,
-    identity_refused,
     is_no_io_error,
+    refuse_checkpoint,
+    refuse_identity,
 )
 from kdump.broker.node_settings import REFUSES, STARTS, UNKNOWN, Fact, NodeSettings
 from kdump.broker.versions import Version, feature_levels, has, metadata_name
@@ -27,10 +27,10 @@ from kdump.messages.records import (
     FRAME_VERSION,
     UNKNOWN_FRAME,
     UNKNOWN_TYPE,
-    Decoded,
+    DecodedValue,
     decoder,
 )
-from kdump.messages.wire import Malformed, Reader
+from kdump.messages.wire import MalformedError, Reader
 from kdump.record.batch import read_batch
 from kdump.record.frames import Gap, Run
 from kdump.storage import names
@@ -160,13 +160,13 @@ def _bootstrap(directory: str, broker: Version) -> Iterator[Fact]:
 
 def _small_files(path: str, broker: Version) -> Iterator[Fact]:
     epochs = os.path.join(path, names.LEADER_EPOCH_CHECKPOINT)
-    if message := checkpoint_refused(epochs, 2, broker):
+    if message := refuse_checkpoint(epochs, 2, broker):
         if not is_no_io_error(message):
             message = f"Error while reading checkpoint file {epochs}"
         remedy = "Move it away: the start writes it again from the log, and nothing is lost."
         yield Fact(REFUSES, "checkpoint", message, epochs, remedy)
     identity = os.path.join(path, names.PARTITION_METADATA)
-    message = identity_refused(identity, broker)
+    message = refuse_identity(identity, broker)
     if message:
         if not is_no_io_error(message):
             message = f"Error while reading partition metadata file {identity}"
@@ -216,7 +216,7 @@ def _quorum_state(path: str, broker: Version) -> Iterator[Fact]:
     except (PathError, ValueError, IndexError, RecursionError):
         yield _unread_quorum_state(unread, path, broker)
         return
-    if message := _quorum_refused(said, broker):
+    if message := _refuse_quorum(said, broker):
         yield Fact(REFUSES, Kind.QUORUM_STATE.value, message, path, _DROP_VOTE)
 
 
@@ -231,7 +231,7 @@ def _unread_quorum_state(message: str, path: str, broker: Version) -> Fact:
     return Fact(STARTS, Kind.QUORUM_STATE.value, said, path, remedy)
 
 
-def _quorum_refused(said: dict[str, Any], broker: Version) -> str:
+def _refuse_quorum(said: dict[str, Any], broker: Version) -> str:
     version = said["data_version"]
     version = version if isinstance(version, int) else 0  # as Jackson takes a text for a number
     newest = int(has(broker, v.QUORUM_VERSION_1))
@@ -288,7 +288,7 @@ def _sums(path: str, position: int) -> tuple[int, int]:
     return int.from_bytes(data[_CRC:_COVERED], "big"), kernels.crc32c(data, _COVERED, len(data))
 
 
-def _records_of(path: str) -> Iterator[Decoded]:
+def _records_of(path: str) -> Iterator[DecodedValue]:
     decode = decoder(names.CLUSTER_METADATA_TOPIC)
     for run in walk(path):
         for value in _values(run, 0) if isinstance(run, Run) else ():
@@ -331,9 +331,9 @@ def _log(node: NodeSettings, log: LocalLog, broker: Version) -> Iterator[Fact]:
         begin, path = newest
         found = judge.snapshot(path)
         if (found is not None or judge.cut) and not has(broker, v.METADATA_SNAPSHOTS_END):
-            yield _passed("It is cut short." if found is None else found[1], path)
+            yield _passed_fact("It is cut short." if found is None else found[1], path)
             return
-        yield from _stopped(found, path, broker)
+        yield from _stop_facts(found, path, broker)
     else:
         path = log.path
     if judge.refused:
@@ -341,11 +341,11 @@ def _log(node: NodeSettings, log: LocalLog, broker: Version) -> Iterator[Fact]:
     found = judge.log(logs, begin)
     path = str(logs[-1].log) if logs else path
     if found is not None and not has(broker, v.METADATA_RECORDS_END) and not _hangs(found):
-        yield _passed(found[1], path)
+        yield _passed_fact(found[1], path)
         return
-    yield from _stopped(found, path, broker)
+    yield from _stop_facts(found, path, broker)
     if not judge.refused:
-        yield from _stopped(judge.end(), log.path, broker)
+        yield from _stop_facts(judge.end(), log.path, broker)
 
 
 def _hangs(found: tuple[str, str]) -> bool:
@@ -354,7 +354,7 @@ def _hangs(found: tuple[str, str]) -> bool:
     return cause == "feature" or message.startswith("Can't find topic")
 
 
-def _passed(message: str, path: str) -> Fact:
+def _passed_fact(message: str, path: str) -> Fact:
     said = f"The node starts without the metadata that it cannot load here: {message}"
     remedy = (
         "Repair that before clients connect: with other controllers move __cluster_metadata-0 "
@@ -364,7 +364,7 @@ def _passed(message: str, path: str) -> Fact:
     return Fact(STARTS, "metadata-not-loaded", said, path, remedy)
 
 
-def _stopped(found: tuple[str, str] | None, path: str, broker: Version) -> Iterator[Fact]:
+def _stop_facts(found: tuple[str, str] | None, path: str, broker: Version) -> Iterator[Fact]:
     if found is None:
         return
     cause, message = found
@@ -472,12 +472,12 @@ class _Judge:
             return self._stop("metadata-record", "Got an unexpected empty value in the record")
         record = self._decode(None, value)[1]
         assert record is not None
-        message = _unread(record, value, self._broker)
+        message = _refuse_record(record, value, self._broker)
         if message:
             return self._stop("metadata-record", message)
         return self._replay(record)
 
-    def _replay(self, record: Decoded) -> tuple[str, str] | None:
+    def _replay(self, record: DecodedValue) -> tuple[str, str] | None:
         data = record.data or {}
         if record.type == "register_broker_record":
             self._brokers.add(data["brokerId"])
@@ -564,13 +564,13 @@ _UNSUPPORTED = (
 )
 
 
-def _unread(record: Decoded, value: bytes, broker: Version) -> str:
+def _refuse_record(record: DecodedValue, value: bytes, broker: Version) -> str:
     """What a controller says of a record that it cannot take apart; empty where it can."""
     reader, frame = Reader(value), FRAME_VERSION
     for what in ("frame version", "type", "version"):
         try:
             number = reader.varint()
-        except Malformed:
+        except MalformedError:
             return f"Error while reading {what}"
         frame = number if what == "frame version" else frame
         if frame != FRAME_VERSION:

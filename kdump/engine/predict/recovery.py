@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.broker.loading import Loading
+from kdump.broker.loading import LogLoader
 from kdump.broker.log_reader import MemoryRefusalError, RefusalError, UnknowableError
 from kdump.broker.shutdown_state import Stop, stop_of
 from kdump.broker.versions import COUNTED_OFFSETS, STRAYS_SET_ASIDE, Version, has
-from kdump.engine.predict.losses import Losses, believed_end, last_header, losses
+from kdump.engine.predict.losses import Losses, find_believed_end, last_header, losses
 from kdump.engine.predict.strays import set_aside
 from kdump.errors import PathError
 from kdump.rows.verify import Recovery
@@ -101,12 +101,12 @@ def predict_partition(
     """
     assert target.log is not None
     log, directory = target.log.without_directories(), target.log_dir(LISTED_SECONDS)
-    row = unknown(target, "")
+    row = unknown_recovery(target, "")
     try:
         stop = stop or stop_of(log, directory, broker)
         if not has(broker, COUNTED_OFFSETS):
             return _pre08(row, log, clean=stop.clean)
-        loading = loaded(log, broker, settings, stop)
+        loading = load(log, broker, settings, stop)
         row = _after(row, log, loading, _high_watermark(log, directory))
         if has(broker, STRAYS_SET_ASIDE):
             row = set_aside(row, log, directory, cluster)
@@ -117,13 +117,13 @@ def predict_partition(
             reason=f"the broker would stop at: {error}",
         )
     except UnknowableError as error:
-        return unknown(target, f"cannot predict what the broker does with {error}")
+        return unknown_recovery(target, f"cannot predict what the broker does with {error}")
     except PathError as error:
-        return unknown(target, str(error))
+        return unknown_recovery(target, str(error))
     return row
 
 
-def unknown(target: Target, reason: str) -> Recovery:
+def unknown_recovery(target: Target, reason: str) -> Recovery:
     """Return the row of a partition of which nothing can be foretold."""
     return Recovery(
         topic=target.topic,
@@ -139,11 +139,11 @@ def unknown(target: Target, reason: str) -> Recovery:
     )
 
 
-def loaded(log: LocalLog, broker: Version, settings: Settings, stop: Stop) -> Loading:
+def load(log: LocalLog, broker: Version, settings: Settings, stop: Stop) -> LogLoader:
     """Go through a start with one partition; raises RefusalError where it would not succeed."""
     if log.topic == names.CLUSTER_METADATA_TOPIC:
         settings = settings._replace(index_interval_bytes=_METADATA_INTERVAL_BYTES)
-    loading = Loading(log, broker, settings, stop)
+    loading = LogLoader(log, broker, settings, stop)
     loading.run()
     return loading
 
@@ -178,10 +178,10 @@ def _high_watermark(log: LocalLog, directory: LogDir | None) -> int:
     return directory.offset(names.REPLICATION_CHECKPOINT, log.topic, log.partition) or 0
 
 
-def _after(row: Recovery, log: LocalLog, loading: Loading, high_watermark: int) -> Recovery:
+def _after(row: Recovery, log: LocalLog, loading: LogLoader, high_watermark: int) -> Recovery:
     """Say what the start came to."""
     active = loading.segments[max(loading.segments)]
-    believed = _believed_end(log, loading, active)
+    believed = _find_believed_end(log, loading, active)
     lost, first_lost = _losses(log, loading, active, believed)
     # A split may make segments of absurd bases: the log ended where its newest could reach at most.
     lost = lost._replace(end_offset=min(lost.end_offset, _reach(log, active)))
@@ -235,7 +235,7 @@ def _after_it(count: int) -> str:
 
 
 def _outcome(
-    loading: Loading, active: Segment, cut: Segment | None, lost: Losses, believed: int
+    loading: LogLoader, active: Segment, cut: Segment | None, lost: Losses, believed: int
 ) -> tuple[str, str]:
     if loading.above_log_start and loading.log_end != believed:
         split = "the segment is split, and " if loading.split else ""
@@ -290,7 +290,7 @@ def _outcome(
     return "clean", "the broker stopped cleanly"
 
 
-def _split_words(loading: Loading) -> str:
+def _split_words(loading: LogLoader) -> str:
     """Name the segments that a start splits, and where their parts begin (R15)."""
     made = sorted(base for base, segment in loading.segments.items() if segment.is_part)
     parts = ", ".join(map(str, made))
@@ -303,7 +303,7 @@ def _reach(log: LocalLog, active: Segment) -> int:
     return end_of(max((one.base_offset for one in log.logs), default=active.base_offset), None)
 
 
-def _believed_end(log: LocalLog, loading: Loading, active: Segment) -> int:
+def _find_believed_end(log: LocalLog, loading: LogLoader, active: Segment) -> int:
     """Where the log would end if its last batch had an offset that fits.
 
     That is where the broker finds it, unless no segment can reach so far, or batches before the
@@ -315,16 +315,16 @@ def _believed_end(log: LocalLog, loading: Loading, active: Segment) -> int:
     most = _reach(log, active)
     below = [base for base in loading.segments if base < most]
     if end > most and below:
-        return believed_end(loading.segments[max(below)], most)
+        return find_believed_end(loading.segments[max(below)], most)
     if loading.stop.clean and end > active.base_offset:
         last, highest = last_header(active)
         if last < highest:
-            return max(end, believed_end(active, most))
+            return max(end, find_believed_end(active, most))
     return end
 
 
 def _losses(
-    log: LocalLog, loading: Loading, active: Segment, believed: int
+    log: LocalLog, loading: LogLoader, active: Segment, believed: int
 ) -> tuple[Losses, int | None]:
     """Count what is lost behind the log end, and say where it begins."""
     lost = Losses(0, min(loading.log_end, believed))

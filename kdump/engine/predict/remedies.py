@@ -101,17 +101,17 @@ def findings_with_remedies(rows: Iterable[Recovery]) -> Iterator[tuple[Finding |
 
 def _best_words(row: Recovery, of_directory: Iterable[Recovery]) -> str | None:
     """Name the remedies that lose least; None where none is better than a start as is."""
-    before = _lost(row)
+    before = _count_lost(row)
     allowed = [
         remedy
         for remedy in _remedies(row)
         if remedy["remove"] != MARK
         or not any(_loses_by(other, MARK) for other in of_directory if other is not row)
     ]
-    least = min(map(_lost, allowed), default=before)
+    least = min(map(_count_lost, allowed), default=before)
     if least >= before:
         return None
-    best = [remedy for remedy in allowed if _lost(remedy) == least]
+    best = [remedy for remedy in allowed if _count_lost(remedy) == least]
     count = f"{least:,} record" + "s" * (least != 1)
     rather = "and does not fail" if before == _EVERYTHING else f"instead of {before:,}"
     without = _without(best)
@@ -130,14 +130,18 @@ def _without(best: list[Remedy]) -> str:
 
 def _loses_by(row: Recovery, what: str) -> bool:
     """Whether a remedy costs a partition more than a start as is."""
-    return any(_lost(remedy) > _lost(row) for remedy in _remedies(row) if remedy["remove"] == what)
+    return any(
+        _count_lost(remedy) > _count_lost(row)
+        for remedy in _remedies(row)
+        if remedy["remove"] == what
+    )
 
 
 def _remedies(row: Recovery) -> list[Remedy]:
     return row.remedies or []
 
 
-def _lost(forecast: Recovery | Remedy) -> int:
+def _count_lost(forecast: Recovery | Remedy) -> int:
     lost = forecast["records_lost"]
     if forecast["outcome"] in _NO_REMEDY or not isinstance(lost, int):
         return _EVERYTHING

@@ -53,7 +53,7 @@ def set_aside(
     if cluster is not None:
         node_id = None if directory is None else directory.node_id
         node = java_int(node_id or "")
-        unknown = _unknown(cluster, topic_id, name.partition, node)
+        unknown = _explain_unknown(cluster, topic_id, name.partition, node)
         if unknown is None:
             return row
         if cluster.complete:
@@ -76,7 +76,7 @@ def _stray(row: Recovery, reason: str, end: int | None) -> Recovery:
     return row.replaced(outcome="stray", reason=reason, log_end_after=end)
 
 
-def _unknown(
+def _explain_unknown(
     cluster: ClusterState, topic_id: str, partition: int, node_id: int | None
 ) -> str | None:
     """Why the cluster does not know a replica, None where it does."""

@@ -17,7 +17,7 @@ from kdump.broker.versions import REMOTE_INDEX_CACHE, TWO_RECOVERY_THREADS, Vers
 from kdump.findings.finding import Finding, finding
 from kdump.rows.verify import DiskSpeed, Forecast, Recovery
 from kdump.storage import names, places
-from kdump.storage.about import meta_of
+from kdump.storage.directory_facts import meta_of
 from kdump.storage.disk_rate import DiskRate
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def predict_directory(
     `partitions` are the rows predicted for it (others are passed over), `others` the broker's
     other data directories: a partition may lie in one of them only (R13).
     """
-    reasons = [*_refused(directory, partitions), *_names(directory, broker)]
+    reasons = [*_find_refused(directory, partitions), *_names(directory, broker)]
     reasons += _doubles(directory, others)
     if not reasons:
         return None
@@ -50,7 +50,7 @@ def predict_directory(
     )
 
 
-def _refused(directory: LogDir, partitions: Iterable[Recovery]) -> Iterator[tuple[str, str]]:
+def _find_refused(directory: LogDir, partitions: Iterable[Recovery]) -> Iterator[tuple[str, str]]:
     paths = {path for _, path in directory.partitions}
     inside = {places.real(path) for path in paths}
     refused = [

@@ -134,14 +134,14 @@ FEW = 512  # batches of a block: with more of them, a call of each check costs l
 PLAIN = c.COMPRESSED | c.TRANSACTIONAL  # flags that make no check look at a batch's bytes
 
 
-def looked_past(item: Run | Oversize) -> bool:
+def is_unneeded(item: Run | Oversize) -> bool:
     """Whether no check wants the bytes of these batches, and they are few."""
     plain = isinstance(item, Run) and not item.batches.flags & ~PLAIN
     return plain and len(item.batches) <= FEW
 
 
-def joined(
-    items: Iterable[Run | Oversize | Gap], joins: Callable[[Run | Oversize], bool] = looked_past
+def join_headers(
+    items: Iterable[Run | Oversize | Gap], joins: Callable[[Run | Oversize], bool] = is_unneeded
 ) -> Iterator[Run | Oversize | Gap]:
     """Join the headers of many blocks of the file, without their bytes, where `joins` allows it."""
     parts: list[RecordBatches] = []

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
-from kdump.engine.reading.being_written import is_being_written
+from kdump.engine.reading.write_activity import is_being_written
 from kdump.errors import KdumpError, PathError
 from kdump.findings.catalogue import CATALOGUE, GAPS, UNDECODED
 from kdump.findings.finding import About, Finding, finding
@@ -48,7 +48,7 @@ def at_place(
     )
 
 
-def unread(error: ErrorType, place: Place) -> Finding | ErrorType:
+def unread_finding(error: ErrorType, place: Place) -> Finding | ErrorType:
     """Say what came of a file that could not be read: gone since it was listed, it is a note.
 
     So is one that was not there for a moment: the cleaner takes a segment away and puts another in
@@ -93,7 +93,7 @@ def first_record(run: Run, row: int, limit: int) -> int | None:
     return None
 
 
-def wrapped(run: Run, row: int, limit: int) -> tuple[int, int] | None:
+def wrapper_maximum(run: Run, row: int, limit: int) -> tuple[int, int] | None:
     """The greatest offset and timestamp inside a wrapper; None where not all of it opens.
 
     Its own fields do not prove them: they are the producer's word, or a broker's of another
@@ -133,7 +133,7 @@ def gap_finding(
             words.append(sums if brief else _magic_words(gap) or _crc_words(gap))
     if not words:
         words.append(_words(code, gap))
-    most = _most_lost(released)
+    most = _count_most_lost(released)
     words.append(_loss_words(least, most, last_offset + 1, next_offset))
     return _at_gap(
         code,
@@ -147,9 +147,9 @@ def gap_finding(
     )
 
 
-def counted_gap(code: str, released: ResolvedGap, place: Place) -> Finding:
+def brief_gap_finding(code: str, released: ResolvedGap, place: Place) -> Finding:
     """Say where a gap is and no more, for one that is only counted."""
-    most = _most_lost(released)
+    most = _count_most_lost(released)
     return _at_gap(code, released, place, lost_at_least=0, lost_at_most=most)
 
 
@@ -166,7 +166,7 @@ def _at_gap(code: str, released: ResolvedGap, place: Place, **about: Unpack[Abou
     )
 
 
-def _most_lost(released: ResolvedGap) -> int | None:
+def _count_most_lost(released: ResolvedGap) -> int | None:
     """How many records a gap can have held; None where it is not known where offsets go on."""
     gap, last_offset, next_offset, spared, _ = released
     if next_offset is None:
@@ -240,7 +240,7 @@ def _magic_words(gap: Gap) -> str | None:
     if len(gap.data) < gap.size_bytes:
         return None
     data = bytes(gap.data[: gap.size_bytes])
-    from kdump.record.mended import MAGIC_AT, with_known_magic  # few batches are as odd
+    from kdump.record.header_repair import MAGIC_AT, with_known_magic  # few batches are as odd
 
     magic = with_known_magic(data)
     if magic is None:
@@ -365,7 +365,7 @@ def reserved_finding(batches: RecordBatches, row: int, place: Place, count: int 
     )
 
 
-def reserved_rows(batches: RecordBatches) -> list[int]:
+def find_reserved_rows(batches: RecordBatches) -> list[int]:
     """The rows whose attributes have reserved bits."""
     if not batches.flags & c.RESERVED:
         return []
@@ -377,7 +377,7 @@ def past_code(next_base: int | None) -> str:
     return "offset-past-range" if next_base is None else "offset-past-next"
 
 
-def undecoded(reason: int, detail: str, decoded: int) -> tuple[str, str, str | None]:
+def describe_undecoded(reason: int, detail: str, decoded: int) -> tuple[str, str, str | None]:
     """Give code, word and message for records that end before they should."""
     word = reasons.NAMES.get(reason, str(reason))
     code = UNDECODED.get(word, "records-undecodable")
@@ -392,7 +392,7 @@ def decode_findings(
     """Say why the records of a batch with a right checksum end before they should, if they do."""
     if reason in (reasons.END, reasons.FULL):
         return
-    code, word, message = undecoded(reason, detail, decoded)
+    code, word, message = describe_undecoded(reason, detail, decoded)
     count = batches.records_count(row)
     expected = count if count >= 0 else None  # a wrapper's header does not say
     batch = BatchAt(place, batches, row)

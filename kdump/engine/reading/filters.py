@@ -122,7 +122,7 @@ class Filters(NamedTuple):
             return True
         return self.from_time_ms is not None and batches.max_timestamp(row) < self.from_time_ms
 
-    def reached_by(self, offset: int, time_ms: int) -> bool:
+    def may_reach(self, offset: int, time_ms: int) -> bool:
         """Whether records up to an offset and a time may be asked for."""
         if self.from_offset is not None and offset < self.from_offset:
             return False
@@ -145,7 +145,7 @@ class Filters(NamedTuple):
             return True
         return self.admits_content((), (row.value,))
 
-    def shown_headers(self, batches: RecordBatches) -> array[int] | None:
+    def select_headers(self, batches: RecordBatches) -> array[int] | None:
         """Return the rows of headers asked for, None for all."""
         if not self.on_batches and self.to_time_ms is None:
             return None
@@ -160,7 +160,7 @@ class Filters(NamedTuple):
             ),
         )
 
-    def shown_records(
+    def select_records(
         self, data: Data, records: DecodedRecords, admitted: bytearray | None
     ) -> array[int] | None:
         """Return the rows of records asked for, None for all.

@@ -124,7 +124,7 @@ def _unpack(packed: bytes) -> tuple[RecordBatches, memoryview]:
     return RecordBatches(block, rows, rows), data[8 * rows * len(_PACKED) :]
 
 
-def replayed(pieces: Iterable[PackedHeaders]) -> Iterator[Run]:
+def replay(pieces: Iterable[PackedHeaders]) -> Iterator[Run]:
     """Yield the runs of a walk over the whole log, of which these are all pieces, in order.
 
     Their data holds the bytes of control batches alone, at their places.

@@ -33,16 +33,16 @@ def place_of(file: LogFile) -> Place:
     return Place(file.topic, file.partition, file.name.base_offset, file.path)
 
 
-def misnamed(log: LocalLog, place: Place) -> Iterator[Finding]:
+def find_misnamed(log: LocalLog, place: Place) -> Iterator[Finding]:
     """Tell of segment files that are not spelled with twenty digits (O7)."""
     if not log.has_odd_names:
         return
     from kdump.engine.reading.damage import at_place
 
     for segment in log.segments:
-        for kind, path in segment.misnamed.items():
+        for kind, path in segment.misnamed_files.items():
             yield at_place(
-                "log-name" if kind is Kind.LOG and places.planned_size(path) else "file-name",
+                "log-name" if kind is Kind.LOG and places.size_or_zero(path) else "file-name",
                 place._replace(segment=segment.base_offset, path=path),
                 expected=file_name(kind, segment.base_offset),
                 actual=os.path.basename(path),

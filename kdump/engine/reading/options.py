@@ -12,7 +12,7 @@ from kdump.storage.targets import EVERYTHING, Selection
 
 if TYPE_CHECKING:
     from kdump.replay.releases import Releases
-    from kdump.values.shown import SchemaSource
+    from kdump.values.decoded_values import SchemaSource
 
 Item = RecordChunk | BatchChunk | Row | HexText | BatchRow | RecordRow
 

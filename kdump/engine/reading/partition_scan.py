@@ -11,7 +11,7 @@ from kdump import kernels
 from kdump.broker.versions import NEWEST, Version
 from kdump.broker.visibility import log_start
 from kdump.engine.reading.background_source import BackgroundSource, Pace
-from kdump.engine.reading.damage import unread
+from kdump.engine.reading.damage import unread_finding
 from kdump.errors import KdumpError, PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
@@ -115,7 +115,7 @@ class SegmentScan:
         end = gap.position + gap.size_bytes
         self.gaps[-1] = last._replace(size_bytes=end - last.position, to_end=gap.to_end)
 
-    def opened(self, messages: int) -> None:
+    def count_wrapped(self, messages: int) -> None:
         """Count the messages of a wrapper that was opened, as its header does not."""
         self.records_count += messages
         self.wrappers -= 1
@@ -189,7 +189,7 @@ class PartitionScan:
             self._snapshot(path) for _, path in self.log.snapshots(Kind.METADATA_SNAPSHOT)
         ]
 
-    def judged(self, opened: OpenTransaction, live: bool) -> tuple[bool, str]:
+    def judge(self, opened: OpenTransaction, live: bool) -> tuple[bool, str]:
         """Whether a transaction hangs by what its coordinator says, and that in a sentence."""
         target = self.target
         if self.coordinators is None or target.topic is None or target.partition is None:
@@ -208,14 +208,14 @@ class PartitionScan:
         known = directory.offsets(name) is not None and directory.checkpoint_time(name) is not None
         return log_start(first, directory, self.target.topic, self.target.partition), known
 
-    def cleaned_to(self) -> int:
+    def cleaner_offset(self) -> int:
         """The cleaner's checkpoint, 0 where there is none: a cleaner came so far."""
         if self.directory is None:
             return 0
         place = (names.CLEANER_CHECKPOINT, self.target.topic, self.target.partition)
         return self.directory.offset(*place) or 0
 
-    def trimmed_to(self) -> int:
+    def epochs_start(self) -> int:
         """Where the leader epochs begin, 0 where that is not known.
 
         A log start that is raised trims them (X2), so in a copy without the data directory's
@@ -224,15 +224,15 @@ class PartitionScan:
         starts = self.log.epoch_starts()  # LeaderEpochs reports what is wrong with them
         return starts[0].start_offset if starts else 0
 
-    def unread(self, error: PathError, place: Place | None = None) -> Iterable[Finding]:
+    def note_unread(self, error: PathError, place: Place | None = None) -> Iterable[Finding]:
         """Keep an error; a file that is gone since it was listed is a note instead."""
-        reported = unread(error, place or self.place._replace(path=error.path))
+        reported = unread_finding(error, place or self.place._replace(path=error.path))
         if isinstance(reported, Finding):
             return (reported,)
         self.errors.append(reported)
         return ()
 
-    def known_of(self, base_offset: int, path: str) -> Iterable[Finding] | None:
+    def known_findings(self, base_offset: int, path: str) -> Iterable[Finding] | None:
         """Give the findings known of a segment that is left out, None for one to be read."""
         known = self.leave_out(base_offset, path) if self.leave_out else None
         if known is not None:

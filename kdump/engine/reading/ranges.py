@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kdump.engine.reading.damage import wrapped
+from kdump.engine.reading.damage import wrapper_maximum
 from kdump.engine.reading.filters import Filters
 from kdump.engine.reading.seek import last_run
 from kdump.errors import PathError, StoreError
@@ -34,13 +34,13 @@ def logs_within(files: Sequence[LogFile], filters: Filters) -> list[LogFile]:
 
 def _is_above(file: LogFile, filters: Filters) -> bool:
     base, to_offset = file.name.base_offset, filters.to_offset
-    if file.name.kind is not Kind.LOG or file.name.retired:
+    if file.name.kind is not Kind.LOG or file.name.is_retired:
         return False
     return to_offset is not None and base is not None and base >= to_offset
 
 
 def _is_below(file: LogFile, filters: Filters) -> bool:
-    if file.name.kind is not Kind.LOG or file.name.retired:
+    if file.name.kind is not Kind.LOG or file.name.is_retired:
         return False
     low = filters.from_offset
     return low is not None and file.next_base is not None and file.next_base <= low
@@ -58,7 +58,7 @@ def _passes_its_end(file: LogFile, filters: Filters) -> bool:
             run = last_run(source, file)
             if run is None or not run.batches.flags_of(0) & c.WRAPPER:
                 return False
-            inside = wrapped(run, 0, DEFAULT_LIMIT)
+            inside = wrapper_maximum(run, 0, DEFAULT_LIMIT)
     except (PathError, StoreError):
         return False
     return inside is None or inside[0] >= (filters.from_offset or 0)

@@ -35,7 +35,7 @@ def targets_of(
     )
     for target in found:
         if isinstance(target, Target) and target.whole:
-            target = with_remote(settings.tiered(target))
+            target = with_remote(settings.with_tier(target))
         yield target
 
 
@@ -72,7 +72,7 @@ def ranges_of(target: Target) -> dict[tuple[str, int | None], tuple[int, int]]:
     return found
 
 
-def narrowed(filters: Filters, part: tuple[int, int] | None) -> Filters:
+def narrow(filters: Filters, part: tuple[int, int] | None) -> Filters:
     """Cut a range to another one; None: not at all."""
     if part is None:
         return filters
@@ -82,7 +82,7 @@ def narrowed(filters: Filters, part: tuple[int, int] | None) -> Filters:
     )
 
 
-def not_read(target: Target, filters: Filters) -> Iterator[Finding]:
+def unread_findings(target: Target, filters: Filters) -> Iterator[Finding]:
     """Tell of records in a range that consumers receive, and that are not among what was given."""
     tier = tier_of(target)
     if tier is None or tier.objects is not None:
@@ -114,10 +114,10 @@ def not_read(target: Target, filters: Filters) -> Iterator[Finding]:
     )
 
 
-def finished_segments(paths: Iterable[str]) -> frozenset[str]:
+def read_finished_ids(paths: Iterable[str]) -> frozenset[str]:
     """Return the ids of the remote segments that the metadata under some paths has as found."""
     every = (log for logs in metadata_under(paths) for log in logs.values())
-    return frozenset(one for log in every for one in log.found_ids())
+    return frozenset(one for log in every for one in log.reachable_ids())
 
 
 def metadata_under(paths: Iterable[str]) -> Iterator[RemoteLogs]:

@@ -60,7 +60,7 @@ def remote_partitions(
             yield from _metadata_damage(target, logs)
             for (topic_id, number), log in logs.items():
                 of_logs.setdefault((topic_id, number), (logs.topics[topic_id], log))
-        target = settings.tiered(target)
+        target = settings.with_tier(target)
         tier = tier_of(target)
         if tier is not None and tier.topic_id is not None:
             here.setdefault((tier.topic_id, int(target.partition or 0)), target)
@@ -138,7 +138,7 @@ def gaps_of(of: RemotePartition) -> Iterator[tuple[int, int]]:
         if expected < of.tier.local_start:
             yield expected, of.tier.local_start - 1
         return
-    found = of.log.found_ids()
+    found = of.log.reachable_ids()
     last = None
     for one in sorted(of.log.segments.values(), key=lambda one: one.start_offset):
         if one.segment_id not in found:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kdump.broker.sound_start import sound_start
-from kdump.engine.reading.check import Check, joined, looked_past
+from kdump.engine.reading.check import Check, is_unneeded, join_headers
 from kdump.engine.reading.damage import at_place
 from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 from kdump.engine.reading.segment_pass import SegmentPass
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 def scan(partition: PartitionScan, checks: Sequence[Check]) -> Iterator[Reported]:
     """Read each segment once and yield what the checks report, in the order in which they do."""
     for segment in partition.segments:
-        known = partition.known_of(segment.base_offset, segment.path)
+        known = partition.known_findings(segment.base_offset, segment.path)
         if known is None:
             yield from _scan_segment(partition, segment, checks)
         else:
             yield from known
-            yield from _asked(_hooks(checks, "skip"), segment)
+            yield from _run_hooks(_hooks(checks, "skip"), segment)
     for snapshot in partition.snapshots:
         of_snapshots = [check for check in checks if check.reads_snapshots]
         yield from map(_of_snapshot, _scan_segment(partition, snapshot, of_snapshots))
@@ -87,7 +87,7 @@ def _scan_segment(
             segment.source = source
             if partition.quick:
                 _leave_out_front(segment, source)
-            yield from _asked(_hooks(checks, "begin"), segment)
+            yield from _run_hooks(_hooks(checks, "begin"), segment)
             # Taken again, now that the checks have read the indexes: an entry is written after
             # the batch it names, so that all of them lie inside.
             source.refresh()
@@ -98,11 +98,11 @@ def _scan_segment(
                     yield from _replay(partition, segment, pieces, checks)
                 else:
                     yield from _read(partition, segment, source, checks, 0)
-                yield from _asked(_hooks(checks, "finish"), segment)
+                yield from _run_hooks(_hooks(checks, "finish"), segment)
     except PathError as error:
         segment.complete = False
-        yield from partition.unread(error, segment.place)
-        yield from _asked(_hooks(checks, "skip"), segment)
+        yield from partition.note_unread(error, segment.place)
+        yield from _run_hooks(_hooks(checks, "skip"), segment)
     finally:
         segment.source = None
 
@@ -146,7 +146,7 @@ def _read(
         active=segment.active,
     )
     run = _hooks(checks, "run")
-    for item in log.items(position, joins=None if partition.deep else looked_past):
+    for item in log.items(position, joins=None if partition.deep else is_unneeded):
         if isinstance(item, Gap):
             yield from _gap(segment, item, checks)
         else:
@@ -183,11 +183,11 @@ def _replay(
     checks: Sequence[Check],
 ) -> Iterator[Reported]:
     """Hand the checks what a walk over a sound log would; its records were looked at already."""
-    from kdump.engine.reading.header_columns import replayed
+    from kdump.engine.reading.header_columns import replay
 
     run = _hooks([check for check in checks if not check.reads_records], "run")
-    runs = replayed(pieces)
-    for item in runs if partition.deep else joined(runs):
+    runs = replay(pieces)
+    for item in runs if partition.deep else join_headers(runs):
         assert isinstance(item, Run)
         yield from _batches(segment, item, run)
     for check in checks:
@@ -199,7 +199,7 @@ def _replay(
 
 
 def _gap(segment: SegmentScan, gap: Gap, checks: Sequence[Check]) -> Iterator[Reported]:
-    yield from _asked(_hooks(checks, "gap"), segment, gap)
+    yield from _run_hooks(_hooks(checks, "gap"), segment, gap)
     segment.keep(gap)
     segment.end_position = gap.position + gap.size_bytes
 
@@ -207,14 +207,14 @@ def _gap(segment: SegmentScan, gap: Gap, checks: Sequence[Check]) -> Iterator[Re
 def _batches(
     segment: SegmentScan, item: Run | Oversize, hooks: Iterable[Callable[..., Reports]]
 ) -> Iterator[Reported]:
-    yield from _asked(hooks, segment, item)
+    yield from _run_hooks(hooks, segment, item)
     batches = item.batches
     segment.count(batches)
     segment.offsets.follow(batches)
     segment.end_position = batches.end_position(batches.count - 1)
 
 
-def _asked(hooks: Iterable[Callable[..., Reports]], *event: object) -> Iterator[Reported]:
+def _run_hooks(hooks: Iterable[Callable[..., Reports]], *event: object) -> Iterator[Reported]:
     for hook in hooks:
         if reports := hook(*event):
             yield from reports

@@ -18,7 +18,7 @@ from kdump.storage.targets import Selection, Target, resolve
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from kdump.values.schemas.framed import Schemas
+    from kdump.values.schemas.framed_values import Schemas
     from kdump.values.schemas.registry import Registry, Schema
 
 REGISTRY_TOPIC = "_schemas"
@@ -43,9 +43,9 @@ class SchemaSources(NamedTuple):
     decoder_timeout_s: float = 0.0
     as_latest: bool = False
 
-    def opened(self) -> Schemas | None:
+    def open(self) -> Schemas | None:
         """Return the schemas, read once; None: there are none."""
-        return _opened(self)
+        return _open(self)
 
 
 def with_schemas(paths: tuple[str, ...], options: DumpOptions) -> DumpOptions:
@@ -69,7 +69,7 @@ def with_schemas(paths: tuple[str, ...], options: DumpOptions) -> DumpOptions:
 
 
 @lru_cache(2)
-def _opened(source: SchemaSources) -> Schemas | None:
+def _open(source: SchemaSources) -> Schemas | None:
     topic, places = REGISTRY_TOPIC, source.paths
     files = {}
     for one in source.given:
@@ -83,7 +83,7 @@ def _opened(source: SchemaSources) -> Schemas | None:
     registry = registry_under(places, source.server_properties, topic, source.at_ms)
     if registry is None and source.decoder is None and not (files or source.reports_missing):
         return None
-    from kdump.values.schemas.framed import Schemas
+    from kdump.values.schemas.framed_values import Schemas
 
     given = {name: schema_of(path) for name, path in files.items()}
     command = None

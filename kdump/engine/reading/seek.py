@@ -36,7 +36,7 @@ def start_position(source: Source, file: LogFile, offset: int) -> int:
             # (I9), so the header has the last word; the one before it is tried then.
             for slot in range(behind - 1, max(behind - 3, -1), -1):
                 position = index.entry(slot).position
-                if _confirmed(source, position, offset):
+                if _is_confirmed(source, position, offset):
                     return position
     except PathError:
         return 0
@@ -59,7 +59,7 @@ def time_position(source: Source, file: LogFile, time_ms: int) -> int:
     may hold wrappers: such an entry holds what the wrappers say of themselves.
     """
     base = file.name.base_offset
-    if base is None or file.name.retired or _may_hold_wrappers(source):
+    if base is None or file.name.is_retired or _may_hold_wrappers(source):
         return 0
     try:
         with Source(beside(file, Kind.TIME_INDEX)) as index_source:
@@ -82,7 +82,7 @@ def time_position(source: Source, file: LogFile, time_ms: int) -> int:
     return 0
 
 
-def _confirmed(source: Source, position: int, offset: int) -> bool:
+def _is_confirmed(source: Source, position: int, offset: int) -> bool:
     header = FileRecords(source).valid_at(position, source.size, -1)
     if header is None:
         return False
@@ -108,7 +108,7 @@ def ends_before(source: Source, file: LogFile, time_ms: int) -> bool:
     fails the last test.
     """
     base = file.name.base_offset
-    if base is None or file.active or file.name.retired or _may_hold_wrappers(source):
+    if base is None or file.active or file.name.is_retired or _may_hold_wrappers(source):
         return False
     try:
         with Source(beside(file, Kind.TIME_INDEX)) as index_source:

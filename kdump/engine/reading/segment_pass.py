@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.reading.being_written import was_just_written
-from kdump.engine.reading.check import joined
+from kdump.engine.reading.check import join_headers
 from kdump.engine.reading.damage import first_offset
 from kdump.engine.reading.split_edges import SplitEdges
+from kdump.engine.reading.write_activity import was_just_written
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.storage.file_records import FileRecords
@@ -62,7 +62,7 @@ class SegmentPass:
             tail: Gap | None = None
             records = FileRecords(source, limit=self.limit, next_base=self.next_base)
             walked = records.walk(position, last_offset=self.offsets.last)
-            for item in walked if joins is None else joined(walked, joins):
+            for item in walked if joins is None else join_headers(walked, joins):
                 if isinstance(item, Gap) and _may_go_on(item, source):
                     tail = item
                 else:

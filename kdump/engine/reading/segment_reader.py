@@ -19,7 +19,7 @@ from kdump.kernels import reasons
 from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.record import control, legacy
 from kdump.record.batch import read_batch
-from kdump.record.decoded import Decoded
+from kdump.record.decoded_part import DecodedPart
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.record.stretches import stretches
 from kdump.storage import places
@@ -27,12 +27,12 @@ from kdump.storage.names import Kind, file_name
 from kdump.storage.offsets import Offsets, ResolvedGap, end_of
 from kdump.storage.source import Source
 from kdump.storage.targets import LogFile
-from kdump.values.shown import values_of
+from kdump.values.decoded_values import values_of
 
 if TYPE_CHECKING:
     from kdump.broker.visibility import AbortFilter
     from kdump.engine.reading.options import DumpOptions
-    from kdump.values.shown import Values
+    from kdump.values.decoded_values import Values
 
     Item = RecordChunk | BatchChunk | Finding
 
@@ -74,7 +74,7 @@ class SegmentReader:
             )
         self._limit = options.decompress_limit
         self._next_base = next_base = file.next_base
-        self._active = active = file.active and not file.name.retired
+        self._active = active = file.active and not file.name.is_retired
         self._next_log = ""
         if next_base is not None:
             name = file_name(Kind.LOG, next_base)
@@ -132,7 +132,7 @@ class SegmentReader:
         row = batches.count - 1
         if not batches.flags_of(row) & c.WRAPPER:
             return self._offsets.last + 1 >= to_offset
-        inside = damage.wrapped(run, row, self._limit)
+        inside = damage.wrapper_maximum(run, row, self._limit)
         return inside is not None and inside[0] + 1 >= to_offset
 
     def _gap(self, gap: Gap) -> Iterator[Item]:
@@ -163,16 +163,16 @@ class SegmentReader:
         batches = run.batches
         before = self._offsets.last
         yield from self._gap_findings(self._log.take(run))
-        admitted = self._admitted(run)
-        yield from self._flagged(batches, before, admitted)
-        yield from self._reserved(batches, admitted)
+        admitted = self._select_batches(run)
+        yield from self._check_flags(batches, before, admitted)
+        yield from self._check_reserved(batches, admitted)
         yield from self._epochs.run(batches, admitted)
         if self._want_records:
             yield from self._records(run, admitted)
         else:
             yield from self._headers(run, admitted)
 
-    def _flagged(
+    def _check_flags(
         self, batches: RecordBatches, before: int, admitted: bytearray | None
     ) -> Iterator[Finding]:
         """Tell what is wrong with sound entries, if it is not that the log was replaced.
@@ -183,15 +183,17 @@ class SegmentReader:
             if one.code != "offset-past-next" or places.lexists(self._next_log):
                 yield one
 
-    def _reserved(self, batches: RecordBatches, admitted: bytearray | None) -> Iterator[Finding]:
+    def _check_reserved(
+        self, batches: RecordBatches, admitted: bytearray | None
+    ) -> Iterator[Finding]:
         """Say once for a segment that attribute bits are set that mean nothing."""
-        for row in () if self._reserved_reported else damage.reserved_rows(batches):
+        for row in () if self._reserved_reported else damage.find_reserved_rows(batches):
             if admitted is None or admitted[row]:
                 self._reserved_reported = True
                 yield damage.reserved_finding(batches, row, self.place)
                 return
 
-    def _admitted(self, run: Run) -> bytearray | None:
+    def _select_batches(self, run: Run) -> bytearray | None:
         """Mark the batches that can hold something asked for; None: all."""
         filters, batches = self._filters, run.batches
         if not filters.on_batches and self._aborted is None:
@@ -201,15 +203,15 @@ class SegmentReader:
             skipped = self._aborted is not None and self._aborted.skips(run, row)
             marks[row] = not skipped and filters.admits_batch(batches, row)
             if marks[row] and filters.hides(batches, row):
-                inside = damage.wrapped(run, row, self._limit)
-                marks[row] = inside is None or filters.reached_by(*inside)
+                inside = damage.wrapper_maximum(run, row, self._limit)
+                marks[row] = inside is None or filters.may_reach(*inside)
         return None if all(marks) else marks
 
     def _headers(self, run: Run, admitted: bytearray | None) -> Iterator[Item]:
         batches = run.batches
         if self._deep and batches.flags & c.WRAPPER:
             yield from self._open_wrappers(run)
-        rows = self._filters.shown_headers(batches)
+        rows = self._filters.select_headers(batches)
         if admitted is not None:
             every = range(batches.count) if rows is None else rows
             rows = array("q", (row for row in every if admitted[row]))
@@ -271,7 +273,7 @@ class SegmentReader:
                 yield from self._past_nested(piece, batches, row, admitted)
 
     def _past_nested(
-        self, piece: Decoded, batches: RecordBatches, row: int, admitted: bytearray | None
+        self, piece: DecodedPart, batches: RecordBatches, row: int, admitted: bytearray | None
     ) -> Iterator[Item]:
         """Show the messages from one on that is compressed again, which ends every other reader."""
         decoded = piece.records.count
@@ -295,7 +297,7 @@ class SegmentReader:
         filters, values = self._filters, self._values
         if values is not None and values.decodes:
             filters = filters._replace(key=None, grep=None)
-        rows = filters.shown_records(data, records, admitted)
+        rows = filters.select_records(data, records, admitted)
         if rows is None or rows:
             chunk = RecordChunk(self.place, data, batches, records, rows, controls)
             if values is None:
@@ -305,7 +307,9 @@ class SegmentReader:
             # Whoever took it may hold it until it has the next, whose text is opened meanwhile.
             chunk.data = b""
 
-    def _inner_crcs(self, piece: Decoded, batches: RecordBatches, row: int) -> Iterator[Finding]:
+    def _inner_crcs(
+        self, piece: DecodedPart, batches: RecordBatches, row: int
+    ) -> Iterator[Finding]:
         """Report messages inside a wrapper whose own checksum is wrong; 0.8 and 0.9 stored them."""
         for number, flags in enumerate(piece.records.row_flags):
             if flags & c.INNER_CRC_BAD:
@@ -326,14 +330,14 @@ class SegmentReader:
         batches = item.batches
         before = self._offsets.last
         yield from self._gap_findings(self._log.take(item))
-        yield from self._flagged(batches, before, None)
+        yield from self._check_flags(batches, before, None)
         if self._filters.admits_batch(batches, 0):
             yield BatchChunk(self.place, batches)
             if self._want_records:
                 yield from damage.decode_findings(reasons.OVER_LIMIT, "", self.place, batches, 0, 0)
 
 
-def controls_of(piece: Decoded) -> list[dict[str, object] | None]:
+def controls_of(piece: DecodedPart) -> list[dict[str, object] | None]:
     """Say what each record of a control batch means."""
     data, records = memoryview(piece.data), piece.records
     return [

@@ -71,7 +71,7 @@ def sent_words(event: SequenceBreak, batches: RecordBatches, kind: str) -> str:
     """Explain what does not join in what a producer sent, as a capture has it."""
     if kind == DUPLICATE:
         return (
-            f"{repeated(event, batches):,} numbers sent again: a retry, which the broker drops if "
+            f"{count_old(event, batches):,} numbers sent again: a retry, which the broker drops if "
             "it stored the first attempt."
         )
     if kind == RESTARTED:
@@ -97,7 +97,7 @@ def is_repeat(event: SequenceBreak, batches: RecordBatches, expiration_ms: int) 
     return delta < used and judge(event, batches, expiration_ms) == DUPLICATE
 
 
-def repeated(event: SequenceBreak, batches: RecordBatches) -> int:
+def count_old(event: SequenceBreak, batches: RecordBatches) -> int:
     """How many of the batch's numbers were used before."""
     row = event.row
     span = batches.last_offset(row) - batches.base_offset(row) + 1

@@ -21,7 +21,7 @@ def sql_types(
     """Return what `key` and `value` of topics hold, where the registry's topic is there."""
     asked = DumpOptions(selection=selection, server_properties=server_properties, decode=True)
     source = with_schemas(paths, asked).schemas
-    schemas = None if source is None else source.opened()
+    schemas = None if source is None else source.open()
     if schemas is None:
         return {}
     from kdump.values.schemas.shapes import shapes_of_topics, sql_type

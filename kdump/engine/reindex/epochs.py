@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kdump.broker.leader_epochs import EpochSpans, spans_in
 from kdump.kernels.columns import RecordBatches
-from kdump.storage.checkpoints import EpochStart, loaded, parse_leader_epochs, text_of
+from kdump.storage.checkpoints import EpochStart, load_epochs, parse_leader_epochs, text_of
 from kdump.storage.names import OFFSET_MAX
 
 
@@ -47,7 +47,7 @@ def wrong_epochs(data: bytes, built: EpochBuilder, log_start: int) -> str | None
     found = parse_leader_epochs(data)
     if found.problems:
         return f"{found.problems[0].actual!r} where {found.problems[0].expected} is expected"
-    entries = loaded(found.entries)
+    entries = load_epochs(found.entries)
     for epoch, first, last, *_ in built.spans:
         if last < log_start:
             continue

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from kdump.engine.reindex import refusals, replace, rows
-from kdump.errors import Refused
+from kdump.errors import RefusedError
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class IndexWriter:
         self._settings = settings
         self._stack = ExitStack()
         self._directory: replace.Directory | None = None
-        self.refused: dict[str, Refused] = {}
+        self.refused: dict[str, RefusedError] = {}
 
     def __enter__(self) -> IndexWriter:
         if self._options.out is not None:
@@ -64,7 +64,7 @@ class IndexWriter:
             refusals.refuse_out(self._options.out, inside)
         elif self._options.write:
             self._refuse_running()
-            self._directory = self._stack.enter_context(replace.opened(self._path))
+            self._directory = self._stack.enter_context(replace.open_directory(self._path))
             try:
                 self._directory.tidy()
             except BaseException:
@@ -86,7 +86,7 @@ class IndexWriter:
         action, reason = self._decide(facts)
         backup = written = None
         if action == rows.REFUSE:
-            self.refused.setdefault(reason, Refused(facts.place.path, reason))
+            self.refused.setdefault(reason, RefusedError(facts.place.path, reason))
         elif action != rows.KEEP and self._options.write:
             backup, written = self._write(facts)
             action = rows.DONE[action]
@@ -144,6 +144,6 @@ class IndexWriter:
             target = self._options.out
             if self._of_partition:
                 target = os.path.join(target, os.path.basename(os.path.abspath(self._path)))
-            replace.made(target)
-            self._directory = self._stack.enter_context(replace.opened(target))
+            replace.make_directory(target)
+            self._directory = self._stack.enter_context(replace.open_directory(target))
         return self._directory

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _BEING_WRITTEN = "tail-being-written"
 
 
-class Reading:
+class WalkResult:
     """What one walk came to. `finding` is about the damage at which recovery stops, if it is one.
 
     `lost_batches` are sound ones behind the stop; the last of them ends at `lost_last`.
@@ -93,14 +93,14 @@ def read_segment(
     live: bool = False,
     epochs: EpochBuilder | None = None,
     oldest: Rules | None = None,
-) -> Reading:
+) -> WalkResult:
     """Walk the log once, for the builder up to where recovery stops, for the judge to its end."""
     base = segment.base_offset
     active = next_base is None
     judge = Judge(base, segment.files, active=active)
     with Source(segment.files[Kind.LOG]) as source:
         builder = IndexBuilder(base, rules, states)
-        reading = Reading(builder, judge, source.size, live=live)
+        reading = WalkResult(builder, judge, source.size, live=live)
         older = reading.older = None if oldest is None else IndexBuilder(base, oldest, None)
         going = True
         offsets = Offsets(base - 1, end_of(base, next_base))
@@ -141,7 +141,7 @@ def states_of_snapshot(log: LocalLog, base_offset: int) -> ProducerStates | None
     return None if path is None else ProducerStates.from_file(path)
 
 
-def states_replayed(logs: list[LogSegment], rules: Rules) -> ProducerStates | None:
+def replay_states(logs: list[LogSegment], rules: Rules) -> ProducerStates | None:
     """What replaying these segments from their first on says; None where one of them is damaged."""
     states = ProducerStates()
     for segment, following in with_next_base(logs):
@@ -235,7 +235,7 @@ class Partition:
         }
         return row.replaced(oldest=oldest)
 
-    def _read(self, number: int) -> tuple[Reading, bool]:
+    def _read(self, number: int) -> tuple[WalkResult, bool]:
         """Walk a segment's log; say also whether the transactions open at its start were known."""
         wanted = self.rules.has_transactions and Kind.TRANSACTION_INDEX in self.job.kinds
         states = self._states(number) if wanted else None
@@ -245,7 +245,7 @@ class Partition:
         reading = self._walk(number, first, self._epochs)
         known = states is not None
         if wanted and not known and reading.builder.abort_markers:
-            states = states_replayed(self.logs[:number], self.rules)
+            states = replay_states(self.logs[:number], self.rules)
             known = states is not None
             if known:
                 reading = self._walk(number, states, None)
@@ -264,7 +264,7 @@ class Partition:
 
     def _walk(
         self, number: int, states: ProducerStates | None, epochs: EpochBuilder | None
-    ) -> Reading:
+    ) -> WalkResult:
         segment = self.logs[number]
         return read_segment(
             segment,
@@ -278,7 +278,7 @@ class Partition:
         )
 
     def _facts(
-        self, segment: LogSegment, reading: Reading, loss: str | None, *, known: bool
+        self, segment: LogSegment, reading: WalkResult, loss: str | None, *, known: bool
     ) -> Iterator[Facts]:
         """Hold what is there against what was built, for each index asked for."""
         builder, judge = reading.builder, reading.judge
@@ -342,7 +342,7 @@ class Partition:
             self._refusal(self._damage),
             None if before is None else len(checkpoints.parse_leader_epochs(before).entries),
         )
-        size_bytes = sum(places.planned_size(log.files[Kind.LOG]) for log in self.logs)
+        size_bytes = sum(places.size_or_zero(log.files[Kind.LOG]) for log in self.logs)
         return self._carrier.apply(facts, size_bytes)
 
     def _place(self, segment: LogSegment, kind: Kind) -> Place:

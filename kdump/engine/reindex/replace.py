@@ -25,7 +25,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from kdump.errors import PathError, Refused
+from kdump.errors import PathError, RefusedError
 from kdump.storage import names
 from kdump.tuples import NamedTuple
 from kdump.writing import NewFile, flush_directory
@@ -56,7 +56,7 @@ class Backup(NamedTuple):
 
 
 class Directory:
-    """One directory to write in, open and locked; see `opened`."""
+    """One directory to write in, open and locked; see `open_directory`."""
 
     def __init__(self, path: str, fd: int) -> None:
         self.path = path
@@ -72,7 +72,7 @@ class Directory:
         backup: str | None = None
         new: NewFile | None = None
         try:
-            with _reported(self._at(name)):
+            with _convert_errors(self._at(name)):
                 old = self._status(name)
                 new = self._write(name, data, name if old else like, timed=old is not None)
                 if old is not None:
@@ -88,7 +88,7 @@ class Directory:
                     if old and now and os.path.samestat(old, now):
                         _os.unlink(backup, dir_fd=self.fd)
             raise
-        with _reported(self._at(name)):
+        with _convert_errors(self._at(name)):
             flush_directory(self.fd)
         return backup
 
@@ -97,9 +97,9 @@ class Directory:
 
         The owner of that one is kept where the system lets us.
         """
-        with _reported(self._at(name)):
+        with _convert_errors(self._at(name)):
             if self._status(name) is not None:
-                raise Refused(self._at(name), "is there already")
+                raise RefusedError(self._at(name), "is there already")
             with self._write(name, data, like, timed=False, owned=False) as new:
                 new.rename(name)
             flush_directory(self.fd)
@@ -111,12 +111,12 @@ class Directory:
         the old one's modification time.
         """
         at = self._at(backup.original)
-        with _reported(at):
+        with _convert_errors(at):
             kept, now = self._status(backup.name), self._status(backup.original)
             if kept is None:
-                raise Refused(at, f"{backup.name} is gone")
+                raise RefusedError(at, f"{backup.name} is gone")
             if now is not None and now.st_mtime_ns != kept.st_mtime_ns:
-                raise Refused(at, "was changed after it was rebuilt; the backup stays aside")
+                raise RefusedError(at, "was changed after it was rebuilt; the backup stays aside")
             if now is not None and os.path.samestat(kept, now):
                 _os.unlink(backup.name, dir_fd=self.fd)  # a rename of a file to itself does nothing
             else:
@@ -125,7 +125,7 @@ class Directory:
 
     def tidy(self) -> None:
         """Remove what a killed run left: new files not finished, and second links to old ones."""
-        with _reported(self.path):
+        with _convert_errors(self.path):
             for name in _os.listdir(self.fd):
                 if names.parse(name).suffix == names.OURS:
                     _os.unlink(name, dir_fd=self.fd)
@@ -136,7 +136,7 @@ class Directory:
 
     def backups(self) -> list[Backup]:
         """List the files that earlier runs put aside."""
-        with _reported(self.path):
+        with _convert_errors(self.path):
             return backups_among(_os.listdir(self.fd))
 
     def _at(self, name: str) -> str:
@@ -185,15 +185,15 @@ class Directory:
 
 
 @contextmanager
-def opened(path: str) -> Iterator[Directory]:
+def open_directory(path: str) -> Iterator[Directory]:
     """Open a directory to write in, and lock it against another kdump."""
-    with _reported(path):
+    with _convert_errors(path):
         fd = _os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Refused(path, "another kdump is writing here") from None
+            raise RefusedError(path, "another kdump is writing here") from None
         except OSError:
             pass  # a file system without such locks
         yield Directory(path, fd)
@@ -202,9 +202,9 @@ def opened(path: str) -> Iterator[Directory]:
             _os.close(fd)
 
 
-def made(path: str) -> None:
+def make_directory(path: str) -> None:
     """Make a directory, and those above it, where it is not there."""
-    with _reported(path):
+    with _convert_errors(path):
         _os.makedirs(path, exist_ok=True)
 
 
@@ -220,11 +220,11 @@ def backups_among(entries: list[str]) -> list[Backup]:
 
 
 @contextmanager
-def _reported(path: str) -> Iterator[None]:
+def _convert_errors(path: str) -> Iterator[None]:
     """Turn what the system says into an error about a path."""
     try:
         yield
     except OSError as error:
         if error.errno in _REFUSALS:
-            raise Refused(path, _REFUSALS[error.errno]) from error
+            raise RefusedError(path, _REFUSALS[error.errno]) from error
         raise PathError.from_os(path, error) from error

@@ -25,7 +25,7 @@ from kdump.engine.reindex.index_writer import Facts, IndexWriter
 from kdump.engine.reindex.options import Job, ReindexOptions
 from kdump.engine.reindex.refusals import refuse_file, refuse_locked, refuse_partition
 from kdump.engine.reindex.rows import RESTORE, RESTORED, WORDS, reindex_row
-from kdump.errors import KdumpError, PathError, Refused, guarded, path_errors
+from kdump.errors import KdumpError, PathError, RefusedError, guard, path_errors
 from kdump.findings.rows import Place
 from kdump.replay.topic_settings import TopicSettings, topic_settings
 from kdump.storage import checkpoints, names, places
@@ -73,7 +73,7 @@ def reindex(paths: Iterable[str], options: ReindexOptions) -> Iterator[Item]:
     )
     utc = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     directories: dict[str, None] = {}
-    for job in guarded("the plan", _jobs(paths, options)):
+    for job in guard("the plan", _jobs(paths, options)):
         if isinstance(job, KdumpError):
             yield job
             continue
@@ -90,7 +90,7 @@ def _until_an_error(
     path: str, items: Iterator[Item], topic: str | None = None, partition: int | None = None
 ) -> Iterator[Item]:
     try:
-        yield from guarded(path, items, topic=topic, partition=partition)
+        yield from guard(path, items, topic=topic, partition=partition)
     except PathError as error:
         yield error
 
@@ -154,7 +154,7 @@ def _place_of(item: Target | KdumpError) -> str:
 
 def _is_of_segment(target: Target) -> bool:
     name = target.files[0].name
-    return not name.retired and (name.kind is Kind.LOG or name.kind in WORDS)
+    return not name.is_retired and (name.kind is Kind.LOG or name.kind in WORDS)
 
 
 def _job(targets: list[Target], options: ReindexOptions) -> Job:
@@ -195,7 +195,7 @@ def undo(
         return
     if not chosen:
         return
-    with replace.opened(path) as directory:
+    with replace.open_directory(path) as directory:
         for backup in chosen:
             at = os.path.join(path, backup.name)
             try:
@@ -205,7 +205,7 @@ def undo(
                 else:
                     refuse_partition(path)
                 directory.restore(backup)
-            except Refused as error:
+            except RefusedError as error:
                 yield error
             else:
                 yield _row(path, log, backup, RESTORED)

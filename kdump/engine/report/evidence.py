@@ -24,7 +24,7 @@ _TOPICS = 20_000  # that have a volume of their own
 _DEPTH = 4  # below a path that is given: a data directory, a partition, and what lies in it
 
 
-class _Seen(NamedTuple):
+class _Evidence(NamedTuple):
     """What came of one partition, and its files."""
 
     result: Result | KdumpError
@@ -49,7 +49,7 @@ class Evidence:
         """Do the step for each item, and keep what was seen beside."""
         seeing = partial(_see, step=step, hashes=self._hashes)
         for item, seen in self._driver(items, seeing, progress):
-            if not isinstance(seen, _Seen):
+            if not isinstance(seen, _Evidence):
                 yield item, seen
                 continue
             self._files += seen.files
@@ -65,7 +65,7 @@ class Evidence:
         if not (item.topic or "").startswith("__"):
             self._total.join(volume)
 
-    def taken(self) -> Iterator[EvidenceFile]:
+    def take(self) -> Iterator[EvidenceFile]:
         """Yield the files that were seen since the last call."""
         files, self._files = self._files, []
         for file in files:
@@ -76,10 +76,10 @@ class Evidence:
         for path in paths:
             for directory in _files_below(path):
                 todo = [file for file in directory if file not in self._done]
-                for file in _hashed(todo) if self._hashes else passing_sums.listed(todo):
+                for file in _hash(todo) if self._hashes else passing_sums.without_sums(todo):
                     yield EvidenceFile(*file)
 
-    def written(self) -> Iterator[Written]:
+    def sum_written(self) -> Iterator[Written]:
         """Yield how much was written: of each topic, and of all by time."""
         for topic, of in sorted(self._topics.items()):
             yield Written(topic, of.first_ms, of.last_ms, of.records_count, of.size_bytes)
@@ -88,23 +88,23 @@ class Evidence:
             yield Written(None, at * span, (at + 1) * span - 1, records_count, size_bytes)
 
 
-def _see(item: Any, pace: Pace, *, step: Any, hashes: bool) -> _Seen:
+def _see(item: Any, pace: Pace, *, step: Any, hashes: bool) -> _Evidence:
     files = [] if not isinstance(item, Item) else next(_files_below(item.path), [])
     if not hashes:
-        return _Seen(step(item, pace), tuple(passing_sums.listed(files)))
+        return _Evidence(step(item, pace), tuple(passing_sums.without_sums(files)))
     sums = passing_sums.watch(files)
     try:
         result: Result | KdumpError = step(item, pace)
     except KdumpError as error:
         result = error
     finally:
-        hashed = passing_sums.finished(sums)
-    return _Seen(result, tuple(hashed))
+        hashed = passing_sums.finish_sums(sums)
+    return _Evidence(result, tuple(hashed))
 
 
-def _hashed(files: list[str]) -> Iterator[FileHash]:
+def _hash(files: list[str]) -> Iterator[FileHash]:
     for file in files:
-        yield from passing_sums.finished(passing_sums.watch([file]))
+        yield from passing_sums.finish_sums(passing_sums.watch([file]))
 
 
 def _files_below(path: str, depth: int = _DEPTH) -> Iterator[list[str]]:

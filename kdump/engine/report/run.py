@@ -10,7 +10,7 @@ from kdump.engine.report.evidence import Evidence
 from kdump.engine.report.options import ReportOptions
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
-from kdump.errors import KdumpError, NothingToDo, guarded
+from kdump.errors import KdumpError, NothingToDo, guard
 from kdump.findings.finding import Finding, Severity
 from kdump.findings.shell import format_command
 from kdump.kernels.text_form import time_text
@@ -57,7 +57,7 @@ def report(
 
 def _until_error(part: str, items: Iterable[Any]) -> Iterator[Any]:
     try:
-        yield from guarded(f"the part {part}", items)
+        yield from guard(f"the part {part}", items)
     except KdumpError as error:
         yield error
 
@@ -92,13 +92,13 @@ class _Report:
         if options.records and self._damage:
             yield "records", None, ("dump",), self._records()
 
-    def _shared(self, *names: str) -> dict[str, Any]:
+    def _select_options(self, *names: str) -> dict[str, Any]:
         return {name: getattr(self._options, name) for name in ("server_properties", *names)}
 
     def _info(self) -> Iterator[Reported]:
         from kdump.engine.info.run import InfoOptions, info
 
-        shared = self._shared("selection", "now_ms")
+        shared = self._select_options("selection", "now_ms")
         yield from info(self._paths, InfoOptions(explain=True, **shared))
 
     def _verify(self) -> Iterator[Reported]:
@@ -106,49 +106,51 @@ class _Report:
         from kdump.engine.verify.run import verify
 
         evidence = Evidence(self._driver, hashes=self._options.hashes)
-        shared = self._shared("deep", "decompress_limit", "broker_version")
+        shared = self._select_options("deep", "decompress_limit", "broker_version")
         selection = self._options.selection._replace(retired=True)
         asked = VerifyOptions(selection=selection, predict=True, volumes=True, **shared)
         found = verify(
             self._paths, asked, progress=self._progress, driver=evidence, split_bytes=_WHOLE
         )
         for item in found:
-            yield from evidence.taken()
+            yield from evidence.take()
             if isinstance(item, Finding) and item.severity is Severity.DAMAGE:
                 is_new = not item.entry.forecast and len(self._damage) < _PLACES
                 self._damage += [item] if is_new else []
             yield item
-        yield from evidence.taken()
-        yield from evidence.written()
+        yield from evidence.take()
+        yield from evidence.sum_written()
         yield from evidence.others(spread_all(self._paths)[0])
 
     def _why(self) -> Iterator[Reported]:
         from kdump.engine.why.options import WhyOptions
         from kdump.engine.why.run import why
 
-        shared = self._shared("now_ms", "selection", "broker_version", "decompress_limit")
+        shared = self._select_options("now_ms", "selection", "broker_version", "decompress_limit")
         yield from why(self._paths, WhyOptions(**shared))
 
     def _cluster(self, at_ms: int | None) -> Iterator[Reported]:
-        from kdump.engine.cluster.asked import ClusterOptions, until
+        from kdump.engine.cluster.options import ClusterOptions, until
         from kdump.engine.cluster.run import cluster
 
         at = until(None if at_ms is None else (None, at_ms))
-        shared = self._shared("selection", "decompress_limit")
+        shared = self._select_options("selection", "decompress_limit")
         yield from cluster(self._paths, ClusterOptions(at=at, **shared))
 
     def _groups(self, at_ms: int | None) -> Iterator[Reported]:
         from kdump.engine.groups.options import GroupOptions
         from kdump.engine.groups.run import groups
 
-        shared = self._shared("selection", "broker_version", "decompress_limit")
+        shared = self._select_options("selection", "broker_version", "decompress_limit")
         yield from groups(self._paths, GroupOptions(at_ms=at_ms, **shared))
 
     def _timeline(self) -> Iterator[Reported]:
         from kdump.engine.timeline.options import TimelineOptions
         from kdump.engine.timeline.run import timeline
 
-        shared = self._shared("selection", "from_ms", "to_ms", "scratch", "decompress_limit")
+        shared = self._select_options(
+            "selection", "from_ms", "to_ms", "scratch", "decompress_limit"
+        )
         yield from timeline(self._paths, TimelineOptions(**shared), driver=self._driver)
 
     def _records(self) -> Iterator[Reported]:

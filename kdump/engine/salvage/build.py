@@ -20,7 +20,7 @@ from kdump.broker.producer_state import ProducerStates
 from kdump.broker.versions import has, text_of
 from kdump.engine.reindex import refusals
 from kdump.engine.reindex.epochs import EpochBuilder
-from kdump.errors import PathError, Refused, path_errors
+from kdump.errors import PathError, RefusedError, path_errors
 from kdump.record.frames import Gap
 from kdump.storage import checkpoints, names
 from kdump.storage.checkpoints import PartitionOffset
@@ -34,7 +34,7 @@ from kdump.tuples import NamedTuple
 from kdump.writing import NewDirectory, NewFile, flush_directory, open_directory, write_file
 
 if TYPE_CHECKING:
-    from kdump.engine.salvage.merge import Taken
+    from kdump.engine.salvage.merge import MergedBatch
 
 _PIECE_BYTES = 1 << 20
 JSON_ENDING, PAGE_ENDING = ".manifest.json", ".manifest.txt"
@@ -53,7 +53,7 @@ class WrittenFile(NamedTuple):
     sha256: str
 
 
-def pieces(taken: Taken) -> Iterator[bytes | memoryview]:
+def pieces(taken: MergedBatch) -> Iterator[bytes | memoryview]:
     """Give the bytes of a batch, of a large one piece by piece."""
     if taken.contents.data is not None:
         yield taken.contents.data
@@ -82,7 +82,7 @@ class DataDirectory:
         except FileExistsError:
             path = os.path.abspath(out) + OURS
             reason = "exists: another salvage is running, or one was killed; remove it if none runs"
-            raise Refused(path, reason) from None
+            raise RefusedError(path, reason) from None
         except OSError as error:
             raise PathError.from_os(out, error) from error
 
@@ -109,7 +109,7 @@ class DataDirectory:
             write_file(self._new.directory(partition), name, data, OURS)
         self.files.append(WrittenFile(path, len(data), hashlib.sha256(data).hexdigest()))
 
-    def ended(self, topic: str, partition: int, start: int, end: int) -> None:
+    def note_end(self, topic: str, partition: int, start: int, end: int) -> None:
         """Take note of where a partition begins and ends, for the checkpoints."""
         self._starts.append(PartitionOffset(topic, partition, start))
         self._ends.append(PartitionOffset(topic, partition, end))
@@ -157,9 +157,9 @@ def _refuse_beside(out: str) -> None:
 def refuse(out: str, sources: list[str]) -> None:
     """Refuse to write where something is, in what is read, or where a broker works."""
     if os.path.lexists(out) and not os.path.isdir(out):
-        raise Refused(out, "exists, and is not a directory")
+        raise RefusedError(out, "exists, and is not a directory")
     if os.path.isdir(out) and os.listdir(out):
-        raise Refused(out, "is not empty")
+        raise RefusedError(out, "is not empty")
     parent = os.path.dirname(os.path.abspath(out))
     if not os.path.isdir(parent):
         raise PathError(parent, "does not exist: create it first")
@@ -188,7 +188,7 @@ class PartitionLog:
         self._sum = hashlib.sha256()
         self._first: int | None = None
 
-    def take(self, taken: Taken) -> None:
+    def take(self, taken: MergedBatch) -> None:
         """Write the next batch, at the end of the segment or in a new one."""
         first, last = taken.contents.first, taken.contents.last
         self._refuse_format(taken)
@@ -227,17 +227,17 @@ class PartitionLog:
         if self._segment is not None:
             self._segment.drop()
 
-    def _refuse_format(self, taken: Taken) -> None:
+    def _refuse_format(self, taken: MergedBatch) -> None:
         needed = {1: v.MESSAGE_TIMESTAMPS, 2: v.RECORD_BATCHES}.get(taken.batch.layout)
         if needed is not None and not has(self._rules.broker, needed):
             version = text_of(self._rules.broker)
-            raise Refused(
+            raise RefusedError(
                 self._directory.out,
                 f"offset {taken.contents.first} of {self._name} is of a format that a broker of "
                 f"{version} cannot read, and batches are never converted: --broker-version",
             )
 
-    def _is_full(self, taken: Taken) -> bool:
+    def _is_full(self, taken: MergedBatch) -> bool:
         settings = self._rules.settings
         most = min(settings.index_size_max_bytes // 12 - 2, RELATIVE_MAX)
         return (
@@ -291,13 +291,13 @@ class PartitionLog:
         builder.finish()
         if builder.stop is not None or builder.end_position != self._size:
             what = "not as it was written" if builder.stop is None else builder.stop.what
-            raise Refused(
+            raise RefusedError(
                 self._at(Kind.LOG),
                 f"a broker of {text_of(rules.broker)} would not accept the log from offset "
                 f"{builder.next_offset} on: {what}; salvage it up to there with --to-offset",
             )
         if (problem := builder.over_limit()) is not None:
-            raise Refused(self._at(Kind.OFFSET_INDEX), problem)
+            raise RefusedError(self._at(Kind.OFFSET_INDEX), problem)
         self._write_of(Kind.OFFSET_INDEX, bytes(builder.index.offsets))
         if rules.has_time_index:
             self._write_of(Kind.TIME_INDEX, bytes(builder.index.times))

@@ -69,7 +69,7 @@ def logs_of_pages(
     """Yield pieces of pages with the extents that lie in the log of each."""
     steps = _steps(source, extents)
     for page in pages:
-        for piece, entries in _rising(source, page):
+        for piece, entries in _find_rising(source, page):
             places = _places(entries, steps)
             fits = {(one.base_offset, one.is_last) for each in places.values() for one in each}
             bases = {base for base, _ in fits}
@@ -107,7 +107,7 @@ def _steps(source: Source, extents: dict[int, Extent]) -> dict[Entry, list[_Batc
     return {step: batches for step, batches in found.items() if len(batches) <= _COMMON}
 
 
-def _rising(source: Source, page: Piece) -> Iterator[tuple[Piece, list[Entry]]]:
+def _find_rising(source: Source, page: Piece) -> Iterator[tuple[Piece, list[Entry]]]:
     """Yield the entries of a page, those of each file by themselves."""
     data = memoryview(source.read(page.position, page.end - page.position))
     start = 0

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from kdump.engine.salvage.carved_indexes import logs_of_pages
 from kdump.engine.salvage.carved_pieces import Pieces, Start
-from kdump.engine.salvage.carving import SECTOR, SMALLEST_BLOCK, Carved, Extent, Piece
+from kdump.engine.salvage.carving import SECTOR, SMALLEST_BLOCK, Extent, ImageContents, Piece
 from kdump.engine.salvage.merge import Ranges, add_range
 from kdump.kernels import columns as c
 from kdump.kernels.columns import BatchHeader
@@ -78,7 +78,7 @@ class Group:
 class Joins:
     """The extents of all images, and which of them are of one log."""
 
-    def __init__(self, images: Sequence[Carved]) -> None:
+    def __init__(self, images: Sequence[ImageContents]) -> None:
         extents = [extent for image in images for extent in image.extents]
         starts = _by_first(extents)
         pieced: list[tuple[Extent, list[Extent]]] = []
@@ -181,7 +181,7 @@ class Joins:
             if _are_neighbours(extent, behind, alone=len(self._starts[behind.first]) == 1):
                 self._join(number, other, NEIGHBOURS)
 
-    def _in_one_log(self, image: Carved) -> None:
+    def _in_one_log(self, image: ImageContents) -> None:
         """Join extents that lie in the log of one index; none of those of which pages disagree."""
         if not image.index_pages:
             return
@@ -231,7 +231,7 @@ class Joins:
     def _meetings(self) -> Iterator[tuple[int, int, int, int, int]]:
         """Yield the roots of extents that may meet at an offset, this, and their own numbers."""
         for number, extent in enumerate(self.extents):
-            for after in () if extent.is_doubtful else {extent.last + 1, _end_with_torn(extent)}:
+            for after in () if extent.is_doubtful else {extent.last + 1, _find_torn_end(extent)}:
                 for behind in self._starts.get(after, ()):
                     other = self._numbers[id(behind)]
                     yield self._root(number), self._root(other), after, number, other
@@ -265,7 +265,7 @@ def _by_first(extents: list[Extent]) -> dict[int, list[Extent]]:
 
 
 def _piece_together(
-    image: Carved, starts: dict[int, list[Extent]]
+    image: ImageContents, starts: dict[int, list[Extent]]
 ) -> Iterator[tuple[Extent, list[Extent]]]:
     """Put batches in pieces together, each right before what goes on where it ends, torn or not.
 
@@ -320,7 +320,7 @@ def _without_inner(extents: list[Extent], pieced: list[Extent]) -> Iterator[Exte
     places: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for extent in pieced:
         places[extent.path] += [(piece.position, piece.end - 1) for piece in extent.pieces]
-    used = {path: _merged(ranges) for path, ranges in places.items()}
+    used = {path: _merge(ranges) for path, ranges in places.items()}
     return (one for one in extents if not _holds(used.get(one.path, []), one.position))
 
 
@@ -335,7 +335,7 @@ def _doubt(extents: list[Extent], torn: list[BatchHeader]) -> None:
     ):
         return
     torn_ends = {
-        (one.path, one.torn.position + one.torn.size_bytes, _end_with_torn(one))
+        (one.path, one.torn.position + one.torn.size_bytes, _find_torn_end(one))
         for one in extents
         if one.torn is not None
     }
@@ -345,7 +345,7 @@ def _doubt(extents: list[Extent], torn: list[BatchHeader]) -> None:
             one.is_doubtful = True
 
 
-def _merged(ranges: list[tuple[int, int]]) -> Ranges:
+def _merge(ranges: list[tuple[int, int]]) -> Ranges:
     found: Ranges = []
     for first, last in sorted(ranges):
         add_range(found, first, last)
@@ -357,7 +357,7 @@ def _holds(ranges: Ranges, number: int) -> bool:
     return at > 0 and number <= ranges[at - 1][1]
 
 
-def _end_with_torn(extent: Extent) -> int:
+def _find_torn_end(extent: Extent) -> int:
     """Where an extent ends with the torn batch behind it, if it has one that goes on."""
     end, torn = extent.last + 1, extent.torn
     if torn is None:
@@ -401,11 +401,11 @@ def _are_neighbours(extent: Extent, behind: Extent, *, alone: bool) -> bool:
     torn, at = extent.torn, behind.position
     if (
         extent.path != behind.path
-        or behind.first < _end_with_torn(extent)
+        or behind.first < _find_torn_end(extent)
         or not extent.may_precede(behind)
     ):
         return False
-    if torn is not None and behind.first == _end_with_torn(extent):
+    if torn is not None and behind.first == _find_torn_end(extent):
         is_here = alone or torn.position // SMALLEST_BLOCK == at // SMALLEST_BLOCK
         return is_here and at == torn.position + torn.size_bytes
     return extent.end // SMALLEST_BLOCK == at // SMALLEST_BLOCK and at % SECTOR > 0

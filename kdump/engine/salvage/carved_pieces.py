@@ -83,13 +83,13 @@ class Pieces:
         if len(head) < size or len(tail) < size:
             return None
         cuts = _cuts(torn, head, tail, end, block)
-        for found in self._found(torn, cuts):
+        for found in self._find_pieces(torn, cuts):
             whole = self._whole(torn, end, cuts, found)
             if whole is not None:
                 return whole
         return None
 
-    def _found(self, torn: BatchHeader, cuts: _Cuts) -> Iterator[list[tuple[int, int]]]:
+    def _find_pieces(self, torn: BatchHeader, cuts: _Cuts) -> Iterator[list[tuple[int, int]]]:
         """Yield the pieces between the first and the last, each with where it begins and ends.
 
         These are cuts, by number, and between them the block of the image that lies behind the
@@ -225,7 +225,7 @@ class _Shifts:
         for at in islice(self._near(), most):
             begun: dict[int, int] = {}
             running = 0
-            for number, added in enumerate(self._added(at)):
+            for number, added in enumerate(self._block_sums(at)):
                 if added is None:
                     begun.clear()
                     continue
@@ -242,7 +242,7 @@ class _Shifts:
         """
         rises = self._cuts.head < self._cuts.tail
         heads, tails, total = self._cuts.heads, self._cuts.tails, self._cuts.total
-        places = {at: list(self._added(at)) for at in islice(self._near(), most)}
+        places = {at: list(self._block_sums(at)) for at in islice(self._near(), most)}
         for meeting in range(1, len(heads) - 1):
             begun: dict[int, tuple[int, int]] = {}
             for at, added in places.items():
@@ -275,7 +275,7 @@ class _Shifts:
                         known.add(at)
                         yield at
 
-    def _added(self, at: int) -> Iterator[int | None]:
+    def _block_sums(self, at: int) -> Iterator[int | None]:
         """Yield what each block of the batch adds to its sum, if it lies in a place."""
         cuts = self._cuts
         for number, behind in enumerate(cuts.offsets[1:]):

@@ -55,7 +55,7 @@ def topics_by_id(extents: Iterable[Extent], limit: int) -> dict[str, str]:
     return found
 
 
-def sampled_keys(extent: Extent, limit: int) -> list[str]:
+def sample_keys(extent: Extent, limit: int) -> list[str]:
     """Give some different keys of the first records, as text and in short."""
     found: dict[str, None] = {}
     for _, (key, _value) in zip(range(_LOOKED_AT), _pairs(extent, limit), strict=False):

@@ -118,7 +118,7 @@ class Extent:
         return self.layout <= other.layout and self.epochs[1] <= other.epochs[0]
 
 
-class Carved(NamedTuple):
+class ImageContents(NamedTuple):
     """What was found in one image.
 
     `torn` are headers of batches whose checksum is wrong. `said` are offsets of partitions, with
@@ -137,9 +137,9 @@ class Carved(NamedTuple):
     directories: tuple[DirectoryBlock, ...] = ()
 
 
-def carve(path: str, pace: Pace, limit: int) -> Carved:
+def carve(path: str, pace: Pace, limit: int) -> ImageContents:
     """Read an image once from front to back."""
-    source = SeenSource(path, pace)
+    source = NotingSource(path, pace)
     with source:
         image = RawImage(source, limit=limit)
         found = _Extents(path, limit)
@@ -152,19 +152,19 @@ def carve(path: str, pace: Pace, limit: int) -> Carved:
                 if len(torn) < _TORN_KEPT:
                     torn.append(header)
             image.torn.clear()
-        return Carved(
+        return ImageContents(
             path,
             source.size,
             found.all(),
             torn,
-            source.said(),
+            source.read_checkpoints(),
             source.topic_ids(),
             source.index_pages,
             tuple(source.directories()),
         )
 
 
-class SeenSource(BackgroundSource):
+class NotingSource(BackgroundSource):
     """An image that takes note of small texts and index pages while it is read."""
 
     def __init__(self, path: str, pace: Pace) -> None:
@@ -205,11 +205,11 @@ class SeenSource(BackgroundSource):
         first = -position % BLOCK
         # The type of an entry in ext4, the first letter of a magic in xfs: few blocks have them.
         for column, byte in ((7, b"\1"), (7, b"\2"), (0, b"X")):
-            for number in _found(data[first + column :: BLOCK], byte):
+            for number in _find_all(data[first + column :: BLOCK], byte):
                 at = first + number * BLOCK
                 if len(data) - at >= BLOCK and may_be_directory(data, at):
                     self._note_block(self._blocks, position + at)
-        for number in _found(data[::SECTOR], b"I"):
+        for number in _find_all(data[::SECTOR], b"I"):
             at = number * SECTOR
             if len(data) - at >= INODE and may_be_inode(data, at):
                 self._note_block(self._inodes, position + at)
@@ -248,7 +248,7 @@ class SeenSource(BackgroundSource):
                 found.append((topic_id, Piece(position, position + len(text))))
         return found
 
-    def said(self) -> dict[tuple[str, int], dict[int, Piece]]:
+    def read_checkpoints(self) -> dict[tuple[str, int], dict[int, Piece]]:
         """Read the checkpoints of offsets that were met, whole or not."""
         found: dict[tuple[str, int], dict[int, Piece]] = {}
         for position in self._texts:
@@ -382,7 +382,7 @@ class _Extents:
         )
 
 
-def _found(data: bytes, byte: bytes) -> Iterator[int]:
+def _find_all(data: bytes, byte: bytes) -> Iterator[int]:
     at = data.find(byte)
     while at >= 0:
         yield at

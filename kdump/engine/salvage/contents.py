@@ -11,15 +11,15 @@ from kdump import kernels
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
-from kdump.record.mended import with_offset
+from kdump.record.header_repair import with_offset
 from kdump.record.stretches import stretches
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.salvage.copies import Batch, Stretch
     from kdump.kernels.columns import RecordBatches
-    from kdump.record.decoded import Decoded
-    from kdump.record.mended import Field
+    from kdump.record.decoded_part import DecodedPart
+    from kdump.record.header_repair import Field
 
 _NOT_OPENED = (reasons.OVER_LIMIT, reasons.CODEC_MISSING)
 _OPENED_BYTES = 1 << 20  # of a stretch, at a time
@@ -107,7 +107,7 @@ def contents_from(stretch: Stretch, limit: int) -> Iterator[tuple[Batch, Content
     rows, _, _ = kernels.walk(data, 0, len(data), 0, -1, True, max(stop - start, 1))
     if rows.flags & c.WRONG or rows.sizes.tolist() != sizes or max(sizes, default=0) > limit:
         return
-    made, view = stretch.made(start, stop), memoryview(data)
+    made, view = stretch.make_batches(start, stop), memoryview(data)
     for piece in stretches(data, 0, rows, limit=limit, max_records=_RECORDS):
         batches = made[piece.first : piece.behind]
         if piece.records is None:
@@ -136,7 +136,7 @@ def records_of(data: bytes, rows: RecordBatches, limit: int) -> dict[int, int]:
     return found
 
 
-def _records_in(piece: Decoded) -> dict[int, int]:
+def _records_in(piece: DecodedPart) -> dict[int, int]:
     """Give what stands for each record, by its offset."""
     found: dict[int, int] = {}
     for row in range(piece.records.count):

@@ -23,10 +23,10 @@ from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Run
 from kdump.record.layout import LARGEST_HEADER
-from kdump.record.partial import last_inside
+from kdump.record.partial_batch import last_inside
 from kdump.storage import names, places, zookeeper_files
 from kdump.storage.file_records import walk
-from kdump.storage.held import size_of
+from kdump.storage.held_files import size_of
 from kdump.storage.local_log import LocalLog, LogSegment
 from kdump.storage.log_dir import LOG_DIRS
 from kdump.storage.names import Kind, Retirement
@@ -38,7 +38,7 @@ from kdump.tuples import NamedTuple
 if TYPE_CHECKING:
     from kdump.engine.salvage.options import SalvageOptions
     from kdump.engine.work.pace import Pace
-    from kdump.record.mended import Mended
+    from kdump.record.header_repair import MendedEntry
 
 _UNSOUND = c.WRONG & ~c.OFFSET_NOT_RISING  # a replica has sorted those out
 _TORN_KEPT = 10_000  # between two sound batches
@@ -48,7 +48,7 @@ _LIKELY_OFFSETS = 1 << 20  # a broken batch that claims more is not believed
 
 
 @dataclass(frozen=True)
-class Found:
+class CopySource:
     """Where a copy lies: a partition directory, or one log in it.
 
     `listed` is the directory as it was when the copy was found: a broker may rename it, or delete
@@ -90,17 +90,17 @@ class Found:
         kinds = (Kind.LEADER_EPOCHS, Kind.PARTITION_METADATA)
         return [path for name, path in self.listed.others if name.kind in kinds]
 
-    def planned_bytes(self) -> int:
+    def count_bytes(self) -> int:
         """Return how many bytes the logs have, for a plan."""
-        return sum(map(places.planned_size, self.files()))
+        return sum(map(places.size_or_zero, self.files()))
 
-    def opened(self, pace: Pace, limit: int) -> Copy:
+    def open(self, pace: Pace, limit: int) -> Copy:
         """Open it for reading."""
         return Copy(self, pace, limit)
 
 
 #: Copies of partitions, each by where it lies.
-Groups = dict[tuple[str | None, int | None], dict[str, Found]]
+Groups = dict[tuple[str | None, int | None], dict[str, CopySource]]
 
 
 class Nameless(Protocol):
@@ -112,7 +112,7 @@ class Nameless(Protocol):
     has_others: bool
     failed: list[KdumpError]
 
-    def named(self, copies: Groups, selection: Selection) -> Iterator[Found]:
+    def name_copies(self, copies: Groups, selection: Selection) -> Iterator[CopySource]:
         """Yield them with names, by what the copies at hand tell."""
 
 
@@ -122,7 +122,7 @@ class Item(NamedTuple):
     path: str
     topic: str | None
     partition: int | None
-    copies: tuple[Found, ...]
+    copies: tuple[CopySource, ...]
     size_bytes: int
 
 
@@ -144,14 +144,14 @@ def plan(
             continue
         if zookeeper_files.is_folder(target.path):
             continue
-        found = list(_found(target))
+        found = list(_find_copies(target))
         if not found:
             yield PathError(target.path, "is neither a partition nor a log")
         for one in found:
             group = groups.setdefault((one.topic, one.partition), {})
             group.setdefault(places.real(one.path), one)
     if carved is not None:
-        for number, copy in enumerate(carved.named(groups, selection)):
+        for number, copy in enumerate(carved.name_copies(groups, selection)):
             groups.setdefault((copy.topic, copy.partition), {})[f"{number} {copy.path}"] = copy
         yield from carved.failed
     metadata = groups.pop((names.CLUSTER_METADATA_TOPIC, 0), None)
@@ -167,7 +167,7 @@ def plan(
             yield PathError(one.path, reason)
     for (topic, partition), group in sorted(groups.items(), key=_order):
         copies = tuple(group.values())
-        size = sum(one.planned_bytes() for one in copies)
+        size = sum(one.count_bytes() for one in copies)
         yield Item(copies[0].path, topic, partition, copies, size)
 
 
@@ -181,18 +181,18 @@ def _order(
     return numbered, -1 if partition is None else partition
 
 
-def _found(target: Target) -> Iterator[Found]:
+def _find_copies(target: Target) -> Iterator[CopySource]:
     topic, partition = target.topic, target.partition
     if not target.whole:
         if target.files[0].name.kind is Kind.LOG:
-            yield Found(target.path, os.path.dirname(target.path), topic, partition)
+            yield CopySource(target.path, os.path.dirname(target.path), topic, partition)
         return
     if (log := target.log) is None:
         return
-    yield Found(target.path, target.path, topic, partition, listed=log)
+    yield CopySource(target.path, target.path, topic, partition, listed=log)
     for name, path in log.retired:
         if name.kind is Kind.LOG:
-            yield Found(path, target.path, topic, partition, listed=log)
+            yield CopySource(path, target.path, topic, partition, listed=log)
 
 
 class Batch(NamedTuple):
@@ -217,7 +217,7 @@ class Batch(NamedTuple):
     sound_from: int
     producer_id: int
     producer_epoch: int
-    mended: Mended | None = None
+    mended: MendedEntry | None = None
 
     @property
     def identity(self) -> tuple[int, ...]:
@@ -231,7 +231,7 @@ class Batch(NamedTuple):
         return self.path, self.position
 
 
-class Torn(NamedTuple):
+class TornEntry(NamedTuple):
     """An entry with a wrong checksum or no end.
 
     It lies behind the offset `last` and not behind `before`, None where nothing sound follows.
@@ -300,9 +300,9 @@ class Stretch(NamedTuple):
 
     def batches(self) -> Iterator[Batch]:
         """Yield them one by one."""
-        yield from self.made(self.start, self.stop)
+        yield from self.make_batches(self.start, self.stop)
 
-    def made(self, start: int, stop: int) -> list[Batch]:
+    def make_batches(self, start: int, stop: int) -> list[Batch]:
         """Make batches of some rows."""
         block = self.block
         lasts = block.last_offsets[start:stop].tolist()
@@ -342,7 +342,7 @@ class Copy:
     behind the sound entry right before it: of use where another copy has that entry.
     """
 
-    def __init__(self, found: Found, pace: Pace, limit: int) -> None:
+    def __init__(self, found: CopySource, pace: Pace, limit: int) -> None:
         self.found = found
         self.path = found.path
         self.limit = limit
@@ -350,7 +350,7 @@ class Copy:
         self._pace = pace
         self.left_out: list[Finding] = []  # files that no result gets
         self.gone: list[str] = []  # logs that were deleted since, as the last reading found
-        self.topic_id, self.bases = self._opened()
+        self.topic_id, self.bases = self._open()
         self.replica = self._replica()
         self.written_epochs = self.replica.written_epochs
         self.start = self.replica.segments[0].base_offset if self.replica.segments else None
@@ -363,10 +363,10 @@ class Copy:
         self.is_compacted = bool(self.replica.cleaned_to)
         self.unsound: set[tuple[str, int]] = set()  # batches whose header cannot be right
         self.diverged: list[list[int]] = []
-        self.torn: list[Torn] = []
+        self.torn: list[TornEntry] = []
         self.holes: dict[int, int] = {}
         self.unused: list[UnusableRange] = []  # since the last batch
-        self._tearing: list[Torn] = []  # with nothing sound behind them yet
+        self._tearing: list[TornEntry] = []  # with nothing sound behind them yet
         self._inside = -1  # what is up to that offset lies in the last of them
         self.producers: set[tuple[int, int]] = set()  # ids and epochs in sound batches
         self._holes = 0
@@ -381,7 +381,7 @@ class Copy:
         """Say where in an image a batch lies; nothing of a copy whose logs are files."""
         return ()
 
-    def _opened(self) -> tuple[str | None, set[int]]:
+    def _open(self) -> tuple[str | None, set[int]]:
         """Find its files; return the topic's id and the base offsets."""
         found = self.found
         log = found.log()
@@ -425,7 +425,7 @@ class Copy:
                     yield from sorted(at for at in item.batches.base_timestamps if at > 0)[:1]
                     break
 
-    def claimed_end(self) -> int:
+    def find_claimed_end(self) -> int:
         """The offset that the log has reached once, as the files beside it say."""
         return max(self.replica.claims.values(), default=0)
 
@@ -501,12 +501,12 @@ class Copy:
                 batch = batch_at(batches, row, self, item.place.path, last + 1)
                 if is_clean:
                     batch = batch._replace(sound_from=last + 1)
-                self._torn_before(batch)
+                self._end_torn(batch)
                 yield batch
                 self.unused = []
                 last, is_clean, tail, self.tail_first = batch.last, True, None, None
         self.tail = tail
-        self._torn_before(None)
+        self._end_torn(None)
         self._kept = kept or []
 
     def _is_plain(self, batches: RecordBatches, path: str) -> bool:
@@ -528,7 +528,7 @@ class Copy:
         last = max(last, (item.place.segment or 0) - 1)
         after = last if is_clean else None
         place = item.place.path, where.position
-        self._tearing.append(Torn(self, *place, where.size_bytes, last, after))
+        self._tearing.append(TornEntry(self, *place, where.size_bytes, last, after))
         if is_clean:
             self._hole(*place, last)
         head = self.replica.read(*place, min(where.size_bytes, LARGEST_HEADER))
@@ -558,7 +558,7 @@ class Copy:
         self._tearing[-1] = torn._replace(size_bytes=max(size, torn.size_bytes))
         return True
 
-    def _torn_before(self, batch: Batch | None) -> None:
+    def _end_torn(self, batch: Batch | None) -> None:
         """Take note of how far the entries can go that no sound one followed so far."""
         if self._tearing:
             ends = None if batch is None else (batch.last if batch.is_wrapper else batch.first) - 1
@@ -604,9 +604,9 @@ class Copy:
             for span in spans_in(part):
                 known = span.epoch if part.has_leader_epoch(0) else NO_EPOCH
                 self._epochs.add(Span(known, span.first_offset, span.last_offset, span.batches))
-        self.count(stretch.made(last, last + 1)[0], shared=shared)
+        self.count(stretch.make_batches(last, last + 1)[0], shared=shared)
 
-    def counted(self, ends: Set[int]) -> None:
+    def end_count(self, ends: Set[int]) -> None:
         """Take note that there is no further batch; `ends`: where files of any copy end the log."""
         held, self._held = self._held, None
         if held is None:
@@ -632,7 +632,7 @@ class Copy:
         self.unsound.add(batch.place)
         del self.spans[at]
         if 0 < at < len(self.spans) and self.spans[at - 1].epoch == self.spans[at].epoch:
-            self.spans[at - 1 : at + 1] = [self.spans[at - 1].joined(self.spans[at])]
+            self.spans[at - 1 : at + 1] = [self.spans[at - 1].join(self.spans[at])]
 
     def _count(self, batch: Batch) -> None:
         self._holes += batch.first > batch.sound_from >= 0
@@ -660,7 +660,7 @@ class Copy:
         self.replica.close()
 
 
-def left_out_finding(path: str, problem: Problem, found: Found | None = None) -> Finding:
+def left_out_finding(path: str, problem: Problem, found: CopySource | None = None) -> Finding:
     """Say that a file is not taken over, because no broker could read it."""
     topic, partition = (None, None) if found is None else (found.topic, found.partition)
     return finding(

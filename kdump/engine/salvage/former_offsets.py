@@ -71,7 +71,7 @@ class FormerOffsets:
             broker_version=options.broker_version,
             decompress_limit=options.decompress_limit,
         )
-        known: dict[Place, _Known] = {}
+        known: dict[Place, _GroupHistory] = {}
         shares = set()
         for item in groups(paths, asked):
             if isinstance(item, NothingToDo):
@@ -83,7 +83,7 @@ class FormerOffsets:
             elif isinstance(item, Row) and item.row in ("committed-offset", "ended-offset"):
                 one = item.fields
                 place = Place(str(one["group"]), str(one["topic"]), int(str(one["partition"])))
-                known.setdefault(place, _Known()).take(item)
+                known.setdefault(place, _GroupHistory()).take(item)
         for topic, of_topic in _topics(copies).items():
             self._choose(
                 {place: one for place, one in known.items() if place.topic == topic},
@@ -93,18 +93,18 @@ class FormerOffsets:
             )
 
     def _choose(
-        self, known: dict[Place, _Known], topic: _Topic, shares: set[str], *, is_exact: bool
+        self, known: dict[Place, _GroupHistory], topic: _Topic, shares: set[str], *, is_exact: bool
     ) -> None:
         """Choose of each group and partition of one topic."""
         ended_ms: int | None = None
         if topic.is_deleted and not is_exact:
-            ended = [at for one in known.values() if (at := one.ended_ms(topic)) is not None]
+            ended = [at for one in known.values() if (at := one.find_end_ms(topic)) is not None]
             ended_ms = max(ended, default=topic.deleted_ms)
             self.deleted_ms = max(filter(None, (ended_ms, self.deleted_ms)), default=None)
         for place, one in sorted(known.items()):
             if place.partition not in topic.partitions:
                 continue
-            offset, why = one.chosen(topic, ended_ms)
+            offset, why = one.choose(topic, ended_ms)
             if place.group in shares:
                 offset, why = None, SHARE
             if why:
@@ -134,7 +134,7 @@ def _topics(copies: Sequence[Sequence[Copy]]) -> dict[str, _Topic]:
             name, number = copy.found.topic or "", copy.found.partition or 0
             known = found.get(name, _Topic(None, frozenset(), False, None))
             if copy.found.retirement is Retirement.DELETE:
-                at = min(filter(None, (known.deleted_ms, _renamed_ms(copy))), default=None)
+                at = min(filter(None, (known.deleted_ms, _rename_ms(copy))), default=None)
                 known = known._replace(is_deleted=True, deleted_ms=at)
             found[name] = known._replace(
                 topic_id=known.topic_id or copy.topic_id, partitions=known.partitions | {number}
@@ -142,7 +142,7 @@ def _topics(copies: Sequence[Sequence[Copy]]) -> dict[str, _Topic]:
     return found
 
 
-def _renamed_ms(copy: Copy) -> int | None:
+def _rename_ms(copy: Copy) -> int | None:
     """When a directory was renamed, at the latest: its inode was changed then."""
     try:
         if places.is_uri(copy.found.directory):
@@ -152,7 +152,7 @@ def _renamed_ms(copy: Copy) -> int | None:
         return None
 
 
-class _Known:
+class _GroupHistory:
     """What is known of the offsets of one group in one partition."""
 
     def __init__(self) -> None:
@@ -174,7 +174,7 @@ class _Known:
             self._offset, self._commit_ms = offset, int(str(one["commit_ms"]))
             self._topic_id = one.get("topic_id")
 
-    def ended_ms(self, topic: _Topic) -> int | None:
+    def find_end_ms(self, topic: _Topic) -> int | None:
         """When the last tombstone was written that may be of the deletion."""
         found = self._of(topic)
         return None if found is None else found[2]
@@ -188,7 +188,7 @@ class _Known:
                 return one
         return None
 
-    def chosen(self, topic: _Topic, ended_ms: int | None) -> tuple[int | None, str]:
+    def choose(self, topic: _Topic, ended_ms: int | None) -> tuple[int | None, str]:
         """Give the offset, or why there is none that counts."""
         if not topic.is_deleted or ended_ms is None:
             if self._offset is not None:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.leader_epochs import NO_EPOCH, Span
 from kdump.engine.compare.epochs import lineage
-from kdump.engine.salvage.abreast import abreast
 from kdump.engine.salvage.copies import Batch
 from kdump.engine.salvage.options import LONGEST, NEWEST_EPOCH
+from kdump.engine.salvage.parallel_merge import abreast
 
 if TYPE_CHECKING:
     from kdump.engine.salvage.copies import Copy
@@ -114,7 +114,7 @@ def survey(copies: Sequence[Copy]) -> None:
             suspects += (batch for batch in group if batch.epoch != right)
     ends = bases.union(end for copy in copies for end in copy.replica.claims.values())
     for copy in copies:
-        copy.counted(ends)
+        copy.end_count(ends)
     for batch in suspects:
         batch.copy.forget_alone(batch)
 

@@ -32,7 +32,7 @@ _FORM = 1
 _SIZE_LIMIT = 1 << 30
 
 
-class _Read(TypedDict):
+class _LogSource(TypedDict):
     """A log that was read."""
 
     path: str
@@ -41,9 +41,9 @@ class _Read(TypedDict):
     sha256: str
 
 
-def sources_of(items: Iterable[Item]) -> list[_Read]:
+def sources_of(items: Iterable[Item]) -> list[_LogSource]:
     """Say of each log that was read its size, time and SHA-256."""
-    found: dict[str, _Read] = {}
+    found: dict[str, _LogSource] = {}
     for item in items:
         for copy in item.copies:
             for path in copy.files():
@@ -53,18 +53,20 @@ def sources_of(items: Iterable[Item]) -> list[_Read]:
                 found[path] = {
                     "path": path,
                     "size_bytes": size,
-                    "mtime_ms": _changed_ms(path),
+                    "mtime_ms": _change_ms(path),
                     "sha256": digest,
                 }
     return list(found.values())
 
 
-def _changed_ms(path: str) -> int:
+def _change_ms(path: str) -> int:
     with Source(path) as source:
         return source.status().st_mtime_ns // 1_000_000
 
 
-def write(built: DataDirectory, sources: list[_Read], rows: Iterable[Row], version: str) -> None:
+def write(
+    built: DataDirectory, sources: list[_LogSource], rows: Iterable[Row], version: str
+) -> None:
     """Write the manifest beside the place of the result."""
     content = {
         "manifest": _FORM,
@@ -165,13 +167,13 @@ def check(manifest: str, directory: str) -> Iterator[Row | KdumpError]:
             if os.path.lexists(at):
                 yield error
                 continue
-            yield _checked(path, "missing", said.sha256, None)
+            yield _check_row(path, "missing", said.sha256, None)
             continue
         is_same = (size, digest) == (said.size_bytes, said.sha256)
-        yield _checked(path, "same" if is_same else "differs", said.sha256, digest)
+        yield _check_row(path, "same" if is_same else "differs", said.sha256, digest)
     for path in sorted(_below(directory)):
         if path not in files:
-            yield _checked(path, "not-in-manifest", None, None)
+            yield _check_row(path, "not-in-manifest", None, None)
 
 
 def _file_of(said: Any) -> _File:
@@ -189,7 +191,7 @@ class _File(NamedTuple):
     sha256: str
 
 
-def _checked(path: str, outcome: str, expected: str | None, actual: str | None) -> Row:
+def _check_row(path: str, outcome: str, expected: str | None, actual: str | None) -> Row:
     severity = None if outcome == "same" else "damage"
     return SalvageCheck(
         path=path,

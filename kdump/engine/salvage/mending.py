@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kdump import kernels
 from kdump.engine.salvage.contents import contents_of
 from kdump.engine.salvage.copies import batch_at
-from kdump.record.mended import Mended, Neighbours, epoch_between, mended, with_epoch
+from kdump.record.header_repair import MendedEntry, Neighbours, epoch_between, mend, with_epoch
 
 if TYPE_CHECKING:
     from kdump.engine.salvage.copies import Batch, Copy
@@ -23,7 +23,7 @@ _MET = 1 << 20  # so many batches are known by their checksums
 
 def mend_batches(copy: Copy, sound: Iterator[Batch]) -> Iterator[Batch]:
     """Yield the sound batches of a copy, and the mended ones in their places."""
-    return _Mending(copy).batches(sound)
+    return _CopyMender(copy).batches(sound)
 
 
 def _first_of(batch: Batch) -> int:
@@ -34,7 +34,7 @@ def _first_of(batch: Batch) -> int:
     return batch.last if contents is None else contents.first
 
 
-class _Mending:
+class _CopyMender:
     """Goes through the batches of one copy, and through what lies between them."""
 
     def __init__(self, copy: Copy) -> None:
@@ -79,13 +79,13 @@ class _Mending:
             if where.size_bytes > copy.limit:
                 continue
             data = copy.replica.read(item.place.path, where.position, where.size_bytes)
-            for one in mended(data, around, copy.limit):
+            for one in mend(data, around, copy.limit):
                 batch = self._batch(one, item.place.path, where.position + one.at, last + 1)
                 if batch is not None and (after is None or batch.last < after.last):
                     yield batch
                     last = batch.last
 
-    def _batch(self, one: Mended, path: str, position: int, lowest: int) -> Batch | None:
+    def _batch(self, one: MendedEntry, path: str, position: int, lowest: int) -> Batch | None:
         rows, _, _ = kernels.walk(one.data, 0, len(one.data), 0, -1, True, 1)
         if rows.count != 1:
             return None

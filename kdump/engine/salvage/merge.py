@@ -14,9 +14,9 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.broker.leader_epochs import runs_of_epochs
-from kdump.engine.salvage.abreast import abreast, one_by_one
 from kdump.engine.salvage.contents import Contents, contents_from, contents_of
-from kdump.engine.salvage.copies import Batch, Stretch, Torn
+from kdump.engine.salvage.copies import Batch, Stretch, TornEntry
+from kdump.engine.salvage.parallel_merge import abreast, one_by_one
 from kdump.storage.names import OFFSET_MAX
 from kdump.tuples import NamedTuple
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kdump.engine.salvage.copies import Copy
     from kdump.engine.salvage.history import History
     from kdump.engine.salvage.options import SalvageOptions
-    from kdump.engine.salvage.split import Split
+    from kdump.engine.salvage.split import RebuiltBatch
 
 _CLUSTER_BATCHES = 4096  # that overlap each other and are opened at once
 _COMPARED_BYTES = 64 << 20  # of batches that overlap; more are only chosen by their counts
@@ -33,12 +33,12 @@ _RANGES_KEPT = 100_000
 Ranges = list[list[int]]
 
 
-class Taken(NamedTuple):
+class MergedBatch(NamedTuple):
     """One batch of the result; `split` where it was written anew out of a torn one."""
 
     batch: Batch
     contents: Contents
-    split: Split | None = None
+    split: RebuiltBatch | None = None
 
 
 class Conflict(NamedTuple):
@@ -77,11 +77,11 @@ class Merge:
         self._left: Ranges = []
         self._source: Copy | None = None
 
-    def batches(self) -> Iterator[Taken]:
+    def batches(self) -> Iterator[MergedBatch]:
         """Yield the batches of the result in order; the rest is known when all were asked for."""
         cluster: list[Batch] = []
         end = -1
-        for item in abreast([self._accepted(copy) for copy in self.copies]):
+        for item in abreast([self._accept(copy) for copy in self.copies]):
             same = [] if isinstance(item, Batch) else item
             if same and (not cluster or same[0].first > end):
                 yield from self._serve(cluster) if cluster else ()
@@ -110,7 +110,7 @@ class Merge:
             if copy not in have
         )
 
-    def _serve_all(self, same: list[Stretch]) -> Iterator[Taken]:
+    def _serve_all(self, same: list[Stretch]) -> Iterator[MergedBatch]:
         """Take batches that all copies have which have any, many at a time where they open."""
         is_first = True
         while same:
@@ -120,19 +120,19 @@ class Merge:
                 for taken in contents_from(one, self._limit):
                     self.next, count = taken[0].last + 1, count + 1
                     self._source = one.copy
-                    yield Taken(*taken)
+                    yield MergedBatch(*taken)
             if not count:
                 count = 1
                 yield from self._serve(list(one_by_one([each.cut(1) for each in same])))
             is_first = False
             same = [each.behind(count) for each in same] if count < one.batch_count else []
 
-    def _accepted(self, copy: Copy) -> Iterator[Batch | Stretch]:
+    def _accept(self, copy: Copy) -> Iterator[Batch | Stretch]:
         is_all = self._low is self._high is None
         for item in copy.items():
             if isinstance(item, Batch) or not is_all:
                 batches = (item,) if isinstance(item, Batch) else item.batches()
-                is_past = yield from self._accepted_of(copy, batches)
+                is_past = yield from self._accept_of(copy, batches)
                 if is_past:
                     return
                 continue
@@ -142,9 +142,9 @@ class Merge:
                 if self._history.accepts_all(part.rows()):
                     yield part
                 else:
-                    yield from self._accepted_of(copy, part.batches())
+                    yield from self._accept_of(copy, part.batches())
 
-    def _accepted_of(self, copy: Copy, batches: Iterable[Batch]) -> Generator[Batch, None, bool]:
+    def _accept_of(self, copy: Copy, batches: Iterable[Batch]) -> Generator[Batch, None, bool]:
         """Yield batches of the epochs that their offsets belong to; give whether the end came."""
         for batch in batches:
             if self._history.accepts(batch):
@@ -159,7 +159,7 @@ class Merge:
                 add_range(copy.diverged, batch.first, batch.last)
         return False
 
-    def _serve(self, cluster: list[Batch]) -> Iterator[Taken]:
+    def _serve(self, cluster: list[Batch]) -> Iterator[MergedBatch]:
         """Take what is best of some batches that overlap each other, and nothing else."""
         ends = [self.next]
         whole = [batch for batch in cluster if batch.mended is None]
@@ -195,7 +195,7 @@ class Merge:
                 for one in written
             )
         ]
-        chosen = self._chosen(sound) if len(sound) > 1 else sound
+        chosen = self._choose(sound) if len(sound) > 1 else sound
         for taken in chosen:
             contents = taken.contents
             if self._source is not None and contents.first < self.next:
@@ -225,7 +225,7 @@ class Merge:
                 if copy.tail_first == first:
                     copy.tail = one.contents.last
 
-    def _is_within(self, taken: Taken) -> bool:
+    def _is_within(self, taken: MergedBatch) -> bool:
         """Whether a batch has records that are asked for."""
         contents = taken.contents
         if self._high is not None and contents.first >= self._high:
@@ -233,7 +233,7 @@ class Merge:
             return False
         return self._low is None or contents.last >= self._low
 
-    def _split(self, last: int) -> Iterator[Taken]:
+    def _split(self, last: int) -> Iterator[MergedBatch]:
         """Take what can be had of torn batches from the next offset on, if that was asked for."""
         if not self._splits:
             return
@@ -245,16 +245,16 @@ class Merge:
             self.next = one.batch.last + 1
             if one.torn.before is None:
                 self._torn_to = max(self._torn_to, one.highest)
-            yield Taken(one.batch, one.contents, one)
+            yield MergedBatch(one.batch, one.contents, one)
         for copy in self.copies:
             copy.torn = [one for one in copy.torn if one.before is None or one.before > last]
 
-    def _sound(self, group: list[Batch], *, kept: bool) -> Taken | None:
+    def _sound(self, group: list[Batch], *, kept: bool) -> MergedBatch | None:
         """Open copies of one batch until one is sound."""
         for batch in group:
             contents = contents_of(batch, self._limit, kept=kept)
             if contents is not None:
-                return Taken(batch, contents)
+                return MergedBatch(batch, contents)
         return None
 
     def _tear(self, group: list[Batch]) -> None:
@@ -263,12 +263,12 @@ class Merge:
             if batch.is_wrapper:
                 place = batch.path, batch.position, batch.size_bytes
                 batch.copy.torn.append(
-                    Torn(batch.copy, *place, batch.first - 1, None, before=batch.last)
+                    TornEntry(batch.copy, *place, batch.first - 1, None, before=batch.last)
                 )
 
-    def _chosen(self, sound: list[Taken]) -> list[Taken]:
+    def _choose(self, sound: list[MergedBatch]) -> list[MergedBatch]:
         """Choose among batches that differ: without conflict, and with most records."""
-        kept: list[Taken] = []
+        kept: list[MergedBatch] = []
         held: dict[int, tuple[int, Batch]] = {}
         for taken in sorted(sound, key=lambda each: each.batch.rank):
             records = taken.contents.records or {}
@@ -323,7 +323,7 @@ class Merge:
         """See what is missing behind the last batch, and which holes are no losses."""
         followers = [copy for copy in self.copies if not copy.diverged]
         claims = [copy.high_watermark() for copy in self.copies]
-        claims += [copy.claimed_end() for copy in followers[:1] if copy.rank == 0]
+        claims += [copy.find_claimed_end() for copy in followers[:1] if copy.rank == 0]
         claimed = max(claims, default=0)
         if self._high is None or self.next < self._high:
             if claimed > self.next:
@@ -351,7 +351,7 @@ def _is_whole(batch: Batch, first: int, taken_to: int) -> bool:
     return batch.position > 0 or batch.sound_from >= taken_to or first <= cleaned_to
 
 
-def _heaviest(taken: list[Taken]) -> list[Taken]:
+def _heaviest(taken: list[MergedBatch]) -> list[MergedBatch]:
     """Choose batches that do not overlap and have the most records in all, of as many the first."""
     taken = sorted(taken, key=lambda one: one.contents.last)
     lasts = [one.contents.last for one in taken]

@@ -9,10 +9,10 @@ from kdump.broker.versions import Version, text_of
 from kdump.engine.salvage.build import pieces
 from kdump.engine.salvage.copies import Copy, Item
 from kdump.engine.salvage.history import History, settle, survey
-from kdump.engine.salvage.merge import Merge, Ranges, Taken, add_range
+from kdump.engine.salvage.merge import Merge, MergedBatch, Ranges, add_range
 from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.work.pace import Pace, Progress
-from kdump.errors import PathError, Refused
+from kdump.errors import PathError, RefusedError
 from kdump.rows.salvage import (
     BytesAt,
     CarvedGroup,
@@ -26,7 +26,7 @@ from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.salvage.carving import Piece
-    from kdump.engine.salvage.split import Split
+    from kdump.engine.salvage.split import RebuiltBatch
 
 
 class OpenCopies(NamedTuple):
@@ -58,10 +58,10 @@ class OpenCopies(NamedTuple):
             copy.close()
 
 
-def opened_from(item: Item, options: SalvageOptions, progress: Progress) -> list[Copy]:
+def open_selected(item: Item, options: SalvageOptions, progress: Progress) -> list[Copy]:
     """Open the copies of a partition, which reads the small files beside their logs."""
     pace = Pace(progress.slots, 0, None, progress.tick)
-    return [found.opened(pace, options.decompress_limit) for found in item.copies]
+    return [found.open(pace, options.decompress_limit) for found in item.copies]
 
 
 def open_copies(
@@ -69,7 +69,7 @@ def open_copies(
 ) -> OpenCopies:
     """Read the copies of a partition once: who leads, which epochs there were."""
     if copies is None:
-        copies = opened_from(item, options, progress)
+        copies = open_selected(item, options, progress)
     if options.mend_headers:
         from kdump.engine.salvage.mending import mend_batches
 
@@ -106,7 +106,7 @@ def _topic_id(item: Item, copies: list[Copy], options: SalvageOptions) -> str | 
                 f"{each} ({', '.join(one.path for one in copies if one.topic_id == each)})"
                 for each in ids
             )
-            raise Refused(
+            raise RefusedError(
                 item.path,
                 f"has copies of several topics with the same name: {of}; name the copies of one "
                 "of them, or select it with --topic-id",
@@ -128,7 +128,7 @@ class Sums:
         self.reencoded: list[Reencoded] = []
         self.mended: list[Mended] = []
 
-    def take(self, taken: Taken) -> None:
+    def take(self, taken: MergedBatch) -> None:
         """Take note of the next batch."""
         contents = taken.contents
         self.batches += 1
@@ -161,7 +161,7 @@ class Sums:
             for start, end in copy.pieces(taken.batch):
                 add_range(self.bytes.setdefault(copy.path, []), start, end - 1)
 
-    def _reencode(self, split: Split) -> None:
+    def _reencode(self, split: RebuiltBatch) -> None:
         """Take note of what was written anew; messages out of one wrapper are one entry."""
         first, last, count = split.contents.first, split.contents.last, split.contents.records_count
         new: Reencoded = {
@@ -229,9 +229,11 @@ def _groups_of(copies: list[Copy]) -> list[CarvedGroup]:
     """Say which groups of carved batches are in a partition, and what says so."""
     if not any(copy.found.is_carved for copy in copies):
         return []
-    from kdump.engine.salvage.carved import CarvedFound
+    from kdump.engine.salvage.carved_copies import CarvedSource
 
-    found = {copy.found.group: copy.found for copy in copies if isinstance(copy.found, CarvedFound)}
+    found = {
+        copy.found.group: copy.found for copy in copies if isinstance(copy.found, CarvedSource)
+    }
     return [
         {
             "group": group,

@@ -15,30 +15,30 @@ from contextlib import ExitStack
 
 from kdump.client.cluster import Cluster, Sender, SentRecord, UncertainSendError
 from kdump.client.group_offsets import GroupOffsets, Place
-from kdump.engine.find.reset import refused_group
-from kdump.engine.salvage.committing import (
+from kdump.engine.find.reset import is_refused_group
+from kdump.engine.salvage.copies import Copy, Item
+from kdump.engine.salvage.former_offsets import NOT_PRODUCED, FormerOffsets, LeftOut, summary_row
+from kdump.engine.salvage.offset_commits import (
     APPLIED,
     PLANNED,
-    Translated,
+    TranslatedOffset,
     commit_offsets,
     left_out_row,
 )
-from kdump.engine.salvage.copies import Copy, Item
-from kdump.engine.salvage.former_offsets import NOT_PRODUCED, FormerOffsets, LeftOut, summary_row
 from kdump.engine.salvage.options import SalvageOptions
-from kdump.engine.salvage.partition import OpenCopies, Sums, open_copies, opened_from, row_of
+from kdump.engine.salvage.partition import OpenCopies, Sums, open_copies, open_selected, row_of
 from kdump.engine.salvage.records import Offered, VisibleRecords
 from kdump.engine.salvage.state import GROUPS_ENDING, OffsetMap, PartitionProgress, State
 from kdump.engine.salvage.steps import create_steps, restore_steps
-from kdump.engine.salvage.targets import Missing, Target, targets_of
+from kdump.engine.salvage.targets import MissingTopic, Target, targets_of
 from kdump.engine.work.pace import Progress, Throttle
-from kdump.errors import KdumpError, PathError, Refused, unforeseen
+from kdump.errors import KdumpError, PathError, RefusedError, unforeseen
 from kdump.findings.code import Severity
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Row
 from kdump.rows.salvage import Produced, Salvaged
 from kdump.storage import names, places
-from kdump.storage.about import facts_of
+from kdump.storage.directory_facts import facts_of
 from kdump.tuples import NamedTuple
 
 _READINGS = 3
@@ -58,7 +58,7 @@ class Commit(NamedTuple):
 Commits = dict[tuple[str, int], list[Commit]]
 
 
-class _Prepared(NamedTuple):
+class _Preparation(NamedTuple):
     opened: OpenCopies
     visible: VisibleRecords
     row: Salvaged
@@ -93,7 +93,7 @@ def produce(
     with ExitStack() as stack:
         sources = []
         for item in items:
-            copies = opened_from(item, options, progress)
+            copies = open_selected(item, options, progress)
             sources.append(
                 _Source(options.names.get(str(item.topic), str(item.topic)), item, copies)
             )
@@ -112,7 +112,7 @@ def produce(
             elif afterwards:
                 state.afterwards = afterwards
                 state.save()
-            raise _refused_for(missing[0])
+            raise _refuse_missing(missing[0])
         sources, own = _without_targets(cluster, sources, targets)
         yield from _own_directories(own, state)
         former = FormerOffsets()
@@ -128,7 +128,7 @@ def produce(
                 yield _of_partition(error, one)
         if state is None:
             for each in prepared:
-                yield _told(each, _Production(each, targets[str(each.opened.topic)], None, {}))
+                yield _run(each, _Production(each, targets[str(each.opened.topic)], None, {}))
             return
         state.save()
         offset_map = stack.enter_context(state.offset_map())
@@ -139,7 +139,7 @@ def produce(
         stack.callback(means.senders.close)
         commits = _by_partition(former)
         by_name = {one.name: one for one in sources}
-        plan: list[Translated] = []
+        plan: list[TranslatedOffset] = []
         for each in prepared:
             progress.at = [each.opened.item.path]
             target = targets[str(each.opened.topic)]
@@ -156,17 +156,17 @@ def produce(
             progress.items_done += 1
         offset_map.finish()
         if options.groups:
-            lines = (one.line for one in plan if not refused_group(one.place.group))
+            lines = (one.line for one in plan if not is_refused_group(one.place.group))
             state.write(GROUPS_ENDING, "".join(sorted(lines)).encode())
             yield from _groups(cluster, options, state, plan, former, progress)
-        yield from _unfinished(state)
-        if not state.unfinished():
+        yield from _report_unfinished(state)
+        if not state.count_unfinished():
             yield from restore_steps(state.afterwards)
 
 
 def _of_partition(error: Exception, one: _Source) -> KdumpError | Finding:
     """What of an error concerns one partition alone; raise it where it stops all of them."""
-    is_of_all = isinstance(error, Refused) or not isinstance(error, PathError)
+    is_of_all = isinstance(error, RefusedError) or not isinstance(error, PathError)
     if isinstance(error, BrokenPipeError) or (isinstance(error, KdumpError) and is_of_all):
         raise error
     return unforeseen(one.item.path, error, topic=one.topic, partition=one.item.partition)
@@ -177,10 +177,10 @@ def _close(copies: list[Copy]) -> None:
         copy.close()
 
 
-def _refused_for(missing: Missing) -> Refused:
+def _refuse_missing(missing: MissingTopic) -> RefusedError:
     """Refuse to go on without a topic."""
     there = "is not there" if missing.partitions is None else f"has {missing.partitions} partitions"
-    return Refused(
+    return RefusedError(
         missing.path, f"topic {missing.topic} {there} in the cluster: type the commands above"
     )
 
@@ -224,7 +224,7 @@ def _own_directories(own: Sequence[_Source], state: State | None) -> Iterator[Fi
             yield finding("source-is-target", path=one.item.path, topic=topic, partition=partition)
 
 
-def _shortfall(row: Salvaged, one: _Prepared) -> Finding | None:
+def _shortfall(row: Salvaged, one: _Preparation) -> Finding | None:
     """Name the records of a partition that were planned and did not arrive."""
     produced = row.produced
     if produced is None or not produced["missing_count"]:
@@ -242,9 +242,9 @@ def _shortfall(row: Salvaged, one: _Prepared) -> Finding | None:
     )
 
 
-def _unfinished(state: State) -> Iterator[KdumpError]:
+def _report_unfinished(state: State) -> Iterator[KdumpError]:
     """Say what is still to arrive, as often as it is asked for."""
-    for name, count in sorted(state.unfinished().items()):
+    for name, count in sorted(state.count_unfinished().items()):
         paths = ", ".join(state.planned[name].paths[:_PATHS_SHOWN])
         planned = state.planned[name].records_count
         yield KdumpError(
@@ -265,7 +265,7 @@ def _groups(
     cluster: Cluster,
     options: SalvageOptions,
     state: State,
-    plan: Sequence[Translated],
+    plan: Sequence[TranslatedOffset],
     former: FormerOffsets,
     progress: Progress,
 ) -> Iterator[Row | KdumpError]:
@@ -292,7 +292,7 @@ def _groups(
     yield summary_row(outcomes, APPLIED, former, options.groups_at)
 
 
-def _prepare(opened: OpenCopies, state: State | None) -> _Prepared:
+def _prepare(opened: OpenCopies, state: State | None) -> _Preparation:
     """Merge the copies once, for what is lost and which transactions were committed."""
     merged, found, visible = opened.merge(), Sums(), VisibleRecords(opened)
     for taken in merged.batches():
@@ -307,7 +307,7 @@ def _prepare(opened: OpenCopies, state: State | None) -> _Prepared:
             visible.watch(taken)
     name = names.directory_name(str(opened.topic), opened.item.partition or 0)
     if any(conflict.chosen is None for conflict in merged.conflicts):
-        raise Refused(
+        raise RefusedError(
             opened.item.path,
             f"is not produced: copies of {name} have different records with the same offset and "
             "leader epoch; select the right copy with --prefer",
@@ -315,7 +315,7 @@ def _prepare(opened: OpenCopies, state: State | None) -> _Prepared:
     planned = visible.planned_count
     if state is not None:
         planned = state.plan(name, planned, [copy.path for copy in opened.copies])
-    return _Prepared(opened, visible, row, name, planned)
+    return _Preparation(opened, visible, row, name, planned)
 
 
 class _Senders:
@@ -352,7 +352,7 @@ class _Production:
     """One partition being produced; without means it is only counted what would be."""
 
     def __init__(
-        self, one: _Prepared, target: Target, means: _ProduceContext | None, commits: Commits
+        self, one: _Preparation, target: Target, means: _ProduceContext | None, commits: Commits
     ) -> None:
         item = one.opened.item
         self.topic, self.partition = str(one.opened.topic), item.partition or 0
@@ -360,7 +360,7 @@ class _Production:
         self.is_short = False  # the copies gave fewer records than were planned
         self.count = self.found_count = 0
         self.start: int | None = None
-        self.plan: list[Translated] = []
+        self.plan: list[TranslatedOffset] = []
         self._path = item.path
         self._visible = one.visible
         self._batches_count = int(str(one.row.fields["records_count"]))  # records, of whatever kind
@@ -399,7 +399,7 @@ class _Production:
             or self.count < self._known.records_count
         )
         if next(tail, None) is not None and not self.is_short:
-            raise self._refused(f"it holds more at offset {self._next} than was produced")
+            raise self._refusal(f"it holds more at offset {self._next} than was produced")
         means.senders.of(self._target.max_bytes).finish()
         self._end()
         for commit in self._commits if not self.is_short else ():
@@ -427,7 +427,7 @@ class _Production:
             tick = self._means.progress.tick
             low, high = cluster.still_bounds(self.topic, self.partition, tick)
         if not low <= behind <= high:
-            raise self._refused(
+            raise self._refusal(
                 f"it goes from offset {low} to {high}, and the state says that records up to "
                 f"{behind} arrived: it was created again, or records were deleted"
             )
@@ -449,7 +449,7 @@ class _Production:
 
     def _translate(self, commit: Commit, new: int) -> None:
         place = Place(commit.group, self.topic, self.partition)
-        self.plan.append(Translated(place, commit.offset, new))
+        self.plan.append(TranslatedOffset(place, commit.offset, new))
 
     def _pass_known(self, some: Offered) -> Offered:
         """Pass over records that have arrived as the state says; those behind them remain."""
@@ -459,10 +459,10 @@ class _Production:
             self.found_count += len(known)
             is_last = self.count == self._known.records_count
             if is_last and self._behind != self._known.next_offset:
-                raise self._changed()
+                raise self._change_error()
         rest = some[len(known) :]
         if rest and self._known.is_done:
-            raise self._changed()
+            raise self._change_error()
         return rest
 
     def _take_up(self, some: Offered) -> None:
@@ -474,7 +474,7 @@ class _Production:
         (old, record), (offset, found) = one, back
         is_same = found == record if self.keeps_times else found[1:] == record[1:]
         if offset != self._next or not is_same:
-            raise self._refused(
+            raise self._refusal(
                 f"it has another record at offset {offset} than that of offset {old}, which was "
                 "produced next"
             )
@@ -504,7 +504,7 @@ class _Production:
         messages = [record for _, record in some]
         means.senders.of(target.max_bytes).send(self.topic, self.partition, messages, arrived)
         if self._foreign is not None:
-            raise self._refused(self._foreign)
+            raise self._refusal(self._foreign)
         means.state.put(self.name, self._arrived)
         if means.throttle is not None:
             means.throttle.wait(size_bytes, means.progress.tick)
@@ -523,7 +523,7 @@ class _Production:
         assert self._means is not None
         assert self.start is not None
         if self._foreign is not None:
-            raise self._refused(self._foreign)
+            raise self._refusal(self._foreign)
         if self._known.is_done or self.count < self._known.records_count:
             return
         until = time.monotonic() + 10
@@ -533,34 +533,34 @@ class _Production:
                 break
             time.sleep(0.1)
         if high != self._next:
-            raise self._refused(f"it ends at offset {high}, where {self._next} was to be")
+            raise self._refusal(f"it ends at offset {high}, where {self._next} was to be")
         is_done = not self.is_short
         self._arrived = PartitionProgress(self.start, self.count, self._behind, is_done=is_done)
         self._means.state.put(self.name, self._arrived, now=True)
 
-    def _changed(self) -> KdumpError:
+    def _change_error(self) -> KdumpError:
         assert self._means is not None
-        return Refused(
+        return RefusedError(
             self._path,
             f"changed since {self._means.state.path} was written: start with a new state file",
         )
 
-    def _refused(self, why: str) -> Refused:
-        return Refused(
+    def _refusal(self, why: str) -> RefusedError:
+        return RefusedError(
             f"{self.name} of the cluster",
             f"{why}. No other producer may write to it while records are brought back",
         )
 
 
 def _persist(
-    one: _Prepared, target: Target, means: _ProduceContext, commits: Commits
-) -> tuple[Salvaged, list[Translated]]:
+    one: _Preparation, target: Target, means: _ProduceContext, commits: Commits
+) -> tuple[Salvaged, list[TranslatedOffset]]:
     """Produce a partition, and go on after a broker was away as a run does that was killed."""
     reached, failures = -1, 0
     while True:
         production = _Production(one, target, means, commits)
         try:
-            return _told(one, production), production.plan
+            return _run(one, production), production.plan
         except UncertainSendError:
             means.senders.close()
             failures = 0 if production.found_count > reached else failures + 1
@@ -569,7 +569,7 @@ def _persist(
                 raise
 
 
-def _told(one: _Prepared, production: _Production) -> Salvaged:
+def _run(one: _Preparation, production: _Production) -> Salvaged:
     """Produce a partition and say what came of it."""
     production.run()
     visible, start, count = one.visible, production.start, production.count

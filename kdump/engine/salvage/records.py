@@ -16,18 +16,18 @@ from kdump.broker.producer_state import ProducerStates
 from kdump.broker.visibility import AbortFilter
 from kdump.client.cluster import SentRecord
 from kdump.engine.salvage.build import pieces
-from kdump.errors import PathError, Refused
+from kdump.errors import PathError, RefusedError
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
-from kdump.record.decoded import Decoded
+from kdump.record.decoded_part import DecodedPart
 from kdump.record.default import headers_of
 from kdump.record.frames import Run
 from kdump.storage.names import OFFSET_MAX
 from kdump.storage.transaction_index import VERSION, AbortedTransaction
 
 if TYPE_CHECKING:
-    from kdump.engine.salvage.merge import Merge, Ranges, Taken
+    from kdump.engine.salvage.merge import Merge, MergedBatch, Ranges
     from kdump.engine.salvage.partition import OpenCopies
 
 Offered = list[tuple[int, SentRecord]]
@@ -56,14 +56,14 @@ class VisibleRecords:
         """How many records are to be produced, once the whole log was watched."""
         return self._total - sum(self._of_open.values())
 
-    def watch(self, taken: Taken) -> None:
+    def watch(self, taken: MergedBatch) -> None:
         """See which transactions end, and how, and count the records."""
         if taken.batch.producer_id < 0:
-            self._total += self._asked_for(taken, None)
+            self._total += self._count_selected(taken, None)
             return
         run = self._run(taken)
         if not run.batches.flags & c.CONTROL:
-            count = self._asked_for(taken, run)
+            count = self._count_selected(taken, run)
             self._total += count
             if run.batches.flags & c.TRANSACTIONAL:
                 of_open = self._of_open.get(taken.batch.producer_id, 0)
@@ -72,11 +72,11 @@ class VisibleRecords:
             if not isinstance(event, TransactionEnd):
                 continue
             of_open = self._of_open.pop(event.producer_id, 0)
-            if (entry := event.aborted()) is not None:
+            if (entry := event.aborted_entry()) is not None:
                 self._aborted.append(entry)
                 self._total -= of_open
 
-    def _asked_for(self, taken: Taken, run: Run | None) -> int:
+    def _count_selected(self, taken: MergedBatch, run: Run | None) -> int:
         """Count the records of a batch between the offsets that were asked for."""
         low, high = self._bounds()
         contents = taken.contents
@@ -84,7 +84,7 @@ class VisibleRecords:
             return 0
         if contents.first >= low and contents.last < high:
             return contents.records_count
-        wanted = self._wanted(self._run(taken) if run is None else run, taken, low, high)
+        wanted = self._select(self._run(taken) if run is None else run, taken, low, high)
         return sum(map(len, wanted))
 
     def _bounds(self) -> tuple[int, int]:
@@ -98,7 +98,7 @@ class VisibleRecords:
         self.aborted_count = self.open_count = self.control_count = self.passed_count = 0
         open_from = self._states.open
         if self._states.overflowed:
-            raise Refused(self._opened.item.path, "has too many open transactions")
+            raise RefusedError(self._opened.item.path, "has too many open transactions")
         low, high = self._bounds()
         unended = [
             AbortedTransaction(VERSION, producer_id, first, OFFSET_MAX, first)
@@ -115,7 +115,7 @@ class VisibleRecords:
             if run.batches.flags & c.CONTROL:
                 self.control_count += count
             elif not is_hidden:
-                yield from self._wanted(run, taken, low, high)
+                yield from self._select(run, taken, low, high)
             elif taken.batch.first >= open_from.get(taken.batch.producer_id, OFFSET_MAX):
                 self.open_count += count
             else:
@@ -129,10 +129,10 @@ class VisibleRecords:
         at = bisect_right(self.lost, first, key=lambda each: each[0])
         return not at or last > self.lost[at - 1][1]
 
-    def _wanted(self, run: Run, taken: Taken, low: int, high: int) -> Iterator[Offered]:
+    def _select(self, run: Run, taken: MergedBatch, low: int, high: int) -> Iterator[Offered]:
         for piece in read_batch(run.data, 0, run.batches, 0, limit=self._limit):
             if piece.reason not in (reasons.END, reasons.FULL):
-                raise Refused(
+                raise RefusedError(
                     taken.batch.path,
                     f"the batch at offset {taken.contents.first} was not produced, because it "
                     "cannot be decompressed: raise --decompress-limit, or install its codec",
@@ -143,9 +143,9 @@ class VisibleRecords:
             if some:
                 yield some
 
-    def _run(self, taken: Taken) -> Run:
+    def _run(self, taken: MergedBatch) -> Run:
         if taken.batch.size_bytes > self._limit:
-            raise Refused(
+            raise RefusedError(
                 taken.batch.path,
                 f"the batch at offset {taken.contents.first} was not produced, because it is too "
                 "large to be decompressed: raise --decompress-limit",
@@ -157,7 +157,7 @@ class VisibleRecords:
         return Run(data, 0, rows)
 
 
-def _records(piece: Decoded, taken: Taken) -> Offered:
+def _records(piece: DecodedPart, taken: MergedBatch) -> Offered:
     """Take the records of a piece out of its bytes."""
     view, records = memoryview(piece.data), piece.records
     found: Offered = []
@@ -175,7 +175,7 @@ def _records(piece: Decoded, taken: Taken) -> Offered:
                     (name.decode(), text) for name, text in headers_of(view, start, count, end)
                 )
             except UnicodeDecodeError:
-                raise Refused(
+                raise RefusedError(
                     taken.batch.path, f"offset {offset} has a header name that is not UTF-8"
                 ) from None
         found.append((offset, SentRecord(

@@ -17,25 +17,25 @@ from kdump.engine.reading.sequence_rules import COORDINATED
 from kdump.engine.salvage import manifest
 from kdump.engine.salvage.build import DataDirectory
 from kdump.engine.salvage.copies import Item, left_out_finding, plan
-from kdump.engine.salvage.keeping import hold
+from kdump.engine.salvage.held_copies import hold
 from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.salvage.partition import Sums, open_copies, row_of
 from kdump.engine.salvage.steps import keep_steps
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import take_up
-from kdump.errors import KdumpError, PathError, Refused, unforeseen
+from kdump.errors import KdumpError, PathError, RefusedError, unforeseen
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.replay.topic_settings import TopicSettings, topic_settings
 from kdump.rows.salvage import Salvaged
 from kdump.storage import names, places
-from kdump.storage.held import HeldFiles
-from kdump.storage.places import planned_size
+from kdump.storage.held_files import HeldFiles
+from kdump.storage.places import size_or_zero
 from kdump.storage.properties import parse_meta_properties
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
-    from kdump.engine.salvage.carved import Carving
+    from kdump.engine.salvage.carved_copies import ImageSet
 
 _READINGS = 2
 
@@ -53,12 +53,12 @@ def salvage(
     items: list[Item] = []
     carved = None
     if options.carve:
-        from kdump.engine.salvage.carved import Carving
+        from kdump.engine.salvage.carved_copies import ImageSet
 
         images = [path for path in paths if not os.path.isdir(path)]
         paths = [path for path in paths if path not in images]
         pace = Pace(progress.slots, 0, None, progress.tick)
-        carved = Carving(options, pace, has_others=bool(paths or options.server_properties))
+        carved = ImageSet(options, pace, has_others=bool(paths or options.server_properties))
         yield from _carve(images, carved, progress)
     not_read: list[KdumpError] = []
     if options.tier is not None:
@@ -126,11 +126,11 @@ def _salvage(
         if built is None:
             return
         if failed:
-            raise Refused(built.out, "is not written: not every partition could be salvaged")
+            raise RefusedError(built.out, "is not written: not every partition could be salvaged")
         undecided = [row for row in rows if any(not at["chosen"] for at in row.conflicts)]
         if undecided:
             name = names.directory_name(str(undecided[0].topic), undecided[0].partition or 0)
-            raise Refused(
+            raise RefusedError(
                 built.out,
                 f"is not written: copies of {name} have different records with the same offset "
                 "and leader epoch; select the right copy with --prefer",
@@ -144,10 +144,10 @@ def _salvage(
         built.finish()
 
 
-def _carve(images: list[str], carved: Carving, progress: Progress) -> Iterator[Row | KdumpError]:
+def _carve(images: list[str], carved: ImageSet, progress: Progress) -> Iterator[Row | KdumpError]:
     """Read images, and say of each what was found in it."""
     progress.planned_items = len(images)
-    progress.planned_bytes = sum(map(planned_size, images))
+    progress.planned_bytes = sum(map(size_or_zero, images))
     for path in images:
         progress.at = [path]
         try:
@@ -165,12 +165,16 @@ def _refuse_names(items: list[Item], options: SalvageOptions) -> None:
     for item in items:
         key = options.names.get(item.topic or "", item.topic), item.partition
         if key in seen:
-            raise Refused(item.path, f"would be {key[0]}-{key[1]} as well as {seen[key].path}")
+            raise RefusedError(item.path, f"would be {key[0]}-{key[1]} as well as {seen[key].path}")
         seen[key] = item
         if (options.out or options.produce) and item.topic is None:
-            raise Refused(item.path, "does not say of which partition it is: rename the directory")
+            raise RefusedError(
+                item.path, "does not say of which partition it is: rename the directory"
+            )
     if options.topic_id is not None and len({topic for topic, _ in seen}) > 1:
-        raise Refused(items[0].path, "--topic-id applies to one topic, but several were selected")
+        raise RefusedError(
+            items[0].path, "--topic-id applies to one topic, but several were selected"
+        )
 
 
 def _partition(
@@ -202,7 +206,7 @@ def _partition(
                 if found.first is None:
                     start = merged.start
                 ends = log.finish(start, opened.topic_id)
-                built.ended(str(topic), item.partition or 0, *ends)
+                built.note_end(str(topic), item.partition or 0, *ends)
         finally:
             if log is not None:
                 log.drop()

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from kdump import kernels
 from kdump.broker.leader_epochs import NO_EPOCH
 from kdump.engine.salvage.contents import Contents, records_of
-from kdump.engine.salvage.copies import Batch, Copy, Torn, batch_at
+from kdump.engine.salvage.copies import Batch, Copy, TornEntry, batch_at
 from kdump.kernels import columns as c
-from kdump.record.partial import Part, parts_of
+from kdump.record.partial_batch import Part, parts_of
 from kdump.storage.names import OFFSET_MAX
 from kdump.tuples import NamedTuple
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 _LIKELY_OFFSETS = 1 << 20  # an entry that lies further behind the one before is not believed
 
 
-class Split(NamedTuple):
+class RebuiltBatch(NamedTuple):
     """A batch written anew out of a torn one, which says that it goes on to `highest`.
 
     `is_proved`: checksums cover all of its records.
     """
 
-    torn: Torn
+    torn: TornEntry
     batch: Batch
     contents: Contents
     is_proved: bool
@@ -43,7 +43,7 @@ class Split(NamedTuple):
 
 def split(
     copies: Sequence[Copy], history: History, first: int, last: int, limit: int
-) -> Iterator[Split]:
+) -> Iterator[RebuiltBatch]:
     """Yield what torn batches hold from `first` to `last`, in the order of their offsets."""
     producers = set().union(*(copy.producers for copy in copies))
 
@@ -56,13 +56,13 @@ def split(
         for one in copy.torn
         if one.last < last and (one.before is None or one.before >= first)
     ]
-    found: list[Split] = []
+    found: list[RebuiltBatch] = []
     for one in torn:
         bounds = max(first, one.last + 1), min(last, _end_of(one))
         found += _splits(one, history, bounds, is_known, limit)
-    right: list[Split] = []
+    right: list[RebuiltBatch] = []
     for each in found:
-        contested = _contested(each, found)
+        contested = _find_contested(each, found)
         if contested is None:
             right.append(each)
         elif contested > each.batch.first:
@@ -75,17 +75,17 @@ def split(
             behind = each.batch.last + 1
 
 
-def _end_of(torn: Torn) -> int:
+def _end_of(torn: TornEntry) -> int:
     return torn.last + _LIKELY_OFFSETS if torn.before is None else torn.before
 
 
 def _splits(
-    torn: Torn,
+    torn: TornEntry,
     history: History,
     bounds: tuple[int, int],
     is_known: Callable[[int, int], bool],
     limit: int,
-) -> Iterator[Split]:
+) -> Iterator[RebuiltBatch]:
     first, last = bounds
     if first > last:
         return
@@ -96,7 +96,7 @@ def _splits(
             continue
         if not part.is_plain and torn.is_misplaced(part.first):
             continue
-        made = _made(torn, part, limit)
+        made = _make(torn, part, limit)
         if made is not None and _fits(made.batch, history):
             yield made
 
@@ -108,17 +108,17 @@ def _fits(batch: Batch, history: History) -> bool:
     return history.accepts(batch)
 
 
-def _made(torn: Torn, part: Part, limit: int) -> Split | None:
+def _make(torn: TornEntry, part: Part, limit: int) -> RebuiltBatch | None:
     rows, _, _ = kernels.walk(part.data, 0, len(part.data), 0, -1, True, 1)
     if rows.count != 1 or rows.flags & c.WRONG:
         return None
     batch = batch_at(rows, 0, torn.copy, torn.path, part.first)._replace(position=torn.position)
     records = records_of(part.data, rows, limit)
     contents = Contents(part.data, part.first, part.last, part.records_count, records)
-    return Split(torn, batch, contents, part.is_proved, part.highest)
+    return RebuiltBatch(torn, batch, contents, part.is_proved, part.highest)
 
 
-def _contested(one: Split, others: Sequence[Split]) -> int | None:
+def _find_contested(one: RebuiltBatch, others: Sequence[RebuiltBatch]) -> int | None:
     """The first offset at which another has another record, if nothing vouches for this one."""
     if one.is_proved:
         rivals = [other for other in others if other.is_proved and other is not one]

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 
-from kdump.errors import Refused, path_errors
+from kdump.errors import RefusedError, path_errors
 from kdump.storage.evidence import refuse_among_evidence, refuse_replacing
 from kdump.storage.names import OURS
 from kdump.storage.source import whole
@@ -46,7 +46,7 @@ class PartitionProgress(NamedTuple):
     is_done: bool = False
 
 
-class Committing(NamedTuple):
+class PendingCommit(NamedTuple):
     """An offset that is being committed for a group, or was.
 
     `before` is the one that the group had, None for none: what it has is this or the new one, as
@@ -82,7 +82,7 @@ class State:
         self.partitions: dict[str, PartitionProgress] = {}
         self.planned: dict[str, PartitionPlan] = {}
         self.afterwards: list[str] = []
-        self.groups: dict[str, dict[str, Committing]] = {}  # by group and partition
+        self.groups: dict[str, dict[str, PendingCommit]] = {}  # by group and partition
         with path_errors(self._folder):
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             self._fd = open_directory(self._folder)
@@ -93,7 +93,7 @@ class State:
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise Refused(self._folder, "another salvage has its state here") from None
+                raise RefusedError(self._folder, "another salvage has its state here") from None
             except OSError:
                 pass  # a file system without such locks
             for ending in ("", MAP_ENDING, GROUPS_ENDING):
@@ -123,13 +123,13 @@ class State:
             }
             self.afterwards = [str(each) for each in content.get("afterwards", ())]
             self.groups = {
-                group: {name: Committing(**said) for name, said in offsets.items()}
+                group: {name: PendingCommit(**said) for name, said in offsets.items()}
                 for group, offsets in content.get("groups", {}).items()
             }
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise Refused(self.path, "is not a salvage state file") from None
+            raise RefusedError(self.path, "is not a salvage state file") from None
         if cluster_id != self._cluster_id:
-            raise Refused(
+            raise RefusedError(
                 self.path,
                 f"belongs to another cluster, {cluster_id}: use a different --resume file",
             )
@@ -141,7 +141,7 @@ class State:
             self.planned[name] = known = PartitionPlan(records_count, tuple(paths))
         return known.records_count
 
-    def unfinished(self) -> dict[str, int]:
+    def count_unfinished(self) -> dict[str, int]:
         """How many records are still to arrive, by the partitions of which some are."""
         left = {}
         for name, one in self.planned.items():

@@ -24,9 +24,9 @@ from kdump.storage.source import whole
 from kdump.storage.targets import data_directories
 
 if TYPE_CHECKING:
-    from kdump.engine.salvage.copies import Copy, Found, Item
+    from kdump.engine.salvage.copies import Copy, CopySource, Item
     from kdump.engine.salvage.options import SalvageOptions
-    from kdump.engine.salvage.targets import Missing
+    from kdump.engine.salvage.targets import MissingTopic
     from kdump.findings.shell import Word
 
 _DELAY = "log.segment.delete.delay.ms"
@@ -46,7 +46,7 @@ def _step(step: str, command: str, text: str, before_ms: int | None = None) -> R
 
 def keep_steps(items: Iterable[Item], options: SalvageOptions) -> Iterator[Row]:
     """Yield, for each data directory, how to keep the -delete directories of a salvage in it."""
-    found: dict[str, dict[str, Found]] = defaultdict(dict)
+    found: dict[str, dict[str, CopySource]] = defaultdict(dict)
     for item in items:
         for copy in item.copies:
             if copy.retirement is Retirement.DELETE and not places.is_uri(copy.directory):
@@ -59,7 +59,7 @@ def keep_steps(items: Iterable[Item], options: SalvageOptions) -> Iterator[Row]:
             yield _keep_step(data_directory, left, options)
 
 
-def kept_folders(items: Iterable[Item]) -> list[str]:
+def list_kept_folders(items: Iterable[Item]) -> list[str]:
     """Name the folders that `keep_steps` names, whether or not they are there."""
     folders = {}
     for item in items:
@@ -67,11 +67,11 @@ def kept_folders(items: Iterable[Item]) -> list[str]:
             if copy.retirement is Retirement.DELETE and not places.is_uri(copy.directory):
                 data_directory = os.path.dirname(os.path.abspath(copy.directory))
                 if os.path.lexists(os.path.join(data_directory, names.LOCK)):
-                    folders[_kept_folder(data_directory)] = True
+                    folders[_name_kept_folder(data_directory)] = True
     return list(folders)
 
 
-def _kept_folder(data_directory: str) -> str:
+def _name_kept_folder(data_directory: str) -> str:
     """Name a folder of the same file system, beside the data directory where that can be."""
     beside = os.path.realpath(data_directory) + _KEPT
     try:
@@ -82,14 +82,14 @@ def _kept_folder(data_directory: str) -> str:
 
 
 def _is_kept(data_directory: str, path: str) -> bool:
-    return os.path.isdir(os.path.join(_kept_folder(data_directory), os.path.basename(path)))
+    return os.path.isdir(os.path.join(_name_kept_folder(data_directory), os.path.basename(path)))
 
 
 def _keep_step(data_directory: str, paths: list[str], options: SalvageOptions) -> Row:
     from kdump.findings.shell import format_command, join_commands, path_word
     from kdump.storage import lock
 
-    folder, delay_ms = _kept_folder(data_directory), _delay_ms(options)
+    folder, delay_ms = _name_kept_folder(data_directory), _delay_ms(options)
     command = join_commands(
         (
             format_command(("mkdir", "-p", path_word(folder))),
@@ -103,7 +103,7 @@ def _keep_step(data_directory: str, paths: list[str], options: SalvageOptions) -
             command,
             f"{what}. The next start of the broker deletes them. Hard links keep them:",
         )
-    deletion_ms = min(_changed_ms(path) for path in paths) + delay_ms
+    deletion_ms = min(_change_ms(path) for path in paths) + delay_ms
     seconds = max(0, deletion_ms - int(time.time() * 1000)) // 1000
     text = (
         f"{what}. The broker deletes them {delay_ms / 1000:g} s after the topic ({_DELAY}), the "
@@ -115,7 +115,7 @@ def _keep_step(data_directory: str, paths: list[str], options: SalvageOptions) -
     return _step(KEEP, command, text, deletion_ms)
 
 
-def _changed_ms(path: str) -> int:
+def _change_ms(path: str) -> int:
     try:
         return os.stat(path).st_ctime_ns // 1_000_000
     except OSError:
@@ -135,7 +135,7 @@ def _delay_ms(options: SalvageOptions) -> int:
 
 
 def create_steps(
-    missing: Sequence[Missing],
+    missing: Sequence[MissingTopic],
     copies: Sequence[tuple[str, Item, Sequence[Copy]]],
     paths: Sequence[str],
     options: SalvageOptions,
@@ -162,7 +162,7 @@ def create_steps(
 
 
 def _create_steps(
-    one: Missing,
+    one: MissingTopic,
     of_topic: list[tuple[Item, Sequence[Copy]]],
     paths: Sequence[str],
     options: SalvageOptions,
@@ -198,7 +198,7 @@ def _create_steps(
         afterwards.append(restore_command(str(options.produce), one.topic, later))
 
 
-def _create_text(one: Missing, former: FormerTopic, later: dict[str, str | None]) -> str:
+def _create_text(one: MissingTopic, former: FormerTopic, later: dict[str, str | None]) -> str:
 
     text = f"Topic {one.topic} is not in the cluster. "
     if former.source is not None:
@@ -281,13 +281,13 @@ def restore_command(brokers: str, topic: str, later: dict[str, str | None]) -> s
     given = [f"{name}={value}" for name, value in sorted(later.items()) if value is not None]
     taken = [name for name, value in sorted(later.items()) if value is None]
     if given:
-        change += ["--add-config", ",".join(map(_listed, given))]
+        change += ["--add-config", ",".join(map(_quote_list, given))]
     if taken:
         change += ["--delete-config", ",".join(taken)]
     return settings_command(brokers, topic, *change)
 
 
-def _listed(setting: str) -> str:
+def _quote_list(setting: str) -> str:
     """Spell a setting as the tool takes it: with commas in its value, in brackets."""
     name, _, value = setting.partition("=")
     return f"{name}=[{value}]" if "," in value else setting
@@ -312,7 +312,7 @@ def again(
     if "--resume" not in words and not any(word.startswith("--resume=") for word in words):
         at = words.index("produce") + 1
         words[at:at] = ["--resume", str(options.resume)]
-    kept = kept_folders([item for _, item, _ in copies])
+    kept = list_kept_folders([item for _, item, _ in copies])
     named = {places.real(path) for path in paths}
     more = [path_word(folder) for folder in kept if places.real(folder) not in named]
     if more and not paths and options.server_properties is not None:

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kdump.errors import Refused
-from kdump.findings.shell import format_command, refused_topic, topic_word
+from kdump.errors import RefusedError
+from kdump.findings.shell import explain_refused_topic, format_command, topic_word
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Target(NamedTuple):
     def refuse(self, path: str, offset: int, size_bytes: int, timestamp_ms: int) -> None:
         """Refuse a record that the topic would not take, or not keep."""
         if size_bytes + _BATCH_BYTES > self.max_bytes:
-            raise Refused(
+            raise RefusedError(
                 path,
                 f"the record at offset {offset} has {size_bytes:,} bytes, and {self.topic} takes "
                 f"batches of {self.max_bytes:,}; "
@@ -48,7 +48,7 @@ class Target(NamedTuple):
         if not self.keeps_times:
             return
         if timestamp_ms == 0:
-            raise Refused(
+            raise RefusedError(
                 path,
                 f"the record at offset {offset} has the timestamp 0, which librdkafka replaces "
                 "by the current time; leave it out with --from-offset, or use --out",
@@ -56,7 +56,7 @@ class Target(NamedTuple):
         for name, oldest in self.oldest:
             if 0 < timestamp_ms < oldest:
                 value = -1 if name == "retention.ms" else (1 << 63) - 1
-                raise Refused(
+                raise RefusedError(
                     path,
                     f"the record at offset {offset} is older than {name} of {self.topic} allows, "
                     "and would be lost again; " + self._command(f"{name}={value}"),
@@ -74,7 +74,7 @@ def settings_command(brokers: str, topic: str, *change: str) -> str:
     return format_command((*tool, *named, *change))
 
 
-class Missing(NamedTuple):
+class MissingTopic(NamedTuple):
     """A topic that the cluster lacks, or that has too few partitions there: so many, or None."""
 
     topic: str
@@ -85,7 +85,7 @@ class Missing(NamedTuple):
 
 def targets_of(
     cluster: Cluster, brokers: str, items: Iterable[tuple[str, Item]]
-) -> tuple[dict[str, Target], list[Missing]]:
+) -> tuple[dict[str, Target], list[MissingTopic]]:
     """Ask the cluster for each topic, by the name it is to have there."""
     needed: dict[str, tuple[int, str]] = {}
     for topic, item in items:
@@ -94,12 +94,12 @@ def targets_of(
             needed[topic] = number, item.path
     found, missing = {}, []
     for topic, (count, path) in needed.items():
-        if why := refused_topic(topic):
-            raise Refused(path, f"{why}; --topic-map gives it another name")
+        if why := explain_refused_topic(topic):
+            raise RefusedError(path, f"{why}; --topic-map gives it another name")
         facts = cluster.topic(topic)
         if facts is None or facts.partitions < count:
             there = None if facts is None else facts.partitions
-            missing.append(Missing(topic, there, count, path))
+            missing.append(MissingTopic(topic, there, count, path))
         else:
             found[topic] = _target(topic, brokers, facts)
     return found, missing

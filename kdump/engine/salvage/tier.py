@@ -22,7 +22,7 @@ def add_remote_copies(paths: list[str], options: SalvageOptions) -> Iterator[Kdu
     for logs in metadata_under(paths):
         topics |= logs.topics.keys()
         for log in logs.values():
-            finished |= log.found_ids()
+            finished |= log.reachable_ids()
     views = TierViews(RemoteObjects(options.tier, options.tier_key), finished, topics)
     found = False
     for one in views.paths(options.selection, options.topic_id):

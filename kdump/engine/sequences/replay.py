@@ -122,16 +122,16 @@ class SequenceReplay:
         """Take up batches in the order of their offsets."""
         for event in self._states.replay(item):
             if isinstance(event, SequenceBreak):
-                self._unjoined(place, item.batches, event)
+                self._add_break(place, item.batches, event)
 
-    def _unjoined(self, place: Place, batches: RecordBatches, event: SequenceBreak) -> None:
+    def _add_break(self, place: Place, batches: RecordBatches, event: SequenceBreak) -> None:
         kind = rules.judge(event, batches, self._expiration_ms)
         self._counts[_MEMBERS[kind]] += 1
         if kind == GAP:
             self._counts["first_gaps"] += event.is_first
             self._counts["missing_count"] += rules.ahead(event)
         elif kind == DUPLICATE:
-            self._counts["repeated_count"] += rules.repeated(event, batches)
+            self._counts["repeated_count"] += rules.count_old(event, batches)
         elif not self._explained:
             return
         if len(self.rows) >= _ROWS_KEPT:
@@ -149,7 +149,7 @@ def _row(
     made = SequenceDuplicate if kind == DUPLICATE else SequenceGap
     count: int | None = None
     if kind == DUPLICATE:
-        count = rules.repeated(event, batches)
+        count = rules.count_old(event, batches)
     elif kind != rules.RESTARTED and not rules.is_behind(event):
         count = rules.ahead(event)
     return made(
@@ -164,19 +164,19 @@ def _row(
         base_sequence=event.base_sequence,
         last_sequence=sequence_at(event.base_sequence, last - base),
         sequences_count=count,
-        previous_offset=_known(event.previous.last_offset),
+        previous_offset=_or_none(event.previous.last_offset),
         offset=base,
         last_offset=last,
         position=batches.position(row),
         size_bytes=batches.size_bytes(row),
-        previous_timestamp_ms=_known(event.previous.last_timestamp_ms),
+        previous_timestamp_ms=_or_none(event.previous.last_timestamp_ms),
         timestamp_ms=batches.max_timestamp(row),
         explanation=explanation,
         path=place.path,
     )
 
 
-def _known(number: int) -> int | None:
+def _or_none(number: int) -> int | None:
     return None if number < 0 else number
 
 
@@ -192,7 +192,9 @@ def _explanation(event: SequenceBreak, batches: RecordBatches, kind: str) -> str
         )
     if kind == DUPLICATE:
         again = "the first batch of this epoch" if event.known_first else "numbers used before"
-        return f"{again} again: consumers receive {rules.repeated(event, batches):,} records twice."
+        return (
+            f"{again} again: consumers receive {rules.count_old(event, batches):,} records twice."
+        )
     if kind == rules.REMOVED:
         return (
             f"offsets are missing, too, between {before:,} and {base:,}: compaction removed them, "

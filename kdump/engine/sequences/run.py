@@ -16,7 +16,7 @@ from kdump.engine.checks.folding import fold
 from kdump.engine.checks.framing import Framing
 from kdump.engine.checks.ordering import in_parts
 from kdump.engine.reading.check import Check
-from kdump.engine.reading.damage import unread
+from kdump.engine.reading.damage import unread_finding
 from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 from kdump.engine.reading.scan import scan
 from kdump.engine.sequences.replay import SequenceReplay, SequenceSums
@@ -160,17 +160,17 @@ def plan(paths: Iterable[str], options: SequenceOptions) -> Iterator[Item | Kdum
             continue
         kind = target.files[0].name.kind if target.files else None
         if kind in (Kind.CAPTURE, Kind.FRAMES):
-            size = places.planned_size(target.path)
+            size = places.size_or_zero(target.path)
             yield Item(target.path, None, None, None, size, capture=kind)
             continue
         log = target.log
         name = None if target.whole else target.files[0].name
-        if log is None or (name and (name.kind not in names.SEGMENT_KINDS or name.retired)):
+        if log is None or (name and (name.kind not in names.SEGMENT_KINDS or name.is_retired)):
             yield PathError(target.path, "is neither a partition nor a segment")
             continue
         segment = name and name.base_offset
         logs = [one for one in log.logs if segment in (None, one.base_offset)]
-        size = sum(places.planned_size(str(one.log)) for one in logs)
+        size = sum(places.size_or_zero(str(one.log)) for one in logs)
         yield Item(log.path, target.topic, target.partition, segment, size)
 
 
@@ -179,7 +179,7 @@ def follow_item(
 ) -> SequenceResult:
     """Follow the producers of one partition, which is listed again, or of one capture."""
     if item.capture is not None:
-        from kdump.engine.sequences.captured import follow_capture
+        from kdump.engine.sequences.captures import follow_capture
 
         return SequenceResult(
             *follow_capture(
@@ -194,6 +194,6 @@ def follow_item(
         log = LocalLog.open(item.path)
     except PathError as error:
         place = Place(item.topic, item.partition, None, item.path)
-        return SequenceResult(reported=(unread(error, place),))
+        return SequenceResult(reported=(unread_finding(error, place),))
     target = Target(item.topic, item.partition, item.path, log, (), whole=True)
     return follow(target, settings, segment=item.segment, explained=options.explained, pace=pace)

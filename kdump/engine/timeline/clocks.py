@@ -12,8 +12,8 @@ from functools import partial
 from itertools import pairwise, product
 
 from kdump.engine.timeline.eras import EVER, Eras, Point
-from kdump.engine.timeline.happening import Spot, Tie
 from kdump.engine.timeline.order import LogOrder
+from kdump.engine.timeline.raw_event import Spot, Tie
 from kdump.rows.timeline import ClockSkew
 from kdump.tuples import NamedTuple
 
@@ -37,7 +37,7 @@ class Bounds(NamedTuple):
     at_most_ms: int | None
 
 
-class _Seen(NamedTuple):
+class _TieEnd(NamedTuple):
     """One end of a tie: whose clock, where, and what it showed when."""
 
     broker: int
@@ -81,14 +81,14 @@ class Clocks:
             ties.sort(key=lambda one: one.first_ms)
             ties[:] = [min(ties[at : at + 2], key=_gap) for at in range(0, len(ties), 2)]
 
-    def named(self) -> set[int]:
+    def named_brokers(self) -> set[int]:
         """Return the brokers that any tie names."""
         return {one for pair in self._counts for one in pair}
 
     def settle(self, brokers: Iterable[int], common: int | None, skew: Mapping[int, int]) -> None:
         """Draw the conclusions. `skew`: by how much clocks are ahead, as somebody knows."""
         listed = list(brokers)
-        self.brokers = self.named() | set(listed)
+        self.brokers = self.named_brokers() | set(listed)
         self._fixed = dict(skew)
         spans = {
             pair: _steady(self._records.get(pair, []), self._records.get((pair[1], pair[0]), []))
@@ -100,19 +100,19 @@ class Clocks:
         # All are given on a clock that was not set.
         self.common = next(others, common) if common in was_set else common
         left = [pair for pair in contradict if not pair & was_set]
-        self._bound(spans, [{one} for one in was_set] + left)
+        self._bound_steady(spans, [{one} for one in was_set] + left)
         is_told = not was_set or (was_set < self.brokers and self._tell_eras())
         if not is_told or (left and len(self.brokers) > 2):  # nothing says which clocks were set
             self._was_set = self.brokers - self._fixed.keys()
             self.common, self._order = common, LogOrder()
             self._eras = dict.fromkeys(self._was_set, Eras([], []))
 
-    def _bound(
+    def _bound_steady(
         self, spans: Mapping[_Pair, list[list[Tie | None]]], set_meanwhile: list[set[int]]
     ) -> None:
         """Bound the clocks that were not set against each other."""
-        self._most = _closed(_direct(spans, self._was_set), self.brokers)
-        closer = _closed(self._closer(set_meanwhile), self.brokers)
+        self._most = _close(_direct(spans, self._was_set), self.brokers)
+        closer = _close(self._closer(set_meanwhile), self.brokers)
         if all(_agree(closer, first, second) for first, second in closer):
             self._most = closer
 
@@ -147,14 +147,14 @@ class Clocks:
             self._order_of(tie.first, tie.first_ms, tie.first_at, after=tie.second_at)
             self._order_of(tie.second, tie.second_ms, tie.second_at, before=tie.first_at)
         points_of: dict[int, list[Point]] = {broker: [] for broker in self._was_set}
-        for one in (one for tie in ties for one in self._seen(tie)):
+        for one in (one for tie in ties for one in self._tie_ends(tie)):
             if one.broker in points_of:
                 points_of[one.broker].append(one.point)
         for broker, points in points_of.items():
             backs = self._set_back.get(broker, [])
             eras = self._eras[broker] = Eras(
                 points if len(backs) < _MOST_BACKS else [],
-                [(one.point, two.point) for one, two in map(self._seen, backs)],
+                [(one.point, two.point) for one, two in map(self._tie_ends, backs)],
             )
             if (
                 any(one.from_ms > one.to_ms + _DRIFT_MS for one in points)
@@ -164,13 +164,13 @@ class Clocks:
                 return False
         among = [tie for tie in ties if self._was_set >= {tie.first, tie.second}]
         for tie in [tie for tie in among if self._is_wrong(tie)]:
-            for seen in self._seen(tie):
+            for seen in self._tie_ends(tie):
                 self._eras[seen.broker].doubt(seen.point)
         ties += [tie for backs in self._set_back.values() for tie in backs]
-        known = [one for tie in ties for one in self._seen(tie) if one.broker in self._was_set]
+        known = [one for tie in ties for one in self._tie_ends(tie) if one.broker in self._was_set]
         for one in known:
             self._order.add(one.spot, *self._eras[one.broker].times(one.point))
-        later = [one.point for tie in ties for one in self._seen(tie)]
+        later = [one.point for tie in ties for one in self._tie_ends(tie)]
         return all(one.from_ms <= one.to_ms + _DRIFT_MS for one in later)
 
     def _order_of(
@@ -190,18 +190,18 @@ class Clocks:
             self._order.add(after, from_ms=low)
             self._order.add(before, to_ms=high)
 
-    def _seen(self, tie: Tie) -> tuple[_Seen, _Seen]:
+    def _tie_ends(self, tie: Tie) -> tuple[_TieEnd, _TieEnd]:
         """Give what the order in logs says of the two times of a tie."""
         first = Point(tie.first_ms, *self._order.around(tie.first_at))
         second = Point(tie.second_ms, *self._order.around(tie.second_at))
         return (
-            _Seen(tie.first, tie.first_at, first),
-            _Seen(tie.second, tie.second_at, second),
+            _TieEnd(tie.first, tie.first_at, first),
+            _TieEnd(tie.second, tie.second_at, second),
         )
 
     def _is_wrong(self, tie: Tie) -> bool:
         """Whether a tie contradicts what is known of both its clocks, that were set."""
-        first, second = (self._eras[one.broker].times(one.point) for one in self._seen(tie))
+        first, second = (self._eras[one.broker].times(one.point) for one in self._tie_ends(tie))
         return first[0] > second[1]
 
     def between(
@@ -325,7 +325,7 @@ def _agree(most: Mapping[_Pair, tuple[int, object]], first: int, second: int) ->
     return there is None or back is None or there[0] + back[0] >= 0
 
 
-def _closed(most: _Most, brokers: Iterable[int]) -> _Most:
+def _close(most: _Most, brokers: Iterable[int]) -> _Most:
     """Add what follows by way of other brokers (Floyd and Warshall)."""
     found = dict(most)
     known = sorted(set(brokers) & {one for pair in most for one in pair})

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.remote_log import COPY_FINISHED, DELETE_FINISHED
 from kdump.engine.coordinators.partitions import Item, Records
-from kdump.engine.timeline.happening import COORDINATOR, LEADER, Happening, Open, Step
+from kdump.engine.timeline.raw_event import COORDINATOR, LEADER, Open, RawEvent, Step
 from kdump.kernels import columns as c
 from kdump.messages.records import decoder
 from kdump.messages.table import Fields
-from kdump.replay.group_lives import At, GroupLives, Joined, Left, Rebalanced
+from kdump.replay.group_lives import At, GroupLives, GroupRebalance, MemberJoin, MemberLeave
 from kdump.replay.transactions import STATES
 from kdump.tuples import NamedTuple
 
@@ -53,7 +53,7 @@ class _Log:
         """Read all records, and hand over their events."""
         replica = self._replica
         item = Item(*replica.item[:3], False, replica.item.size_bytes)
-        records = Records(item, replica.pace, replica.options.decompress_limit, self.lost)
+        records = Records(item, replica.pace, replica.options.decompress_limit, self.note_loss)
         replica.read.reported += records.into(self._chunk)
 
     def _chunk(self, one: RecordChunk) -> None:
@@ -72,7 +72,7 @@ class _Log:
             else:
                 self.record(key, records.payload(data, row))
 
-    def lost(self) -> None:
+    def note_loss(self) -> None:
         """Take note that records are missing."""
 
     def control(self, key: bytes | None) -> None:
@@ -84,16 +84,16 @@ class _Log:
         if read_key is None or read_key.data is None or read_key.type is None:
             return
         if value is None:
-            self._said(read_key.type, read_key.data, None)
+            self._add(read_key.type, read_key.data, None)
         elif read is not None and read.data is not None:
-            self._said(read_key.type, read_key.data, read.data)
+            self._add(read_key.type, read_key.data, read.data)
 
-    def _said(self, kind: str, key: Fields, value: Fields | None) -> None:
+    def _add(self, kind: str, key: Fields, value: Fields | None) -> None:
         raise NotImplementedError
 
-    def _event(self, what: str, subject: str, text: str, **more: str | None) -> Happening:
+    def _event(self, what: str, subject: str, text: str, **more: str | None) -> RawEvent:
         at, item = self._at, self._replica.item
-        return Happening(
+        return RawEvent(
             *(what, subject, text, item.topic, item.partition, at.offset, at.epoch, None),
             *(COORDINATOR, at.clock, at.at_ms, at.path, at.segment, at.position),
             about=more.get("about"),
@@ -108,21 +108,21 @@ class _Groups(_Log):
         super().__init__(replica)
         self._offsets: dict[tuple[str, str, int], int] = {}
         self._lives = GroupLives()
-        self._pending: dict[int, list[tuple[tuple[str, str, int], int, Happening]]] = {}
+        self._pending: dict[int, list[tuple[tuple[str, str, int], int, RawEvent]]] = {}
         self._held = 0
 
-    def lost(self) -> None:
+    def note_loss(self) -> None:
         self._offsets.clear()
-        self._lives.lost()
+        self._lives.note_loss()
 
     def control(self, key: bytes | None) -> None:
         waiting = self._pending.pop(self._at.producer_id, ())
         self._held -= len(waiting)
         if key is not None and len(key) >= 4 and key[3] == 1:
             for name, offset, event in waiting:
-                self._committed(name, offset, event)
+                self._note_commit(name, offset, event)
 
-    def _said(self, kind: str, key: Fields, value: Fields | None) -> None:
+    def _add(self, kind: str, key: Fields, value: Fields | None) -> None:
         group = str(key.get("group", key.get("groupId", "")))
         if kind == "offset_commit":
             self._commit(group, str(key["topic"]), int(key["partition"]), value)
@@ -139,12 +139,12 @@ class _Groups(_Log):
         event = self._event("commit", group, text, about=topic, group=group)
         producer = self._at.producer_id
         if producer < 0:
-            self._committed(name, int(value["offset"]), event)
+            self._note_commit(name, int(value["offset"]), event)
         elif self._held < _MOST_PENDING:
             self._held += 1
             self._pending.setdefault(producer, []).append((name, int(value["offset"]), event))
 
-    def _committed(self, name: tuple[str, str, int], offset: int, event: Happening) -> None:
+    def _note_commit(self, name: tuple[str, str, int], offset: int, event: RawEvent) -> None:
         before = self._offsets.get(name)
         self._offsets[name] = offset
         if before is not None and offset < before:
@@ -155,8 +155,8 @@ class _Groups(_Log):
     def _group(self, kind: str, key: Fields, value: Fields | None) -> tuple[str, str]:
         at = At(self._at.at_ms, self._at.offset)
         events = list(self._lives.take(kind, key, value, at))
-        came = [one.who for one in events if isinstance(one, Joined)]
-        went = [one.who.member_id for one in events if isinstance(one, Left)]
+        came = [one.who for one in events if isinstance(one, MemberJoin)]
+        went = [one.who.member_id for one in events if isinstance(one, MemberLeave)]
         if "member" in kind:
             member = key["memberId"]
             if value is None:
@@ -170,7 +170,7 @@ class _Groups(_Log):
         if members is None:
             return "rebalance", f"group epoch {value.get('epoch')}"
         count = len(members)
-        before = next((one.before for one in events if isinstance(one, Rebalanced)), count)
+        before = next((one.before for one in events if isinstance(one, GroupRebalance)), count)
         text = f"generation {value.get('generation')}, {count} member{'s' * (count != 1)}"
         if not members:
             return "group-empty", f"{text}: none left" if before else text
@@ -196,7 +196,7 @@ class _Transactions(_Log):
 
     def __init__(self, replica: Replica) -> None:
         super().__init__(replica)
-        self._last: dict[str, tuple[str, Happening]] = {}
+        self._last: dict[str, tuple[str, RawEvent]] = {}
         self._steps: deque[Step] = deque(maxlen=_MOST_STEPS)
 
     def read(self) -> None:
@@ -208,7 +208,7 @@ class _Transactions(_Log):
                 text = f"{event.text}; no marker ends it"
                 read.open.append(Open(-1, event._replace(what="transaction-hangs", text=text)))
 
-    def _said(self, kind: str, key: Fields, value: Fields | None) -> None:
+    def _add(self, kind: str, key: Fields, value: Fields | None) -> None:
         name = str(key.get("transactionalId", ""))
         if value is None:
             self._last.pop(name, None)

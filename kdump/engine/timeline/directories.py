@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kdump.engine.timeline.happening import DERIVED, FILE, INFERRED, NO_CLOCK, Happening
+from kdump.engine.timeline.raw_event import DERIVED, FILE, INFERRED, NO_CLOCK, RawEvent
 from kdump.storage import names, places
 from kdump.storage.log_dir import LOG_DIRS
 
@@ -22,7 +22,7 @@ def format_events(replica: Replica) -> None:
         return
     node = replica.item.node
     replica.take(
-        Happening(
+        RawEvent(
             *("format", str(node), "meta.properties was written"),
             broker_id=node,
             node=node,
@@ -38,7 +38,7 @@ def checkpoint_events(replica: Replica) -> None:
     """Tell from checkpoints and the first segment what was deleted and cleaned, and its start."""
     home, place = replica.item.path, replica.event[3:5]
     made_path = os.path.join(home, names.PARTITION_METADATA)
-    if (made := replica.modified(made_path)) is not None:
+    if (made := replica.modification_ms(made_path)) is not None:
         text = "the replica began here"
         replica.take(file_event(replica, "file-created", made_path, text, made))
     directory = LOG_DIRS.around(home)
@@ -66,7 +66,7 @@ def checkpoint_events(replica: Replica) -> None:
         tell("clean", cleaned, text, names.CLEANER_CHECKPOINT)
 
 
-def file_event(replica: Replica, what: str, path: str, text: str, at_ms: int) -> Happening:
+def file_event(replica: Replica, what: str, path: str, text: str, at_ms: int) -> RawEvent:
     """Make an event of what the time of a file shows, by the clock of the broker that has it."""
     event = replica.event._replace(what=what, text=text, path=path, at_ms=at_ms, basis=INFERRED)
     return event._replace(clock=FILE, clock_of=replica.item.node)

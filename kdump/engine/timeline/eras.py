@@ -47,7 +47,7 @@ class Eras:
     def __init__(self, points: Iterable[Point], set_back: Iterable[tuple[Point, Point]]) -> None:
         points = [p._replace(from_ms=min(p[1:3]), to_ms=max(p[1:3])) for p in points]
         points.sort(key=lambda one: (one.from_ms + one.to_ms, one))
-        spans = _agreeing(one for one in points if one.to_ms - one.from_ms <= _CLOSE_MS)
+        spans = _group_agreeing(one for one in points if one.to_ms - one.from_ms <= _CLOSE_MS)
         if len(spans) > _MOST_ERAS:
             spans = []
         self.eras: list[Era] = []
@@ -133,7 +133,7 @@ class Eras:
             self._unknown.append((low, high))
 
 
-def _agreeing(points: Iterable[Point]) -> list[tuple[Span, list[Point]]]:
+def _group_agreeing(points: Iterable[Point]) -> list[tuple[Span, list[Point]]]:
     """Gather points that agree with those before them."""
     found: list[tuple[Span, list[Point]]] = []
     for point in points:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.control_batch import read_control
 from kdump.engine.timeline.clocks import SET_BACK_MS
-from kdump.engine.timeline.happening import (
+from kdump.engine.timeline.raw_event import (
     CLIENT,
     DERIVED,
     LEADER,
     NO_CLOCK,
-    Happening,
     Marker,
     Open,
+    RawEvent,
     Spot,
     Tie,
 )
@@ -87,7 +87,7 @@ class _Headers:
     def _event(
         self, what: str, text: str, batches: RecordBatches, row: int, segment: LogSegment,
         clock_of: int | None = None, *, by_broker: bool = False,
-    ) -> Happening:  # fmt: skip
+    ) -> RawEvent:  # fmt: skip
         """Make an event of a batch, which every replica shows."""
         return self._replica.event._replace(
             what=what,

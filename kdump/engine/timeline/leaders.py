@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from kdump.engine.timeline.happening import Spot
+from kdump.engine.timeline.raw_event import Spot
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
 from kdump.tuples import NamedTuple
 

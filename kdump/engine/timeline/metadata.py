@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.cluster.rows import change_row
 from kdump.engine.reading.damage import at_place
-from kdump.engine.timeline.happening import CONTROLLER, Happening, Spot
 from kdump.engine.timeline.leaders import METADATA_ID, Term
+from kdump.engine.timeline.raw_event import CONTROLLER, RawEvent, Spot
 from kdump.errors import PathError
 from kdump.findings.rows import Place
 from kdump.replay import cluster_facts as c
@@ -28,7 +28,7 @@ _Words = tuple[str, str, str, str | None, int | None]
 def metadata_events(replica: Replica) -> None:
     """Hand over the events of one copy of the metadata log, and who led."""
     item, limit, reported = replica.item, replica.options.decompress_limit, replica.read.reported
-    told = _Told(replica).change
+    told = _EventCollector(replica).change
     try:
         replay = read_replay(item.path, whole=True, limit=limit, on_change=told, tells_first=True)
     except PathError as error:
@@ -41,7 +41,7 @@ def metadata_events(replica: Replica) -> None:
         reported.append(at_place("replay-incomplete", place, message=message))
 
 
-class _Told:
+class _EventCollector:
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
         self._leaders = replica.leaders
@@ -73,7 +73,7 @@ class _Told:
         for what, subject, text, about, broker in self._events(change):
             place = CLUSTER_METADATA_TOPIC, 0, at.offset, at.epoch, broker
             dated = CONTROLLER, controller, at.time_ms, self._replica.item.path
-            self._replica.take(Happening(what, subject, text, *place, *dated, about=about))
+            self._replica.take(RawEvent(what, subject, text, *place, *dated, about=about))
 
     def _events(self, change: c.Change) -> Iterator[_Words]:
         fact, before, after = change.fact, change.before, change.after

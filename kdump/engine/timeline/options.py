@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from kdump.engine.coordinators.patterns import matches
-from kdump.engine.timeline.happening import Happening
+from kdump.engine.timeline.raw_event import RawEvent
 from kdump.engine.timeline.sources import SOURCES
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.targets import EVERYTHING, Selection
@@ -48,7 +48,7 @@ class TimelineOptions(NamedTuple):
     scratch: str | None = None
     decompress_limit: int = DEFAULT_LIMIT
 
-    def admits(self, event: Happening) -> bool:
+    def admits(self, event: RawEvent) -> bool:
         """Whether an event is asked for, whenever it was."""
         if (self.what or event.what in _IF_NAMED) and event.what not in (*self.what, RECORD):
             return False

@@ -11,7 +11,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from kdump.engine.timeline.eras import EVER, Span
-from kdump.engine.timeline.happening import Spot
+from kdump.engine.timeline.raw_event import Spot
 
 #: How late a record may be appended behind the time that it bears.
 OVERTAKEN_MS = 5_000
@@ -45,7 +45,7 @@ class LogOrder:
         if spot is None or spot.log not in self._known:
             return -EVER, EVER
         if spot.log not in self._logs:
-            self._logs[spot.log] = _sorted(self._known[spot.log])
+            self._logs[spot.log] = _sort(self._known[spot.log])
         log = self._logs[spot.log]
         if log is None:
             return -EVER, EVER
@@ -62,7 +62,7 @@ class LogOrder:
         return low, high
 
 
-def _sorted(known: dict[tuple[int, int], Span]) -> _Log | None:
+def _sort(known: dict[tuple[int, int], Span]) -> _Log | None:
     """Order what is known of a log; None where replicas went different ways."""
     places = sorted(known)
     if any(a[0] == b[0] or a[1] > b[1] for a, b in pairwise(places)):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.dump.run import dump
 from kdump.engine.reading.options import DumpOptions
-from kdump.engine.timeline.happening import CLIENT, LEADER, Happening
+from kdump.engine.timeline.raw_event import CLIENT, LEADER, RawEvent
 from kdump.errors import KdumpError
 from kdump.findings.escape import visible_bytes
 from kdump.findings.finding import Finding
@@ -35,13 +35,13 @@ def record_events(replica: Replica) -> None:
                 replica.take(_event(row, replica))
 
 
-def _event(row: RecordRow, replica: Replica) -> Happening:
+def _event(row: RecordRow, replica: Replica) -> RawEvent:
     topic, at_ms = replica.item.topic, row.timestamp_ms
     epoch = -1 if row.leader_epoch is None else row.leader_epoch
     by_broker = row.timestamp_type == "LogAppendTime" or topic.startswith("__")
     return replica.event._replace(
         what="record",
-        text=f"offset {row.offset:,}: {_shown(row.key)} = {_shown(row.value)}",
+        text=f"offset {row.offset:,}: {_show(row.key)} = {_show(row.value)}",
         offset=row.offset,
         epoch=epoch,
         broker_id=None,
@@ -55,7 +55,7 @@ def _event(row: RecordRow, replica: Replica) -> Happening:
     )
 
 
-def _shown(data: bytes | None) -> str:
+def _show(data: bytes | None) -> str:
     if data is None:
         return "null"
     return visible_bytes(data[:_SHOWN]) + ("…" if len(data) > _SHOWN else "")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from kdump.engine.timeline.happening import Happening, Marker, Open, Spot, Step, Tie
+from kdump.engine.timeline.raw_event import Marker, Open, RawEvent, Spot, Step, Tie
 from kdump.engine.timeline.sources import DECODED, sources
 from kdump.engine.work.spool import SortedRun, Spool
 from kdump.storage import places
@@ -31,7 +31,7 @@ class Item(NamedTuple):
     whole: bool = False
 
 
-class Read:
+class ReplicaEvents:
     """What the sources of an item leave: its events in sorted runs, and what ties the clocks.
 
     `file_times` counts the files whose time could be held against their last batch, and those that
@@ -64,7 +64,7 @@ class Replica:
         pace: Callable[[int], None],
     ) -> None:
         self.item, self.options, self.leaders, self.pace = item, options, leaders, pace
-        self.read = Read(item)
+        self.read = ReplicaEvents(item)
         self.holes_to = 0  # below it records are missing, as far as all headers were read
         self._spool = Spool(scratch)
 
@@ -79,20 +79,20 @@ class Replica:
         return read_topic_id(self.item.path)
 
     @cached_property
-    def event(self) -> Happening:
+    def event(self) -> RawEvent:
         """An event of this replica alone, to be filled in."""
         _, topic, partition, node, *_ = self.item
-        return Happening(
+        return RawEvent(
             *("", f"{topic}-{partition}", "", topic, partition),
             broker_id=node,
             node=node,
             about=topic,
         )
 
-    def take(self, event: Happening) -> None:
+    def take(self, event: RawEvent) -> None:
         """Take an event, if it is asked for."""
         if self.options.admits(event):
-            self._spool.add(event.packed())
+            self._spool.add(event.pack())
 
     def term(self, epoch: int) -> Term | None:
         """Return who led in an epoch, and since when."""
@@ -108,7 +108,7 @@ class Replica:
         term = self.term(epoch)
         return None if term is None else term.leader
 
-    def modified(self, path: str) -> int | None:
+    def modification_ms(self, path: str) -> int | None:
         """Return when a file of the directory was modified, where its time can tell."""
         status = self.log.statuses.get(path.rpartition("/")[2])
         if status is None or isinstance(status, OSError):
@@ -120,7 +120,7 @@ class Replica:
         self.read.span = min(low, modified), max(high, modified)
         return modified
 
-    def done(self) -> Read:
+    def done(self) -> ReplicaEvents:
         """Return what was left."""
         self._spool.flush()
         self.read.runs = self._spool.runs
@@ -135,7 +135,7 @@ def read_item(
     leaders: Leaders,
     scratch: str,
     first: bool = False,
-) -> Read:
+) -> ReplicaEvents:
     """Read all sources of a replica: those that come first, or the others."""
     replica = Replica(item, options, leaders, scratch, pace)
     for source in sources(item.topic, first=first):

@@ -20,35 +20,35 @@ from kdump.engine.coordinators import partitions as coordinated
 from kdump.engine.coordinators.partitions import Reported
 from kdump.engine.reading.damage import at_place
 from kdump.engine.timeline.clocks import FILE_TICK_MS, Clocks
-from kdump.engine.timeline.happening import (
+from kdump.engine.timeline.headers import BY_BROKERS
+from kdump.engine.timeline.leaders import Leaders
+from kdump.engine.timeline.options import NONE, TimelineOptions
+from kdump.engine.timeline.raw_event import (
     CONTROLLER,
     COORDINATOR,
     FILE,
     LEADER,
     NO_CLOCK,
-    Happening,
     Marker,
     Open,
+    RawEvent,
     Spot,
     Step,
     Tie,
-    unpacked,
+    unpack,
 )
-from kdump.engine.timeline.headers import BY_BROKERS
-from kdump.engine.timeline.leaders import Leaders
-from kdump.engine.timeline.options import NONE, TimelineOptions
-from kdump.engine.timeline.replica import Item, Read, read_item
+from kdump.engine.timeline.replica import Item, ReplicaEvents, read_item
 from kdump.engine.timeline.sources import NO_TOPIC, sources
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
-from kdump.engine.work.spool import SortedRun, Spool, merged, scratch_directory
+from kdump.engine.work.spool import SortedRun, Spool, merge_runs, scratch_directory
 from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.rows import Place, Row
 from kdump.rows.timeline import Event
 from kdump.storage import places
-from kdump.storage.about import owner_of
 from kdump.storage.checkpoints import java_int
 from kdump.storage.data_directories import spread_all
+from kdump.storage.directory_facts import owner_of
 from kdump.storage.targets import Selection, Target, data_directories, resolve
 
 #: Logs are read whole while they have less than this, or than so small a part of all bytes.
@@ -150,7 +150,7 @@ class _Timeline:
             if log.name is not None and log.name.retirement is not None:
                 continue
             node = java_int(owner_of(places.parent(places.absolute(target.path)))[0] or "")
-            size = sum(places.planned_size(str(one.log)) for one in log.logs)
+            size = sum(places.size_or_zero(str(one.log)) for one in log.logs)
             found.append(Item(target.path, target.topic, target.partition, node, size))
         left = max(_WHOLE_BYTES, sum(one.size_bytes for one in found) // _WHOLE_PART)
         for at in sorted(range(len(found)), key=lambda at: found[at].size_bytes):
@@ -160,7 +160,7 @@ class _Timeline:
             found[at] = found[at]._replace(whole=True)
         return found
 
-    def _take(self, read: Read) -> Iterator[Reported]:
+    def _take(self, read: ReplicaEvents) -> Iterator[Reported]:
         yield from read.reported
         self._runs += read.runs
         self._steps += read.steps
@@ -186,7 +186,7 @@ class _Timeline:
                 text = f"{event.subject}: {event.text}; producer {producer}"
                 event = event._replace(subject=subject, text=text)
             if self._options.admits(event):
-                spool.add(event.packed())
+                spool.add(event.pack())
         spool.flush()
         self._runs += spool.runs
 
@@ -215,7 +215,7 @@ class _Timeline:
             common = next(iter(self._nodes), None)
         skew = self._options.skew
         if skew == NONE:
-            skew = dict.fromkeys({*self._nodes, *self._clocks.named()}, 0)
+            skew = dict.fromkeys({*self._nodes, *self._clocks.named_brokers()}, 0)
         fixed = {} if isinstance(skew, str) else skew
         self._clocks.settle(self._nodes, common, fixed)
 
@@ -224,8 +224,8 @@ class _Timeline:
     def _events(self) -> Iterator[Row]:
         spool = Spool(self._scratch)
         known = b""
-        for entry in merged(self._runs):
-            key, event = unpacked(entry)
+        for entry in merge_runs(self._runs):
+            key, event = unpack(entry)
             if key == known:
                 continue
             known = key
@@ -241,10 +241,10 @@ class _Timeline:
                 sorted_by = _SORTED_BY.pack(_place_in_time(row) + _FAR, offset)
                 spool.add(sorted_by + entry)
         spool.flush()
-        for entry in merged(spool.runs):
-            yield self._row(unpacked(entry[_SORTED_BY.size :])[1])
+        for entry in merge_runs(spool.runs):
+            yield self._row(unpack(entry[_SORTED_BY.size :])[1])
 
-    def _row(self, event: Happening) -> Event:
+    def _row(self, event: RawEvent) -> Event:
         clock, clock_of, at_ms = event.clock, event.clock_of, event.at_ms
         copied = event.broker_id in self._copied
         if clock == FILE and copied:
@@ -266,7 +266,7 @@ class _Timeline:
         )
 
     def _bounds(
-        self, event: Happening, broker: int | None, from_ms: int | None, to_ms: int
+        self, event: RawEvent, broker: int | None, from_ms: int | None, to_ms: int
     ) -> tuple[int | None, int | None]:
         """Give the earliest and the latest of times of a broker, on the common clock."""
         spot, (topic, partition, offset, epoch) = None, event[3:7]

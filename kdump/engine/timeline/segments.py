@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kdump.engine.timeline.directories import file_event
-from kdump.engine.timeline.happening import CLIENT, DERIVED, LEADER, Tie
 from kdump.engine.timeline.headers import is_by_broker
+from kdump.engine.timeline.raw_event import CLIENT, DERIVED, LEADER, Tie
 from kdump.errors import PathError
 from kdump.storage import names, places
 from kdump.storage.after_damage import header_at
@@ -50,7 +50,7 @@ class _Segments:
     def take(self, segment: LogSegment, following: int | None, *, is_first: bool) -> None:
         """Look at the first and the last batch of a segment, and at the time of its file."""
         path = str(segment.log)
-        modified = self._replica.modified(path)
+        modified = self._replica.modification_ms(path)
         with Source(path) as source:
             first = header_at(source, 0)
             last = first and _last_header(source, segment, following)

@@ -15,18 +15,18 @@ from kdump.engine.coordinators.judgement import JudgementContext, OpenInPartitio
 from kdump.engine.coordinators.partitions import (
     Item,
     Marks,
+    ReplayResult,
     Reported,
-    StateReplayed,
     Work,
     by_producer,
+    describe_missing,
+    describe_unread,
     furthest,
     gather,
     home_first,
     item_of,
     items_of,
-    missing_of,
     replay_state,
-    unread_of,
 )
 from kdump.engine.coordinators.patterns import matches, one_name
 from kdump.engine.reading.damage import at_place
@@ -130,15 +130,15 @@ def _read_states(
     """Replay the coordinators' topic; of one id, the partition that has it."""
     found: list[tuple[Transaction, int]] = []
     newest_ms = -1
-    missing = missing_of(items, marks)
+    missing = describe_missing(items, marks)
     for some in home_first(items, options.one_id, marks):
         for item, result in work.do(some, replay) if not found else ():
             if isinstance(result, KdumpError):
-                missing = missing or unread_of(item)
+                missing = missing or describe_unread(item)
                 yield result
                 continue
             if result.lost:
-                missing = missing or unread_of(item)
+                missing = missing or describe_unread(item)
             yield from result.reported
             newest_ms = max(newest_ms, result.newest_ms)
             found += [(one, item.partition) for one in result.transactions]
@@ -258,7 +258,7 @@ def open_in(item: Item, pace: Pace, *, options: TransactionOptions) -> OpenTrans
     return here
 
 
-def replay(item: Item, pace: Pace, *, options: TransactionOptions) -> StateReplayed:
+def replay(item: Item, pace: Pace, *, options: TransactionOptions) -> ReplayResult:
     """Replay one partition of `__transaction_state`."""
     return replay_state(
         item,

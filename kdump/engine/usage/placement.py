@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.reading.options import DumpOptions
-from kdump.engine.usage.moved import KeySpans
-from kdump.engine.work.pace import Going
+from kdump.engine.usage.moved_keys import KeySpans
+from kdump.engine.work.pace import ReadProgress
 from kdump.engine.work.spool import SortedRun, Spool
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
@@ -49,7 +49,7 @@ class PlacementOptions(DumpOptions):
         return (self.partitioner,) if self.partitioner else tuple(PARTITIONERS)
 
 
-class Misplaced(NamedTuple):
+class MisplacedCount(NamedTuple):
     """Keyed records, and those that lie where they do not belong.
 
     `factor` is what all hashes of these less their partition are multiples of: the count of
@@ -62,11 +62,11 @@ class Misplaced(NamedTuple):
     first: tuple[int, int] | None = None  # offset, timestamp
     last: tuple[int, int] | None = None
 
-    def plus(self, other: Misplaced) -> Misplaced:
+    def plus(self, other: MisplacedCount) -> MisplacedCount:
         """Add two of them."""
         firsts = [one.first for one in (self, other) if one.first is not None]
         lasts = [one.last for one in (self, other) if one.last is not None]
-        return Misplaced(
+        return MisplacedCount(
             self.records + other.records,
             self.misplaced + other.misplaced,
             gcd(self.factor, other.factor),
@@ -75,12 +75,12 @@ class Misplaced(NamedTuple):
         )
 
 
-class Placed(NamedTuple):
+class SplitPlacement(NamedTuple):
     """What came of a split; `sums` by name of partitioner and producer id."""
 
     topic: str
     partition: int
-    sums: dict[tuple[str, int], Misplaced]
+    sums: dict[tuple[str, int], MisplacedCount]
     records: int
     without_key: int
     runs: tuple[SortedRun, ...]
@@ -112,7 +112,7 @@ class _Sums:
             if at < count:
                 self._sums.extend(bytes(len(self._sums)))
 
-    def frozen(self) -> dict[tuple[str, int], Misplaced]:
+    def frozen(self) -> dict[tuple[str, int], MisplacedCount]:
         """Give what was counted by name of partitioner and producer id."""
         found = {}
         for producer_id, slot in self._producers.items():
@@ -122,7 +122,7 @@ class _Sums:
                 first = (where[0], where[1]) if misplaced else None
                 last = (where[2], where[3]) if misplaced else None
                 if records:
-                    one = Misplaced(records, misplaced, factor, first, last)
+                    one = MisplacedCount(records, misplaced, factor, first, last)
                     found[name, producer_id] = one
         return found
 
@@ -136,7 +136,7 @@ def place_split(
     topics: dict[str, int],
     directory: str,
     buckets: int,
-) -> Placed:
+) -> SplitPlacement:
     """Look at each key of a split; `counts` are those of the topics' partitions."""
     topic = split.target.topic or ""
     spool = Spool(directory, buckets)
@@ -144,7 +144,7 @@ def place_split(
     partition = split.target.partition or 0
     sums = _Sums(options.names, partition, counts[topic])
     reader = SplitReader(split, options, as_stored=True)
-    going = Going(split.size_bytes, pace, split.start)
+    going = ReadProgress(split.size_bytes, pace, split.start)
     told: list[Finding | KdumpError] = []
     for item in reader.items():
         if isinstance(item, (Finding, KdumpError)):
@@ -153,14 +153,14 @@ def place_split(
             sums.records += 1
             sums.without += 1
         elif isinstance(item, RecordChunk):
-            going.reached(item)
+            going.advance(item)
             if item.controls is None:
                 spans.add(item)
                 sums.add(item)
     going.end()
     spans.flush()
     spool.flush()
-    return Placed(
+    return SplitPlacement(
         topic,
         partition,
         sums.frozen(),

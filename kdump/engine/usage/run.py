@@ -97,7 +97,7 @@ def _largest(tables: Tables, top: int) -> list[Entry]:
     return found[:top] if top else found
 
 
-def _unlisted(tables: Tables, listed: Sequence[Entry]) -> int:
+def _most_unlisted(tables: Tables, listed: Sequence[Entry]) -> int:
     """Give the most that a group which is not among the rows may come to."""
     most = 0
     shown = {(place, group) for place, group, _ in listed}
@@ -183,7 +183,7 @@ def _summary(
     """Say what all groups come to, and the most that one that is not listed may come to."""
     totals, by_key = sums.totals, options.wants_records
     size, unopened = totals[c.T_BYTES], totals[c.T_UNOPENED]
-    most = _unlisted(tables, listed)
+    most = _most_unlisted(tables, listed)
     exact = not any(table.floor for table in tables.values())
     return UsageSummary(
         by=",".join(options.by),
@@ -230,7 +230,7 @@ def usage(
     if split_bytes is None:
         split_bytes = _RECORDS_SPLIT_BYTES if options.wants_records else _HEADERS_SPLIT_BYTES
     splits: list[Split] = []
-    merged = _Merged(options, groups_kept)
+    merged = _UsageMerge(options, groups_kept)
     for error in take_up(plan(paths, options.of_dump, split_bytes), splits, progress):
         merged.sums.paths_unfinished += 1
         yield error
@@ -243,7 +243,7 @@ def usage(
     yield from usage_rows(merged.tables, options, merged.sums)
 
 
-class _Merged:
+class _UsageMerge:
     """Puts together what comes of the splits; a log whose pieces do not fit is read as one."""
 
     def __init__(self, options: UsageOptions, most: int) -> None:

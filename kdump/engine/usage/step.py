@@ -12,7 +12,7 @@ from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.reading.split_edges import SplitEdges
 from kdump.engine.usage.totals import WIDTH, PackedTotals, Totals
-from kdump.engine.work.pace import Going
+from kdump.engine.work.pace import ReadProgress
 from kdump.engine.work.splits import Split
 from kdump.errors import KdumpError
 from kdump.findings.code import Hides
@@ -95,11 +95,11 @@ def count_split(split: Split, pace: Pace, *, options: UsageOptions, most: int) -
     reader = SplitReader(split, options.of_dump, as_stored=True)
     counter = _Counter(options, most)
     reported: list[Finding | KdumpError] = []
-    lost = _Lost(options)
-    going = Going(split.size_bytes, pace, split.start)
+    lost = _LostBytes(options)
+    going = ReadProgress(split.size_bytes, pace, split.start)
     for item in reader.items():
         if isinstance(item, (RecordChunk, BatchChunk)):
-            going.reached(item)
+            going.advance(item)
             if isinstance(item, RecordChunk):
                 counter.records(item)
             elif not (options.wants_records or item.batches.flags & _BROKEN):
@@ -124,7 +124,7 @@ def count_split(split: Split, pace: Pace, *, options: UsageOptions, most: int) -
     )
 
 
-class _Lost:
+class _LostBytes:
     """Adds up the bytes that findings name, each once: of a batch there may be two."""
 
     def __init__(self, options: UsageOptions) -> None:

@@ -15,7 +15,7 @@ from kdump.broker.settings import Settings
 from kdump.broker.versions import Version, has, text_of
 from kdump.engine.reading.sequence_rules import COORDINATED
 from kdump.engine.verify.options import VerifyOptions
-from kdump.errors import KdumpError, NothingToDo, PathError, guarded
+from kdump.errors import KdumpError, NothingToDo, PathError, guard
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.kernels.members import codec_name
@@ -52,55 +52,55 @@ def appends(paths: Iterable[str], options: VerifyOptions) -> Iterator[Row | Find
         elif (place := places.real(target.path)) not in seen:
             seen.add(place)
             if isinstance(options.append, bytes):
-                sent = Sent(None, options.append)
-                yield from _guarded(target, sent, settings, options)
+                sent = BatchSet(None, options.append)
+                yield from _answer_guarded(target, sent, settings, options)
             else:
                 found.setdefault((target.topic, target.partition), []).append(target)
     if isinstance(options.append, str) and found:
-        yield from _captured(options.append, found, settings, options)
+        yield from _answer_capture(options.append, found, settings, options)
 
 
-class Sent(NamedTuple):
+class BatchSet(NamedTuple):
     """A set of batches, and the number of the request of a capture that sends it."""
 
     frame: int | None
     data: bytes
 
 
-def _captured(
+def _answer_capture(
     capture: str,
     partitions: dict[tuple[str | None, int | None], list[Target]],
     settings: TopicSettings,
     options: VerifyOptions,
 ) -> Iterator[Row | Finding | KdumpError]:
     """Answer each set in a capture by itself, as if it came next."""
-    from kdump.engine.frames.produced import SentSet, sent_sets
+    from kdump.engine.frames.sent_sets import SentSet, read_sent_sets
 
     answered = False
     is_frames = names.parse(places.file_name(capture)).kind is Kind.FRAMES
     kind = Kind.FRAMES if is_frames else Kind.CAPTURE
-    sets = sent_sets(capture, kind, options.selection, options.decompress_limit)
+    sets = read_sent_sets(capture, kind, options.selection, options.decompress_limit)
     for one in sets:
         if not isinstance(one, SentSet):
             yield one
             continue
         for target in partitions.get((one.topic, one.partition), ()):
             answered = True
-            yield from _guarded(target, Sent(one.number, one.data), settings, options)
+            yield from _answer_guarded(target, BatchSet(one.number, one.data), settings, options)
     if not answered:
         named = places.given(capture)
         yield NothingToDo(f"{named}: no produce request for a partition under the paths")
 
 
-def _guarded(
-    target: Target, sent: Sent, settings: TopicSettings, options: VerifyOptions
+def _answer_guarded(
+    target: Target, sent: BatchSet, settings: TopicSettings, options: VerifyOptions
 ) -> Iterator[Row | KdumpError]:
     rows = _answers(target, sent, settings, options)
-    return guarded(target.path, rows, topic=target.topic, partition=target.partition)
+    return guard(target.path, rows, topic=target.topic, partition=target.partition)
 
 
 def _answers(
-    target: Target, sent: Sent, settings: TopicSettings, options: VerifyOptions
+    target: Target, sent: BatchSet, settings: TopicSettings, options: VerifyOptions
 ) -> Iterator[Row]:
     """Answer by the newest release that can have written the partition, and by the oldest."""
     topic = settings.of(target.path, target.topic)
@@ -110,7 +110,7 @@ def _answers(
 
 
 def _answer(
-    target: Target, given: Sent, settings: Settings, options: VerifyOptions, broker: Version
+    target: Target, given: BatchSet, settings: Settings, options: VerifyOptions, broker: Version
 ) -> Append:
     row = Append(target.topic, target.partition, len(given.data), follower=options.follower)
     row = row.replaced(broker_version=text_of(broker), frame=given.frame)
@@ -131,7 +131,7 @@ def _answer(
             row = row.replaced(error="KAFKA_STORAGE_ERROR", reason=str(failed))
             answer.note("refused", f"the partition does not load: {failed}")
         else:
-            row = _accepted(row, answer, topic)
+            row = _fill_accepted(row, answer, topic)
     if options.explain:
         steps = [{"step": step, "file": "", "text": text} for step, text in answer.steps]
         row = row.replaced(steps=steps)
@@ -174,7 +174,7 @@ def _take(
         producers.check_producers(sent, answer, known, topic.broker, follower=options.follower)
 
 
-def _accepted(row: Append, answer: Answer, topic: Topic) -> Append:
+def _fill_accepted(row: Append, answer: Answer, topic: Topic) -> Append:
     stored = answer.stored
     has_times = has(topic.broker, v.MESSAGE_TIMESTAMPS)
     first = last = None

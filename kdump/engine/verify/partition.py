@@ -31,9 +31,9 @@ from kdump.engine.checks.transactions import ControlBatches
 from kdump.engine.reading.partition_scan import Judge, LeaveOut, PartitionScan
 from kdump.engine.reading.scan import scan
 from kdump.engine.verify.options import NOT_READ, VerifyOptions
-from kdump.engine.verify.recheck import listing_of, settled
+from kdump.engine.verify.recheck import listing_of, settle
 from kdump.engine.verify.results import Counts, Result
-from kdump.errors import InternalError, KdumpError, attempted, guarded
+from kdump.errors import InternalError, KdumpError, attempt, guard
 from kdump.replay.releases import Releases
 from kdump.storage.local_log import LocalLog
 from kdump.storage.log_dir import LISTED_SECONDS
@@ -85,7 +85,7 @@ def verify_partition(
         return _once(partition, adds_up=options.volumes)
 
     def look_again(bases: frozenset[int]) -> tuple[Finding, ...]:
-        kept = frozenset() if leave_out is None else leave_out.planned
+        kept = frozenset() if leave_out is None else leave_out.planned_bases
         wanted = bases - kept
         log = LocalLog(path, listing_of(path))
         return look(lambda base, _: None if base in wanted else (), log, {}).findings
@@ -95,19 +95,19 @@ def verify_partition(
     failed = list(result.errors)
     findings = result.findings
     if findings:
-        findings = _attempted(
+        findings = _attempt(
             target,
-            partial(settled, target, path, before, findings, look_again),
+            partial(settle, target, path, before, findings, look_again),
             findings,
             failed,
         )
     if findings:
-        from kdump.engine.advice.advisor import advised
+        from kdump.engine.advice.advisor import add_advice
 
         if releases is None:
             releases = Releases(options.broker_version or NEWEST)
-        asked = partial(advised, releases=releases, limit=options.decompress_limit)
-        findings = _attempted(
+        asked = partial(add_advice, releases=releases, limit=options.decompress_limit)
+        findings = _attempt(
             target, partial(asked, target, findings, settings=settings), findings, failed
         )
     counts = result.counts
@@ -117,7 +117,7 @@ def verify_partition(
     return result._replace(findings=findings, counts=counts, errors=tuple(failed))
 
 
-def _attempted(
+def _attempt(
     target: Target,
     work: Callable[[], tuple[Finding, ...]],
     otherwise: tuple[Finding, ...],
@@ -125,7 +125,7 @@ def _attempted(
 ) -> tuple[Finding, ...]:
     """Return what some work makes of findings, or the findings as they are where it fails."""
     topic, partition = target.topic, target.partition
-    return attempted(target.path, work, otherwise, failed, topic=topic, partition=partition)
+    return attempt(target.path, work, otherwise, failed, topic=topic, partition=partition)
 
 
 def _once(partition: PartitionScan, *, adds_up: bool) -> Result:
@@ -139,7 +139,7 @@ def _once(partition: PartitionScan, *, adds_up: bool) -> Result:
         checks.append(volumes := Volumes(partition))
         volume = volumes.volume
     scanned = chain(scan_pre08(partition, old), scan(partition, checks))
-    findings = fold(_reported(partition, scanned))
+    findings = fold(_report(partition, scanned))
     complete = {log.base_offset for log in partition.segments if log.complete}
     if any(isinstance(error, InternalError) for error in partition.errors):
         return Result(findings, _counts(partition, checks, old), tuple(partition.errors))
@@ -154,10 +154,10 @@ def _once(partition: PartitionScan, *, adds_up: bool) -> Result:
     )
 
 
-def _reported(partition: PartitionScan, reported: Iterable[Reported]) -> Iterator[Reported]:
+def _report(partition: PartitionScan, reported: Iterable[Reported]) -> Iterator[Reported]:
     """Yield what the checks report, up to where one of them fails."""
     place = partition.place
-    for one in guarded(place.path, reported, topic=place.topic, partition=place.partition):
+    for one in guard(place.path, reported, topic=place.topic, partition=place.partition):
         if isinstance(one, KdumpError):
             partition.errors.append(one)
         else:

@@ -70,7 +70,7 @@ def _item(target: Target, options: VerifyOptions, state: VerifyState | None) -> 
     named = None
     if not target.whole:
         name = target.files[0].name
-        of_a_segment = name.kind in names.SEGMENT_KINDS and not name.retired
+        of_a_segment = name.kind in names.SEGMENT_KINDS and not name.is_retired
         named = name.base_offset if of_a_segment else -1
     sizes: dict[int, int] = {}
     skips: dict[int, Skip] = {}
@@ -82,7 +82,7 @@ def _item(target: Target, options: VerifyOptions, state: VerifyState | None) -> 
         elif not in_subset(target.topic, target.partition, base, options.subset):
             skips[base] = Skip(OUTSIDE_SUBSET)
         else:
-            sizes[base] = places.planned_size(str(segment.log))
+            sizes[base] = places.size_or_zero(str(segment.log))
     item = Item(target.path, target.topic, target.partition, target.whole, sizes, skips, {})
     if state is None or not target.whole or target.log is None:
         return item
@@ -125,7 +125,7 @@ class LeftOut:
         self.counts: Counter[str] = Counter()
 
     @property
-    def planned(self) -> frozenset[int]:
+    def planned_bases(self) -> frozenset[int]:
         """The base offsets that were not to be read from the start."""
         return frozenset(self._skips)
 
@@ -143,6 +143,6 @@ class LeftOut:
             return skip.known
         if self.late:
             self.counts[OUT_OF_TIME] += 1
-            self.counts[OUT_OF_TIME_BYTES] += places.planned_size(path)
+            self.counts[OUT_OF_TIME_BYTES] += places.size_or_zero(path)
             return ()
         return None

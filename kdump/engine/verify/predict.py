@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kdump.broker.versions import KRAFT_ONLY, Version, has, text_of
-from kdump.engine.advice.advisor import advised
-from kdump.engine.predict.recovery import predict_partition, unknown
+from kdump.engine.advice.advisor import add_advice
+from kdump.engine.predict.recovery import predict_partition, unknown_recovery
 from kdump.engine.predict.remedies import remedies
 from kdump.engine.predict.strays import cluster_of
 from kdump.engine.predict.verdict import (
@@ -28,7 +28,7 @@ from kdump.findings.rows import Row
 from kdump.replay.cluster_state import ClusterState
 from kdump.rows.verify import Recovery, Remedy, StuckAt
 from kdump.storage import lock, names, places
-from kdump.storage.about import DirectoryFacts, facts_of
+from kdump.storage.directory_facts import DirectoryFacts, facts_of
 from kdump.storage.disk_rate import DiskRate, measure
 from kdump.storage.local_log import LocalLog, looks_like_partition
 from kdump.storage.log_dir import LISTED_SECONDS, LogDir
@@ -74,7 +74,7 @@ class Predictor(NamedTuple):
             if verdict(row) is None or _place(row) == before:
                 return row
         doubt = "the broker wrote to it during each of several looks"
-        return unknown(target, doubt)
+        return unknown_recovery(target, doubt)
 
     def _foretold(self, target: Target, cluster: ClusterState | None) -> Recovery:
         start = partial(predict_partition, target, settings=self.settings, cluster=cluster)
@@ -107,7 +107,7 @@ class Predictor(NamedTuple):
         return Totals(rate or DEFAULT_RATE, threads, measured)
 
 
-def measured_disks(items: Iterable[Item]) -> dict[str, DiskRate | None]:
+def measure_disks(items: Iterable[Item]) -> dict[str, DiskRate | None]:
     """Measure the disk of each data directory by reading logs of its partitions; of no store."""
     logs: dict[str, list[tuple[str, int]]] = {}
     for item in items:
@@ -116,7 +116,7 @@ def measured_disks(items: Iterable[Item]) -> dict[str, DiskRate | None]:
             with suppress(PathError):
                 for segment in LocalLog.open(item.path).logs:
                     path = str(segment.log)
-                    of_directory.append((path, places.planned_size(path)))
+                    of_directory.append((path, places.size_or_zero(path)))
     return {directory: measure(files) for directory, files in logs.items()}
 
 
@@ -126,7 +126,7 @@ def _place(row: Recovery) -> tuple[object, ...]:
     return tuple(row[name] for name in names)
 
 
-def unserved(
+def find_unserved(
     target: Target, findings: Iterable[Finding], recovery: Recovery, predict: Predictor, limit: int
 ) -> list[StuckAt]:
     """Say at which damage consumers stop after a start, and from where on they are served again.
@@ -141,7 +141,7 @@ def unserved(
         for found in findings
         if found.served_by is not None and found.offset is not None and found.offset < end
     ]
-    asked = advised(
+    asked = add_advice(
         target, stays[:_UNSERVED], predict.releases, limit, running=False, settings=predict.settings
     )
     return [
@@ -164,7 +164,7 @@ def predictor(directories: Iterable[DirectoryFacts], settings: TopicSettings) ->
     return Predictor(settings.releases, settings.broker, clusters)
 
 
-def refused(
+def refused_rows(
     directories: Iterable[DirectoryFacts], rows: list[Recovery], releases: Releases
 ) -> Iterator[Finding | Row]:
     """Yield a row for each data directory with which the whole broker would not start.

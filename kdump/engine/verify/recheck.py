@@ -66,7 +66,7 @@ def _identities(listing: Listing) -> dict[str, tuple[int, int, int]]:
     }
 
 
-def moved_between(first: Listing, second: Listing, *, running: bool = False) -> FileChanges:
+def find_changes(first: Listing, second: Listing, *, running: bool = False) -> FileChanges:
     """Say what came, went or changed; where a broker is `running`, also what it has just written.
 
     The first of two writes may have come before the first listing, and the second is yet to come.
@@ -81,7 +81,7 @@ def moved_between(first: Listing, second: Listing, *, running: bool = False) -> 
     return FileChanges(frozenset(changed), frozenset(bases))
 
 
-def settled(
+def settle(
     target: Target,
     directory: str,
     before: Listing,
@@ -97,7 +97,7 @@ def settled(
     if not any(map(_is_grave, first)):
         return first
     running = lock.is_held_around(directory) is not False
-    moved = moved_between(before, listing_of(directory), running=running)
+    moved = find_changes(before, listing_of(directory), running=running)
     believed = [found for found in first if not (_is_grave(found) and moved.concerns(found))]
     doubted = [found for found in first if _is_grave(found) and moved.concerns(found)]
     fresh: set[tuple[object, ...]] = set()  # places that came up after the first look
@@ -108,7 +108,7 @@ def settled(
         bases = moved.bases | {found.segment for found in doubted if found.segment is not None}
         before = listing_of(directory)
         again = [found for found in look_again(bases) if _is_grave(found)]
-        moved = moved_between(before, listing_of(directory), running=running)
+        moved = find_changes(before, listing_of(directory), running=running)
         doubted_places = set(map(_place, doubted))
         known = set(map(_place, believed))
         doubted = []

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kdump.engine.checks.survey import PartitionFacts
     from kdump.engine.checks.volumes import Volume
     from kdump.engine.verify.options import Item
-    from kdump.storage.about import DirectoryFacts
+    from kdump.storage.directory_facts import DirectoryFacts
 
 
 class Counts(NamedTuple):
@@ -96,7 +96,7 @@ class Groups:
         for found in result.findings:
             group.findings.add(found)
 
-    def found(self, finding: Finding) -> None:
+    def add_directory_finding(self, finding: Finding) -> None:
         """Add a finding about a data directory, or about several of its partitions."""
         path = finding.path
         if path not in self._nodes and places.parent(path) not in self._nodes:

@@ -9,10 +9,10 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from kdump.engine.checks.survey import PartitionFacts, surveyed_under
-from kdump.engine.coordinators.asked import Coordinators
+from kdump.engine.checks.survey import PartitionFacts, group_surveys
+from kdump.engine.coordinators.transaction_judge import Coordinators
 from kdump.engine.reading.check import NOT_CHECKED
-from kdump.engine.reading.damage import unread
+from kdump.engine.reading.damage import unread_finding
 from kdump.engine.verify.options import (
     NOT_READ,
     OUT_OF_TIME,
@@ -26,14 +26,14 @@ from kdump.engine.verify.plan import LeftOut, plan, split_bytes_for, target_of
 from kdump.engine.verify.results import Counts, FindingCounts, Groups, Result
 from kdump.engine.verify.ways import WaysPast
 from kdump.engine.work.pace import Pace, Progress
-from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, failed, take_up
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, make_error, take_up
 from kdump.errors import (
     InternalError,
     KdumpError,
     PathError,
     StoreError,
-    attempted,
-    guarded,
+    attempt,
+    guard,
 )
 from kdump.findings.finding import Finding, Severity, finding, internal_error
 from kdump.findings.rows import Place, Row
@@ -41,8 +41,8 @@ from kdump.kernels import NAME as KERNEL
 from kdump.replay.topic_settings import TopicSettings, topic_settings
 from kdump.rows.verify import Recovery, VerifySummary
 from kdump.storage import places
-from kdump.storage.about import facts_of
 from kdump.storage.data_directories import spread_all
+from kdump.storage.directory_facts import facts_of
 from kdump.storage.names import Kind
 from kdump.storage.targets import data_directories
 
@@ -82,7 +82,7 @@ def verify(
     named, unsearched = spread_all(paths)
     yield from map(sums.error, unsearched)
     not_prepared: list[KdumpError] = []
-    settings = attempted(
+    settings = attempt(
         "topic settings",
         partial(settings_for, options, named),
         settings_for(options._replace(topic_configs=False)),
@@ -96,19 +96,19 @@ def verify(
         items.sort(key=lambda item: item.verified_s)
     around = {places.parent(item.path): None for item in items if item.whole}
     progress.directories = [facts_of(path) for path in around]
-    attempted("topic settings", partial(settings.prepare, around), None, not_prepared)
+    attempt("topic settings", partial(settings.prepare, around), None, not_prepared)
     predict = totals = None
     if options.predict:
         from kdump.engine.predict.verdict import REFUSALS
-        from kdump.engine.verify.predict import measured_disks, node_rows, predictor, refused
+        from kdump.engine.verify.predict import measure_disks, node_rows, predictor, refused_rows
 
-        predict = attempted(
+        predict = attempt(
             "the forecast",
             partial(predictor, progress.directories, settings),
             None,
             not_prepared,
         )
-        measured = measured_disks(items) if options.measure else None
+        measured = measure_disks(items) if options.measure else None
         if predict is not None:
             totals = predict.totals(options.recovery_rate, options.recovery_threads, measured)
     step = partial(
@@ -144,8 +144,8 @@ def verify(
 
         for found, row in findings_with_remedies(rows):
             if found is not None:
-                groups.found(found)
-                yield sums.found(found)
+                groups.add_directory_finding(found)
+                yield sums.count_finding(found)
             yield row
 
     for item, result in driver(items, step, progress):
@@ -175,31 +175,31 @@ def verify(
     whole = len(surveyed) == sum(item.whole for item in items)
     try:
         checked = _directories(named, options, surveyed, whole=whole)
-        for reported in guarded("the data directories", checked):
+        for reported in guard("the data directories", checked):
             if isinstance(reported, KdumpError):
                 yield sums.error(reported)
                 continue
-            groups.found(reported)
-            yield sums.found(reported)
+            groups.add_directory_finding(reported)
+            yield sums.count_finding(reported)
     except StoreError as error:
         yield sums.error(error)
     if options.tier is not None:
         from kdump.engine.verify.tier import check_tier
 
-        for seen in guarded("the remote storage", check_tier(named, options, settings)):
+        for seen in guard("the remote storage", check_tier(named, options, settings)):
             if isinstance(seen, KdumpError):
                 yield sums.error(seen)
             else:
-                yield sums.found(seen) if isinstance(seen, Finding) else seen
+                yield sums.count_finding(seen) if isinstance(seen, Finding) else seen
     if predict is not None:
         starts = node_rows(named, options, settings.releases, stopping)
-        about_nodes = guarded("the start of the node", starts)
-        about_directories = refused(progress.directories, stopping, settings.releases)
-        for said in chain(about_nodes, guarded("the data directories", about_directories)):
+        about_nodes = guard("the start of the node", starts)
+        about_directories = refused_rows(progress.directories, stopping, settings.releases)
+        for said in chain(about_nodes, guard("the data directories", about_directories)):
             if isinstance(said, KdumpError):
                 yield sums.error(said)
             else:
-                yield sums.found(said) if isinstance(said, Finding) else said
+                yield sums.count_finding(said) if isinstance(said, Finding) else said
     progress.findings = sums.by_severity()
     yield from sums.ways.rows()
     if options.summary_by:
@@ -246,7 +246,7 @@ def _directories(
     selection = options.selection
     whole = whole and not selection.is_narrowed
     for paths, one_node in ((named, False), (own, True)):
-        surveyed = surveyed_under(paths, facts, whole=whole)
+        surveyed = group_surveys(paths, facts, whole=whole)
         if not surveyed:
             continue
         from kdump.engine.checks.node import check_directories
@@ -326,7 +326,7 @@ def verify_item(
         return Result(kept, Counts(not_checked=late))
     target = target_of(item)
     if isinstance(target, KdumpError):
-        reported = unread(target, Place(item.topic, item.partition, None, item.path))
+        reported = unread_finding(target, Place(item.topic, item.partition, None, item.path))
         return Result((reported,)) if isinstance(reported, Finding) else Result(errors=(reported,))
     kind = target.files[0].name.kind if target.files else None
     if kind in (Kind.CAPTURE, Kind.FRAMES):
@@ -361,17 +361,17 @@ def verify_item(
             known = any(found.code == gone.code for found in result.findings)
             return result if known else result._replace(findings=(*result.findings, gone))
         from kdump.engine.predict.verdict import verdict
-        from kdump.engine.verify.predict import unserved
+        from kdump.engine.verify.predict import find_unserved
 
         damaged = any(found.severity is Severity.DAMAGE for found in result.findings)
         if damaged or verdict(recovery) is not None:
             recovery = recovery.replaced(remedies=predict.remedies(target))
-        found = unserved(target, result.findings, recovery, predict, options.decompress_limit)
+        found = find_unserved(target, result.findings, recovery, predict, options.decompress_limit)
         recovery = recovery.replaced(unserved=found, asked_=("unserved",))
     except KdumpError:
         raise
     except Exception as error:  # what the checks found stands
-        return result._replace(errors=(*result.errors, failed(item, error)))
+        return result._replace(errors=(*result.errors, make_error(item, error)))
     return result._replace(recovery=recovery)
 
 
@@ -402,7 +402,7 @@ class _Sums:
         """Count a path that was not finished."""
         self._errors += 1
         if isinstance(error, InternalError):
-            self.found(internal_error(error))
+            self.count_finding(internal_error(error))
         return error
 
     def add(self, result: Result) -> None:
@@ -411,9 +411,9 @@ class _Sums:
         self._counts = self._counts.plus(result.counts)
         self._not_checked.update(dict(result.counts.not_checked))
         for found in result.findings:
-            self.found(found)
+            self.count_finding(found)
 
-    def found(self, finding: Finding) -> Finding:
+    def count_finding(self, finding: Finding) -> Finding:
         """Count a finding, and those that it stands for."""
         self._findings.add(finding)
         self.ways.add(finding)

@@ -217,7 +217,7 @@ def read_in_splits(
     share = max(_LEAST_SHARE, -(-planned // most))
     pieces = [Piece(number, split, share) for number, split in splits]
     walk = partial(walk_piece, deep=options.deep, limit=options.decompress_limit, settings=settings)
-    kept = _Kept(most)
+    kept = _WalkedPieces(most)
     for piece, result in driver(pieces, walk, _beside(progress)):
         if not isinstance(result, KdumpError):  # else whoever reads the whole log says it
             kept.add(piece.item, result)
@@ -279,7 +279,7 @@ def _beside(progress: Progress) -> Progress:
     return beside
 
 
-class _Kept:
+class _WalkedPieces:
     """What pieces left, by item and base offset: as long as all of a log are sound, and there is
     room.
     """

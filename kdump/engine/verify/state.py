@@ -199,11 +199,11 @@ def _partition(line: bytes) -> tuple[str, dict[int | None, VerifiedSegment]]:
     members = _object(line)
     match members:
         case {"path": str(path), "segments": list(rows)}:
-            return path, dict(map(_seen, rows))
+            return path, dict(map(_read_segment, rows))
     raise ValueError("a line of it names no path and segments")
 
 
-def _seen(row: object) -> tuple[int | None, VerifiedSegment]:
+def _read_segment(row: object) -> tuple[int | None, VerifiedSegment]:
     match row:
         case [int() | None as base, str(identity), int(depth), int(verified_s), list(found)]:
             return base, VerifiedSegment(identity, depth, verified_s, tuple(map(_finding, found)))

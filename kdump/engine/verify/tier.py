@@ -89,7 +89,7 @@ class _PartitionCheck:
         known = dict(log.segments) if log is not None else {}
         self._gaps = list(gaps_of(of))
         yield from map(self._gap_finding, self._gaps)
-        overlapped = self._overlapped(known)
+        overlapped = self._find_overlapped(known)
         unknown = [one for one in of.objects.bases if one not in known]
         order = [(one.start_offset, key) for key, one in known.items()]
         order += [(of.objects.bases[key], key) for key in unknown]
@@ -101,11 +101,11 @@ class _PartitionCheck:
             files = of.objects.files(segment_id) or {}
             size = self._size(files)
             if segment is None:
-                verdict = self._unknown(base, segment_id, files, size)
+                verdict = self._judge_unknown(base, segment_id, files, size)
             elif segment.state != COPY_FINISHED or not self._is_read(segment):
                 verdict = UNREFERENCED
             else:
-                verdict = self._finished(segment, files, size)
+                verdict = self._judge_finished(segment, files, size)
                 if verdict == WHOLE and segment_id in overlapped:
                     verdict = self._overlap(segment, overlapped[segment_id])
             yield from self._findings
@@ -120,7 +120,7 @@ class _PartitionCheck:
         inside = sorted(
             one
             for one, base in of.objects.bases.items()
-            if first <= base <= last and (of.log is None or one not in of.log.found_ids())
+            if first <= base <= last and (of.log is None or one not in of.log.reachable_ids())
         )
         message = (
             f"Offsets {first:,} to {last:,} are in no finished remote segment. "
@@ -130,13 +130,13 @@ class _PartitionCheck:
             message += f" Objects of this range exist, such as those of segment {inside[0]}."
         return self._say("remote-gap", None, of.objects.folder, message, offset=first)
 
-    def _overlapped(self, known: dict[str, RemoteSegment]) -> dict[str, RemoteSegment]:
+    def _find_overlapped(self, known: dict[str, RemoteSegment]) -> dict[str, RemoteSegment]:
         """Return the finished segments that overlap others, each with one of those.
 
         Of two it is the one that closes the gap, else the later copy.
         """
         found: dict[str, RemoteSegment] = {}
-        ids = self._of.log.found_ids() if self._of.log is not None else ()
+        ids = self._of.log.reachable_ids() if self._of.log is not None else ()
         read = filter(self._is_read, (known[one] for one in ids))
         left = sorted(read, key=lambda one: (one.start_offset, one.event_ms))
         number = 1
@@ -159,7 +159,7 @@ class _PartitionCheck:
         self, objects: AivenPartition, segment_id: str, base: int, segment: RemoteSegment | None
     ) -> Iterator[Item]:
         """Check a segment by its manifest, with `deep` also what its chunks hold."""
-        stored = objects.stored(segment_id)
+        stored = objects.stored_paths(segment_id)
         size = places.getsize(stored[LOG]) if LOG in stored else None
         path = next(iter(stored.values()), objects.folder)
         found: Manifest | None = None
@@ -188,16 +188,20 @@ class _PartitionCheck:
         if code:
             yield self._say(code, base, path, why or CATALOGUE[code].sentence, offset=base)
         if verdict == WHOLE and segment is None and found is not None:
-            verdict = self._unknown(base, segment_id, {}, size)
+            verdict = self._judge_unknown(base, segment_id, {}, size)
         elif self._options.deep and segment is not None and found is not None and not code:
-            verdict = self._finished(segment, objects.files(segment_id) or {}, found.size_bytes)
+            verdict = self._judge_finished(
+                segment, objects.files(segment_id) or {}, found.size_bytes
+            )
         yield from self._findings
         self._findings.clear()
         yield self._row(segment_id, base, segment, size, verdict)
 
     # Objects against metadata --------------------------------------------------------------------
 
-    def _unknown(self, base: int, segment_id: str, files: dict[Kind, str], size: int | None) -> str:
+    def _judge_unknown(
+        self, base: int, segment_id: str, files: dict[Kind, str], size: int | None
+    ) -> str:
         """Judge objects without a metadata record."""
         of = self._of
         if of.log is not None and of.log.problem is not None:
@@ -236,12 +240,14 @@ class _PartitionCheck:
         )
         return OVERLAPPED
 
-    def _finished(self, segment: RemoteSegment, files: dict[Kind, str], size: int | None) -> str:
+    def _judge_finished(
+        self, segment: RemoteSegment, files: dict[Kind, str], size: int | None
+    ) -> str:
         """Judge the objects of a finished segment."""
         needed = [*_NEEDED, Kind.TRANSACTION_INDEX] if segment.has_aborts else _NEEDED
         missing = [kind for kind in needed if kind not in files]
         if missing:
-            self._findings.append(self._missing(segment, missing))
+            self._findings.append(self._missing_finding(segment, missing))
             return MISSING
         verdict = WHOLE
         assert size is not None
@@ -268,7 +274,7 @@ class _PartitionCheck:
             verdict = EPOCH_DIFFERS
         return verdict
 
-    def _missing(self, segment: RemoteSegment, kinds: list[Kind]) -> Finding:
+    def _missing_finding(self, segment: RemoteSegment, kinds: list[Kind]) -> Finding:
         """Tell of objects that are not there; what the worst of them means."""
         kind = kinds[0]
         effect = _WITHOUT.get(kind)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kdump.broker import cleaner
 from kdump.broker import versions as v
 from kdump.broker.cleaner import Choice, CleanerLog, cleaner_log
-from kdump.broker.cleaning import Cleaning, FailedError, Repeats
+from kdump.broker.cleaning import CleaningRound, FailedError, Repeats
 from kdump.broker.partition import PartitionView
 from kdump.broker.versions import Version, has
 from kdump.engine.why.fates import length_text, minute_text
@@ -86,12 +86,12 @@ def compaction_of(
         limit=options.decompress_limit,
     )
     try:
-        return _judged(partition, facts, policy, settings, options)
+        return _judge(partition, facts, policy, settings, options)
     finally:
         partition.close()
 
 
-def _judged(
+def _judge(
     partition: PartitionView,
     facts: LogFacts,
     policy: Policy,
@@ -113,21 +113,21 @@ def _judged(
         repeats = None
         if log.checkpoint is not None and not choice.forced:
             repeats = Repeats(log.log_start, choice.first_dirty_offset)
-        cleaning = Cleaning(partition, choice, settings, now_ms, repeats=repeats)
+        cleaning = CleaningRound(partition, choice, settings, now_ms, repeats=repeats)
         try:
-            removed = _cleaned(cleaning, partition.broker, words, segments)
+            removed = _clean(cleaning, partition.broker, words, segments)
             at_least = cleaning.at_least
         except FailedError as error:
             failure = _failure(*error.args)
         if repeats is not None and repeats.count:
-            findings.append(_repeated(target, repeats))
+            findings.append(_repeats_finding(target, repeats))
     if choice.forced and log.checkpoint is not None:
         outside = "beyond the log end" if log.checkpoint > log.log_end else "below the log start"
         words.append(
             f"the cleaner's checkpoint, {log.checkpoint:,}, is {outside}: the next round starts "
             f"over from {choice.first_dirty_offset:,}"
         )
-    blocked_by = cleaner.CORRUPT_BATCH if failure else log.blocked_by(settings, now_ms)
+    blocked_by = cleaner.CORRUPT_BATCH if failure else log.find_block(settings, now_ms)
     due_ms = log.due_ms(settings, now_ms) if policy.runs and failure is None else None
     cleanable = choice.cleanable and policy.runs and failure is None
     text = _text(log, choice, blocked_by, due_ms, policy, settings, failure, partition.broker)
@@ -155,8 +155,8 @@ def _judged(
     return Compaction((row,), tuple(findings), segments)
 
 
-def _cleaned(
-    cleaning: Cleaning,
+def _clean(
+    cleaning: CleaningRound,
     broker: Version,
     words: list[str],
     segments: dict[int, RemovedRecords],
@@ -194,7 +194,7 @@ def _failure(path: str, position: int, why: str) -> FailsAt:
     return {"path": path, "position": position, "why": why}
 
 
-def _repeated(target: Target, repeats: Repeats) -> Finding:
+def _repeats_finding(target: Target, repeats: Repeats) -> Finding:
     first, again = repeats.example
     return finding(
         "cleaned-key-twice",

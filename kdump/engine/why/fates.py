@@ -96,15 +96,15 @@ class Fates:
         gone = len(deleted)
         by_time = next((at for at, one in enumerate(deleted) if one.rule == BY_TIME), gone)
         since = holdings(self.log, self.policy, by_time, self._now_ms)
-        found = [self._deleted(number, self._now_ms) for number in range(by_time)]
+        found = [self._deleted_fate(number, self._now_ms) for number in range(by_time)]
         for number in range(by_time, gone):
             since_ms = since[number - by_time].due_ms
-            found.append(self._deleted(number, self._now_ms if since_ms is None else since_ms))
+            found.append(self._deleted_fate(number, self._now_ms if since_ms is None else since_ms))
         for number, held in enumerate(holdings(self.log, self.policy, gone, self._now_ms), gone):
-            found.append(self._held(number, held.pin, held.due_ms))
+            found.append(self._held_fate(number, held.pin, held.due_ms))
         return found
 
-    def _deleted(self, number: int, since_ms: int) -> Fate:
+    def _deleted_fate(self, number: int, since_ms: int) -> Fate:
         rule = self.next_pass.deleted[number].rule
         policy, segment = self.policy, self.log.segments[number]
         if rule == LOG_START:
@@ -124,14 +124,14 @@ class Fates:
             text += f"; {unknown if self.log.copied_to is None else 'remote storage has a copy'}"
         return Fate(DELETABLE, rule, since_ms, None, text)
 
-    def _held(self, number: int, pin_number: int, due_ms: int | None) -> Fate:
+    def _held_fate(self, number: int, pin_number: int, due_ms: int | None) -> Fate:
         is_last = number == len(self.log.segments) - 1
         if not self.policy.runs or not self.policy.deletes:
             kept_by, text = self._never()
             verdict = ACTIVE if is_last else NOT_DELETED
             return Fate(verdict, NO_RULE, None, None, text, kept_by)
         if due_ms is None:
-            return self._held_without_time(is_last=is_last)
+            return self._timeless_fate(is_last=is_last)
         is_empty = self.log.segments[number].size_bytes == 0
         waits = self.policy.tiered and not is_empty and self.log.waits_for_copy(number)
         if waits and due_ms <= self._now_ms:
@@ -156,7 +156,7 @@ class Fates:
             kept_by = f"record {pin.offset}" if pin.offset is not None else "the time of a file"
         return Fate(verdict, BY_TIME, due_ms, pin, text, kept_by)
 
-    def _held_without_time(self, *, is_last: bool) -> Fate:
+    def _timeless_fate(self, *, is_last: bool) -> Fate:
         most = self.policy.retention_bytes
         if most < 0:
             text = "never deleted: retention.ms and retention.bytes are -1"
@@ -251,14 +251,14 @@ def read_pin(
     pin = Pin(facts.largest_at, facts.largest_timestamp_ms)
     opened = Segment(segment.base_offset, segment.files, broker, settings, running=True)
     try:
-        return _found(opened, facts, now_ms) or pin
+        return _find_pin(opened, facts, now_ms) or pin
     except (BrokerError, PathError, RefusalError, UnknowableError):
         return pin  # damage: the index says what it said
     finally:
         opened.close()
 
 
-def _found(segment: Segment, facts: SegmentFacts, now_ms: int) -> Pin | None:
+def _find_pin(segment: Segment, facts: SegmentFacts, now_ms: int) -> Pin | None:
     latest = facts.largest_timestamp_ms
     position = segment.position_of(facts.largest_at)
     for rows in headers_of(segment, position):

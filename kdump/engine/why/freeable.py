@@ -103,7 +103,7 @@ def behind_pins(log: Freeable, now_ms: int) -> int:
     return max(past, default=0)
 
 
-def lost_of(log: Freeable, first: int, to: int) -> tuple[StepLoss, int]:
+def count_loss(log: Freeable, first: int, to: int) -> tuple[StepLoss, int]:
     """Say what the segments [first, to) hold; records are counted by their offsets."""
     start = max(log.log.segments[first].base_offset, log.log.log_start)
     end = log.log.end_of(to - 1)

@@ -29,10 +29,17 @@ from kdump.engine.why.freeable import (
     RetiredDirectory,
     StepLoss,
     behind_pins,
-    lost_of,
+    count_loss,
 )
-from kdump.engine.why.lowering import LowerLimit, WantedSegments, lowered
-from kdump.findings.shell import BOOTSTRAP, Unusable, Word, format_command, path_word, refused_topic
+from kdump.engine.why.lowering import LowerLimit, WantedSegments, find_lower_limit
+from kdump.findings.shell import (
+    BOOTSTRAP,
+    Unusable,
+    Word,
+    explain_refused_topic,
+    format_command,
+    path_word,
+)
 from kdump.rows.why import PartitionLoss, PlanOf, PlanStep
 
 if TYPE_CHECKING:
@@ -74,14 +81,14 @@ class Plan:
             self.plans.append({
                 "directories": list(here),
                 "asked_bytes": goal.asked_bytes,
-                "planned_bytes": goal.asked_bytes - self._left(goal),
+                "planned_bytes": goal.asked_bytes - self._count_left(goal),
                 "steps": orders,
             })  # fmt: skip
 
     def _of_goal(self, goal: Goal, logs: list[Freeable], done: list[int]) -> Iterator[PlanStep]:
         """Delete records, until it is enough."""
         pinned: dict[int, int] = {}
-        left = self._left(goal)
+        left = self._count_left(goal)
         for number, log in enumerate(logs):
             to = behind_pins(log, self._now_ms)
             if log.directory in goal.directories and to > done[number] and left > 0:
@@ -91,7 +98,7 @@ class Plan:
         chosen = self._oldest(goal, logs, done)
         yield from self._of_records(logs, done, chosen, "that retention keeps")
 
-    def _left(self, goal: Goal) -> int:
+    def _count_left(self, goal: Goal) -> int:
         """How much is to be found yet; below 0 where more was."""
         return goal.asked_bytes - sum(self.planned[one] for one in goal.directories)
 
@@ -114,7 +121,7 @@ class Plan:
             gone = [log for log in logs if log.directory == directory and log.deleted]
             if gone:
                 size = sum(sum(log.sizes[: log.deleted]) for log in gone)
-                records = sum(lost_of(log, 0, log.deleted)[1] for log in gone)
+                records = sum(count_loss(log, 0, log.deleted)[1] for log in gone)
                 latest = max(
                     log.log.segments[number].time_ms
                     for log in gone
@@ -131,16 +138,16 @@ class Plan:
         """Remove directories that are no partitions in use: first those that go by themselves."""
         for one in retired:
             if one.held and one.why == "delete":
-                yield self._of_retired(one)
+                yield self._retired_step(one)
         for one in retired:
             if (
-                self._left(goal) > 0
+                self._count_left(goal) > 0
                 and one.why != "future"
                 and not (one.held and one.why == "delete")
             ):
-                yield self._of_retired(one)
+                yield self._retired_step(one)
 
-    def _of_retired(self, one: RetiredDirectory) -> PlanStep:
+    def _retired_step(self, one: RetiredDirectory) -> PlanStep:
         command: str | None = format_command(("rm", "-r", "--", path_word(one.path)))
         text = "the next start removes it, too"
         if one.why == "stray":
@@ -163,7 +170,7 @@ class Plan:
             by_topic.setdefault(log.topic, []).append(number)
         for topic in dict.fromkeys(logs[number].topic for number in chosen):
             numbers = by_topic[topic]
-            limit = lowered(
+            limit = find_lower_limit(
                 topic,
                 [
                     WantedSegments(
@@ -186,7 +193,7 @@ class Plan:
 
     def _of_limit(self, topic: str, limit: LowerLimit, what: str) -> PlanStep:
         gone = [one for one in limit.wanted if one.to > one.first]
-        losses = [lost_of(one.log, one.first, one.to) for one in gone]
+        losses = [count_loss(one.log, one.first, one.to) for one in gone]
         times = [lost.latest_ms for lost, _ in losses if lost.latest_ms is not None]
         size = sum(lost.size_bytes for lost, _ in losses)
         records = sum(count for _, count in losses)
@@ -235,7 +242,7 @@ class Plan:
         offset = log.log.end_of(to - 1)
         moved = log.log._replace(log_start=max(offset, log.log.log_start))
         gone = len(retention_pass(moved, log.policy, self._now_ms).deleted)
-        lost, records = lost_of(log, first, gone) if gone >= to else (None, 0)
+        lost, records = count_loss(log, first, gone) if gone >= to else (None, 0)
         if lost is None or not lost.size_bytes:
             return first, ()
         text = (
@@ -255,7 +262,7 @@ class Plan:
                 waiting.append((log.log.segments[first].time_ms, number, first))
         heapify(waiting)
         chosen: dict[int, int] = {}
-        left = self._left(goal)
+        left = self._count_left(goal)
         while waiting and left > 0:
             _, number, at = heappop(waiting)
             log = logs[number]
@@ -313,7 +320,7 @@ def _command(log: Freeable, offset: int) -> str:
     """Write the command that makes an offset the first of a partition."""
     one = {"topic": log.topic, "partition": log.partition, "offset": offset}
     asked = json.dumps({"partitions": [one], "version": 1}, separators=(",", ":"))
-    why = refused_topic(log.topic)
+    why = explain_refused_topic(log.topic)
     stdin: Word = Unusable(why) if why else asked
     words = ("kafka-delete-records.sh", "--bootstrap-server", BOOTSTRAP)
     return format_command((*words, "--offset-json-file", "/dev/stdin"), stdin=stdin)

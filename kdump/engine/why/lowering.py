@@ -49,7 +49,9 @@ class LowerLimit(NamedTuple):
     more_from_ms: int | None
 
 
-def lowered(topic: str, wanted: Sequence[WantedSegments], now_ms: int) -> LowerLimit | None:
+def find_lower_limit(
+    topic: str, wanted: Sequence[WantedSegments], now_ms: int
+) -> LowerLimit | None:
     """Find a limit of a topic's age or size; None where there is none that is right."""
     log = wanted[0].log
     if log.has_delete_records and not _are_all(wanted):
@@ -60,7 +62,7 @@ def lowered(topic: str, wanted: Sequence[WantedSegments], now_ms: int) -> LowerL
         if limit is None:
             continue
         policy = _with(log.policy, name, limit)
-        found = tuple(one._replace(to=_deleted(one, policy, now_ms)) for one in wanted)
+        found = tuple(one._replace(to=_count_deleted(one, policy, now_ms)) for one in wanted)
         if any(one.to == len(one.log.sizes) for one in found):
             continue
         if all(one.to == one.first for one in found):
@@ -100,15 +102,15 @@ def _age(wanted: Sequence[WantedSegments], now_ms: int) -> int | None:
 
 def _size(wanted: Sequence[WantedSegments]) -> int | None:
     """The largest retention.bytes that does, if what is to stay does not sit just below it."""
-    limit = min(_left(one, one.to) for one in wanted if one.to > one.first)
+    limit = min(_count_left(one, one.to) for one in wanted if one.to > one.first)
     for one in wanted:
         following = one.log.log.segments[one.to].size_bytes
-        if (limit - _left(one, one.to) + following) * 2 < following:
+        if (limit - _count_left(one, one.to) + following) * 2 < following:
             return None
     return _if_lower(limit, wanted[0].log.policy.retention_bytes)
 
 
-def _left(one: WantedSegments, to: int) -> int:
+def _count_left(one: WantedSegments, to: int) -> int:
     """The bytes that retention.bytes counts once the segments before a number are gone."""
     return sum(segment.size_bytes for segment in one.log.log.segments[to:])
 
@@ -123,7 +125,7 @@ def _with(policy: Policy, name: str, limit: int) -> Policy:
     return policy._replace(retention_bytes=limit)
 
 
-def _deleted(one: WantedSegments, policy: Policy, now_ms: int) -> int:
+def _count_deleted(one: WantedSegments, policy: Policy, now_ms: int) -> int:
     """Say how many segments a pass by a policy deletes, behind the steps before."""
     log = one.log.log
     if one.first:

@@ -19,13 +19,13 @@ from kdump.broker.log_reader import RefusalError
 from kdump.broker.retention import policy_of
 from kdump.broker.segment_facts import FROM_FILE, log_facts
 from kdump.broker.shutdown_state import stop_of
-from kdump.broker.sound_start import written_slots
+from kdump.broker.sound_start import count_written_slots
 from kdump.broker.versions import TIME_INDEX, has
 from kdump.engine.reading.remote_partitions import remote_partition
 from kdump.engine.why.compaction import NOT_CLEANED, compaction_of
 from kdump.engine.why.fates import PINNED, Fates, Pin, read_pin
 from kdump.engine.why.freeable import DeletedFiles, Freeable, RetiredDirectory, freeable
-from kdump.engine.why.remote import Judging, remote_rows
+from kdump.engine.why.remote import JudgingContext, remote_rows
 from kdump.errors import PathError, path_errors
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
@@ -109,7 +109,7 @@ def space_of(path: str, *, retired: bool = False, around: bool = False) -> Space
 def _part(entry_name: str) -> str:
     """Say which part of a partition a file is, by its name; "" is a directory."""
     name = names.parse(entry_name)
-    if name.retired:
+    if name.is_retired:
         return "retired_bytes"
     if name.kind in _LOGS:
         return "log_bytes"
@@ -149,7 +149,7 @@ def _files_in_store(path: str, *, around: bool) -> Iterator[tuple[str, os.stat_r
             yield name, status  # type: ignore[misc]
 
 
-def reserved_bytes(segment: LogSegment) -> int:
+def count_reserved(segment: LogSegment) -> int:
     """Count the bytes of a segment's indexes that are reserved and hold no entry yet (I2)."""
     reserved = 0
     for kind, read in ((Kind.OFFSET_INDEX, OffsetIndex), (Kind.TIME_INDEX, TimeIndex)):
@@ -159,7 +159,7 @@ def reserved_bytes(segment: LogSegment) -> int:
             with Source(path) as source:
                 index = read(source, segment.base_offset, slotwise=True)
                 if index.entries and index.raw(index.entries - 1) == (0, 0):
-                    written = written_slots(index)
+                    written = count_written_slots(index)
                     reserved += source.size - written * index.layout.size
         except PathError:
             continue
@@ -226,13 +226,13 @@ class Rolls:
 
     def _entries(self, number: int, kind: Kind, entry_bytes: int) -> int:
         path = self._segments[number].files.get(kind)
-        return 0 if path is None else places.planned_size(path) // entry_bytes
+        return 0 if path is None else places.size_or_zero(path) // entry_bytes
 
 
 _LISTINGS = 3
 
 
-class Judged(NamedTuple):
+class ItemVerdict(NamedTuple):
     """What came of one item: rows, and what a plan may make of it, if one is asked for."""
 
     rows: tuple[Row, ...] = ()
@@ -242,10 +242,10 @@ class Judged(NamedTuple):
     findings: tuple[Finding, ...] = ()
 
 
-def judge(item: Item, pace: Pace, *, options: WhyOptions, topics: TopicSettings) -> Judged:
+def judge(item: Item, pace: Pace, *, options: WhyOptions, topics: TopicSettings) -> ItemVerdict:
     """Judge one partition, or account for a directory that is none in use."""
     if item.kind == "partition":
-        judged = _listed_anew(item, options, topics)
+        judged = _judge_again(item, options, topics)
     else:
         try:
             space = space_of(
@@ -254,7 +254,7 @@ def judge(item: Item, pace: Pace, *, options: WhyOptions, topics: TopicSettings)
         except PathError:
             if item.kind != "retired" or places.lexists(item.path):
                 raise
-            return Judged()  # the broker deleted it meanwhile
+            return ItemVerdict()  # the broker deleted it meanwhile
         row = _space_row(item, space)
         retired = None
         if item.kind == "retired" and options.free:
@@ -263,26 +263,26 @@ def judge(item: Item, pace: Pace, *, options: WhyOptions, topics: TopicSettings)
             retired = RetiredDirectory(
                 directory, item.path, why, space.freed_bytes, _is_held(directory)
             )
-        judged = Judged((row,), retired=retired)
+        judged = ItemVerdict((row,), retired=retired)
     pace(item.size_bytes)
     return judged
 
 
-def _listed_anew(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged:
+def _judge_again(item: Item, options: WhyOptions, topics: TopicSettings) -> ItemVerdict:
     """Judge a partition, once more where files went between listing and reading: a broker runs."""
     for _ in range(_LISTINGS - 1):
         try:
             return _partition(item, options, topics)
         except PathError:
             if not places.isdir(item.path):
-                return Judged()  # deleted meanwhile
+                return ItemVerdict()  # deleted meanwhile
     return _partition(item, options, topics)
 
 
-def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged:
+def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> ItemVerdict:
     with path_errors(item.path):
         log = LocalLog(item.path, places.statuses(item.path))
-    target = topics.tiered(Target(item.topic, item.partition, item.path, log, (), whole=True))
+    target = topics.with_tier(Target(item.topic, item.partition, item.path, log, (), whole=True))
     directory = target.log_dir()
     settings = topics.of(item.path, item.topic)
     segments = [segment for segment in log.logs if segment.log is not None]
@@ -314,7 +314,7 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
     rolls = Rolls(segments, facts, settings) if options.rolls else None
     sizes = _sizes(log, segments)
     rows: list[SegmentFate] = []
-    reserved = reserved_bytes(segments[-1]) if segments else 0
+    reserved = count_reserved(segments[-1]) if segments else 0
     compaction = compaction_of(target, facts, policy, settings, options, broker)
     if older is not None:
         before = compaction_of(target, older.log, older.policy, settings, options, oldest)
@@ -356,20 +356,20 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
     space = space_of(item.path)
     space_row = _space_row(item, space, sum(freed[:gone]), reserved)
     remote = remote_partition(target, topics)
-    by = Judging(facts, settings, broker, options.now_ms)
+    by = JudgingContext(facts, settings, broker, options.now_ms)
     remotes = () if remote is None or item.bases is not None else remote_rows(remote, by)
-    all_rows = (*rows, *pinned_together(rows), *compaction.rows, space_row, *remotes)
+    all_rows = (*rows, *sum_pinned(rows), *compaction.rows, space_row, *remotes)
     free = going = None
     if options.free:
         around = item.directory
-        known = topics.known(item.path, item.topic)
+        known = topics.find_topic(item.path, item.topic)
         free = freeable(item.topic, item.partition, judged, freed, known, broker, around)
         if space.deleted_bytes:
             going = DeletedFiles(around, space.deleted_bytes, _is_held(around))
-    return Judged(all_rows, free, going=going, findings=compaction.findings)
+    return ItemVerdict(all_rows, free, going=going, findings=compaction.findings)
 
 
-def pinned_together(rows: Iterable[SegmentFate]) -> Iterable[PinnedSegments]:
+def sum_pinned(rows: Iterable[SegmentFate]) -> Iterable[PinnedSegments]:
     """Sum up the segments of a partition by the record that keeps them."""
     found: dict[tuple[int | None, int], PinnedSegments] = {}
     for row in rows:

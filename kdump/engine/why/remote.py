@@ -32,7 +32,7 @@ _STAYS = RemoteHold(None, None, is_ours=False)
 _NEXT = "deleted by the next pass of remote retention"
 
 
-class Judging(NamedTuple):
+class JudgingContext(NamedTuple):
     """By what the remote segments of a partition that lies here are judged."""
 
     log: LogFacts
@@ -41,13 +41,13 @@ class Judging(NamedTuple):
     now_ms: int
 
 
-def remote_rows(of: RemotePartition, by: Judging | None) -> Iterator[RemoteFate | TierSpace]:
+def remote_rows(of: RemotePartition, by: JudgingContext | None) -> Iterator[RemoteFate | TierSpace]:
     """Yield a row for each remote segment, by offset, and the sum; `by` None: it is not here."""
     log = of.log or RemoteLog()
     holds: Mapping[str, RemoteHold] = {}
     if by is not None and of.tier is not None and of.tier.log is not None:
         holds = RemotePass(of.tier, by.log, by.settings, by.now_ms, by.broker).holds
-    read = log.found_ids()
+    read = log.reachable_ids()
     bases = {one.segment_id: one.start_offset for one in log.segments.values()}
     bases |= {one: base for one, base in of.objects.bases.items() if one not in bases}
     gaps = list(gaps_of(of))
@@ -118,7 +118,7 @@ def _fate(
     segment_id: str,
     segment: RemoteSegment | None,
     hold: RemoteHold,
-    by: Judging | None,
+    by: JudgingContext | None,
 ) -> _Fate:
     if of.log is not None and of.log.problem is not None:
         text = f"kept: brokers cannot read the metadata of remote segments: {of.log.problem}"
@@ -144,7 +144,7 @@ def _fate(
             EPOCHS: "its leader epochs are older than those of the log",
         }[hold.rule]
         return _Fate(DELETABLE, hold.rule, by.now_ms, f"{_NEXT}: {why}")
-    return _kept(segment, hold, settings, of.tier)
+    return _kept_fate(segment, hold, settings, of.tier)
 
 
 def _without_record(of: RemotePartition, segment_id: str) -> _Fate:
@@ -158,7 +158,7 @@ def _without_record(of: RemotePartition, segment_id: str) -> _Fate:
     return _Fate(KEPT, NO_RULE, None, text)
 
 
-def _kept(segment: RemoteSegment, hold: RemoteHold, settings: Settings, tier: Tier) -> _Fate:
+def _kept_fate(segment: RemoteSegment, hold: RemoteHold, settings: Settings, tier: Tier) -> _Fate:
     verdict, what = KEPT, "kept"
     if segment.state == COPY_STARTED:
         verdict = UNFINISHED

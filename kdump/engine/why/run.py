@@ -18,14 +18,14 @@ from kdump.engine.why.remote import remote_rows
 from kdump.engine.why.volumes import Goal, goals_of, volume_of
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
-from kdump.errors import KdumpError, NothingToDo, PathError, attempted
+from kdump.errors import KdumpError, NothingToDo, PathError, attempt
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Row
 from kdump.replay.topic_settings import topic_settings
 from kdump.rows.why import PartitionSpace, SegmentFate, TierSpace, TopicSpace, WhySummary
 from kdump.storage import names, places
-from kdump.storage.about import meta_of
 from kdump.storage.data_directories import spread
+from kdump.storage.directory_facts import meta_of
 from kdump.storage.local_log import looks_like_partition
 from kdump.storage.log_dir import LogDir
 from kdump.storage.names import SEGMENT_KINDS
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _DEFAULTS = "Segments are judged by --config, server.properties and Kafka's defaults."
 
 
-def unknown_settings(directory: str, topics: TopicSettings) -> Finding | None:
+def report_unknown_settings(directory: str, topics: TopicSettings) -> Finding | None:
     """Report a data directory for which no metadata log was found; None where one was."""
     if topics.metadata_log(directory) is not None:
         return None
@@ -102,7 +102,7 @@ def why(
     )
     around = {places.parent(item.path) for item in items if item.kind == "partition"}
     not_prepared: list[KdumpError] = []
-    attempted("topic settings", partial(topics.prepare, around), None, not_prepared)
+    attempt("topic settings", partial(topics.prepare, around), None, not_prepared)
     for error in not_prepared:
         sums.unfinished += 1
         yield error
@@ -110,7 +110,7 @@ def why(
     volumes = [volume_of(directory) for directory in directories]
     goals = goals_of(options.free, volumes)
     for directory in directories if options.topic_configs and not not_prepared else ():
-        reported = unknown_settings(directory, topics)
+        reported = report_unknown_settings(directory, topics)
         if reported is not None:
             yield reported
     here: set[tuple[str, int]] = set()
@@ -242,7 +242,7 @@ def plan(paths: list[str], options: WhyOptions) -> Iterator[Item | KdumpError]:
             yield PathError(target.path, "is not a partition or a segment of one")
         else:
             log, base = target.log, None if target.whole else _segment_of(target)
-            size = sum(places.planned_size(str(one.log)) for one in log.logs[-1:])
+            size = sum(places.size_or_zero(str(one.log)) for one in log.logs[-1:])
             item = Item(log.path, "partition", target.topic, target.partition, size)
             if target.whole:
                 yield item
@@ -258,7 +258,7 @@ def plan(paths: list[str], options: WhyOptions) -> Iterator[Item | KdumpError]:
 def _segment_of(target: Target) -> int | None:
     """Return the base offset of the segment that a named file belongs to."""
     name = target.files[0].name
-    if target.log is None or name.kind not in SEGMENT_KINDS or name.retired:
+    if target.log is None or name.kind not in SEGMENT_KINDS or name.is_retired:
         return None
     bases = {segment.base_offset for segment in target.log.logs}
     return name.base_offset if name.base_offset in bases else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kdump.findings.rows import BatchChunk, RecordChunk
-    from kdump.storage.about import DirectoryFacts
+    from kdump.storage.directory_facts import DirectoryFacts
 
 
 #: What may be read at once after a pause, in seconds of the rate.
@@ -91,7 +91,7 @@ class Pace:
         self.tick()
 
 
-class Going:
+class ReadProgress:
     """Tells the pace how much of the planned bytes was read; `start` is where the first log is."""
 
     def __init__(self, size_bytes: int, pace: Callable[[int], None], start: int = 0) -> None:
@@ -100,7 +100,7 @@ class Going:
         self._path = ""
         self._position = start
 
-    def reached(self, chunk: RecordChunk | BatchChunk) -> None:
+    def advance(self, chunk: RecordChunk | BatchChunk) -> None:
         """Take note that the batches of a chunk were read."""
         if chunk.place.path != self._path:
             if self._path:

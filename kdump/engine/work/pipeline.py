@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kdump.engine.work.pace import Pace, Progress, Throttle
-from kdump.errors import KdumpError, PathError, guarded, unforeseen
+from kdump.errors import KdumpError, PathError, guard, unforeseen
 from kdump.storage import places
 from kdump.tuples import NamedTuple
 
@@ -86,7 +86,7 @@ def take_up(
     plan: Iterable[ItemType | KdumpError], items: list[ItemType], progress: Progress
 ) -> Iterator[KdumpError]:
     """Gather the items of a plan, tell the progress, and yield what could not be planned."""
-    for one in guarded("the plan", plan):
+    for one in guard("the plan", plan):
         if isinstance(one, KdumpError):
             yield one
         else:
@@ -163,7 +163,7 @@ def _run_workers(
                 while pool.idle and pool.again:
                     pool.hand(items, [pool.again.pop()])
                 while handed < min(len(items), number + _AHEAD) and pool.idle:
-                    together = handed_together(items, handed, jobs)
+                    together = choose_batch(items, handed, jobs)
                     pool.hand(items, together)
                     handed = together.stop
                 progress.at = [items[busy].path for busy in sorted(pool.busy)]
@@ -175,7 +175,7 @@ def _run_workers(
         pool.close()
 
 
-def handed_together(items: Sequence[Item], start: int, jobs: int) -> range:
+def choose_batch(items: Sequence[Item], start: int, jobs: int) -> range:
     """Say which items a worker is handed next: fewer towards the end, so that all end together."""
     most = min(_HANDED_ITEMS, (len(items) - start) // (2 * jobs))
     stop, size_bytes = start + 1, items[start].size_bytes
@@ -307,7 +307,7 @@ def _work(
         except OSError:
             raise
         except Exception as error:  # a result that cannot be sent
-            pipe.send([failed(item, error) for item in items])
+            pipe.send([make_error(item, error) for item in items])
 
 
 def done(step: Step[ItemType, ResultType], item: ItemType, pace: Pace) -> ResultType | KdumpError:
@@ -315,10 +315,10 @@ def done(step: Step[ItemType, ResultType], item: ItemType, pace: Pace) -> Result
     try:
         return step(item, pace)
     except Exception as error:
-        return failed(item, error)
+        return make_error(item, error)
 
 
-def failed(item: Item, error: Exception) -> KdumpError:
+def make_error(item: Item, error: Exception) -> KdumpError:
     """Return the error of an item that an exception ended."""
     of = getattr(item, "target", item)
     topic, partition = getattr(of, "topic", None), getattr(of, "partition", None)

@@ -89,10 +89,12 @@ class Split(NamedTuple):
         return self._replace(start=0, end=None, segment=None)
 
 
-class Narrowing(Protocol):
+class Narrower(Protocol):
     """Reads less of some partitions than options that are the same for all can say."""
 
-    def checked(self, targets: Iterable[Target | KdumpError]) -> Iterator[Target | KdumpError]:
+    def check_targets(
+        self, targets: Iterable[Target | KdumpError]
+    ) -> Iterator[Target | KdumpError]:
         """Pass partitions on; raise where one that is narrowed is not among them."""
 
     def files(self, target: Target, files: Iterable[LogFile]) -> list[LogFile]:
@@ -106,7 +108,7 @@ def plan(
     paths: Iterable[str],
     options: DumpOptions,
     split_bytes: int | None = SPLIT_BYTES,
-    narrowed: Narrowing | None = None,
+    narrowed: Narrower | None = None,
 ) -> Iterator[Split | KdumpError]:
     """Yield the splits in the order of `dump`, and an error for each path that cannot be read.
 
@@ -116,7 +118,7 @@ def plan(
     """
     number = 0
     targets = targets_of(paths, options)
-    for target in targets if narrowed is None else narrowed.checked(targets):
+    for target in targets if narrowed is None else narrowed.check_targets(targets):
         if isinstance(target, KdumpError):
             yield target
             continue
@@ -144,7 +146,7 @@ def _parts_shown(
         yield Split(
             0,
             target._replace(files=tuple(files)),
-            tuple(places.planned_size(file.path) for file in files),
+            tuple(places.size_or_zero(file.path) for file in files),
         )
 
 
@@ -156,7 +158,7 @@ def parts(
     sizes: list[int] = []
     plain = target._replace(log=None)  # it lists every file, and a split goes over the network
     for file in logs_within(files, filters):
-        size = places.planned_size(file.path)
+        size = places.size_or_zero(file.path)
         if packed and (split_bytes is None or sum(sizes) + size > split_bytes):
             yield Split(0, plain._replace(files=tuple(packed)), tuple(sizes))
             packed, sizes = [], []
@@ -177,7 +179,7 @@ def parts(
 def may_be_cut(file: LogFile, filters: Filters) -> bool:
     """Whether a log is closed, and all of it asked for: a range has its own place to start."""
     base, following = file.name.base_offset, file.next_base
-    if file.name.kind is not Kind.LOG or file.name.retired or file.active:
+    if file.name.kind is not Kind.LOG or file.name.is_retired or file.active:
         return False
     if base is None or following is None:
         return False

@@ -109,12 +109,12 @@ def scratch_directory(parent: str | None, driver: Driver) -> Iterator[str]:
         yield os.path.abspath(directory)
 
 
-def merged(runs: Sequence[SortedRun], bucket: int = 0) -> Iterator[bytes]:
+def merge_runs(runs: Sequence[SortedRun], bucket: int = 0) -> Iterator[bytes]:
     """Yield the entries of a bucket of all runs, in order."""
     return merge(*(_entries(_Window(run, bucket, _ahead(runs))) for run in runs))
 
 
-def repeated(
+def find_repeated(
     runs: Sequence[SortedRun],
     bucket: int,
     tail: int,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.kernels._pure.layout import BATCH_FIELDS, I8, I32, I64, U32, clamped, view_of
+from kdump.kernels._pure.layout import BATCH_FIELDS, I8, I32, I64, U32, clamp, view_of
 from kdump.kernels._pure.sums import crc32c_function
 from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.kernels.layout import (
@@ -56,7 +56,7 @@ def walk(
     is -1.
     """
     view = view_of(data)
-    start, end = clamped(start, end, len(view))
+    start, end = clamp(start, end, len(view))
     rows: list[Row] = []
     flags = 0
     position = start
@@ -263,7 +263,7 @@ def walk_pre08(
     last one (F4); `segment` is the offset of the file's first byte.
     """
     view = view_of(data)
-    start, end = clamped(start, end, len(view))
+    start, end = clamp(start, end, len(view))
     batches: list[Row] = []
     records: list[Row] = []
     while end - start >= 4 + PRE08_SMALLEST and len(batches) < max_records:

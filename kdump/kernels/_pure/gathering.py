@@ -6,18 +6,18 @@ import sys
 from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
-from kdump.kernels import gathered as g
+from kdump.kernels import gather_buffers as g
 from kdump.kernels._pure.layout import view_of
 from kdump.kernels._pure.records import batch_row
 from kdump.kernels._pure.text import control_text, has_time, headers_of, row_numbers, span_of
 from kdump.kernels.columns import DecodedRecords, RecordBatches
-from kdump.kernels.gathered import header_name
+from kdump.kernels.gather_buffers import header_name
 from kdump.kernels.layout import CODEC_MASK, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, format_at, int64
 from kdump.kernels.members import sequence_at
 
 if TYPE_CHECKING:
     from kdump.kernels._pure.layout import Data, Row, Rows
-    from kdump.kernels.gathered import Gathered
+    from kdump.kernels.gather_buffers import GatherBuffers
 
 
 def _narrow(value: int, bits: int) -> bytes:
@@ -28,7 +28,7 @@ def _narrow(value: int, bits: int) -> bytes:
 class _Room:
     """The buffers of a Gathered while rows are added to it."""
 
-    def __init__(self, gathered: Gathered) -> None:
+    def __init__(self, gathered: GatherBuffers) -> None:
         self.buffers = gathered.buffers
         self.copies = gathered.copies
         self.counts = gathered.counts
@@ -68,7 +68,7 @@ class _Room:
 
 
 def gather(
-    gathered: Gathered,
+    gathered: GatherBuffers,
     data: Data,
     batches: RecordBatches,
     records: DecodedRecords,

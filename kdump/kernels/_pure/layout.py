@@ -41,6 +41,6 @@ def view_of(data: Data) -> memoryview:
     return view if view.format == "B" and view.ndim == 1 else view.cast("B")
 
 
-def clamped(start: int, end: int, length: int) -> tuple[int, int]:
+def clamp(start: int, end: int, length: int) -> tuple[int, int]:
     end = max(0, min(end, length))
     return max(0, min(start, end)), end

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.kernels._pure.layout import I32, I64, U32, clamped, view_of
+from kdump.kernels._pure.layout import I32, I64, U32, clamp, view_of
 from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.kernels.layout import (
     CODEC_MASK,
@@ -125,7 +125,7 @@ def decode_records(
     type is LogAppendTime (F24).
     """
     view = view_of(data)
-    start, end = clamped(start, end, len(view))
+    start, end = clamp(start, end, len(view))
     batch = batch_row(batches, index)
     rows: list[Row] = []
     stop, reason = _records(view, start, end, batch, index, max(done, 0), max_records, rows)
@@ -329,7 +329,7 @@ def inner_base(
     brokers before 0.11 go on with the negative base returned; INNER_CUT_SHORT; END.
     """
     view = view_of(data)
-    position, end = clamped(start, end, len(view))
+    position, end = clamp(start, end, len(view))
     last, count, reason = -1, 0, reasons.END
     while position < end:
         try:
@@ -372,7 +372,7 @@ def decode_messages(
     a flag of the record, as is a magic other than the wrapper's.
     """
     view = view_of(data)
-    position, end = clamped(start, end, len(view))
+    position, end = clamp(start, end, len(view))
     batch = batch_row(batches, index)
     meant = batch[c.B_ATTRIBUTES] & message_format(batch[c.B_LAYOUT]).meant_bits
     wrapper_time = bool(meant & TIMESTAMP_TYPE_BIT)

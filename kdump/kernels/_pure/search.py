@@ -7,7 +7,7 @@ import zlib
 from array import array
 from typing import TYPE_CHECKING
 
-from kdump.kernels._pure.layout import BATCH_FIELDS, I32, I64, U32, clamped, view_of
+from kdump.kernels._pure.layout import BATCH_FIELDS, I32, I64, U32, clamp, view_of
 from kdump.kernels._pure.sums import crc32c_function
 from kdump.kernels._pure.text import span_of
 from kdump.kernels.columns import R_KEY
@@ -62,7 +62,7 @@ def resync(
     (-1, index from which the bytes at hand are too few to tell, False).
     """
     view = view_of(data)
-    position, end = clamped(start, end, len(view))
+    position, end = clamp(start, end, len(view))
     behind = max(behind, 0)
     needed = _HEADER if behind else LOG_OVERHEAD + SMALLEST_MESSAGE
     stop = max(position, end - needed + 1)

@@ -63,9 +63,9 @@ def lay_out_records(
             offset,
             record[c.R_TIMESTAMP],
             batch.producer_id,
-            _wrapped(batch.producer_epoch, 16),
+            _wrap(batch.producer_epoch, 16),
             sequence_at(batch.base_sequence, offset - batch.base_offset),
-            _wrapped(record[c.R_VALUE_SIZE], 32),
+            _wrap(record[c.R_VALUE_SIZE], 32),
         )
         block += e.framed(e.lay_out(topic, parts, where, by_offset))
     return bytes(block), seen, without, untimed
@@ -77,7 +77,7 @@ def _in_range(row: int, count: int) -> int:
     return row
 
 
-def _wrapped(number: int, bits: int) -> int:
+def _wrap(number: int, bits: int) -> int:
     half = 1 << bits - 1
     return (number + half) % (1 << bits) - half
 
@@ -187,7 +187,7 @@ def merge_entries(
     while heap:
         entry, number = heap[0]
         at[number] += e.FRAME_BYTES + len(entry)
-        held = _taken(entry, held, tail, folds, out, keys)
+        held = _take(entry, held, tail, folds, out, keys)
         following = e.entry_at(windows[number], at[number])
         if following is not None:
             heapreplace(heap, (following, number))
@@ -200,7 +200,7 @@ def merge_entries(
     return b"".join(out), -1, None
 
 
-def _taken(
+def _take(
     entry: bytes,
     held: tuple[bytes, bool] | None,
     tail: int,

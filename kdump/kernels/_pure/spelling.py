@@ -42,14 +42,14 @@ def _json(text: str) -> str:
     return _JSON_UNSEEN.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
-def _shown(text: str) -> str:
+def _show(text: str) -> str:
     """Spell out what a terminal would act on."""
     if text.isascii() and text.isprintable():
         return text
-    return _SHOWN_UNSEEN.sub(_shown_mark, text)
+    return _SHOWN_UNSEEN.sub(_show_mark, text)
 
 
-def _shown_mark(match: re.Match[str]) -> str:
+def _show_mark(match: re.Match[str]) -> str:
     mark = match.group()
     number = ord(mark)
     return _SHORT.get(mark) or (f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}")
@@ -79,7 +79,7 @@ class Out:
 @cache
 def speller(*, json: bool, shown: bool, doubled: bool) -> Spell:
     """Return how text is spelled; in a quoted cell of CSV quotes are doubled."""
-    steps = [step for step, wanted in ((_json, json), (_shown, shown)) if wanted]
+    steps = [step for step, wanted in ((_json, json), (_show, shown)) if wanted]
 
     def spell(text: str) -> str:
         for step in steps:

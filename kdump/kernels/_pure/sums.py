@@ -6,7 +6,7 @@ import zlib
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
-from kdump.kernels._pure.layout import clamped, view_of
+from kdump.kernels._pure.layout import clamp, view_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,25 +41,25 @@ def keep_freed_memory() -> None:
 def crc32(data: Data, start: int, end: int, crc: int = 0) -> int:
     """Return the CRC-32 (IEEE) of `data[start:end]`, continuing from `crc`, as zlib.crc32 does."""
     view = view_of(data)
-    start, end = clamped(start, end, len(view))
+    start, end = clamp(start, end, len(view))
     return zlib.crc32(view[start:end], crc & 0xFFFFFFFF)
 
 
 def crc32c(data: Data, start: int, end: int, crc: int = 0) -> int:
     """Return the CRC-32C (Castagnoli) of `data[start:end]`, continuing from `crc`."""
     view = view_of(data)
-    start, end = clamped(start, end, len(view))
+    start, end = clamp(start, end, len(view))
     return crc32c_function()(view[start:end], crc & 0xFFFFFFFF)
 
 
 def crc32_joined(first: int, second: int, size: int) -> int:
     """Return the CRC-32 of two pieces joined, from those of each and the second's size."""
-    return _moved(first, size, _CRC32) ^ second & 0xFFFFFFFF
+    return _move(first, size, _CRC32) ^ second & 0xFFFFFFFF
 
 
 def crc32c_joined(first: int, second: int, size: int) -> int:
     """Return the CRC-32C of two pieces joined, from those of each and the second's size."""
-    return _moved(first, size, _CRC32C) ^ second & 0xFFFFFFFF
+    return _move(first, size, _CRC32C) ^ second & 0xFFFFFFFF
 
 
 def _product(a: int, b: int, polynomial: int) -> int:
@@ -83,7 +83,7 @@ def _powers(polynomial: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _moved(crc: int, size: int, polynomial: int) -> int:
+def _move(crc: int, size: int, polynomial: int) -> int:
     """Return what a CRC contributes to that of a text which goes on for `size` bytes."""
     crc &= 0xFFFFFFFF
     for power in range(max(size, 0).bit_length()):

@@ -68,7 +68,7 @@ def _text(value: int | str | bool | None) -> bytes | None:
     return None if value is None else str(value).encode()
 
 
-def _rendered(
+def _render(
     cells: tuple[Cell, ...], batch: Row, timed: bool
 ) -> tuple[list[tuple[bytes, Cell]], bytes]:
     """Write all that an entry's header says of its rows, cut at what differs from row to row.
@@ -134,7 +134,7 @@ class _Rows:
             self._of = at, timed
             legacy = format_at(self._batch[c.B_LAYOUT]).is_legacy
             cells = self._form.message if legacy else self._form.record
-            self._pieces, self._end = _rendered(cells, self._batch, timed)
+            self._pieces, self._end = _render(cells, self._batch, timed)
         put = self._out.put
         if self._form.style == TABLE:
             line = self._line(record)
@@ -159,13 +159,13 @@ class _Rows:
         if record[c.R_FLAGS] & (c.MARKER | c.INNER_MARKS):
             return line
         for text, cell in self._pieces:
-            shown = self._shown(cell, record)
+            shown = self._show(cell, record)
             if shown is None:
                 return b""
             line += text + shown
         return line.rstrip(b" ") + b"\n"
 
-    def _shown(self, cell: Cell, record: Row) -> bytes | None:
+    def _show(self, cell: Cell, record: Row) -> bytes | None:
         """Return a cell of a table, filled up or cut."""
         member = cell.member
         if member == "offset":
@@ -408,4 +408,4 @@ def format_batches(write: Write, batches: RecordBatches, rows: Rows, form: TextF
 def _put_batch(out: Out, batch: Row, form: TextForm) -> None:
     read = format_at(batch[c.B_LAYOUT])
     cells = form.message_batch if read.is_legacy else form.batch
-    out.put(_rendered(cells, batch, read.has_timestamps)[1])
+    out.put(_render(cells, batch, read.has_timestamps)[1])

@@ -13,7 +13,7 @@ from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import RecordRow
 from kdump.output.case.pseudonyms import Pseudonyms
 from kdump.output.sink import Sink
-from kdump.output.tables.timeline import Condensed, Line, middle
+from kdump.output.tables.timeline import CondensingSink, Line, middle
 from kdump.rows import cluster as of_cluster
 from kdump.rows.groups import CommittedOffset, Group, Member
 from kdump.rows.info import DatingEvidence, Directory, Hint, TopicSummary
@@ -111,7 +111,7 @@ class Case:
         self._behind: dict[str, int] = {}
         self.events: list[Event] = []
         self.timeline = _Lines()
-        self.condensed = Condensed(self.timeline, detail=False)
+        self.condensed = CondensingSink(self.timeline, detail=False)
 
     def hide(self, text: str) -> str:
         """Replace names in a text where that is asked for."""
@@ -181,7 +181,7 @@ class Case:
         if len(self.files) <= _FILES:
             self.files.append(row)
         directory, name = places.parent(row.path), names.parse(places.file_name(row.path))
-        if name.kind is names.Kind.LOG and name.base_offset is not None and not name.retired:
+        if name.kind is names.Kind.LOG and name.base_offset is not None and not name.is_retired:
             base = self.starts.get(directory, name.base_offset)
             self.starts[directory] = min(base, name.base_offset)
         count, size, modified, digest = self._sums.get(directory, (0, 0, 0, hashlib.sha256()))

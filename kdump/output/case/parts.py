@@ -12,7 +12,14 @@ from kdump.findings.commands import shell_line, way_lines
 from kdump.findings.finding import CATALOGUE
 from kdump.findings.shell import format_command, path_word
 from kdump.output import table_columns
-from kdump.output.amounts import counted, number_cell, second_cell, size_text, time_cell, time_text
+from kdump.output.amounts import (
+    count_text,
+    number_cell,
+    second_cell,
+    size_text,
+    time_cell,
+    time_text,
+)
 from kdump.output.case.blocks import Block, Commands, Heading, Table, Text
 from kdump.output.case.case import MOST_ROWS, Case, Part, is_grave
 from kdump.output.case.plot import bars, ranges, series
@@ -22,7 +29,7 @@ from kdump.output.tables.timeline import skew_text
 from kdump.output.values import AUTO
 from kdump.output.verify_recovery import COLUMNS as RECOVERY_COLUMNS
 from kdump.output.verify_recovery import rank, totals_lines
-from kdump.output.verify_text import not_checked_text, told
+from kdump.output.verify_text import describe, not_checked_text
 from kdump.rows import cluster as of_cluster
 from kdump.rows.groups import CommittedOffset, Group
 from kdump.rows.info import DatingEvidence, Directory
@@ -97,7 +104,7 @@ def _damage(case: Case) -> Iterator[Block]:
         line = shell_line(found)
         where = found.path if found.topic is None else f"{found.topic}-{found.partition}"
         place = found.severity.value, where, number_cell(found.offset), lost_text(found) or "-"
-        texts, copies = " ".join(told(found, "", line)), other_copies(case, found)
+        texts, copies = " ".join(describe(found, "", line)), other_copies(case, found)
         rows.append((*place, texts, found.path, "; ".join(copies) or "-"))
         meanings[found.code] = f"{found.code}: {found.entry.meaning or found.entry.sentence}"
         if len(commands) < _COMMANDS:
@@ -138,7 +145,7 @@ def _timeline(case: Case) -> Iterator[Block]:
     yield from _begin(case, "Timeline", "timeline")
     for row in case.rows("timeline", ClockSkew):
         yield Text(f"T{skew_text(row)[1:]}.")
-    lines, left_out = _condensed(case)
+    lines, left_out = _condense(case)
     yield Text(
         "Times are on one clock. ≈: the order against the line above is not certain. Events that "
         "are alike and near each other are one line."
@@ -159,7 +166,7 @@ def _timeline(case: Case) -> Iterator[Block]:
         yield series("Replicas that left the ISR and are not back", "replicas", spans, _whole)
 
 
-def _condensed(case: Case) -> tuple[list[tuple[str, ...]], dict[str, int]]:
+def _condense(case: Case) -> tuple[list[tuple[str, ...]], dict[str, int]]:
     """Return the lines that are shown, and how many of each kind are not."""
     lines, left_out = case.timeline.lines, dict[str, int]()
     if case.timeline.left_out:
@@ -216,7 +223,7 @@ def _groups(case: Case) -> Iterator[Block]:
     for at, part in enumerate(parts):
         for row in part.of(Group):
             cells = groups.setdefault(row.group, ["-"] * len(parts))
-            cells[at] = f"{row.state}, {counted(row.members_count, 'member')}"
+            cells[at] = f"{row.state}, {count_text(row.members_count, 'member')}"
         for row in part.of(CommittedOffset):
             place = row.group, row.topic, row.partition
             cells = offsets.setdefault(place, ["-"] * (len(parts) + 2))
@@ -272,12 +279,12 @@ def _disk(case: Case, now_ms: int) -> Iterator[Block]:
     ]
     caption = "Segments that timestamps from the future keep"
     yield from _table(case, caption, "partition|segments>|size>|why", pinned)
-    yield from _written(case, now_ms)
+    yield from _written_part(case, now_ms)
 
 
-def _written(case: Case, now_ms: int) -> Iterator[Block]:
+def _written_part(case: Case, now_ms: int) -> Iterator[Block]:
     rows = case.rows("verify", Written)
-    if spans := _drawn([row for row in rows if row.topic is None]):
+    if spans := _select_drawn([row for row in rows if row.topic is None]):
         seconds = (spans[0].to_ms - spans[0].from_ms + 1) / 1000
         size = [(row.from_ms, row.to_ms, row.size_bytes / seconds) for row in spans]
         caption = "a second by timestamp, all replicas here, without internal topics"
@@ -294,7 +301,7 @@ def _written(case: Case, now_ms: int) -> Iterator[Block]:
         yield ranges(caption, "topic", topics[:MOST_ROWS], now_ms)
 
 
-def _drawn(spans: list[Any]) -> list[Any]:
+def _select_drawn(spans: list[Any]) -> list[Any]:
     """Choose the spans that are drawn: all, but for few bytes that are far from the others."""
     if not spans:
         return []
@@ -345,7 +352,7 @@ def _method(case: Case, command: str) -> Iterator[Block]:
 
 def _evidence(case: Case) -> Iterator[Block]:
     yield from _begin(case, "Evidence")
-    many = f"{counted(case.files_count, 'file')}, {size_text(case.files_bytes)}"
+    many = f"{count_text(case.files_count, 'file')}, {size_text(case.files_bytes)}"
     yield Text(f"{many}. Files were hashed as they were verified.")
     if case.has_all_files:
         files = [

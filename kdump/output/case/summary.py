@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kdump.findings.finding import CATALOGUE, Finding, Severity
 from kdump.findings.shell import DIRECTORY, format_command, path_word
-from kdump.output.amounts import counted, time_text
+from kdump.output.amounts import count_text, time_text
 from kdump.output.case.blocks import Block, Commands, Heading, Table, Text
 from kdump.output.tables.timeline import in_words, middle
 from kdump.rows.groups import CommittedOffset
@@ -54,7 +54,7 @@ def lost_text(found: Finding) -> str:
     if least is None and most is None:
         return ""
     if least == most:
-        return counted(most or 0, "record")
+        return count_text(most or 0, "record")
     return (
         f"at least {least or 0:,} records"
         if most is None
@@ -78,7 +78,7 @@ def other_copies(case: Case, found: Finding) -> list[str]:
     ]
 
 
-def damaged(case: Case) -> list[Finding]:
+def list_damage(case: Case) -> list[Finding]:
     """Return the damage that is there, without what a start would do."""
     damage = [found for found in case.damage if found.severity is Severity.DAMAGE]
     return [found for found in damage if not found.entry.forecast]
@@ -101,7 +101,7 @@ def no_damage(case: Case) -> Text:
 
 
 def _loss(case: Case) -> Iterator[Block]:
-    found = damaged(case)
+    found = list_damage(case)
     count = sum(
         many
         for (severity, code), many in case.findings.items()
@@ -114,11 +114,11 @@ def _loss(case: Case) -> Iterator[Block]:
     else:
         least = sum(one.lost_at_least or 0 for one in found)
         most = sum(one.lost_at_most or one.lost_at_least or 0 for one in found)
-        many = counted(least, "record") if least == most else f"{least:,} to {most:,} records"
+        many = count_text(least, "record") if least == most else f"{least:,} to {most:,} records"
         places = {
             (one.topic, one.partition, one.path if one.topic is None else "") for one in found
         }
-        text = f"Damage at {counted(count, 'place')} in {counted(len(places), 'partition')}: "
+        text = f"Damage at {count_text(count, 'place')} in {count_text(len(places), 'partition')}: "
         yield Text(f"{text}{many} cannot be read from the damaged copies.", "damage")
         named = "; ".join(dict.fromkeys(_place(one) for one in found[:_PLACES]))
         yield Text(case.hide(named) + ("; …" if count > _PLACES else "."))
@@ -127,7 +127,7 @@ def _loss(case: Case) -> Iterator[Block]:
             text = "Each place is sound in another copy here: if the copies agree (kdump compare),"
             yield Text(f"{text} nothing of this is lost.", "good")
         elif copied:
-            rest = counted(count - len(copied), "place")
+            rest = count_text(count - len(copied), "place")
             yield Text(f"For {rest} of these there is no other sound copy here.", "damage")
     unclean = [one for one in case.events if one.what == "leader" and "unclean" in one.text]
     lost = [one for one in case.events if _weight(one) == 1 and one.what == "stop"]
@@ -158,8 +158,8 @@ def _forecast(case: Case) -> Iterator[Block]:
         yield Text(f"A node does not start: {case.hide(row.message)}", "damage")
     for one in (row.forecast for row in case.rows("verify", VerifySummary) if row.forecast):
         if lost := one["records_lost"]:
-            of = counted(one["partitions_losing"], "partition")
-            yield Text(f"The next start loses {counted(lost, 'record')}, in {of}.", "damage")
+            of = count_text(one["partitions_losing"], "partition")
+            yield Text(f"The next start loses {count_text(lost, 'record')}, in {of}.", "damage")
         elif one["outcomes"] and not stops and is_complete(case):
             yield Text("By the forecast, the next start loses no further record.")
 
@@ -167,10 +167,10 @@ def _forecast(case: Case) -> Iterator[Block]:
 def _open(case: Case) -> Iterator[Block]:
     parts = case.part("cluster")
     if parts and (none := parts[-1].counts["without leader"]):
-        yield Text(f"{counted(none, 'partition')} had no leader at the end.", "damage")
+        yield Text(f"{count_text(none, 'partition')} had no leader at the end.", "damage")
     if parts and (few := parts[-1].counts["under-replicated"]):
         yield Text(
-            f"{counted(few, 'partition')} had fewer in-sync replicas than replicas at the end."
+            f"{count_text(few, 'partition')} had fewer in-sync replicas than replicas at the end."
         )
     hanging = dict.fromkeys(
         case.hide(one.subject) for one in case.events if one.what == "transaction-hangs"
@@ -182,7 +182,7 @@ def _open(case: Case) -> Iterator[Block]:
         yield Text(f"{text}; read_committed consumers wait for them.", "note")
     pinned = [part.counts["pinned-segments"] for part in case.part("why")]
     if any(pinned):
-        many = counted(sum(pinned), "partition")
+        many = count_text(sum(pinned), "partition")
         yield Text(f"{many} with timestamps from the future, which keep segments.", "note")
     for part in case.part("groups")[-1:]:
         below = [
@@ -191,7 +191,7 @@ def _open(case: Case) -> Iterator[Block]:
             if None not in (row.log_start, row.offset) and row.offset < row.log_start
         ]
         if below:
-            text = f"{counted(len(below), 'committed offset')} below the log start offset: "
+            text = f"{count_text(len(below), 'committed offset')} below the log start offset: "
             yield Text(f"{text}records were deleted before they were consumed.", "note")
 
 
@@ -201,14 +201,14 @@ def _turns(case: Case) -> Iterator[tuple[str, str, str, str]]:
     chosen: list[Event] = []
     for event in ranked:
         of = event.broker_id if event.what == "damage" else None
-        key = _meaning(event), event.subject, of
+        key = _explain(event), event.subject, of
         if key not in seen and len(chosen) < _TURNS:
             seen.add(key)
             chosen.append(event)
     for event in sorted(chosen, key=lambda one: (middle(one) is None, middle(one) or 0)):
         yield (
             _time(case, event),
-            _meaning(event),
+            _explain(event),
             case.hide(event.subject),
             case.hide(in_words(event)),
         )
@@ -225,7 +225,7 @@ def _weight(event: Event) -> int:
     )
 
 
-def _meaning(event: Event) -> str:
+def _explain(event: Event) -> str:
     if event.what == "leader":
         return "unclean leader election" if "unclean" in event.text else "partition without leader"
     if event.what == "stop":
@@ -243,7 +243,7 @@ def _time(case: Case, event: Event) -> str:
 
 def _next(case: Case) -> Iterator[Block]:
     copies: dict[tuple[str | None, int | None], set[str]] = {}
-    for found in damaged(case):
+    for found in list_damage(case):
         if others := other_copies(case, found):
             directory = found.path if found.path in others else found.path.rpartition("/")[0]
             copies.setdefault((found.topic, found.partition), set()).update((directory, *others))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kdump.findings.escape import json_text
-from kdump.output.column_widths import Columns, folded, number, short
+from kdump.output.column_widths import Columns, folding_column, number, short
 from kdump.output.row_tables import Tables
 from kdump.rows.by_schema import ConnectorOffsetRow, ConnectorRow, SchemaRow, TaskRow
 
@@ -20,33 +20,33 @@ def _of_connector(row: ConnectorRow) -> str:
 
 
 _SCHEMA: Columns = (
-    folded("subject", lambda row: row.subject, 16),
+    folding_column("subject", lambda row: row.subject, 16),
     number("version"),
     number("id"),
     short("type", lambda row: row.type),
     short("state", lambda row: row.state),
     number("offset", rank=2),
-    folded("refers to", _references, 12, 1),
+    folding_column("refers to", _references, 12, 1),
 )
 _CONNECTOR: Columns = (
-    folded("connector", lambda row: row.connector, 12),
+    folding_column("connector", lambda row: row.connector, 12),
     short("state", lambda row: row.state or "-"),
     short("asked for", lambda row: row.target_state or "", 2),
     short("worker", lambda row: row.worker_id or "-", 1),
     number("tasks", absent="-"),
-    folded("note", _of_connector, 20),
+    folding_column("note", _of_connector, 20),
 )
 _TASK: Columns = (
-    folded("connector", lambda row: row.connector, 12),
+    folding_column("connector", lambda row: row.connector, 12),
     number("task"),
     short("state", lambda row: row.state or "-"),
     short("worker", lambda row: row.worker_id or "-", 1),
-    folded("note", lambda row: (row.trace or "").partition("\n")[0], 20),
+    folding_column("note", lambda row: (row.trace or "").partition("\n")[0], 20),
 )
 _OFFSET: Columns = (
-    folded("connector", lambda row: row.connector, 12),
-    folded("part of the source", lambda row: json_text(row.source_partition), 20),
-    folded("offset", lambda row: json_text(row.source_offset), 12),
+    folding_column("connector", lambda row: row.connector, 12),
+    folding_column("part of the source", lambda row: json_text(row.source_partition), 20),
+    folding_column("offset", lambda row: json_text(row.source_offset), 12),
 )
 TABLES: Tables = {
     SchemaRow: _SCHEMA,

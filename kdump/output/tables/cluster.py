@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kdump.findings.escape import json_text
-from kdump.output.amounts import counted, time_cell
-from kdump.output.column_widths import Column, folded, number, short
+from kdump.output.amounts import count_text, time_cell
+from kdump.output.column_widths import Column, folding_column, number, short
 from kdump.output.escape import visible
 from kdump.output.row_tables import Summaries, Tables
 from kdump.rows.cluster import (
@@ -50,7 +50,7 @@ def _member(member: str) -> Callable[[Row], str]:
 
 
 def _words(name: str, member: str | None = None, least: int = 8, rank: int = 0) -> Column[Any]:
-    return folded(name, _member(member or name), least, rank)
+    return folding_column(name, _member(member or name), least, rank)
 
 
 def _short(name: str, member: str | None = None, rank: int = 0) -> Column[Any]:
@@ -95,7 +95,7 @@ def _controller_role(row: Controller) -> str:
     return "voter" if row.voter else "no voter"
 
 
-def _moved(row: Partition) -> str:
+def _reassignment_text(row: Partition) -> str:
     adding, removing = row.adding_replicas, row.removing_replicas
     parts = [f"+{_text(adding)}"] if adding else []
     return " ".join([*parts, *([f"-{_text(removing)}"] if removing else [])]) or _ABSENT
@@ -124,7 +124,7 @@ TABLES: Tables = {
     Broker: (
         number("broker", "broker_id"),
         Column("state", _broker_state),
-        folded("listeners", _listeners, 20),
+        folding_column("listeners", _listeners, 20),
         _short("rack", rank=1),
         number("epoch", rank=2),
         _time("registered", "registered_ms", rank=3),
@@ -134,10 +134,10 @@ TABLES: Tables = {
     Controller: (
         number("controller", "controller_id"),
         Column("role", _controller_role),
-        folded("listeners", _listeners, 20),
+        folding_column("listeners", _listeners, 20),
         number("epoch", "leader_epoch", rank=1),
         _short("directory", "directory_id", rank=2),
-        folded("features", _levels, 20, rank=3)._replace(shares=True),
+        folding_column("features", _levels, 20, rank=3)._replace(shares=True),
     ),
     Topic: (
         _words("topic", least=12),
@@ -156,12 +156,12 @@ TABLES: Tables = {
         _words("replicas", least=5),
         _words("isr", least=5),
         _words("elr", least=4, rank=4),
-        Column("moving", _moved, rank=3),
+        Column("moving", _reassignment_text, rank=3),
         number("offset", "changed_offset", rank=2),
         _time("changed", "changed_ms", rank=1),
     ),
     Config: (
-        folded("of", _resource, 12),
+        folding_column("of", _resource, 12),
         _words("key", least=16),
         _words("value", least=12),
         _time("set", "set_ms", rank=1),
@@ -175,7 +175,7 @@ TABLES: Tables = {
     ),
     ZkMigration: (_short("ZooKeeper migration", "state"), _time("set", "set_ms")),
     Quota: (
-        folded("of", _entity, 16),
+        folding_column("of", _entity, 16),
         _words("key", least=12),
         number("value"),
         _time("set", "set_ms", rank=1),
@@ -215,11 +215,11 @@ TABLES: Tables = {
         _time("time", "at_ms", rank=1),
         number("offset", "metadata_offset"),
         number("epoch", rank=3),
-        folded("what", _change, 9, rank=2),
+        folding_column("what", _change, 9, rank=2),
         _words("subject", least=12),
         _words("change", "text", 24),
     ),
-    Znode: (folded("path", _node_name, 24), folded("value", _json, 24)),
+    Znode: (folding_column("path", _node_name, 24), folding_column("value", _json, 24)),
 }
 
 
@@ -246,20 +246,20 @@ def _summary(row: ClusterSummary) -> list[str]:
     if row.source == "format":
         return ["As formatted: no controller has written to the metadata log yet."]
     counts = (
-        f"{counted(row.brokers_count, 'broker')}, {counted(row.topics_count, 'topic')}, "
-        f"{counted(row.partitions_count, 'partition')}"
+        f"{count_text(row.brokers_count, 'broker')}, {count_text(row.topics_count, 'topic')}, "
+        f"{count_text(row.partitions_count, 'partition')}"
     )
     when = time_cell(row.as_of_ms)
     lines = [f"As of offset {row.as_of_offset:,} of the metadata log, {when}: {counts}"]
     if row.deleted_topics_count:
-        lines.append(f"{counted(row.deleted_topics_count, 'topic')} deleted before that")
+        lines.append(f"{count_text(row.deleted_topics_count, 'topic')} deleted before that")
     if row.log_start_offset:
         start = row.log_start_offset
         lines.append(f"The log begins at offset {start:,}: the times of older facts are unknown")
     if row.in_transaction:
         lines.append("A transaction of metadata is open: what is in it has no effect yet")
     if row.unknown_records:
-        unknown = counted(row.unknown_records, "record")
+        unknown = count_text(row.unknown_records, "record")
         lines.append(f"{unknown} of types that this release does not know were passed over")
     if not row.complete:
         lines.append("Records are missing: what is shown may be out of date. See the findings")

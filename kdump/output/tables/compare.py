@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kdump.findings.ranges import range_cell
 from kdump.output.amounts import number_cell
-from kdump.output.column_widths import Column, amount, folded, number
+from kdump.output.column_widths import Column, amount, folding_column, number
 from kdump.output.row_tables import Tables
 from kdump.rows.compare import MirrorComparison, MirrorStretch, TranslatedOffset
 
@@ -22,7 +22,7 @@ def _kind(row: MirrorStretch) -> str:
 
 
 _STRETCHES: tuple[Column[MirrorStretch], ...] = (
-    folded("partition", _partition, 12),
+    folding_column("partition", _partition, 12),
     Column("kind", _kind),
     amount("source", lambda row: _range(row.first_offset, row.last_offset)),
     amount("target", lambda row: _range(row.target_first_offset, row.target_last_offset)),
@@ -30,8 +30,8 @@ _STRETCHES: tuple[Column[MirrorStretch], ...] = (
     number("records", "records_count"),
 )
 _COMPARISONS: tuple[Column[MirrorComparison], ...] = (
-    folded("partition", _partition, 12),
-    folded("mirror", lambda row: f"{row.target_topic}-{row.partition}", 12),
+    folding_column("partition", _partition, 12),
+    folding_column("mirror", lambda row: f"{row.target_topic}-{row.partition}", 12),
     Column("verdict", lambda row: row.verdict),
     number("shift"),
     number("paired"),
@@ -42,10 +42,10 @@ _COMPARISONS: tuple[Column[MirrorComparison], ...] = (
     amount("more", lambda row: number_cell(row.stretches_left_out or None, ""), 3),
 )
 _OFFSETS: tuple[Column[TranslatedOffset], ...] = (
-    folded("group", lambda row: row.group, 8),
-    folded("from", lambda row: f"{row.source_topic}-{row.partition}", 12),
+    folding_column("group", lambda row: row.group, 8),
+    folding_column("from", lambda row: f"{row.source_topic}-{row.partition}", 12),
     number("offset", "source_offset"),
-    folded("to", lambda row: f"{row.topic}-{row.partition}", 12),
+    folding_column("to", lambda row: f"{row.topic}-{row.partition}", 12),
     number("offset", "offset", absent="none"),
     Column("by", lambda row: row.basis or "-"),
     number("records", "records_offset", rank=1),

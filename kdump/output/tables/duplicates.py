@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kdump.output.amounts import counted, number_text, time_cell
-from kdump.output.column_widths import Column, Columns, amount, folded, number, partly
+from kdump.output.amounts import count_text, number_text, time_cell
+from kdump.output.column_widths import Column, Columns, amount, folding_column, number, partly
 from kdump.output.row_tables import BytesCell, Summaries, Tables
 from kdump.rows.duplicates import Duplicate, DuplicatesSummary
 
@@ -19,7 +19,7 @@ def _copies(row: Duplicate, bytes_cell: BytesCell) -> Columns:
     """Return the columns of a copy: what its group is stands at the first copy alone."""
     return (
         amount("group", _once(lambda row: number_text(row.group))),
-        folded("partition", lambda row: f"{row.topic or '-'}-{row.partition}", 12),
+        folding_column("partition", lambda row: f"{row.topic or '-'}-{row.partition}", 12),
         *(
             Column(part, _once(partly(part, bytes_cell)), cuts=True, least=10)
             for part in _PARTS
@@ -64,16 +64,16 @@ def length_text(length_ms: int) -> str:
 
 def _summary(row: DuplicatesSummary) -> list[str]:
     """Say in lines what was found, and what was not compared."""
-    by, records = row.by, counted(row.records_count, "record")
+    by, records = row.by, count_text(row.records_count, "record")
     near = ""
     if row.within_ms is not None:
         near = f" within {length_text(row.within_ms)}"
     elif row.within_records is not None:
-        near = f" within {counted(row.within_records, 'record')}"
+        near = f" within {count_text(row.within_records, 'record')}"
     if not row.groups:
         lines = [f"No two of {records} have the same {by}{near}"]
     else:
-        groups = counted(row.groups, "group")
+        groups = count_text(row.groups, "group")
         first = f"{groups} with the same {by}{near}: {row.copies:,} of {records}"
         extra = f"{row.extra_copies:,} of them repeats"
         across = f"groups that span several partitions: {row.groups_across_partitions:,}"
@@ -85,7 +85,7 @@ def _summary(row: DuplicatesSummary) -> list[str]:
         (row.replica_copies, "{} under several paths, as replicas are: taken once"),
     ):
         if many:
-            lines.append(words.format(counted(many, "record")))
+            lines.append(words.format(count_text(many, "record")))
     return lines
 
 

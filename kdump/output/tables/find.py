@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kdump.output.amounts import number_cell, time_cell
-from kdump.output.column_widths import Column, Columns, amount, folded, number
+from kdump.output.column_widths import Column, Columns, amount, folding_column, number
 from kdump.output.row_tables import Tables, name_of, oldest_text, release_title, span_text
 from kdump.rows.find import Fetch, OffsetLookup, TimeLookup
 
@@ -32,13 +32,13 @@ def _absent(row: OffsetLookup | TimeLookup) -> str:
 
 
 _LOOKUP: Columns = (
-    folded("partition", name_of, 14),
+    folding_column("partition", name_of, 14),
     amount("offset", lambda row: number_cell(row.offset, _absent(row))),
     Column("time", lambda row: time_cell(row.timestamp_ms)),
     number("segment"),
     number("position", rank=1),
 )
-_LOOKUP_NOTE = folded("note", _lookup_note, 20)
+_LOOKUP_NOTE = folding_column("note", _lookup_note, 20)
 _OFFSET_LOOKUP: Columns = (
     *_LOOKUP,
     amount("batch", lambda row: span_text(row.base_offset, row.last_offset), 2),
@@ -70,7 +70,7 @@ def _fetch_note(row: Fetch) -> str:
 
 
 _FETCH: Columns = (
-    folded("partition", name_of, 14),
+    folding_column("partition", name_of, 14),
     number("segment"),
     number("from", "position"),
     number("to", "end_position"),
@@ -78,7 +78,7 @@ _FETCH: Columns = (
     number("entries"),
     amount("offsets", lambda row: span_text(row.first_offset, row.last_offset), 2),
     number("next", "next_offset"),
-    folded("note", _fetch_note, 20),
+    folding_column("note", _fetch_note, 20),
 )
 TABLES: Tables = {OffsetLookup: _OFFSET_LOOKUP, TimeLookup: _TIME_LOOKUP, Fetch: _FETCH}
 TITLES = dict.fromkeys(TABLES, release_title)

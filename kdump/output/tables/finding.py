@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kdump.output.column_widths import Column, folded, number
+from kdump.output.column_widths import Column, folding_column, number
 from kdump.output.row_tables import Tables
 from kdump.rows.finding import FindingRow
 
@@ -17,8 +17,8 @@ def _place(row: FindingRow) -> str:
 _FINDING: tuple[Column[FindingRow], ...] = (
     Column("severity", lambda row: row.severity),
     Column("code", lambda row: row.code),
-    folded("where", _place, 16),
+    folding_column("where", _place, 16),
     number("offset", rank=1),
-    folded("message", lambda row: row.message, 24),
+    folding_column("message", lambda row: row.message, 24),
 )
 TABLES: Tables = {FindingRow: _FINDING}

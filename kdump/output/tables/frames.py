@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kdump.output.amounts import counted, number_text, size_text, time_cell
-from kdump.output.column_widths import Column, amount, folded, number
+from kdump.output.amounts import count_text, number_text, size_text, time_cell
+from kdump.output.column_widths import Column, amount, folding_column, number
 from kdump.output.row_tables import Tables, name_of
 from kdump.rows.frames import Frame
 
@@ -40,7 +40,7 @@ def _content(row: Frame) -> str:
     if row.offsets:
         words.append(f"offsets {', '.join(map(str, row.offsets))}")
     if row.records_bytes:
-        batches = "" if row.batches is None else f"{counted(row.batches, 'batch')}, "
+        batches = "" if row.batches is None else f"{count_text(row.batches, 'batch')}, "
         words.append(f"{batches}{size_text(row.records_bytes)}")
     if row.cut_bytes:
         words.append(f"cut: {row.cut_bytes:,}")
@@ -51,13 +51,13 @@ TABLES: Tables = {
     Frame: (
         number("frame", "number"),
         Column("time", lambda row: time_cell(row.at_ms), rank=4),
-        folded("client", _client, 16, rank=2),
+        folding_column("client", _client, 16, rank=2),
         Column("", lambda row: _WAYS.get(row.direction, "?")),
         Column("api", lambda row: row.api or "?"),
         amount("version", lambda row: number_text(row.version, "-"), rank=3),
         amount("id", lambda row: number_text(row.correlation_id, "-"), rank=3),
-        folded("partition", _partition, 16),
-        folded("content", _content, 24),
+        folding_column("partition", _partition, 16),
+        folding_column("content", _content, 24),
         amount("bytes", lambda row: number_text(row.size_bytes), rank=5),
     )
 }

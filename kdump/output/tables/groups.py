@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kdump.output.amounts import counted, number_cell, second_cell, time_cell
-from kdump.output.column_widths import Column, amount, folded, number, short
+from kdump.output.amounts import count_text, number_cell, second_cell, time_cell
+from kdump.output.column_widths import Column, amount, folding_column, number, short
 from kdump.output.row_tables import Tables, release_title
 from kdump.rows.groups import (
     CommittedOffset,
@@ -46,7 +46,7 @@ def _assignment(row: Member) -> str:
     return "; ".join(f"{what}{topic}: {_numbers(numbers)}" for topic, numbers in assigned) or "-"
 
 
-def _wanted(row: Member) -> str:
+def _wanted_text(row: Member) -> str:
     wanted = list(row.subscription or ())
     if row.subscription_regex:
         wanted.append(f"/{row.subscription_regex}/")
@@ -77,7 +77,7 @@ def _by_whom(row: OffsetCommit) -> str:
     if row.members_count == 0:
         who = "no member (admin client?)"
     elif row.members_count is not None:
-        who = counted(row.members_count, "member")
+        who = count_text(row.members_count, "member")
     return who if row.producer_id is None else f"producer {row.producer_id}, {who}"
 
 
@@ -86,7 +86,7 @@ def _name(member_id: str | None) -> str:
     return _UUID.sub("\\1\N{HORIZONTAL ELLIPSIS}", member_id) if member_id else "nobody"
 
 
-def _given(row: Rebalance) -> str:
+def _assignment_text(row: Rebalance) -> str:
     return "; ".join(
         f"{_name(member)}: "
         + (", ".join(f"{topic} {_numbers(some)}" for topic, some in topics.items()) or "nothing")
@@ -94,7 +94,7 @@ def _given(row: Rebalance) -> str:
     )
 
 
-def _explained(row: Rebalance) -> str:
+def _explain(row: Rebalance) -> str:
     """Say which assignors give the assignment, and where the one it is held against differs."""
     if row.fits is None:
         return ""
@@ -110,7 +110,7 @@ def _explained(row: Rebalance) -> str:
     return " \N{EM DASH} " + ("; ".join(filter(None, (words, differs))) or "not computed")
 
 
-def _happened(row: Row) -> str:
+def _event_text(row: Row) -> str:
     """Say what a row of a history tells, in words."""
     if isinstance(row, OffsetCommit):
         before, offset = number_cell(row.previous_offset, "-"), number_cell(row.offset, "none")
@@ -122,12 +122,12 @@ def _happened(row: Row) -> str:
     if isinstance(row, Rebalance):
         epoch = f"{'generation' if row.type == 'Classic' else 'epoch'} {row.epoch}"
         by = f" by {row.protocol}" if row.protocol else ""
-        given = f": {_given(row)}" if row.assignment else ""
-        return f"{epoch}{by}, {counted(row.members_count, 'member')}{given}{_explained(row)}"
+        given = f": {_assignment_text(row)}" if row.assignment else ""
+        return f"{epoch}{by}, {count_text(row.members_count, 'member')}{given}{_explain(row)}"
     assert isinstance(row, MemberJoin | MemberLeave)
     what = "joined" if isinstance(row, MemberJoin) else "left"
     client = f"{row.client_id} at {row.client_host.removeprefix('/')}"
-    return f"{_name(row.member_id)} {what} ({client}), {counted(row.members_count, 'member')}"
+    return f"{_name(row.member_id)} {what} ({client}), {count_text(row.members_count, 'member')}"
 
 
 def _history_time(row: Row) -> str:
@@ -142,7 +142,7 @@ def _title(rows: Sequence[CommittedOffset]) -> str:
 _DIFFERENCES_SHOWN = 3
 _UUID = re.compile("([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 _GROUPS: tuple[Column[Group], ...] = (
-    folded("group", lambda row: row.group, 12),
+    folding_column("group", lambda row: row.group, 12),
     Column("type", lambda row: _text(row.type)),
     Column("state", lambda row: _text(row.state)),
     number("members", "members_count"),
@@ -152,31 +152,31 @@ _GROUPS: tuple[Column[Group], ...] = (
     Column("changed", lambda row: second_cell(row.changed_ms), rank=3),
 )
 _MEMBERS: tuple[Column[Member], ...] = (
-    folded("group", lambda row: row.group, 10),
-    folded("member", lambda row: _text(row.member_id), 12),
+    folding_column("group", lambda row: row.group, 10),
+    folding_column("member", lambda row: _text(row.member_id), 12),
     short("instance", lambda row: _text(row.instance_id), 2),
     short("client", lambda row: _text(row.client_id), 3),
     # Brokers put a slash before the address.
     short("host", lambda row: _text(row.client_host.removeprefix("/")), 1),
-    folded("wants", _wanted, 8, rank=4),
-    folded("has", _assignment, 12),
+    folding_column("wants", _wanted_text, 8, rank=4),
+    folding_column("has", _assignment, 12),
     number("epoch", rank=5),
 )
 _OFFSETS: tuple[Column[CommittedOffset], ...] = (
-    folded("group", lambda row: row.group, 10),
-    folded("partition", _partition, 12),
+    folding_column("group", lambda row: row.group, 10),
+    folding_column("partition", _partition, 12),
     amount("offset", _offset),
     number("lag"),
     number("log end", "log_end", rank=3),
     Column("committed", lambda row: second_cell(row.commit_ms), rank=1),
     Column("expires", lambda row: second_cell(row.expire_ms), rank=4),
-    folded("note", _offset_note, 16, rank=2),
+    folding_column("note", _offset_note, 16, rank=2),
 )
 #: Of all rows of a history, which then stand in one table.
 _HISTORY: tuple[Column[Row], ...] = (
     Column("time", _history_time),
-    folded("group", lambda row: row["group"], 8),
-    folded("what happened", _happened, 24),
+    folding_column("group", lambda row: row["group"], 8),
+    folding_column("what happened", _event_text, 24),
 )
 TABLES: Tables = {
     Group: _GROUPS,

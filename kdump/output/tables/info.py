@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kdump.output.amounts import counted, number_text, second_cell, size_text
-from kdump.output.column_widths import Column, amount, folded
+from kdump.output.amounts import count_text, number_text, second_cell, size_text
+from kdump.output.column_widths import Column, amount, folding_column
 from kdump.output.row_tables import Summaries, Tables
 from kdump.rows.info import DatingEvidence, Directory, Hint, PartitionSummary, TopicSummary
 
@@ -16,7 +16,7 @@ def _directory(row: Directory) -> list[str]:
         whose.append(f"cluster {row.cluster_id}")
     runs = [] if row.locked is None else [_RUNS[row.locked]]
     amounts = [
-        f"{counted(row.partitions, 'partition')} of {counted(row.topics, 'topic')}",
+        f"{count_text(row.partitions, 'partition')} of {count_text(row.topics, 'topic')}",
         size_text(row.size_bytes),
     ]
     if row.free_bytes is not None:
@@ -55,7 +55,7 @@ def _partition(row: PartitionSummary) -> str:
 
 TABLES: Tables = {
     TopicSummary: (
-        folded("topic", lambda row: row.topic, 16),
+        folding_column("topic", lambda row: row.topic, 16),
         amount("partitions", _replicas),
         amount("segments", lambda row: number_text(row.segments)),
         amount("size", lambda row: size_text(row.size_bytes)),
@@ -64,7 +64,7 @@ TABLES: Tables = {
         Column("notes", _notes, rank=1),
     ),
     PartitionSummary: (
-        folded("partition", _partition, 16),
+        folding_column("partition", _partition, 16),
         amount("segments", lambda row: number_text(row.segments)),
         amount("size", lambda row: size_text(row.size_bytes)),
         amount("first segment", lambda row: number_text(row.first_segment)),
@@ -77,7 +77,7 @@ TABLES: Tables = {
     DatingEvidence: (
         Column("bound", lambda row: row.bound),
         Column("release", lambda row: row.release),
-        folded("evidence", _evidence, 30),
+        folding_column("evidence", _evidence, 30),
     ),
 }
 SUMMARIES: Summaries = {Directory: _directory, Hint: _hint}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kdump.output.amounts import counted, number_text, second_cell, time_text
-from kdump.output.column_widths import Column, amount, folded, number, partly
+from kdump.output.amounts import count_text, number_text, second_cell, time_text
+from kdump.output.column_widths import Column, amount, folding_column, number, partly
 from kdump.output.escape import visible
 from kdump.output.row_tables import BytesCell, Summaries, Tables
 from kdump.rows.usage import KeyPlacement, MisplacedKeys, MovedKey
@@ -22,7 +22,7 @@ def _whose(row: MisplacedKeys) -> str:
 
 
 _MISPLACED: tuple[Column[MisplacedKeys], ...] = (
-    folded("partition", lambda row: f"{row.topic or '?'}-{row.partition}", 12),
+    folding_column("partition", lambda row: f"{row.topic or '?'}-{row.partition}", 12),
     amount("producer", _whose),
     amount("misplaced", lambda row: number_text(row.misplaced_count)),
     amount("of keyed", lambda row: number_text(row.records_count)),
@@ -35,10 +35,10 @@ _MISPLACED: tuple[Column[MisplacedKeys], ...] = (
 )
 
 
-def _moved(row: MovedKey, bytes_cell: BytesCell) -> tuple[Column[MovedKey], ...]:
+def _moved_columns(row: MovedKey, bytes_cell: BytesCell) -> tuple[Column[MovedKey], ...]:
     """Return the columns of a key that lies on several partitions."""
     return (
-        folded("topic", lambda row: str(row.topic or "-"), 10),
+        folding_column("topic", lambda row: str(row.topic or "-"), 10),
         Column("key that moved", partly("key", bytes_cell), cuts=True, least=14),
         Column("partitions", lambda row: ", ".join(map(str, row.partitions)), cuts=True),
         number("from offset", "offset"),
@@ -52,14 +52,14 @@ def _summary(row: KeyPlacement) -> list[str]:
     topic = visible(row.topic or "?")
     if row.partitioner is None:
         return [f"{topic} has one partition: every key is where it belongs"]
-    where = f"{counted(row.partitions_count, 'partition')} {_SOURCES[row.partitions_from]}"
+    where = f"{count_text(row.partitions_count, 'partition')} {_SOURCES[row.partitions_from]}"
     missed, share = row.misplaced_count, f"{row.share:.1%}"
     if row.fits or row.is_given:
         who = f"{row.partitioner} says" + " and fits best" * (not row.is_given)
-        of = f"{counted(missed, 'record')} of {row.records_count:,} with a key ({share})"
+        of = f"{count_text(missed, 'record')} of {row.records_count:,} with a key ({share})"
         first = f"{topic}: {of} are on another partition than {who}, with {where}"
     else:
-        keyed = counted(row.records_count, "record")
+        keyed = count_text(row.records_count, "record")
         first = (
             f"{topic}: no known partitioner fits the {keyed} with a key, with {where}: the best, "
             f"{row.partitioner}, expects {missed:,} ({share}) on another partition"
@@ -68,14 +68,14 @@ def _summary(row: KeyPlacement) -> list[str]:
     if row.as_if_partitions:
         lines.append(f"all of these fit a topic with {row.as_if_partitions:,}")
     if row.records_without_key:
-        lines.append(f"{counted(row.records_without_key, 'record')} without a key: anywhere")
+        lines.append(f"{count_text(row.records_without_key, 'record')} without a key: anywhere")
     if row.keys_moved:
         since = row.moved_since_ms
         when = "" if since is None else f", the first at {time_text(since)}"
-        keys = counted(row.keys, "key")
+        keys = count_text(row.keys, "key")
         lines.append(f"{row.keys_moved:,} of {keys} are on several partitions{when}")
     return lines
 
 
-TABLES: Tables = {MisplacedKeys: _MISPLACED, MovedKey: _moved}
+TABLES: Tables = {MisplacedKeys: _MISPLACED, MovedKey: _moved_columns}
 SUMMARIES: Summaries = {KeyPlacement: _summary}

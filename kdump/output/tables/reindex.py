@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kdump.output.amounts import size_text
-from kdump.output.column_widths import Column, amount, folded, number
+from kdump.output.column_widths import Column, amount, folding_column, number
 from kdump.output.row_tables import Tables, release_title
 from kdump.rows.reindex import Reindex
 
@@ -44,7 +44,7 @@ _REINDEX: tuple[Column[Reindex], ...] = (
     number("rebuilt", "entries_after"),
     amount("to read", _to_read, 1),
     Column("action", lambda row: row.action),
-    folded("why", _reindex_why, 24),
+    folding_column("why", _reindex_why, 24),
 )
 TABLES: Tables = {Reindex: _REINDEX}
 TITLES = {Reindex: release_title}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kdump.output.amounts import number_text, size_text
-from kdump.output.column_widths import Column, amount, folded, number
+from kdump.output.column_widths import Column, amount, folding_column, number
 from kdump.output.row_tables import Tables, name_of, release_title, span_text
 from kdump.rows.salvage import CarvedImage, GroupOffset, Produced, SalvageCheck, Salvaged
 
@@ -90,14 +90,14 @@ def _produced_notes(produced: Produced | None) -> list[str]:
 
 
 _SALVAGED: tuple[Column[Salvaged], ...] = (
-    folded("partition", name_of, 16),
+    folding_column("partition", name_of, 16),
     amount("offsets", lambda row: span_text(row.first_offset, row.last_offset)),
     amount("records", lambda row: number_text(row.records_count)),
     amount("batches", lambda row: number_text(row.batches), 1),
-    folded("details", _salvaged_note, 24),
+    folding_column("details", _salvaged_note, 24),
 )
 _CARVED: tuple[Column[CarvedImage], ...] = (
-    folded("image", lambda row: str(row.path), 24),
+    folding_column("image", lambda row: str(row.path), 24),
     amount("size", lambda row: size_text(row.size_bytes)),
     amount("batches", lambda row: number_text(row.batches)),
     amount("their size", lambda row: size_text(row.batches_bytes)),
@@ -106,8 +106,8 @@ _CARVED: tuple[Column[CarvedImage], ...] = (
     amount("torn", lambda row: number_text(row.torn)),
 )
 _GROUP_OFFSET: tuple[Column[GroupOffset], ...] = (
-    folded("group", lambda row: str(row.group), 16),
-    folded("partition", name_of, 16),
+    folding_column("group", lambda row: str(row.group), 16),
+    folding_column("partition", name_of, 16),
     number("offset in the copies", "old_offset"),
     number("offset"),
     number("it had", "previous_offset"),
@@ -115,7 +115,7 @@ _GROUP_OFFSET: tuple[Column[GroupOffset], ...] = (
 )
 _SALVAGE_CHECK: tuple[Column[SalvageCheck], ...] = (
     Column("outcome", lambda row: str(row.outcome)),
-    folded("file", lambda row: str(row.path), 24),
+    folding_column("file", lambda row: str(row.path), 24),
 )
 TABLES: Tables = {
     CarvedImage: _CARVED,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kdump.output.column_widths import Column, folded
+from kdump.output.column_widths import Column, folding_column
 from kdump.output.row_tables import Tables
 from kdump.rows.schema import SchemaField
 
@@ -11,6 +11,6 @@ _SCHEMA: tuple[Column[SchemaField], ...] = (
     Column("member", lambda row: row.field),
     Column("type", lambda row: f"{row.type} {row.unit}".rstrip()),
     Column("null", lambda row: "may be" if row.null else "", rank=1),
-    folded("meaning", lambda row: row.meaning, 24),
+    folding_column("meaning", lambda row: row.meaning, 24),
 )
 TABLES: Tables = {SchemaField: _SCHEMA}

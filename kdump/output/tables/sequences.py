@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kdump.output.amounts import counted, number_text, time_cell
-from kdump.output.column_widths import Column, amount, folded, number
+from kdump.output.amounts import count_text, number_text, time_cell
+from kdump.output.column_widths import Column, amount, folding_column, number
 from kdump.output.row_tables import Summaries, Tables, name_of
 from kdump.rows.sequences import SequenceDuplicate, SequenceGap, SequenceSummary
 
@@ -13,7 +13,7 @@ def _time_of_batch(row: SequenceGap | SequenceDuplicate) -> str:
 
 
 _SEQUENCES: tuple[Column[SequenceGap | SequenceDuplicate], ...] = (
-    folded("partition", name_of, 16),
+    folding_column("partition", name_of, 16),
     amount("producer", lambda row: f"{row.producer_id}/{row.producer_epoch}"),
     Column("what", lambda row: row.kind),
     amount("count", lambda row: number_text(row.sequences_count, "-")),
@@ -22,7 +22,7 @@ _SEQUENCES: tuple[Column[SequenceGap | SequenceDuplicate], ...] = (
     number("after", "previous_offset", rank=3),
     number("offset"),
     Column("time", _time_of_batch, rank=4),
-    folded("why", lambda row: str(row.explanation), 24, rank=1),
+    folding_column("why", lambda row: str(row.explanation), 24, rank=1),
 )
 
 
@@ -31,16 +31,16 @@ def _sequence_summary(row: SequenceSummary) -> list[str]:
     found = "No gap and no repeat"
     if row.gaps or row.duplicates:
         found = (
-            f"{counted(row.gaps, 'gap')} ({counted(row.missing_count, 'number')} missing), "
-            f"{counted(row.duplicates, 'repeat')} ({counted(row.repeated_count, 'number')})"
+            f"{count_text(row.gaps, 'gap')} ({count_text(row.missing_count, 'number')} missing), "
+            f"{count_text(row.duplicates, 'repeat')} ({count_text(row.repeated_count, 'number')})"
         )
-    numbered = f"{row.batches_with_sequences:,} of {counted(row.batches, 'batch')}"
-    where = f"in {counted(row.partitions, 'partition')}"
-    whose = counted(row.producers, "producer")
+    numbered = f"{row.batches_with_sequences:,} of {count_text(row.batches, 'batch')}"
+    where = f"in {count_text(row.partitions, 'partition')}"
+    whose = count_text(row.producers, "producer")
     lines = [f"{found} {where}: {numbered} have sequence numbers, of {whose}"]
     if row.first_gaps:
         lines.append(
-            f"{counted(row.first_gaps, 'gap')} before a first number: lost on the way to a new "
+            f"{count_text(row.first_gaps, 'gap')} before a first number: lost on the way to a new "
             "partition (KAFKA-15591), unless the topic was created again, the log truncated, or "
             "the producer forgotten by the broker"
         )
@@ -64,7 +64,7 @@ def _sequence_summary(row: SequenceSummary) -> list[str]:
         ),
     ):
         if many:
-            lines.append(words.format(counted(many, word)))
+            lines.append(words.format(count_text(many, word)))
     return lines
 
 

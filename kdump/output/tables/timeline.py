@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Annotated
 
-from kdump.output.amounts import counted, time_text
-from kdump.output.column_widths import Column, folded
+from kdump.output.amounts import count_text, time_text
+from kdump.output.column_widths import Column, folding_column
 from kdump.output.row_tables import Summaries, Tables
 from kdump.output.sink import ForwardingSink, Sink
 from kdump.rows.row import Row
@@ -40,7 +40,7 @@ class Line(Row, kind="timeline-line"):
     text: Annotated[str, "in words"]
 
 
-class Condensed(ForwardingSink):
+class CondensingSink(ForwardingSink):
     """Makes lines of events, and of those that are alike and near each other one."""
 
     def __init__(self, sink: Sink, *, detail: bool) -> None:
@@ -112,7 +112,7 @@ class Condensed(ForwardingSink):
                 subject += f" and {len(subjects) - _SUBJECTS_SHOWN} more"
             texts = {one.text for one in events}
             text = first.text.partition("; ")[0] + " …" if len(texts) > 1 else first.text
-            text = f"{counted(count, 'event')}: {text}"
+            text = f"{count_text(count, 'event')}: {text}"
         text = text if self._detail else _UUID_TAIL.sub("…", text)
         self._sink.write(Line(shown, first.what, subject, text))
 
@@ -170,15 +170,17 @@ def _seconds(value: float | None) -> str:
 _EVENTS: tuple[Column[Event], ...] = (
     Column("time", lambda row: "-" if (at := middle(row)) is None else time_text(at)),
     Column("what", lambda row: row.what),
-    folded("subject", lambda row: row.subject, 12),
-    folded("text", lambda row: row.text, 20),
-    folded("clock", lambda row: f"{row.clock} {'' if row.clock_of is None else row.clock_of}", 8),
+    folding_column("subject", lambda row: row.subject, 12),
+    folding_column("text", lambda row: row.text, 20),
+    folding_column(
+        "clock", lambda row: f"{row.clock} {'' if row.clock_of is None else row.clock_of}", 8
+    ),
 )
 _LINES: tuple[Column[Line], ...] = (
     Column("time", lambda row: row.time),
     Column("what", lambda row: row.what),
-    folded("subject", lambda row: row.subject, 12),
-    folded("text", lambda row: row.text, 20),
+    folding_column("subject", lambda row: row.subject, 12),
+    folding_column("text", lambda row: row.text, 20),
 )
 TABLES: Tables = {Event: _EVENTS, Line: _LINES}
 SUMMARIES: Summaries = {ClockSkew: lambda row: [skew_text(row)]}

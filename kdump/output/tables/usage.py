@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kdump.output.amounts import counted, number_text, second_cell, size_text
-from kdump.output.column_widths import Column, Columns, amount, folded, number, partly
+from kdump.output.amounts import count_text, number_text, second_cell, size_text
+from kdump.output.column_widths import Column, Columns, amount, folding_column, number, partly
 from kdump.output.row_tables import BytesCell, Summaries, Tables
 from kdump.output.tables import placement
 from kdump.rows.usage import Usage, UsageSummary
@@ -16,7 +16,7 @@ def _usage(row: Usage, bytes_cell: BytesCell) -> Columns:
     """Return the columns of a row: its group, then the sums of that."""
     asked = row.asked_
     names: dict[str, Column[Usage]] = {
-        "topic": folded("topic", lambda row: "-" if row.topic is None else row.topic, 12),
+        "topic": folding_column("topic", lambda row: "-" if row.topic is None else row.topic, 12),
         "partition": number("partition"),
         "time_ms": Column("day" if "day" in row.by else "hour", _start),
         "producer_id": number("producer", "producer_id"),
@@ -52,16 +52,16 @@ def _usage_summary(row: UsageSummary) -> list[str]:
     """Say in lines the sums of all groups, and what was not counted."""
     parts = [f"{_size(row.plain_bytes)} of keys, values and headers"]
     if row.batches is not None:
-        parts = [_size(row.size_bytes), counted(row.batches, "batch")]
+        parts = [_size(row.size_bytes), count_text(row.batches, "batch")]
     records = row.records_count
-    parts.append("records not known" if records is None else counted(records, "record"))
+    parts.append("records not known" if records is None else count_text(records, "record"))
     shown = ""
     if row.groups != row.listed:
         shown = f", {row.listed:,} of {number_text(row.groups, 'very many')} shown"
     lines = [f"total{shown}: {', '.join(parts)}"]
     if row.unopened_wrappers:
         lines.append(
-            f"{counted(row.unopened_wrappers, 'wrapper')} of magic 0 or 1 not opened; "
+            f"{count_text(row.unopened_wrappers, 'wrapper')} of magic 0 or 1 not opened; "
             "--deep counts what is inside"
         )
     if not row.exact:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kdump.output.amounts import number_text, time_cell
-from kdump.output.column_widths import Column, Columns, amount, folded, number
+from kdump.output.column_widths import Column, Columns, amount, folding_column, number
 from kdump.output.row_tables import Tables, name_of, oldest_text, release_title, span_text
 from kdump.rows.verify import Append
 
@@ -34,7 +34,7 @@ def _note(row: Append) -> str:
 
 
 _APPEND: Columns = (
-    folded("partition", name_of, 14),
+    folding_column("partition", name_of, 14),
     Column("answer", answer_text),
     amount("offsets", lambda row: span_text(row.first_offset, row.last_offset), 2),
     number("entries"),
@@ -43,7 +43,7 @@ _APPEND: Columns = (
     Column("codec", lambda row: _each("codec", row)),
     Column("timestamps", lambda row: _each("timestamp_type", row), rank=1),
     Column("append time", lambda row: time_cell(row.log_append_ms), rank=1),
-    folded("note", _note, 20),
+    folding_column("note", _note, 20),
 )
 TABLES: Tables = {Append: _APPEND}
 TITLES = dict.fromkeys(TABLES, release_title)

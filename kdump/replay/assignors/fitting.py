@@ -21,7 +21,7 @@ CLASSIC: Mapping[str, Assignor] = {
 NEWER: Mapping[str, Assignor] = {"uniform": server.uniform, "range": server.range_}
 
 
-class Fitting(NamedTuple):
+class AssignorFit(NamedTuple):
     """Which assignors `fits` names; of the others the `nearest`, with where it differs.
 
     Of each difference: the place, who has it, and who would have it; None for nobody.
@@ -55,13 +55,13 @@ def places_in(name: str, lists: Iterable[Fields]) -> Iterator[Place]:
             yield one[name], number
 
 
-def fitting(
+def fit_assignors(
     stored: Mapping[str, Collection[Place]],
     members: Collection[Member],
     sizes: Iterable[Topics],
     assignors: Mapping[str, Assignor],
     named: str | None,
-) -> Fitting:
+) -> AssignorFit:
     """Compute what each assignor gives, for topics of one size or another, and hold it against.
 
     What differs is of the assignor that the group names, else of the one that is nearest.
@@ -84,7 +84,7 @@ def fitting(
                 found[name] = differing
     fits = tuple(name for name, differing in found.items() if not differing)
     if not found or named in fits or (fits and named not in found):
-        return Fitting(fits, None, ())
+        return AssignorFit(fits, None, ())
     nearest = named if named in found else min(found, key=lambda name: len(found[name]))
     assert nearest is not None
-    return Fitting(fits, nearest, tuple(found[nearest]))
+    return AssignorFit(fits, nearest, tuple(found[nearest]))

@@ -55,7 +55,7 @@ def in_order(name: str) -> bytes:
     return name.encode("utf-16-be", "surrogatepass")
 
 
-def hashed(
+def hash_order(
     keys: Iterable[_Key], hash_of: Callable[[_Key], int], *, copied: bool = False
 ) -> list[_Key]:
     """Return keys in the order of a `HashMap` into which they were put one by one, or at once."""

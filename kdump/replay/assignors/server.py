@@ -11,7 +11,7 @@ from kdump.replay.assignors.members import (
     Place,
     Topics,
     by_instance,
-    hashed,
+    hash_order,
     uuid_hash,
     uuid_order,
 )
@@ -37,7 +37,7 @@ def range_(members: Iterable[Member], topics: Topics) -> Given:
 def uniform(members: Iterable[Member], topics: Topics) -> Given:
     """As many partitions to each member, who keeps what it has; topics go by id."""
     by_id = {one.member_id: one for one in members}
-    members = [by_id[name] for name in hashed(by_id, java_hash)]
+    members = [by_id[name] for name in hash_order(by_id, java_hash)]
     wanted = [frozenset(one.topics) & topics.keys() for one in members]
     if all(one == wanted[0] for one in wanted):
         return _homogeneous(members, topics, wanted[0]) if wanted else {}
@@ -45,7 +45,9 @@ def uniform(members: Iterable[Member], topics: Topics) -> Given:
 
 
 def _homogeneous(members: list[Member], topics: Topics, wanted: frozenset[str]) -> Given:
-    ids = hashed((topic for topic in members[0].topics if topic in wanted), uuid_hash, copied=True)
+    ids = hash_order(
+        (topic for topic in members[0].topics if topic in wanted), uuid_hash, copied=True
+    )
     taken = {place for one in members for place in one.owned}
     free = [
         (topic, number) for topic in ids for number in range(len(topics[topic]))
@@ -57,10 +59,10 @@ def _homogeneous(members: list[Member], topics: Topics, wanted: frozenset[str]) 
     for turn, one in enumerate(members):
         quota = each + (extra > 0)
         kept: list[Place] = []
-        for topic in hashed((topic for topic, _ in one.owned), uuid_hash):
+        for topic in hash_order((topic for topic, _ in one.owned), uuid_hash):
             numbers = [number for name, number in one.owned if name == topic]
             # The set of them is made of a list at once, so that its table may be larger.
-            in_turn = hashed(numbers, int, copied=True)
+            in_turn = hash_order(numbers, int, copied=True)
             places = [(topic, number) for number in in_turn if topic in wanted]
             room = quota - len(kept)
             kept += places[:room]

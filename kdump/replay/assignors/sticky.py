@@ -11,7 +11,7 @@ from kdump.replay.assignors.members import (
     Place,
     Topics,
     bucket,
-    hashed,
+    hash_order,
     in_order,
     place_hash,
     table_size,
@@ -46,7 +46,7 @@ def cooperative(members: Iterable[Member], topics: Topics) -> Given:
     """Assign as `cooperative-sticky` does: who is to get what another still has waits for it."""
     assignor = _Sticky(list(members), topics, _of_fields)
     given = assignor.assign()
-    for place, member in assignor.transferred(given).items():
+    for place, member in assignor.find_transfers(given).items():
         del given[member][given[member].index(place)]
     return given
 
@@ -125,7 +125,7 @@ class _Sticky:
     def __init__(
         self, members: list[Member], topics: Topics, had: Callable[[Member], _FormerAssignment]
     ) -> None:
-        ids = hashed((one.member_id for one in members), java_hash)
+        ids = hash_order((one.member_id for one in members), java_hash)
         by_id = {one.member_id: one for one in members}
         self._members = {name: by_id[name] for name in ids}
         self._topics = topics
@@ -148,7 +148,9 @@ class _Sticky:
             elif len(one.topics) != len(wanted) or not wanted.issuperset(one.topics):
                 alike = False
         if alike:
-            constrained = _Constrained(self._owned, self._topics, self._racks, self._claimed_twice)
+            constrained = _ConstrainedAssignor(
+                self._owned, self._topics, self._racks, self._claimed_twice
+            )
             given, self._moved = constrained.assign(), constrained.moved
             return given
         return _General(self._owned, self._topics, self._racks, self._members, self._had).assign()
@@ -181,7 +183,7 @@ class _Sticky:
                 else:
                     mine.append(place)
 
-    def transferred(self, given: Given) -> dict[Place, str]:
+    def find_transfers(self, given: Given) -> dict[Place, str]:
         """Return what goes from one member to another."""
         if self._moved is not None:
             return self._moved
@@ -194,7 +196,7 @@ class _Sticky:
         return {place: name for place, name in added.items() if place in revoked}
 
 
-class _Constrained:
+class _ConstrainedAssignor:
     """The way of a group all of whose members subscribe to the same topics."""
 
     def __init__(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kdump.values.decoder import Decoder
 
 if TYPE_CHECKING:
-    from kdump.messages.records import Decoded
+    from kdump.messages.records import DecodedValue
 
 TOPICS = ("__*",)
 _AS_IT_IS = frozenset((int, str, bool, type(None)))
@@ -23,29 +23,29 @@ _AS_IT_IS = frozenset((int, str, bool, type(None)))
 
 def decoder(topic: str) -> Decoder | None:
     """Return the decoder of one of Kafka's internal topics."""
-    from kdump.messages.consumer_protocol import OPENED_TYPES, opened
+    from kdump.messages.consumer_protocol import OPENED_TYPES, open_value
     from kdump.messages.records import CLUSTER_METADATA, decode_control, decoders, writer
     from kdump.messages.records import TOPICS as KNOWN
-    from kdump.messages.secrets import SECRET_TYPES, blotted, masked
+    from kdump.messages.secrets import SECRET_TYPES, blot_fields, mask
 
     if topic not in KNOWN:
         return None
 
-    def opened_members(value: Decoded, secrets: bool) -> object:
-        return members(opened(value))
+    def opened_members(value: DecodedValue, secrets: bool) -> object:
+        return members(open_value(value))
 
-    def masked_members(value: Decoded, secrets: bool) -> object:
-        return members(value if secrets else masked(value))
+    def masked_members(value: DecodedValue, secrets: bool) -> object:
+        return members(value if secrets else mask(value))
 
     if topic != CLUSTER_METADATA:
         write = writer(topic, OPENED_TYPES if KNOWN[topic] == "group" else ())
         return Decoder(*decoders(topic), opened_members, decode_control, None, write)
-    redact = partial(blotted, is_sure=True)
+    redact = partial(blot_fields, is_sure=True)
     write = writer(topic, SECRET_TYPES)
     return Decoder(*decoders(topic), masked_members, decode_control, redact, write)
 
 
-def members(shown: Decoded) -> dict[str, object]:
+def members(shown: DecodedValue) -> dict[str, object]:
     """Return the JSON object for a key or a value."""
     found: dict[str, object] = {"type": shown.type or "unknown"}
     if shown.type is None and shown.type_id is not None:

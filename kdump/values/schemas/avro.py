@@ -18,7 +18,7 @@ from typing import Any
 
 from kdump.tuples import NamedTuple
 from kdump.values.schemas import avro_logical
-from kdump.values.schemas.undecoded import (
+from kdump.values.schemas.errors import (
     BAD_SCHEMA,
     MALFORMED,
     MOST_ITEMS,
@@ -26,7 +26,7 @@ from kdump.values.schemas.undecoded import (
     TOO_DEEP,
     TOO_MANY,
     TRUNCATED,
-    Undecoded,
+    UndecodedError,
 )
 
 Read = Callable[[bytes, int], tuple[Any, int]]
@@ -54,21 +54,21 @@ class Budget:
         """Take some. Raises Undecoded where no more are left."""
         self.left -= count
         if self.left < 0:
-            raise Undecoded(TOO_MANY)
+            raise UndecodedError(TOO_MANY)
 
 
-def parsed(text: str) -> Any:
+def parse(text: str) -> Any:
     """Return the JSON of a schema; Avro's primitives may be written without quotes."""
     if len(text) > MOST_SCHEMA_BYTES:
-        raise Undecoded(BAD_SCHEMA, "too large")
+        raise UndecodedError(BAD_SCHEMA, "too large")
     if text.strip() in PRIMITIVES:
         return text.strip()
     try:
         return json.loads(text)
     except RecursionError:
-        raise Undecoded(BAD_SCHEMA, TOO_DEEP) from None
+        raise UndecodedError(BAD_SCHEMA, TOO_DEEP) from None
     except ValueError as error:
-        raise Undecoded(BAD_SCHEMA, str(error)) from None
+        raise UndecodedError(BAD_SCHEMA, str(error)) from None
 
 
 def reader(schema: Any, referred: list[Any], *, framed: bool) -> Callable[[bytes, int], Any]:
@@ -86,9 +86,9 @@ def reader(schema: Any, referred: list[Any], *, framed: bool) -> Callable[[bytes
             return lambda data, at: base64(data[at:])
         made = making.type(schema, "")
     except RecursionError:
-        raise Undecoded(BAD_SCHEMA, TOO_DEEP) from None
+        raise UndecodedError(BAD_SCHEMA, TOO_DEEP) from None
     except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise Undecoded(BAD_SCHEMA, str(error)) from None
+        raise UndecodedError(BAD_SCHEMA, str(error)) from None
     return whole(made, budget)
 
 
@@ -96,20 +96,20 @@ def whole(made: Type, budget: Budget) -> Callable[[bytes, int], Any]:
     """Return what reads a value of a type from a position to the end. Raises Undecoded."""
     read, weight = made.read, made.weight
     if weight > MOST_ITEMS:
-        raise Undecoded(BAD_SCHEMA, TOO_MANY)
+        raise UndecodedError(BAD_SCHEMA, TOO_MANY)
 
     def read_whole(data: bytes, at: int) -> Any:
         budget.left = MOST_ITEMS - weight
         try:
             value, end = read(data, at)
         except IndexError:
-            raise Undecoded(TRUNCATED) from None
+            raise UndecodedError(TRUNCATED) from None
         except UnicodeDecodeError:
-            raise Undecoded(MALFORMED, "text is no UTF-8") from None
+            raise UndecodedError(MALFORMED, "text is no UTF-8") from None
         except RecursionError:
-            raise Undecoded(TOO_DEEP) from None
+            raise UndecodedError(TOO_DEEP) from None
         if end != len(data):
-            raise Undecoded("trailing bytes", f"{len(data) - end} after the value")
+            raise UndecodedError("trailing bytes", f"{len(data) - end} after the value")
         return value
 
     return read_whole
@@ -165,7 +165,7 @@ class TypeBuilder:
         if kind == "enum":
             made = _enum(schema["symbols"], full)
         elif kind == "fixed":
-            made = _fixed(schema, full)
+            made = _make_fixed(schema, full)
         else:
             made = self._record(schema["fields"], full, inner)
         self._named[full] = made
@@ -256,7 +256,7 @@ class TypeBuilder:
             if which & 1 or which >> 1 >= count:
                 which, at = read_long(data, at)
                 if not 0 <= which < count:
-                    raise Undecoded(MALFORMED, "no such branch of a union")
+                    raise UndecodedError(MALFORMED, "no such branch of a union")
                 return reads[which](data, at)
             return reads[which >> 1](data, at + 1)
 
@@ -266,7 +266,7 @@ class TypeBuilder:
         def read(data: bytes, at: int) -> tuple[Any, int]:
             which, at = read_long(data, at)
             if not 0 <= which < count:
-                raise Undecoded(MALFORMED, "no such branch of a union")
+                raise UndecodedError(MALFORMED, "no such branch of a union")
             value, at = reads[which](data, at)
             name = names[which]
             return (None if name == "null" else {name: value}), at
@@ -290,7 +290,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
             return value, at
         shift += 7
         if shift > 63:
-            raise Undecoded(MALFORMED, "a number of more than ten bytes")
+            raise UndecodedError(MALFORMED, "a number of more than ten bytes")
 
 
 def read_long(data: bytes, at: int) -> tuple[int, int]:
@@ -300,14 +300,14 @@ def read_long(data: bytes, at: int) -> tuple[int, int]:
         return value >> 1 ^ -(value & 1), at + 1
     value, at = varint(data, at)
     if value >> 64:
-        raise Undecoded(MALFORMED, "a number of more than 64 bits")
+        raise UndecodedError(MALFORMED, "a number of more than 64 bits")
     return value >> 1 ^ -(value & 1), at
 
 
 def _int(data: bytes, at: int) -> tuple[int, int]:
     value, at = read_long(data, at)
     if not -0x80000000 <= value < 0x80000000:
-        raise Undecoded(MALFORMED, "a number of more than 32 bits")
+        raise UndecodedError(MALFORMED, "a number of more than 32 bits")
     return value, at
 
 
@@ -318,7 +318,7 @@ def _block(data: bytes, at: int) -> tuple[int, int]:
         return count, at
     size, at = read_long(data, at)
     if size < 0:
-        raise Undecoded(MALFORMED, "a block of less than no bytes")
+        raise UndecodedError(MALFORMED, "a block of less than no bytes")
     return -count, at
 
 
@@ -326,10 +326,10 @@ def _span(data: bytes, at: int) -> tuple[int, int]:
     """Return where bytes with their length before them start and end."""
     size, at = read_long(data, at)
     if size < 0:
-        raise Undecoded(MALFORMED, "a length below zero")
+        raise UndecodedError(MALFORMED, "a length below zero")
     end = at + size
     if end > len(data):
-        raise Undecoded(TRUNCATED)
+        raise UndecodedError(TRUNCATED)
     return at, end
 
 
@@ -356,17 +356,17 @@ def _null(data: bytes, at: int) -> tuple[Any, int]:
 def _boolean(data: bytes, at: int) -> tuple[Any, int]:
     value = data[at]
     if value > 1:
-        raise Undecoded(MALFORMED, "neither true nor false")
+        raise UndecodedError(MALFORMED, "neither true nor false")
     return value == 1, at + 1
 
 
-def _floating(of: Struct) -> Read:
+def _make_float(of: Struct) -> Read:
     unpack, size = of.unpack_from, of.size
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
         end = at + size
         if end > len(data):
-            raise Undecoded(TRUNCATED)
+            raise UndecodedError(TRUNCATED)
         value = unpack(data, at)[0]
         return (value if value - value == 0 else not_finite(value)), end
 
@@ -386,13 +386,13 @@ def _enum(symbols: list[str], full: str) -> Type:
     def read(data: bytes, at: int) -> tuple[Any, int]:
         which, at = read_long(data, at)
         if not 0 <= which < count:
-            raise Undecoded(MALFORMED, "no such symbol of an enum")
+            raise UndecodedError(MALFORMED, "no such symbol of an enum")
         return symbols[which], at
 
     return Type(read, full, 1)
 
 
-def _fixed(schema: dict[str, Any], full: str) -> Type:
+def _make_fixed(schema: dict[str, Any], full: str) -> Type:
     size = schema["size"]
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise ValueError("a size is a number")
@@ -400,7 +400,7 @@ def _fixed(schema: dict[str, Any], full: str) -> Type:
     def read_raw(data: bytes, at: int) -> tuple[bytes, int]:
         end = at + size
         if end > len(data):
-            raise Undecoded(TRUNCATED)
+            raise UndecodedError(TRUNCATED)
         return data[at:end], end
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
@@ -423,8 +423,8 @@ _PRIMITIVE: Mapping[str, Type] = {
         "boolean": _boolean,
         "int": _int,
         "long": read_long,
-        "float": _floating(_FLOAT),
-        "double": _floating(_DOUBLE),
+        "float": _make_float(_FLOAT),
+        "double": _make_float(_DOUBLE),
         "bytes": _bytes,
         "string": _string,
     }.items()

@@ -26,12 +26,12 @@ def of(schema: dict[str, Any], raw: Callable[..., Any], base: Any) -> Any:
         precision, scale = schema.get("precision"), schema.get("scale", 0)
         if not _is_sound(precision, scale):
             return None
-        return _shown(raw, lambda data: _decimal(data, scale), base)
+        return _make_shown(raw, lambda data: _decimal(data, scale), base)
     if kind == "fixed":
         shown = _FIXED.get((logical, schema["size"]))
     else:
         shown = _NUMBERS.get((logical, kind))
-    return None if shown is None else _shown(raw, shown, base)
+    return None if shown is None else _make_shown(raw, shown, base)
 
 
 def _is_sound(precision: object, scale: object) -> bool:
@@ -40,7 +40,7 @@ def _is_sound(precision: object, scale: object) -> bool:
     return 0 < precision <= _MOST_DIGITS and 0 <= scale <= precision
 
 
-def _shown(raw: Callable[..., Any], shown: Callable[[Any], Any], base: Any) -> Any:
+def _make_shown(raw: Callable[..., Any], shown: Callable[[Any], Any], base: Any) -> Any:
     def read(data: bytes, at: int) -> tuple[Any, int]:
         value, at = raw(data, at)
         return shown(value), at

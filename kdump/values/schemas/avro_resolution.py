@@ -18,7 +18,7 @@ from kdump.values.schemas.avro import (
     read_long,
     whole,
 )
-from kdump.values.schemas.undecoded import BAD_SCHEMA, MALFORMED, TOO_DEEP, Undecoded
+from kdump.values.schemas.errors import BAD_SCHEMA, MALFORMED, TOO_DEEP, UndecodedError
 
 NO_RESOLUTION = "no resolution"
 _WIDER = {
@@ -32,7 +32,7 @@ _WIDER = {
 _Tree = tuple[Any, str]
 
 
-def resolving(
+def make_resolver(
     writer: Any, of_writer: list[Any], reader: Any, of_reader: list[Any]
 ) -> Callable[[bytes, int], Any]:
     """Return what reads a whole value of the writer's schema as the reader's; each with those that
@@ -40,12 +40,12 @@ def resolving(
     """
     budget = Budget()
     try:
-        made = _Resolving(_Side(writer, of_writer, budget), _Side(reader, of_reader, budget))
+        made = _Resolver(_Side(writer, of_writer, budget), _Side(reader, of_reader, budget))
         return whole(made.type((writer, ""), (reader, "")), budget)
     except RecursionError:
-        raise Undecoded(BAD_SCHEMA, TOO_DEEP) from None
+        raise UndecodedError(BAD_SCHEMA, TOO_DEEP) from None
     except (TypeError, KeyError, ValueError, AttributeError, IndexError) as error:
-        raise Undecoded(BAD_SCHEMA, str(error)) from None
+        raise UndecodedError(BAD_SCHEMA, str(error)) from None
 
 
 class _Side:
@@ -65,13 +65,13 @@ class _Side:
         if not isinstance(tree, dict):
             return
         if "name" in tree and isinstance(tree["type"], str):
-            full, namespace = _named(tree, namespace)
+            full, namespace = _split_name(tree, namespace)
             self._trees.setdefault(full, (tree, namespace))
         for each in (*(one["type"] for one in tree.get("fields", ())), tree["type"]):
             self._collect(each, namespace)
         self._collect(tree.get("items", tree.get("values")), namespace)
 
-    def opened(self, tree: Any, namespace: str) -> _Tree:
+    def open(self, tree: Any, namespace: str) -> _Tree:
         """Return a schema itself, where there is its name or a schema of nothing but it."""
         while isinstance(tree, dict) and not isinstance(tree["type"], str):
             tree = tree["type"]
@@ -83,7 +83,7 @@ class _Side:
         return tree, namespace
 
 
-def _named(tree: dict[str, Any], namespace: str) -> tuple[str, str]:
+def _split_name(tree: dict[str, Any], namespace: str) -> tuple[str, str]:
     given = tree.get("namespace")
     return full_name(tree["name"], namespace if given is None else given)
 
@@ -93,7 +93,7 @@ def _kind(tree: Any) -> str:
     return "record" if kind == "error" else str(kind)
 
 
-class _Resolving:
+class _Resolver:
     """Makes types that read what the writer wrote."""
 
     def __init__(self, writer: _Side, reader: _Side) -> None:
@@ -103,7 +103,7 @@ class _Resolving:
 
     def type(self, written: _Tree, wanted: _Tree) -> Type:
         """Make the type that reads one schema as another."""
-        writer, reader = self._writer.opened(*written), self._reader.opened(*wanted)
+        writer, reader = self._writer.open(*written), self._reader.open(*wanted)
         if isinstance(writer[0], list):
             return self._of_union(writer, reader)
         if isinstance(reader[0], list):
@@ -122,9 +122,9 @@ class _Resolving:
             if of == "enum":
                 return self._enum(writer, reader)
             if writer[0]["size"] != reader[0]["size"]:
-                raise Undecoded(NO_RESOLUTION, "sizes differ")
+                raise UndecodedError(NO_RESOLUTION, "sizes differ")
         elif of != to and to not in _WIDER.get(of, ()):
-            raise Undecoded(NO_RESOLUTION, f"{of} as {to}")
+            raise UndecodedError(NO_RESOLUTION, f"{of} as {to}")
         return self._plain(of, to, self._reader.making.type(*reader))
 
     def _plain(self, of: str, to: str, reader: Type) -> Type:
@@ -144,7 +144,7 @@ class _Resolving:
         full = full_name(writer[0]["name"], writer[1])[0]
         names = [full_name(reader[0]["name"], reader[1])[0], *reader[0].get("aliases", ())]
         if full.rpartition(".")[2] not in [str(name).rpartition(".")[2] for name in names]:
-            raise Undecoded(NO_RESOLUTION, f"{full} as {names[0]}"[:200])
+            raise UndecodedError(NO_RESOLUTION, f"{full} as {names[0]}"[:200])
 
     def _record(self, writer: _Tree, reader: _Tree) -> Type:
         key = id(writer[0]), id(reader[0])
@@ -189,17 +189,17 @@ class _Resolving:
 
     def _default(self, field: dict[str, Any], namespace: str) -> Any:
         if "default" not in field:
-            raise Undecoded(NO_RESOLUTION, f"no default of {field['name']}"[:200])
-        written = self._written(field["type"], namespace, field["default"])
+            raise UndecodedError(NO_RESOLUTION, f"no default of {field['name']}"[:200])
+        written = self._write(field["type"], namespace, field["default"])
         return self._reader.making.type(field["type"], namespace).read(written, 0)[0]
 
-    def _written(self, tree: Any, namespace: str, value: Any) -> bytes:
+    def _write(self, tree: Any, namespace: str, value: Any) -> bytes:
         """Write a default, so that it is shown as a value is."""
         self.making.budget.take(1)
-        tree, namespace = self._reader.opened(tree, namespace)
+        tree, namespace = self._reader.open(tree, namespace)
         kind = _kind(tree)
         if kind == "union":  # a default is one of the first branch
-            return b"\0" + self._written(tree[0], namespace, value)
+            return b"\0" + self._write(tree[0], namespace, value)
         if kind in ("int", "long"):
             return _number(value)
         if kind in ("float", "double"):
@@ -212,15 +212,15 @@ class _Resolving:
         if kind == "enum":
             return _number(tree["symbols"].index(value))
         if kind == "array":
-            items = [self._written(tree["items"], namespace, each) for each in value]
+            items = [self._write(tree["items"], namespace, each) for each in value]
         elif kind == "map":
             items = [
-                _text(key) + self._written(tree["values"], namespace, each)
+                _text(key) + self._write(tree["values"], namespace, each)
                 for key, each in value.items()
             ]
         elif kind == "record":
             return b"".join(
-                self._written(one["type"], namespace, value.get(one["name"], one.get("default")))
+                self._write(one["type"], namespace, value.get(one["name"], one.get("default")))
                 for one in tree["fields"]
             )
         else:
@@ -233,7 +233,7 @@ class _Resolving:
 
         def shown(symbol: str) -> str:
             if symbol not in known and default not in known:
-                raise Undecoded(NO_RESOLUTION, f"no symbol {symbol}"[:200])
+                raise UndecodedError(NO_RESOLUTION, f"no symbol {symbol}"[:200])
             return symbol if symbol in known else default
 
         return made._replace(read=_after(made.read, shown))
@@ -244,14 +244,14 @@ class _Resolving:
         for each in writer[0]:
             try:
                 branches.append(self.type((each, writer[1]), reader))
-            except Undecoded as error:
-                branches.append(Type(_failing(error), "", 1))
+            except UndecodedError as error:
+                branches.append(Type(_make_failing(error), "", 1))
         reads = [each.read for each in branches]
 
         def read(data: bytes, at: int) -> tuple[Any, int]:
             which, at = read_long(data, at)
             if not 0 <= which < len(reads):
-                raise Undecoded(MALFORMED, "no such branch of a union")
+                raise UndecodedError(MALFORMED, "no such branch of a union")
             return reads[which](data, at)
 
         return Type(read, "union", 1 + max((each.weight for each in branches), default=0))
@@ -259,17 +259,17 @@ class _Resolving:
     def _to_union(self, writer: _Tree, reader: _Tree) -> Type:
         others = [each for each in reader[0] if each != "null"]
         kind = _kind(writer[0])
-        alike = [_kind(self._reader.opened(each, reader[1])[0]) == kind for each in reader[0]]
+        alike = [_kind(self._reader.open(each, reader[1])[0]) == kind for each in reader[0]]
         for _, each in sorted(zip(alike, reader[0], strict=True), key=lambda one: not one[0]):
             try:
                 made = self.type(writer, (each, reader[1]))
-            except Undecoded:
+            except UndecodedError:
                 continue
             if len(others) < 2 or made.branch == "null":
                 return made
             branch = self._reader.making.type(each, reader[1]).branch
             return made._replace(read=_after(made.read, partial(_in_branch, branch)))
-        raise Undecoded(NO_RESOLUTION, f"{kind} as none of a union")
+        raise UndecodedError(NO_RESOLUTION, f"{kind} as none of a union")
 
 
 def _in_branch(branch: str, value: Any) -> dict[str, Any]:
@@ -288,7 +288,7 @@ def _after(read: Read, change: Callable[[Any], Any]) -> Read:
     return read_changed
 
 
-def _failing(error: Undecoded) -> Read:
+def _make_failing(error: UndecodedError) -> Read:
     def read(data: bytes, at: int) -> tuple[Any, int]:
         raise error.with_traceback(None)
 

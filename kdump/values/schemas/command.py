@@ -17,8 +17,8 @@ from struct import pack
 from typing import IO
 
 from kdump.findings.shell import words_of
+from kdump.values.schemas.errors import UndecodedError
 from kdump.values.schemas.json_document import document
-from kdump.values.schemas.undecoded import Undecoded
 
 #: A longer answer is none.
 _MOST_BYTES = 64 << 20
@@ -42,21 +42,21 @@ class Command:
     def text(self, topic: str, side: str, data: bytes) -> str | None:
         """Return JSON of a key or a value; None: it stays. Raises Undecoded."""
         if self.why is not None:
-            raise Undecoded(ENDED, self.why)
+            raise UndecodedError(ENDED, self.why)
         name = topic.encode("utf-8", "surrogateescape")
         frame = side[0].encode() + pack(">H", len(name)) + name + data
         try:
-            answer = self._asked(pack(">I", len(frame)) + frame)
+            answer = self._ask(pack(">I", len(frame)) + frame)
         except (OSError, ValueError, TimeoutError) as error:
             self.why = str(error) or type(error).__name__
             self.close()
-            raise Undecoded(ENDED, self.why) from None
+            raise UndecodedError(ENDED, self.why) from None
         if not answer:
             return None
         try:
             return document(answer, 0)
-        except Undecoded as error:
-            raise Undecoded("the decoder's answer is no JSON", str(error)) from None
+        except UndecodedError as error:
+            raise UndecodedError("the decoder's answer is no JSON", str(error)) from None
 
     def close(self) -> None:
         """End the program."""
@@ -74,7 +74,7 @@ class Command:
     def __del__(self) -> None:
         self.close()
 
-    def _asked(self, frame: bytes) -> bytes:
+    def _ask(self, frame: bytes) -> bytes:
         if self._process is None:
             self._process = subprocess.Popen(
                 self._words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0

@@ -6,7 +6,7 @@ import json
 from typing import NoReturn
 
 from kdump.findings.escape import escape_json
-from kdump.values.schemas.undecoded import MALFORMED, TOO_DEEP, TRAILING, Undecoded
+from kdump.values.schemas.errors import MALFORMED, TOO_DEEP, TRAILING, UndecodedError
 
 _ONE_LINE = str.maketrans("\t\n\r", "   ")
 
@@ -17,12 +17,14 @@ def document(data: bytes, at: int) -> str:
         text = data[at:].decode()
         _check(text)
     except RecursionError:
-        raise Undecoded(TOO_DEEP) from None
+        raise UndecodedError(TOO_DEEP) from None
     except json.JSONDecodeError as error:
         trailing = error.msg == "Extra data"
-        raise Undecoded(TRAILING if trailing else "truncated or malformed", error.msg) from None
+        raise UndecodedError(
+            TRAILING if trailing else "truncated or malformed", error.msg
+        ) from None
     except ValueError:
-        raise Undecoded(MALFORMED, "no JSON in UTF-8") from None
+        raise UndecodedError(MALFORMED, "no JSON in UTF-8") from None
     return escape_json(text.strip(" \t\n\r").translate(_ONE_LINE))
 
 

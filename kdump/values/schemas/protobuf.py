@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kdump.values.schemas.undecoded import BAD_SCHEMA, MOST_SCHEMA_BYTES, TOO_DEEP, Undecoded
+from kdump.values.schemas.errors import BAD_SCHEMA, MOST_SCHEMA_BYTES, TOO_DEEP, UndecodedError
 
 _TOKENS = re.compile(
     r"""\s+|//[^\n]*|/\*.*?\*/
@@ -107,13 +107,13 @@ class Files:
         self.messages: list[Message] = []
         try:
             for each in (_KNOWN, _KNOWN_TYPES, _KNOWN_DECIMAL, *imported):
-                _Reading(each, self).file()
-            self.messages = _Reading(text, self).file()
+                _Parser(each, self).file()
+            self.messages = _Parser(text, self).file()
             self._link()
         except RecursionError:
-            raise Undecoded(BAD_SCHEMA, TOO_DEEP) from None
+            raise UndecodedError(BAD_SCHEMA, TOO_DEEP) from None
         except (ValueError, IndexError) as error:
-            raise Undecoded(BAD_SCHEMA, str(error)) from None
+            raise UndecodedError(BAD_SCHEMA, str(error)) from None
 
     def message(self, path: list[int]) -> Message:
         """Return the message at a path of indexes, outermost first."""
@@ -127,7 +127,7 @@ class Files:
             else:
                 if found is not None:
                     return found
-        raise Undecoded("no such message", str(path)[:80])
+        raise UndecodedError("no such message", str(path)[:80])
 
     def declare(self, one: Message | Enum) -> None:
         """Take a type by its name."""
@@ -146,17 +146,17 @@ class Files:
 
     def _link(self) -> None:
         for field in self._fields:
-            field.type = self._found(field.wanted, field.scope)
+            field.type = self._find(field.wanted, field.scope)
             if isinstance(field.type, Message):
                 field.has_presence = not field.repeated
             else:
                 field.is_group = False
         for target, scope, field in self._extends:
-            message = self._found(target, scope)
+            message = self._find(target, scope)
             if isinstance(message, Message):
                 message.fields.setdefault(field.number, field)
 
-    def _found(self, name: str, scope: str) -> Message | Enum:
+    def _find(self, name: str, scope: str) -> Message | Enum:
         if name.startswith("."):
             within, name = "", name[1:]
         else:
@@ -186,7 +186,7 @@ def _tokens(text: str) -> list[str]:
     return found
 
 
-class _Reading:
+class _Parser:
     """Reads one text, a token after another."""
 
     def __init__(self, text: str, files: Files) -> None:
@@ -221,10 +221,10 @@ class _Reading:
                 self._name()
                 self._skip_block()
             elif word != ";":
-                self._declared(word, package, messages, None, 0)
+                self._read_declaration(word, package, messages, None, 0)
         return messages
 
-    def _declared(
+    def _read_declaration(
         self, word: str, scope: str, messages: list[Message], within: Message | None, depth: int
     ) -> bool:
         """Read a declaration that may stand in a file and in a message; False: it is none."""
@@ -269,7 +269,7 @@ class _Reading:
                 self._oneof(message, depth)
             elif word == "map" and follows == "<":
                 self._map(message)
-            elif not self._declared(word, message.full, message.nested, message, depth):
+            elif not self._read_declaration(word, message.full, message.nested, message, depth):
                 for field in self._field(word, message.full, message, depth, message.nested):
                     self._add(message, field)
 

@@ -83,7 +83,7 @@ class Registry:
                 self._by_guid.setdefault(one.guid, []).append(one)
         return self._by_guid.get(guid, [])
 
-    def referred(self, by: Schema, subject: str, version: int) -> Schema | None:
+    def find_reference(self, by: Schema, subject: str, version: int) -> Schema | None:
         """Return what a schema refers to: a version of a subject, of its own context first."""
         if version < 0:
             return self.latest(subject)
@@ -183,7 +183,7 @@ def plain_subject(subject: str) -> str:
     return subject[1:].partition(":")[2] if subject.startswith(":.") else subject
 
 
-def chosen(found: Iterable[Schema], names: Iterable[str]) -> Schema | None:
+def choose(found: Iterable[Schema], names: Iterable[str]) -> Schema | None:
     """Return which of the schemas with one id wrote a side of a topic.
 
     `names`: the subjects that it may have, first what is likelier. Ids are of a context: one whose

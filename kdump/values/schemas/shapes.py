@@ -12,10 +12,10 @@ from typing import Any
 
 from kdump.tuples import NamedTuple
 from kdump.values.schemas import avro
-from kdump.values.schemas.framed import Schemas
+from kdump.values.schemas.errors import UndecodedError
+from kdump.values.schemas.framed_values import Schemas
 from kdump.values.schemas.protobuf import Files, Message
 from kdump.values.schemas.registry import Schema, plain_subject
-from kdump.values.schemas.undecoded import Undecoded
 
 TEXT, WHOLE, UNSIGNED, REAL, TRUTH = "VARCHAR", "BIGINT", "UBIGINT", "DOUBLE", "BOOLEAN"
 _AVRO = {
@@ -47,9 +47,9 @@ class Data(NamedTuple):
     shape: Shape
     messages: frozenset[str] = frozenset()
 
-    def merged(self, other: Data) -> Data:
+    def merge(self, other: Data) -> Data:
         """Return what holds both."""
-        return Data(merged(self.shape, other.shape), self.messages | other.messages)
+        return Data(merge_shapes(self.shape, other.shape), self.messages | other.messages)
 
 
 def shapes_of_topics(schemas: Schemas) -> dict[tuple[str, str], Data]:
@@ -66,7 +66,7 @@ def shapes_of_topics(schemas: Schemas) -> dict[tuple[str, str], Data]:
             data, names = _data(schemas, schema)
             if not _is_small(data.shape):
                 data = data._replace(shape=TEXT)
-        except (Undecoded, RecursionError, TypeError, KeyError, ValueError, AttributeError):
+        except (UndecodedError, RecursionError, TypeError, KeyError, ValueError, AttributeError):
             continue
         for name, side in [
             ("key", "key"),
@@ -76,40 +76,40 @@ def shapes_of_topics(schemas: Schemas) -> dict[tuple[str, str], Data]:
             topic = subject.removesuffix(f"-{name}")
             if topic != subject:
                 found.setdefault((topic, side), []).append(data)
-    return {place: reduce(Data.merged, each) for place, each in found.items()}
+    return {place: reduce(Data.merge, each) for place, each in found.items()}
 
 
 def sql_type(shape: Shape) -> str:
     """Return the type of a shape; text where it would have too many fields."""
-    return _spelled(shape) if _is_small(shape) else TEXT
+    return _spell(shape) if _is_small(shape) else TEXT
 
 
-def merged(one: Shape, other: Shape) -> Shape:
+def merge_shapes(one: Shape, other: Shape) -> Shape:
     """Return a shape for the values of both."""
     if one is None or other is None or one == other:
         return other if one is None else one
     if isinstance(one, dict) and isinstance(other, dict):
-        return {name: merged(one.get(name), other.get(name)) for name in {**one, **other}}
+        return {name: merge_shapes(one.get(name), other.get(name)) for name in {**one, **other}}
     if isinstance(one, Many) and isinstance(other, Many) and one.is_map == other.is_map:
-        return Many(merged(one.item, other.item), one.is_map)
+        return Many(merge_shapes(one.item, other.item), one.is_map)
     return REAL if (one, other) in ((WHOLE, REAL), (REAL, WHOLE)) else TEXT
 
 
 def _data(schemas: Schemas, schema: Schema) -> tuple[Data, Iterable[str]]:
     """Return what a schema describes, and the names its subject may have behind the topic's."""
-    referred = [each.text for _, each in schemas.referred(schema)]
+    referred = [each.text for _, each in schemas.list_references(schema)]
     if schema.type == "protobuf":
         messages = Files(schema.text, referred).messages
         left = [_MOST_FIELDS]
         shapes = [_message(each, (), left) for each in messages]
         shapes = [TEXT] if left[0] < 0 else shapes
         names = [each.full for each in messages]
-        return Data(reduce(merged, shapes, None), frozenset(names)), names
-    tree = avro.parsed(schema.text)
+        return Data(reduce(merge_shapes, shapes, None), frozenset(names)), names
+    tree = avro.parse(schema.text)
     if schema.type == "avro":
         reading = _Avro()
         for text in referred:
-            reading.shape(avro.parsed(text), "", 0)
+            reading.shape(avro.parse(text), "", 0)
         name = avro.record_name(tree)
         return Data(reading.shape(tree, "", 0)), [] if name is None else [name]
     title = tree.get("title") if isinstance(tree, dict) else None
@@ -228,15 +228,15 @@ def _is_small(shape: Shape) -> bool:
     return not within
 
 
-def _spelled(shape: Shape) -> str:
+def _spell(shape: Shape) -> str:
     if isinstance(shape, Many):
-        item = _spelled(shape.item)
+        item = _spell(shape.item)
         return f"MAP(VARCHAR, {item})" if shape.is_map else f"{item}[]"
     if isinstance(shape, dict):
         if not shape or len({name.casefold() for name in shape}) < len(shape):
             return TEXT  # SQL takes names that differ in case for the same
         of = (
-            f'"{name.replace(chr(34), 2 * chr(34))}" {_spelled(one)}' for name, one in shape.items()
+            f'"{name.replace(chr(34), 2 * chr(34))}" {_spell(one)}' for name, one in shape.items()
         )
         return f"STRUCT({', '.join(of)})"
     return shape or TEXT

@@ -9,15 +9,15 @@ from typing import Any
 
 from kdump.values.schemas.avro import not_finite, varint
 from kdump.values.schemas.avro_logical import timestamp
-from kdump.values.schemas.protobuf import Enum, Field, Message
-from kdump.values.schemas.undecoded import (
+from kdump.values.schemas.errors import (
     MALFORMED,
     MOST_ITEMS,
     TOO_DEEP,
     TOO_MANY,
     TRUNCATED,
-    Undecoded,
+    UndecodedError,
 )
+from kdump.values.schemas.protobuf import Enum, Field, Message
 
 _MOST_DEPTH = 100
 _VARINT, _FIXED64, _BYTES, _GROUP, _END, _FIXED32 = range(6)
@@ -31,13 +31,13 @@ _LONGEST = 315_576_000_000  # seconds of a Duration
 def decode(message: Message, data: bytes, at: int) -> Any:
     """Return a message that lies in bytes from a position to their end."""
     try:
-        return _Reading(data).message(message, [(at, len(data))], 0)
+        return _ValueReader(data).message(message, [(at, len(data))], 0)
     except IndexError:
-        raise Undecoded(TRUNCATED) from None
+        raise UndecodedError(TRUNCATED) from None
     except UnicodeDecodeError:
-        raise Undecoded(MALFORMED, "text is no UTF-8") from None
+        raise UndecodedError(MALFORMED, "text is no UTF-8") from None
     except RecursionError:
-        raise Undecoded(TOO_DEEP) from None
+        raise UndecodedError(TOO_DEEP) from None
 
 
 def indexes(data: bytes, at: int) -> tuple[list[int], int]:
@@ -46,13 +46,13 @@ def indexes(data: bytes, at: int) -> tuple[list[int], int]:
         count, at = _varint(data, at)
         count = count >> 1 ^ -(count & 1)
         if not 0 <= count <= _MOST_DEPTH:
-            raise Undecoded("no such message", f"a path of {count}")
+            raise UndecodedError("no such message", f"a path of {count}")
         path = []
         for _ in range(count):
             index, at = _varint(data, at)
             path.append(index >> 1 ^ -(index & 1))
     except IndexError:
-        raise Undecoded(TRUNCATED) from None
+        raise UndecodedError(TRUNCATED) from None
     return path or [0], at
 
 
@@ -61,7 +61,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     return value & _MASK, at
 
 
-def _signed(value: int, bits: int) -> int:
+def _to_signed(value: int, bits: int) -> int:
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
 
@@ -77,8 +77,8 @@ def _float(raw: bytes, of: Struct) -> Any:
 
 #: Of each scalar: its wire type, and what makes a value of a varint, or of its bytes.
 _SCALARS: dict[str, tuple[int, Callable[[Any], Any], Any]] = {
-    "int32": (_VARINT, lambda value: _signed(value, 32), 0),
-    "int64": (_VARINT, lambda value: _signed(value, 64), 0),
+    "int32": (_VARINT, lambda value: _to_signed(value, 32), 0),
+    "int64": (_VARINT, lambda value: _to_signed(value, 64), 0),
     "uint32": (_VARINT, lambda value: value & 0xFFFFFFFF, 0),
     "uint64": (_VARINT, lambda value: value, 0),
     "sint32": (_VARINT, lambda value: _unzigzag(value & 0xFFFFFFFF), 0),
@@ -95,7 +95,7 @@ _SCALARS: dict[str, tuple[int, Callable[[Any], Any], Any]] = {
 }
 
 
-class _Reading:
+class _ValueReader:
     """Reads one value."""
 
     def __init__(self, data: bytes) -> None:
@@ -104,7 +104,7 @@ class _Reading:
     def message(self, message: Message, spans: list[tuple[int, int]], depth: int) -> Any:
         """Read a message whose bytes lie in some spans: one that comes twice is joined."""
         if depth > _MOST_DEPTH:
-            raise Undecoded(TOO_DEEP)
+            raise UndecodedError(TOO_DEEP)
         found: dict[int, Any] = {}
         unknown: dict[str, list[Any]] = {}
         for at, end in spans:
@@ -138,11 +138,13 @@ class _Reading:
             tag, at = _varint(data, at)
             number, wire = tag >> 3, tag & 7
             if not 0 < number < 1 << 29:
-                raise Undecoded(MALFORMED, f"field number {number}")
+                raise UndecodedError(MALFORMED, f"field number {number}")
             start, stop, at = self._span(wire, number, at, end, depth)
             field = fields.get(number)
-            if field is None or not self._known(message, field, wire, start, stop, found, unknown):
-                shown = self._unknown(wire, start, stop, depth)
+            if field is None or not self._read_known(
+                message, field, wire, start, stop, found, unknown
+            ):
+                shown = self._read_unknown(wire, start, stop, depth)
                 unknown.setdefault(str(number), []).append(shown)
 
     def _span(self, wire: int, number: int, at: int, end: int, depth: int) -> tuple[int, int, int]:
@@ -161,9 +163,9 @@ class _Reading:
             start = at
             stop, after = self._group_end(number, at, end, depth)
         else:
-            raise Undecoded(MALFORMED, f"wire type {wire}")
+            raise UndecodedError(MALFORMED, f"wire type {wire}")
         if after > end:
-            raise Undecoded(TRUNCATED)
+            raise UndecodedError(TRUNCATED)
         return start, stop, after
 
     def _group_end(self, number: int, at: int, end: int, depth: int) -> tuple[int, int]:
@@ -171,23 +173,23 @@ class _Reading:
         open_ = [number]
         while True:
             if at >= end:
-                raise Undecoded(TRUNCATED)
+                raise UndecodedError(TRUNCATED)
             before = at
             tag, at = _varint(self._data, at)
             inner, wire = tag >> 3, tag & 7
             if wire == _GROUP:
                 open_.append(inner)
                 if len(open_) + depth > _MOST_DEPTH:
-                    raise Undecoded(TOO_DEEP)
+                    raise UndecodedError(TOO_DEEP)
             elif wire == _END:
                 if open_.pop() != inner:
-                    raise Undecoded(MALFORMED, "a group ends that did not start")
+                    raise UndecodedError(MALFORMED, "a group ends that did not start")
                 if not open_:
                     return before, at
             else:
                 at = self._span(wire, inner, at, end, depth)[2]
 
-    def _known(
+    def _read_known(
         self,
         message: Message,
         field: Field,
@@ -273,14 +275,14 @@ class _Reading:
 
     def _scalar(self, kind: Any, start: int, stop: int) -> Any:
         if isinstance(kind, Enum):
-            number = _signed(_varint(self._data, start)[0], 32)
+            number = _to_signed(_varint(self._data, start)[0], 32)
             return kind.names.get(number, number)
         wire, made, _ = _SCALARS[kind]
         if wire == _VARINT:
             return made(_varint(self._data, start)[0])
         return made(self._data[start:stop])
 
-    def _unknown(self, wire: int, start: int, stop: int, depth: int) -> Any:
+    def _read_unknown(self, wire: int, start: int, stop: int, depth: int) -> Any:
         data = self._data
         if wire == _VARINT:
             return _varint(data, start)[0]
@@ -293,7 +295,7 @@ class _Reading:
     def _take(self, count: int) -> None:
         self._left -= count
         if self._left < 0:
-            raise Undecoded(TOO_MANY)
+            raise UndecodedError(TOO_MANY)
 
 
 _NOTHING = Message("")

@@ -32,7 +32,7 @@ def log(first: int, *attributes: int) -> list[bytes]:
 
 
 def settings(source: str = TOPIC, **values: str) -> Settings:
-    return Settings().given(source, values)
+    return Settings().override(source, values)
 
 
 def test_no_setting_no_note(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from directories import (
 from each import each
 from segments import partition_of
 
-from kdump.engine.checks.access import FileStatus, access_findings, kept_out
+from kdump.engine.checks.access import FileStatus, access_findings, find_unreadable
 from kdump.engine.checks.files import swaps
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
@@ -523,7 +523,7 @@ OWN = [status("", 500, 0o040755), status("0.index", 500), status("0.log", 500)]
     ],
 )
 def test_who_is_kept_out(entry: FileStatus, refused: bool) -> None:
-    assert [found for found, _ in kept_out([*OWN, entry])] == ([entry] if refused else [])
+    assert [found for found, _ in find_unreadable([*OWN, entry])] == ([entry] if refused else [])
 
 
 def test_those_kept_out_are_one_finding_that_counts_them() -> None:
@@ -543,7 +543,7 @@ def test_those_kept_out_are_one_finding_that_counts_them() -> None:
 
 
 def test_root_opens_everything() -> None:
-    assert not list(kept_out([status("0.log", ROOT, 0o100000), status("1.log", 500)]))
+    assert not list(find_unreadable([status("0.log", ROOT, 0o100000), status("1.log", 500)]))
 
 
 @pytest.mark.skipif(os.geteuid() != ROOT, reason="only root can give files away")

@@ -108,7 +108,7 @@ def test_times_that_are_no_producers(
         changed_ns = (TIME + seconds * SECOND) * 1_000_000
         os.utime(directory / f"{base:020}.log", ns=(changed_ns, changed_ns))
     name = f"timestamp_{limit}_max_ms"
-    stated = Settings().given(FILE, {name: 5000})
+    stated = Settings().override(FILE, {name: 5000})
     partition = segments.partition_of(directory, deep=True, settings=stated)
     found = [one for one in scan(partition, [Limits(partition)]) if isinstance(one, Finding)]
     assert [(one.code, one.segment, one.position, one.offset) for one in found] == [

@@ -14,7 +14,7 @@ from kdump.engine.verify.run import verify
 from kdump.findings.finding import Finding
 from kdump.replay.topic_settings import topic_settings
 
-DELETED = Settings().given(TOPIC, {"cleanup_policy": "delete"})
+DELETED = Settings().override(TOPIC, {"cleanup_policy": "delete"})
 KNOWN = Settings(topic_is_known=True)
 
 
@@ -48,7 +48,7 @@ def only(directory: Path, settings: Settings, *, quick: bool = False) -> Finding
 
 @pytest.mark.parametrize("quick", [False, True])
 @pytest.mark.parametrize(
-    "settings", [DELETED, KNOWN, Settings().given(OPTION, {"cleanup_policy": "delete"})]
+    "settings", [DELETED, KNOWN, Settings().override(OPTION, {"cleanup_policy": "delete"})]
 )
 def test_a_segment_of_a_topic_that_nothing_compacts_is_lost(
     orders: Path, settings: Settings, quick: bool
@@ -65,7 +65,7 @@ def test_a_segment_of_a_topic_that_nothing_compacts_is_lost(
 
 
 def test_a_file_of_the_broker_decides_where_the_log_is_otherwise_whole(orders: Path) -> None:
-    of_broker = Settings().given(FILE, {"cleanup_policy": "delete"})
+    of_broker = Settings().override(FILE, {"cleanup_policy": "delete"})
     assert only(orders, of_broker).code == "segment-missing"
     assert only(orders, Settings(file_is_known=True)).code == "segment-missing"
     write(orders, 60, "log", b"".join(batches(60, 72) + batches(75, 90)))
@@ -78,7 +78,7 @@ def test_a_file_of_the_broker_decides_where_the_log_is_otherwise_whole(orders: P
     [
         (Settings(), "the topic's cleanup.policy is unknown"),
         (
-            Settings().given(TOPIC, {"cleanup_policy": "compact,delete"}),
+            Settings().override(TOPIC, {"cleanup_policy": "compact,delete"}),
             "the topic is compacted, and a cleaner may have removed them",
         ),
     ],

@@ -227,14 +227,14 @@ def test_an_emptied_index_is_a_note_where_the_log_is_long_enough(tmp_path: Path)
         write(directory, base, "index", b"")
     size = len(read(directory, 0, "log"))
     assert checked(directory, settings=Settings()) == ()
-    asked = Settings().given(TOPIC, {"index_interval_bytes": size // 3})
+    asked = Settings().override(TOPIC, {"index_interval_bytes": size // 3})
     found = checked(directory, settings=asked)
     assert [(one.code, one.segment) for one in found] == [
         ("offset-index-empty", 0), ("offset-index-empty", 150),
     ]  # fmt: skip
     assert f"With index.interval.bytes={size // 3:,} (topic) it should" in found[0].message
     # A cleaner writes large buffers, and the index of a compacted segment is sparse.
-    assert checked(directory, settings=asked.given(TOPIC, {"cleanup_policy": "compact"})) == ()
+    assert checked(directory, settings=asked.override(TOPIC, {"cleanup_policy": "compact"})) == ()
 
 
 def test_so_are_old_entries_of_higher_offsets_at_lower_positions(sound: Path) -> None:

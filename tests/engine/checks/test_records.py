@@ -27,7 +27,7 @@ from kdump.engine.reading.partition_scan import PartitionScan
 from kdump.engine.reading.scan import scan
 from kdump.findings.finding import Finding, Severity
 
-COMPACTED = Settings().given(FILE, {"cleanup_policy": "compact,delete"})
+COMPACTED = Settings().override(FILE, {"cleanup_policy": "compact,delete"})
 
 
 def written(parent: Path, *parts: bytes) -> tuple[Path, int, int]:
@@ -368,6 +368,6 @@ def test_records_without_a_key_are_counted(tmp_path: Path, count: int, words: st
     (found,) = checked(written(tmp_path, *parts)[0], deep=True, settings=COMPACTED)
     assert (found.code, found.offset) == ("null-key", 6)
     assert found.message.startswith(words)
-    for other in (Settings().given(FILE, {"cleanup_policy": "delete"}),
+    for other in (Settings().override(FILE, {"cleanup_policy": "delete"}),
                   Settings(cleanup_policy="compact")):  # fmt: skip
         assert checked(tmp_path / "orders-0", deep=True, settings=other) == ()

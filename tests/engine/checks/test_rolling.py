@@ -139,11 +139,11 @@ def test_what_is_said_where_no_rule_explains(data: DataDirectory, tmp_path: Path
 def test_a_stated_size_is_not_that_of_internal_topics(tmp_path: Path) -> None:
     stated = read_settings(settings(tmp_path, "log.segment.bytes=7"))
     assert stated.for_topic("orders").segment_bytes == 7
-    assert "segment_bytes" not in stated.for_topic("__consumer_offsets").stated
+    assert "segment_bytes" not in stated.for_topic("__consumer_offsets").stated_fields
     stated = read_settings(settings(tmp_path, "offsets.topic.segment.bytes=9"))
     assert stated.for_topic("__consumer_offsets").segment_bytes == 9
-    assert "segment_bytes" in stated.for_topic("__consumer_offsets").stated
-    assert "segment_bytes" not in stated.for_topic("orders").stated
+    assert "segment_bytes" in stated.for_topic("__consumer_offsets").stated_fields
+    assert "segment_bytes" not in stated.for_topic("orders").stated_fields
 
 
 CONFIGS = {

@@ -17,7 +17,7 @@ def test_what_is_over_a_stated_limit_is_a_note(tmp_path: Path) -> None:
     }
 
     def told(source: str = TOPIC, **values: int) -> list[tuple[str, str, object, object]]:
-        found = checked(directory, settings=Settings().given(source, values))
+        found = checked(directory, settings=Settings().override(source, values))
         found = [one for one in found if one.code != "roll-unexplained"]
         assert all(one.severity.value == "note" for one in found)
         return [(one.code, Path(one.path).name, one.expected, one.actual) for one in found]

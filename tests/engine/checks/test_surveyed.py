@@ -4,7 +4,7 @@ from pathlib import Path
 
 from directories import DataDirectory
 
-from kdump.engine.checks.survey import PartitionFacts, surveyed_under
+from kdump.engine.checks.survey import PartitionFacts, group_surveys
 
 
 def test_data_directories_among_other_paths_each_once(tmp_path: Path) -> None:
@@ -17,12 +17,12 @@ def test_data_directories_among_other_paths_each_once(tmp_path: Path) -> None:
     given = [tmp_path / "gone", path / f"{0:020}.log", path, tmp_path / "link", first.path,
              second.path]  # fmt: skip
     facts = [PartitionFacts("orders", 0, str(path)), PartitionFacts("users", 0, str(partly))]
-    found = surveyed_under(map(str, given), facts, whole=True)
+    found = group_surveys(map(str, given), facts, whole=True)
     assert [(one.directory.path, [*one.facts], one.whole) for one in found] == [
         (str(tmp_path / "link"), facts[:1], False),
         (str(second.path), facts[1:], False),
     ]
-    (one,) = surveyed_under([str(first.path)], facts, whole=True)
+    (one,) = group_surveys([str(first.path)], facts, whole=True)
     assert one.whole
-    (one,) = surveyed_under([str(first.path)], facts, whole=False)
+    (one,) = group_surveys([str(first.path)], facts, whole=False)
     assert not one.whole

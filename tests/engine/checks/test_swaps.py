@@ -7,15 +7,15 @@ import pytest
 from segments import batch, batches, name, partition_of, target_of, write, write_partition
 
 from kdump.engine.checks.files import swaps
-from kdump.engine.checks.missing_segments import Covered
+from kdump.engine.checks.missing_segments import OffsetSpan
 from kdump.engine.reading.partition_scan import PartitionScan
 from kdump.findings.finding import Finding
 
 SWAP = "log.swap"
 
 
-def found_in(directory: Path, *, quick: bool = False) -> tuple[list[Finding], list[Covered]]:
-    covered: list[Covered] = []
+def found_in(directory: Path, *, quick: bool = False) -> tuple[list[Finding], list[OffsetSpan]]:
+    covered: list[OffsetSpan] = []
     partition: PartitionScan = partition_of(directory, quick=quick)
     found = [*swaps(partition, covered)]
     assert not partition.errors
@@ -40,9 +40,9 @@ def test_offsets_that_a_swap_file_holds(directory: Path) -> None:
     assert (one.code, one.segment, one.actual) == ("swap-left", 30, 1)
     assert (one.topic, one.partition) == (target_of(directory).topic, 0)
     assert one.path == str(directory / name(30, SWAP))
-    assert covered == [Covered(30, 54)]
+    assert covered == [OffsetSpan(30, 54)]
     _, covered = found_in(directory, quick=True)  # unread, it may reach to the next segment
-    assert covered == [Covered(30, 60)]
+    assert covered == [OffsetSpan(30, 60)]
 
 
 def test_a_torn_end_of_a_swap_file_is_damage(directory: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_torn_end_of_a_swap_file_is_damage(directory: Path) -> None:
     assert gap.path == str(directory / name(30, SWAP))
     assert (gap.position, gap.offset) == (len(b"".join(parts[:-1])), 57)
     assert one.code == "swap-left"
-    assert covered == [Covered(30, 57)]
+    assert covered == [OffsetSpan(30, 57)]
 
 
 def test_zeros_at_the_end_of_a_swap_file_are_reserved_for_nobody(directory: Path) -> None:
@@ -73,7 +73,7 @@ def test_damage_in_a_swap_file(directory: Path) -> None:
     assert (first.code, first.offset, first.next_offset) == ("crc-mismatch", 39, 42)
     assert (second.code, second.offset, second.next_offset) == ("crc-mismatch", 51, 54)
     assert one.code == "swap-left"
-    assert covered == [Covered(30, 60)]
+    assert covered == [OffsetSpan(30, 60)]
 
 
 def test_segments_whose_place_several_swap_files_take(directory: Path) -> None:
@@ -82,7 +82,7 @@ def test_segments_whose_place_several_swap_files_take(directory: Path) -> None:
     write(directory, 21, SWAP, batch(21))
     (one,), covered = found_in(directory)
     assert one.message == "A start replaces segment 0 by the .swap files of segment 0, 21."
-    assert covered == [Covered(0, 21), Covered(21, 24)]
+    assert covered == [OffsetSpan(0, 21), OffsetSpan(21, 24)]
     write(directory, 21, SWAP, b"".join(batches(21, 63)))
     (one,), _ = found_in(directory)
     assert one.message == "A start replaces segment 0, 60 by the .swap files of segment 0, 21."
@@ -92,4 +92,4 @@ def test_an_empty_swap_file(directory: Path) -> None:
     write(directory, 30, SWAP, b"")
     (one,), covered = found_in(directory)
     assert one.message.startswith("A start turns the .swap files of segment 30 into a segment;")
-    assert covered == [Covered(30, 30)]
+    assert covered == [OffsetSpan(30, 30)]

@@ -39,13 +39,13 @@ def held(
     with Source(log_of(path, 0)) as segment.source:
         segment.complete = True
         check.begin(segment)
-        check.known_again(known_from)
+        check.end_unknown(known_from)
         for place in unknown or []:
-            check.unknown(segment, *place)
+            check.note_unknown(segment, *place)
         for one in ended:
-            check.aborted(segment, one)
+            check.note_abort(segment, one)
         if opened is not None:
-            check.opened(opened)
+            check.note_open(opened)
         return [
             found if isinstance(found, Conditional) else Conditional(found, RestsOn())
             for found in check.finish(segment)

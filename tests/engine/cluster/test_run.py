@@ -24,7 +24,7 @@ from long_runs import LONG
 from message_writing import message_bytes
 
 from kdump.engine.cluster import run as cluster_run
-from kdump.engine.cluster.asked import ClusterOptions, until
+from kdump.engine.cluster.options import ClusterOptions, until
 from kdump.engine.cluster.run import cluster
 from kdump.errors import KdumpError, PathError
 from kdump.findings.escape import json_text

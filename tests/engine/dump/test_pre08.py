@@ -16,7 +16,7 @@ from kdump.engine.dump import pre08
 from kdump.engine.dump.pre08 import BATCHES, HEX, RECORDS, pre08_items
 from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import BatchRow, HexText, Place, RecordChunk, RecordRow
-from kdump.output.delimited import Delimited
+from kdump.output.delimited import DelimitedSink
 from kdump.output.jsonl import JsonLines
 from kdump.output.table import Table
 from kdump.output.values import AUTO
@@ -262,7 +262,7 @@ def test_random_damage_never_raises(dump: Dump, mode: str) -> None:
 
 SINKS = {
     "jsonl": lambda write: JsonLines(write, AUTO),
-    "csv": lambda write: Delimited(write, HEX_BYTES, terminal=False),
+    "csv": lambda write: DelimitedSink(write, HEX_BYTES, terminal=False),
     "table": lambda write: Table(write, io.StringIO(), AUTO),
 }
 

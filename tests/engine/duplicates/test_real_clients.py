@@ -22,7 +22,7 @@ from kdump.engine.duplicates.entries import DuplicateOptions
 from kdump.engine.duplicates.run import SHOWN_BYTES, duplicates
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.usage.placement import PlacementOptions
-from kdump.engine.usage.placing import placement
+from kdump.engine.usage.placement_rows import placement
 from kdump.engine.work.pipeline import Workers
 from kdump.findings.rows import RecordChunk, Row
 from kdump.storage.targets import Selection

@@ -12,9 +12,9 @@ from dumped import dumped
 from kdump.engine.duplicates.entries import DuplicateOptions
 from kdump.engine.duplicates.run import duplicates
 from kdump.engine.usage.placement import PlacementOptions
-from kdump.engine.usage.placing import placement
+from kdump.engine.usage.placement_rows import placement
 from kdump.engine.work.pipeline import Workers
-from kdump.engine.work.spool import SortedRun, Spool, merged
+from kdump.engine.work.spool import SortedRun, Spool, merge_runs
 from kdump.errors import PathError
 from kdump.findings.rows import Row
 
@@ -94,7 +94,7 @@ def test_a_spool_sorts(tmp_path: Path, buckets: int) -> None:
         spool.add(entry)
     spool.flush()
     assert len(spool.runs) > 3
-    assert [one for bucket in range(buckets) for one in merged(spool.runs, bucket)] == entries
+    assert [one for bucket in range(buckets) for one in merge_runs(spool.runs, bucket)] == entries
 
 
 def test_large_entries_and_short_files(tmp_path: Path) -> None:
@@ -103,10 +103,10 @@ def test_large_entries_and_short_files(tmp_path: Path) -> None:
     for entry in entries:
         spool.add(entry)
     spool.flush()
-    assert list(merged(spool.runs)) == sorted(entries)
+    assert list(merge_runs(spool.runs)) == sorted(entries)
     (run,) = spool.runs
     with pytest.raises(PathError, match="shorter"):
-        list(merged([SortedRun(run.path, (0, run.bounds[1] + 10))]))
+        list(merge_runs([SortedRun(run.path, (0, run.bounds[1] + 10))]))
 
 
 def test_no_scratch(tmp_path: Path) -> None:

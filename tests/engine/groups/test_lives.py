@@ -24,7 +24,7 @@ OTHERS = {"sessioned", "stream", "compatible", "default"}
 
 
 def told(*paths: Path, **asked: Any) -> list[Told]:
-    options = GroupOptions(Selection.taken(asked), **asked)
+    options = GroupOptions(Selection.take(asked), **asked)
     return list(groups(map(str, paths), options))
 
 

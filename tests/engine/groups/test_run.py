@@ -28,7 +28,7 @@ Told = Row | Finding | KdumpError
 
 
 def told(*paths: Path, driver: Driver = ONE_BY_ONE, **asked: Any) -> list[Told]:
-    options = GroupOptions(Selection.taken(asked), **asked)
+    options = GroupOptions(Selection.take(asked), **asked)
     return list(groups(map(str, paths), options, driver=driver))
 
 

@@ -49,11 +49,11 @@ def test_rows_that_match(pattern: bytes) -> None:
             )
         ]
         filters = Filters(grep=compiled)
-        assert list(filters.shown_records(data, records, None) or ()) == wanted
+        assert list(filters.select_records(data, records, None) or ()) == wanted
         assert search.rows(data, records, None) == wanted
         filters = Filters(grep=compiled, to_offset=5)
         some = [row for row in wanted if row < 5]
-        assert list(filters.shown_records(data, records, bytearray(b"\1")) or ()) == some
+        assert list(filters.select_records(data, records, bytearray(b"\1")) or ()) == some
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,6 @@ def test_few_records_are_looked_at(
         return matches(self, data, records, row)
 
     monkeypatch.setattr(filters.ContentSearch, "_matches", counting)
-    found = list(Filters(grep=re.compile(pattern)).shown_records(data, records, None) or ())
+    found = list(Filters(grep=re.compile(pattern)).select_records(data, records, None) or ())
     assert len(seen) == looked_at
     assert found == (list(range(200)) if looked_at == 200 else [77])

@@ -4,7 +4,7 @@ import errno
 import os
 from pathlib import Path
 
-from kdump.engine.reading.damage import unread
+from kdump.engine.reading.damage import unread_finding
 from kdump.errors import PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
@@ -13,7 +13,7 @@ from kdump.findings.rows import Place
 def told(path: Path, error: int) -> str:
     """Say whether it is a note or the error."""
     failed = PathError.from_os(str(path), OSError(error, os.strerror(error)))
-    found = unread(failed, Place("orders", 0, 0, str(path)))
+    found = unread_finding(failed, Place("orders", 0, 0, str(path)))
     return found.code if isinstance(found, Finding) else found.reason
 
 

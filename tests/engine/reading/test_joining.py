@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.engine.reading.check import FEW, joined
+from kdump.engine.reading.check import FEW, join_headers
 from kdump.record.frames import Gap, Run
 from kdump.storage import file_records
 from kdump.storage.file_records import BATCHES_A_RUN, FileRecords
@@ -23,7 +23,9 @@ def test_joined_runs_hold_every_header_in_order(
     for log in LOGS:
         with Source(str(log)) as source:
             walked = list(FileRecords(source).walk())
-        together = list(joined(walked, lambda _: True) if everything else joined(walked))
+        together = list(
+            join_headers(walked, lambda _: True) if everything else join_headers(walked)
+        )
         assert headers(together) == headers(walked)
         assert [item for item in together if isinstance(item, Gap)] == [
             item for item in walked if isinstance(item, Gap)
@@ -36,7 +38,9 @@ def test_a_joined_run_is_no_longer_than_a_run_may_be() -> None:
     with Source(str(LOGS[0])) as source:
         run = next(item for item in FileRecords(source).walk() if isinstance(item, Run))
     one = run._replace(batches=run.batches.slice(0, 1))
-    together = [item for item in joined([one] * 9000, lambda _: True) if isinstance(item, Run)]
+    together = [
+        item for item in join_headers([one] * 9000, lambda _: True) if isinstance(item, Run)
+    ]
     sizes = [len(item.batches) for item in together]
     assert sum(sizes) == 9000
     assert BATCHES_A_RUN - FEW <= max(sizes) <= BATCHES_A_RUN

@@ -19,7 +19,7 @@ from reindexing import items_of
 from kdump import writing
 from kdump.engine.reindex import replace
 from kdump.engine.reindex.run import kinds_of
-from kdump.errors import PathError, Refused
+from kdump.errors import PathError, RefusedError
 from kdump.findings.rows import Row
 from kdump.storage import lock
 
@@ -128,7 +128,7 @@ def test_nothing_is_begun_once_a_broker_runs(
         assert len(gone) <= len(STEMS), (at, shim.behind)  # the tidying of one directory
         written = [item for item in items if isinstance(item, Row)
                    and item.fields["action"] in ("rebuilt", "created", "restored")]  # fmt: skip
-        refused = [item for item in items if isinstance(item, Refused)]
+        refused = [item for item in items if isinstance(item, RefusedError)]
         refusals += bool(refused)
         assert len(written) == 6 or refused, at
         assert len(written) <= 6
@@ -150,7 +150,7 @@ def test_nothing_is_tidied_where_a_broker_runs(
     starts("start")
     items = run(tmp_path / "data")
     assert items
-    assert all(isinstance(item, Refused) for item in items), items
+    assert all(isinstance(item, RefusedError) for item in items), items
     starts("stop")
     assert before == {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
     run(tmp_path / "data")
@@ -183,7 +183,7 @@ def test_a_lock_that_cannot_be_asked_is_no_leave_to_write(tmp_path: Path) -> Non
     held, items = here.recv()
     child.join()
     assert held is None
-    assert {kind for kind, _ in items} == {Refused}
+    assert {kind for kind, _ in items} == {RefusedError}
     assert all("cannot find out" in text for _, text in items)
     assert before == {file: file.read_bytes() for file in data.rglob("*") if file.is_file()}
 
@@ -213,6 +213,6 @@ def test_files_of_somebody_else_are_refused(tmp_path: Path) -> None:
     child.start()
     items = here.recv()
     child.join()
-    assert {kind for kind, _ in items} <= {Refused, PathError}
+    assert {kind for kind, _ in items} <= {RefusedError, PathError}
     assert any("belongs to user 0" in text for _, text in items)
     assert before == {file: file.read_bytes() for file in data.rglob("*") if file.is_file()}

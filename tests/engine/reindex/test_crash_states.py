@@ -39,7 +39,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def done(path: Path, work: Work) -> None:
-    with replace.opened(str(path)) as opened:
+    with replace.open_directory(str(path)) as opened:
         opened.tidy()
         work(opened)
 

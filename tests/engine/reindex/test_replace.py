@@ -17,7 +17,7 @@ import pytest
 
 from kdump import writing
 from kdump.engine.reindex import replace
-from kdump.errors import KdumpError, PathError, Refused
+from kdump.errors import KdumpError, PathError, RefusedError
 
 UTC = "20261121T050429.123456Z"
 LATER = "20261122T000000.000000Z"
@@ -72,7 +72,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 def write(path: Path, utc: str = UTC, *, links: bool = True) -> None:
-    with replace.opened(str(path)) as opened:
+    with replace.open_directory(str(path)) as opened:
         opened.tidy()
         if not links:
             opened._keep = _without_links(opened)  # type: ignore[method-assign]
@@ -210,7 +210,7 @@ def test_what_was_not_there_is_killed_or_fails_at_each_call(tmp_path: Path) -> N
 @pytest.mark.parametrize("how", ["before", "after", "EIO", "EPERM"])
 def test_undo_is_killed_or_fails_at_each_call(tmp_path: Path, how: str) -> None:
     def undo(path: Path) -> None:
-        with replace.opened(str(path)) as opened:
+        with replace.open_directory(str(path)) as opened:
             for backup in opened.backups():
                 opened.restore(backup)
 
@@ -265,7 +265,7 @@ def test_what_a_killed_run_left_is_removed(directory: Path) -> None:
     (directory / f"{NAME}.kdump-tmp").write_bytes(b"half")
     os.link(directory / NAME, directory / f"{NAME}.bak-{EARLIER}")
     (directory / f"{LOG}.bak-{EARLIER}").write_bytes(b"another's")
-    with replace.opened(str(directory)) as opened:
+    with replace.open_directory(str(directory)) as opened:
         opened.tidy()
     assert {entry.name for entry in directory.iterdir()} == {LOG, NAME, f"{LOG}.bak-{EARLIER}"}
 
@@ -273,7 +273,7 @@ def test_what_a_killed_run_left_is_removed(directory: Path) -> None:
 def test_the_newest_backup_comes_first(directory: Path) -> None:
     for utc in (EARLIER, UTC):
         (directory / f"{NAME}.bak-{utc}").write_bytes(b"")
-    with replace.opened(str(directory)) as opened:
+    with replace.open_directory(str(directory)) as opened:
         backups = opened.backups()
     assert [(backup.original, backup.utc) for backup in backups] == [(NAME, UTC), (NAME, EARLIER)]
 
@@ -281,7 +281,10 @@ def test_the_newest_backup_comes_first(directory: Path) -> None:
 def test_a_file_changed_since_is_not_undone(directory: Path) -> None:
     write(directory)
     (directory / NAME).write_bytes(b"what a broker wrote since")
-    with replace.opened(str(directory)) as opened, pytest.raises(Refused, match="was changed"):
+    with (
+        replace.open_directory(str(directory)) as opened,
+        pytest.raises(RefusedError, match="was changed"),
+    ):
         opened.restore(opened.backups()[0])
     assert (directory / NAME).read_bytes() == b"what a broker wrote since"
     assert (directory / f"{NAME}.bak-{UTC}").read_bytes() == OLD
@@ -291,7 +294,7 @@ def test_a_link_is_never_written_through(directory: Path, tmp_path: Path) -> Non
     outside = tmp_path / "outside"
     outside.write_bytes(b"mine")
     (directory / f"{NAME}.kdump-tmp").symlink_to(outside)
-    with replace.opened(str(directory)) as opened, pytest.raises(PathError):
+    with replace.open_directory(str(directory)) as opened, pytest.raises(PathError):
         opened.replace(NAME, NEW, UTC, LOG)
     assert outside.read_bytes() == b"mine"
     assert (directory / NAME).read_bytes() == OLD
@@ -302,14 +305,14 @@ def test_a_copy_is_never_made_through_a_link(directory: Path, tmp_path: Path) ->
     outside = tmp_path / "outside"
     outside.write_bytes(b"mine")
     (directory / "link").symlink_to(outside)
-    with replace.opened(str(directory)) as opened, pytest.raises(OSError, match="symbolic"):
+    with replace.open_directory(str(directory)) as opened, pytest.raises(OSError, match="symbolic"):
         opened._content("link")
 
 
 def test_two_at_once(directory: Path) -> None:
     other = os.open(directory, os.O_RDONLY)
     fcntl.flock(other, fcntl.LOCK_EX)
-    with pytest.raises(Refused, match="another kdump"), replace.opened(str(directory)):
+    with pytest.raises(RefusedError, match="another kdump"), replace.open_directory(str(directory)):
         pass
     os.close(other)
     write(directory)
@@ -325,8 +328,8 @@ def test_a_file_system_without_locks(directory: Path, monkeypatch: pytest.Monkey
 
 
 def test_create_leaves_alone_what_is_there(directory: Path) -> None:
-    with replace.opened(str(directory)) as opened:
-        with pytest.raises(Refused, match="is there already") as refused:
+    with replace.open_directory(str(directory)) as opened:
+        with pytest.raises(RefusedError, match="is there already") as refused:
             opened.create(NAME, NEW, str(directory / LOG))
         assert refused.value.path == str(directory / NAME)
         opened.create("00000000000000000007.index", NEW, str(directory / LOG))
@@ -336,10 +339,10 @@ def test_create_leaves_alone_what_is_there(directory: Path) -> None:
 
 def test_a_backup_that_is_gone_is_not_restored(directory: Path) -> None:
     write(directory)
-    with replace.opened(str(directory)) as opened:
+    with replace.open_directory(str(directory)) as opened:
         (backup,) = opened.backups()
         (directory / backup.name).unlink()
-        with pytest.raises(Refused, match=rf"\.bak-{UTC} is gone") as refused:
+        with pytest.raises(RefusedError, match=rf"\.bak-{UTC} is gone") as refused:
             opened.restore(backup)
     assert refused.value.path == str(directory / NAME)
     assert (directory / NAME).read_bytes() == NEW
@@ -370,7 +373,7 @@ def test_a_copy_where_there_are_no_links(
     assert (directory / NAME).read_bytes() == NEW
 
 
-@pytest.mark.parametrize(("error", "kind"), [("EIO", PathError), ("ENOSPC", Refused)])
+@pytest.mark.parametrize(("error", "kind"), [("EIO", PathError), ("ENOSPC", RefusedError)])
 def test_a_disk_that_fails_at_the_link(
     directory: Path, monkeypatch: pytest.MonkeyPatch, error: str, kind: type[KdumpError]
 ) -> None:
@@ -409,7 +412,7 @@ def test_the_backup_of_a_file_that_another_replaced_stays(
 def test_a_second_name_of_the_same_file_is_all_that_goes(directory: Path) -> None:
     """Undoing what a run was killed in: the file was never replaced."""
     os.link(directory / NAME, directory / f"{NAME}.bak-{UTC}")
-    with replace.opened(str(directory)) as opened:
+    with replace.open_directory(str(directory)) as opened:
         opened.restore(opened.backups()[0])
     assert {entry.name: entry.read_bytes() for entry in directory.iterdir()} == {
         NAME: OLD,
@@ -433,9 +436,9 @@ def test_created_where_the_owner_cannot_be_kept(
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)  # every file is another's
     monkeypatch.setattr(writing, "_os", failing("fchown", errno.EPERM))
     other = directory / "00000000000000000007.index"
-    with replace.opened(str(directory)) as opened:
+    with replace.open_directory(str(directory)) as opened:
         opened.create(other.name, NEW, str(directory / LOG))
-        with pytest.raises(Refused, match="does not permit") as refused:
+        with pytest.raises(RefusedError, match="does not permit") as refused:
             opened.replace(NAME, NEW, UTC, LOG)
     assert refused.value.path == str(directory / NAME)
     assert other.stat().st_mtime > 1000

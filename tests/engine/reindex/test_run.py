@@ -16,7 +16,7 @@ from reindexing import items_of, rebuilt, rows_of
 from kdump.engine.reindex import refusals as reindex_refusals
 from kdump.engine.reindex.options import DEFAULT_ONLY
 from kdump.engine.reindex.run import kinds_of
-from kdump.errors import NothingToDo, PathError, Refused
+from kdump.errors import NothingToDo, PathError, RefusedError
 from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import Row
 from kdump.storage import places
@@ -229,7 +229,7 @@ def test_damaged_log_is_refused(partition: Path) -> None:
     items = items_of(partition, write=True, index_interval_bytes=INTERVAL)
     found = [item for item in items if isinstance(item, Finding)]
     assert [(one.code, one.severity) for one in found] == [("crc-mismatch", Severity.DAMAGE)]
-    refused = [str(item) for item in items if isinstance(item, Refused)]
+    refused = [str(item) for item in items if isinstance(item, RefusedError)]
     assert len(refused) == 1
     assert f"at position {10 * SIZE:,}" in refused[0]
     assert "loses offset 20 up to 39, 9 sound batches among them; it deletes the next" in refused[0]
@@ -243,7 +243,7 @@ def test_damaged_log_is_refused(partition: Path) -> None:
 def test_up_to_damage_builds_what_lies_before(partition: Path) -> None:
     damaged(partition)
     items = items_of(partition, write=True, index_interval_bytes=INTERVAL, up_to_damage=True)
-    assert not any(isinstance(item, Refused) for item in items)
+    assert not any(isinstance(item, RefusedError) for item in items)
     assert (partition / f"{STEM}.index").read_bytes() == INDEX[: 3 * 8]
     assert (partition / f"{STEM}.timeindex").read_bytes() == TIMES[: 3 * 12]
 
@@ -252,7 +252,7 @@ def test_offsets_that_go_back_at_an_entry(partition: Path) -> None:
     log = partition / f"{STEM}.log"
     log.write_bytes(log.read_bytes() + a_batch(2) + a_batch(4))
     items = items_of(partition, write=True, index_interval_bytes=0)
-    refused = [str(item) for item in items if isinstance(item, Refused)]
+    refused = [str(item) for item in items if isinstance(item, RefusedError)]
     assert "offsets go back" in refused[0]
     assert "empties it" in refused[0]
 
@@ -262,7 +262,7 @@ def test_offsets_that_go_back_behind_the_last_entry(partition: Path) -> None:
     log = partition / f"{STEM}.log"
     log.write_bytes(log.read_bytes() + a_batch(2, TIME + 1000))
     items = items_of(partition, write=True, index_interval_bytes=INTERVAL)
-    refused = [str(item) for item in items if isinstance(item, Refused)]
+    refused = [str(item) for item in items if isinstance(item, RefusedError)]
     assert len(refused) == 1
     assert f"at position {21 * SIZE:,}" in refused[0]
     assert "offsets go back before its end" in refused[0]
@@ -275,7 +275,7 @@ def test_offset_that_no_index_can_hold(partition: Path) -> None:
     log = partition / f"{NEXT}.log"
     log.write_bytes(log.read_bytes() + a_batch(1 << 40))
     items = items_of(partition, write=True, index_interval_bytes=INTERVAL)
-    refused = [str(item) for item in items if isinstance(item, Refused)]
+    refused = [str(item) for item in items if isinstance(item, RefusedError)]
     assert f"offset {(1 << 40) + 1} does not belong" in refused[0]
     assert "splits it" in refused[0]
 
@@ -283,7 +283,9 @@ def test_offset_that_no_index_can_hold(partition: Path) -> None:
 def test_index_larger_than_a_broker_makes_it(partition: Path) -> None:
     options = {"write": True, "index_interval_bytes": INTERVAL}
     items = items_of(partition, max_index_bytes=8 * 6 - 1, **options)
-    assert "segment.index.bytes" in str(next(item for item in items if isinstance(item, Refused)))
+    assert "segment.index.bytes" in str(
+        next(item for item in items if isinstance(item, RefusedError))
+    )
     assert not list(partition.glob("*.index"))
     rows_of(partition, max_index_bytes=12 * 8, **options)
     assert (partition / f"{STEM}.index").read_bytes() == INDEX
@@ -319,7 +321,7 @@ sys.stdin.read()
 def refused(directory: Path, **options: Any) -> str:
     before = content(directory)
     items = items_of(directory, write=True, **options)
-    assert [type(item) for item in items] == [Refused], items
+    assert [type(item) for item in items] == [RefusedError], items
     assert content(directory) == before
     return str(items[0])
 
@@ -387,7 +389,7 @@ def test_out_is_refused_where_a_broker_would_read_it(partition: Path) -> None:
     (partition.parent / "meta.properties").touch()
     for out in (partition / "new", partition.parent / "new"):
         items = items_of(partition, write=True, out=str(out))
-        assert [type(item) for item in items] == [Refused]
+        assert [type(item) for item in items] == [RefusedError]
         assert not out.exists()
 
 

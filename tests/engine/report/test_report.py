@@ -209,22 +209,22 @@ def test_a_sum_is_that_of_the_file_whoever_read_it(tmp_path: Path) -> None:
         with Source(path) as source:
             for position, size in reads:
                 source.read(position, size)
-        whole, none = passing_sums.finished(sums)
+        whole, none = passing_sums.finish_sums(sums)
         assert (whole.sha256, whole.size_bytes) == (wanted, 300_000)
         assert (none.sha256, none.text) == (None, "No such file or directory")
     sums = passing_sums.watch([str(path)])
     with Source(path) as source:
         source.read(0, 200_000)
     path.write_bytes(data[::-1][:250_000])
-    (changed,) = passing_sums.finished(sums)
+    (changed,) = passing_sums.finish_sums(sums)
     assert changed.sha256 == hashlib.sha256(data[::-1][:250_000]).hexdigest()
     with path.open("wb") as file:
         file.write(b"x")
         file.truncate(5_000_000)
-    (hole,) = passing_sums.finished(passing_sums.watch([str(path)]))
+    (hole,) = passing_sums.finish_sums(passing_sums.watch([str(path)]))
     assert hole.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     os.truncate(path, 3 << 30)
-    (long,) = passing_sums.finished(passing_sums.watch([str(path)]))
+    (long,) = passing_sums.finish_sums(passing_sums.watch([str(path)]))
     assert (long.sha256, long.text) == (None, "has more than 1 GiB of holes")
 
 

@@ -9,7 +9,7 @@ from crash_states import Tree
 from kdump import writing
 from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.salvage.run import salvage
-from kdump.errors import Refused
+from kdump.errors import RefusedError
 from kdump.storage.names import OURS
 
 
@@ -43,6 +43,6 @@ def test_no_result_is_made_inside_a_source_that_looks_like_nothing(tmp_path: Pat
     before = sorted(copy.rglob("*"))
     for out in (copy, copy / "out"):
         out.mkdir(exist_ok=True)
-        with pytest.raises(Refused, match=r"is not empty|is inside the partition itself"):
+        with pytest.raises(RefusedError, match=r"is not empty|is inside the partition itself"):
             list(salvage([str(source), str(copy)], SalvageOptions(out=str(out))))
     assert sorted(copy.rglob("*")) == sorted([*before, copy / "out"])

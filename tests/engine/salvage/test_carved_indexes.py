@@ -11,7 +11,7 @@ import pytest
 from long_runs import LONG, SEED, how_many
 
 from kdump.engine.salvage.carved_joins import BYTES, INDEX, Joins
-from kdump.engine.salvage.carving import SECTOR, Extent, Piece, SeenSource, carve
+from kdump.engine.salvage.carving import SECTOR, Extent, NotingSource, Piece, carve
 from kdump.storage.file_records import DEFAULT_LIMIT
 
 _RUNS = how_many(5, 2000) if LONG else 5
@@ -187,9 +187,9 @@ def test_a_sector_in_which_a_read_ends_is_looked_at(tmp_path: Path) -> None:
     image = tmp_path / "disk.img"
     image.write_bytes(bytes(SECTOR) + checkpoint.ljust(SECTOR, b"\0") + index)
     for cut in (SECTOR + 3, 2 * SECTOR + 40):
-        with SeenSource(str(image), lambda _: None) as source:
+        with NotingSource(str(image), lambda _: None) as source:
             for start, end in ((0, cut), (cut, image.stat().st_size)):
                 source.read_into(bytearray(end - start), start, end - start)
             whole = 2 * SECTOR + len(index) // SECTOR * SECTOR
             assert source.index_pages == [Piece(2 * SECTOR, whole)]
-            assert list(source.said()) == [("orders", 3)]
+            assert list(source.read_checkpoints()) == [("orders", 3)]

@@ -9,7 +9,7 @@ import pytest
 from long_runs import LONG, SEED, how_many
 
 from kdump.engine.salvage.carved_joins import Joins
-from kdump.engine.salvage.carving import Carved, carve
+from kdump.engine.salvage.carving import ImageContents, carve
 from kdump.storage.file_records import DEFAULT_LIMIT
 
 _RUNS = how_many(12, 2000) if LONG else 12
@@ -70,7 +70,7 @@ def cuts_in(cuts: set[int], start: int, size: int) -> int:
     return len(cuts.intersection(range(start // BLOCK + 1, (start + size - 1) // BLOCK + 1)))
 
 
-def carved(image: Path) -> tuple[Carved, Joins, dict[bytes, int]]:
+def carved(image: Path) -> tuple[ImageContents, Joins, dict[bytes, int]]:
     """Carve an image; give the batches that lie in pieces, each with how many."""
     found = carve(str(image), lambda _: None, DEFAULT_LIMIT)
     joins, data = Joins([found]), image.read_bytes()

@@ -19,7 +19,7 @@ from oracle import oracle
 from salvaging import data_of, items_of, made
 
 from kdump.engine.salvage.carved_joins import Joins
-from kdump.engine.salvage.carving import Carved, carve
+from kdump.engine.salvage.carving import ImageContents, carve
 from kdump.findings.rows import Row
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.raw_image import RawImage
@@ -79,7 +79,7 @@ def topics(tmp_path_factory: pytest.TempPathFactory) -> Topics:
 class Found(NamedTuple):
     """What is carved: the batches, and those among them that are not said to be doubtful."""
 
-    carved: Carved
+    carved: ImageContents
     joins: Joins
     batches: set[bytes]
     sure: set[bytes]

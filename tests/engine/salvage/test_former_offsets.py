@@ -10,7 +10,7 @@ import pytest
 from kdump.client.group_offsets import Place
 from kdump.engine.groups.options import GroupOptions
 from kdump.engine.salvage import former_offsets as module
-from kdump.engine.salvage.copies import Copy, Found
+from kdump.engine.salvage.copies import Copy, CopySource
 from kdump.engine.salvage.former_offsets import FormerOffset, FormerOffsets, LeftOut, summary_row
 from kdump.engine.salvage.options import SalvageOptions
 from kdump.errors import KdumpError, NothingToDo
@@ -37,7 +37,7 @@ def ended(group: str, offset: int | None, at_ms: int, topic_id: str | None = Non
 
 
 def copy(path: str, topic_id: str | None = None, partition: int = 0) -> Copy:
-    found = Found(path, path, "orders", partition)
+    found = CopySource(path, path, "orders", partition)
     return cast("Copy", SimpleNamespace(found=found, topic_id=topic_id))
 
 
@@ -218,9 +218,9 @@ def test_errors_and_findings_go_through(bench: Bench) -> None:
 
 
 def test_when_a_directory_was_renamed(tmp_path: Path) -> None:
-    assert module._renamed_ms(copy(str(tmp_path))) == tmp_path.stat().st_ctime_ns // 1_000_000
-    assert module._renamed_ms(copy(str(tmp_path / "gone"))) is None
-    assert module._renamed_ms(copy("s3://bucket/orders-0")) is None
+    assert module._rename_ms(copy(str(tmp_path))) == tmp_path.stat().st_ctime_ns // 1_000_000
+    assert module._rename_ms(copy(str(tmp_path / "gone"))) is None
+    assert module._rename_ms(copy("s3://bucket/orders-0")) is None
     first, second = tmp_path / DELETED, tmp_path / "later" / DELETED
     first.mkdir()
     second.mkdir(parents=True)

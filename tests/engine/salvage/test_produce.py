@@ -20,8 +20,8 @@ from kdump.client.cluster import TopicFacts
 from kdump.client.group_offsets import Place
 from kdump.engine.salvage import produce as module
 from kdump.engine.salvage.copies import Item
-from kdump.errors import Refused
-from kdump.storage import held, lock
+from kdump.errors import RefusedError
+from kdump.storage import held_files, lock
 from kdump.storage.targets import Selection
 
 LOG = batches(0, 50)
@@ -51,13 +51,13 @@ def test_what_is_deleted_after_planning_is_produced(bench: Bench, tmp_path: Path
     assert not outcome.errors
     assert [len(log) for log in bench.cluster.logs.values()] == [50, 50]
     assert all(each["is_done"] for each in bench.state["partitions"].values())
-    assert not held.HELD  # given back
+    assert not held_files.HELD  # given back
 
 
 def test_what_cannot_be_kept_open_is_named_and_missed(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(held, "_room_for", lambda _: 2)
+    monkeypatch.setattr(held_files, "_room_for", lambda _: 2)
     one = two(tmp_path)
     bench.cluster.before_send = lambda: shutil.rmtree(one / "orders-1", ignore_errors=True)
     outcome = bench.run(one)
@@ -72,7 +72,7 @@ def test_what_cannot_be_kept_open_is_named_and_missed(
 def test_what_goes_between_planning_and_reading_stops_its_partition_alone(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(held, "_room_for", lambda _: 0)
+    monkeypatch.setattr(held_files, "_room_for", lambda _: 0)
     one = two(tmp_path)
     (one / "orders-2").mkdir()
     opened = module.open_copies
@@ -241,7 +241,7 @@ def test_hard_links_come_first_and_then_the_topic_as_it_was(bench: Bench, tmp_pa
         "--config segment.bytes=1048576"
     )
     (error,) = outcome.errors
-    assert isinstance(error, Refused)
+    assert isinstance(error, RefusedError)
     subprocess.run(["bash", "-ec", outcome.steps["keep"]], check=True)
     kept = tmp_path / "it's one.kdump-kept"
     name = f"{0:020}.log"

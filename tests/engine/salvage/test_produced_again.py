@@ -16,7 +16,7 @@ from kdump.client.cluster import ClusterError, SentRecord, TopicFacts, Uncertain
 from kdump.engine.salvage import produce as module
 from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.salvage.run import salvage
-from kdump.errors import Refused
+from kdump.errors import RefusedError
 from kdump.storage import lock
 
 LOG = batches(0, 50)
@@ -154,7 +154,7 @@ def test_a_cluster_that_takes_nothing_is_given_up(bench: Bench, tmp_path: Path) 
 
 def refused(bench: Bench, one: Path) -> str:
     (error,) = bench.run(one).errors
-    assert isinstance(error, Refused)
+    assert isinstance(error, RefusedError)
     return str(error)
 
 
@@ -306,14 +306,14 @@ def test_what_stops_one_partition_leaves_the_others(
     other = replica(tmp_path, "other", batches(0, 50, size=7))
     bench.cluster.topics["orders"] = TopicFacts(2, SETTINGS, NEW_ID)
     failing: list[Exception] = []
-    told = module._told
+    told = module._run
 
     def telling(prepared: Any, production: Any) -> Any:
         if failing and production.partition == 0:
             raise failing[0]
         return told(prepared, production)
 
-    monkeypatch.setattr(module, "_told", telling)
+    monkeypatch.setattr(module, "_run", telling)
     monkeypatch.delenv("KDUMP_TRACEBACK", raising=False)
     failing.append(ValueError("so"))
     outcome = bench.run(one)
@@ -325,7 +325,7 @@ def test_what_stops_one_partition_leaves_the_others(
         f"orders-0: 50 of 50 records have not arrived. Copies of them were in {one / 'orders-0'}: "
         f"name a path that still has them in addition to --resume {tmp_path / 'state'}"
     )
-    for stopping in (ClusterError("away"), BrokenPipeError(), Refused("x", "y")):
+    for stopping in (ClusterError("away"), BrokenPipeError(), RefusedError("x", "y")):
         failing[:] = [stopping]
         items = salvage([str(one)], SalvageOptions(produce="b", resume=str(tmp_path / "state")))
         with pytest.raises(type(stopping)):

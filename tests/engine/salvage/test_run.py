@@ -19,7 +19,7 @@ from kdump.engine.salvage import run
 from kdump.engine.salvage.manifest import check
 from kdump.engine.salvage.options import SalvageOptions, read_topic_map
 from kdump.engine.salvage.run import salvage
-from kdump.errors import KdumpError, PathError, Refused
+from kdump.errors import KdumpError, PathError, RefusedError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.storage.names import OURS
@@ -178,7 +178,7 @@ def test_other_records_in_one_epoch_are_a_conflict(tmp_path: Path) -> None:
     paths = sorted(str(path / "orders-0") for path in (one, two))
     assert fields["conflicts"] == [{"from": 22, "to": 22, "paths": paths, "chosen": None}]
     assert fields["severity"] == "damage"
-    with pytest.raises(Refused, match="--prefer"):
+    with pytest.raises(RefusedError, match="--prefer"):
         built(tmp_path, one, two)
     assert not (tmp_path / "out").exists()
     fields, data = built(tmp_path, one, two, prefer=str(two))
@@ -209,7 +209,7 @@ def test_topics_of_one_name_are_told_apart_by_their_ids(tmp_path: Path) -> None:
     one = replica(tmp_path, "one", LOG, files=metadata(ID))
     two = replica(tmp_path, "two", LOG[:5], files=metadata(OTHER_ID))
     (error,) = items_of(one, two)
-    assert isinstance(error, Refused)
+    assert isinstance(error, RefusedError)
     assert ID in str(error)
     assert OTHER_ID in str(error)
     fields, _ = built(tmp_path, one, two, topic_id=OTHER_ID)
@@ -237,7 +237,7 @@ def test_nothing_is_written_where_something_is(tmp_path: Path) -> None:
     one = replica(tmp_path, "one", LOG)
     (tmp_path / "out").mkdir()
     (tmp_path / "out/file").touch()
-    with pytest.raises(Refused, match="is not empty"):
+    with pytest.raises(RefusedError, match="is not empty"):
         built(tmp_path, one)
     (tmp_path / "out/file").unlink()
     assert built(tmp_path, one)[1] == data_of(LOG)
@@ -247,7 +247,7 @@ def test_a_format_that_the_broker_cannot_read_is_refused(tmp_path: Path) -> None
     one = replica(tmp_path, "one", LOG)
     items = salvage([str(one)], _to(tmp_path, broker_version=(0, 10, 2)))
     assert "of 0.10.2 cannot read" in str(next(items))
-    with pytest.raises(Refused, match="is not written"):
+    with pytest.raises(RefusedError, match="is not written"):
         next(items)
     assert not (tmp_path / "out").exists()
 
@@ -272,7 +272,7 @@ def test_a_broker_at_work_is_left_alone(tmp_path: Path) -> None:
     broker.start()
     taken.wait(60)
     try:
-        with pytest.raises(Refused, match="a broker runs here"):
+        with pytest.raises(RefusedError, match="a broker runs here"):
             built(tmp_path, one)
     finally:
         done.set()
@@ -363,7 +363,7 @@ def test_a_killed_run_leaves_nothing_that_looks_whole(
             assert {path.name: path.read_bytes() for path in files} == wanted
         elif (room / f"out{OURS}").exists():
             seen += 1
-            with pytest.raises(Refused, match="another salvage is running, or one was killed"):
+            with pytest.raises(RefusedError, match="another salvage is running, or one was killed"):
                 list(salvage([str(one)], SalvageOptions(out=str(room / "out"))))
         at += 1
     assert seen > 20

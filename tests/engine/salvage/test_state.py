@@ -10,8 +10,8 @@ import pytest
 
 from kdump.engine.salvage import state as module
 from kdump.engine.salvage.options import default_state
-from kdump.engine.salvage.state import Committing, PartitionPlan, PartitionProgress, State
-from kdump.errors import Refused
+from kdump.engine.salvage.state import PartitionPlan, PartitionProgress, PendingCommit, State
+from kdump.errors import RefusedError
 
 WHOLE = {
     "salvage_state": 1,
@@ -40,15 +40,15 @@ def test_what_is_put_in_comes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert [state.plan("orders-0", count, "ab") for count in (9, 9, 8)] == [9, 9, 9]
         state.plan("orders-0", 9, ["later"])
         state.afterwards = ["one command"]
-        state.groups = {"g": {"orders-0": Committing(None, is_done=True)}}
+        state.groups = {"g": {"orders-0": PendingCommit(None, is_done=True)}}
         state.save()
-        assert state.unfinished() == {"orders-0": 7}
+        assert state.count_unfinished() == {"orders-0": 7}
     assert json.loads(path.read_text()) == WHOLE
     assert path.read_text().startswith('{\n "salvage_state": 1,\n')
     with State(str(path), "c") as state:
         assert state.planned == {"orders-0": PartitionPlan(9, ("a", "b"))}
         assert state.partitions == {"orders-0": PartitionProgress(1, 2, 3)}
-        assert state.groups == {"g": {"orders-0": Committing(None, is_done=True)}}
+        assert state.groups == {"g": {"orders-0": PendingCommit(None, is_done=True)}}
         assert state.afterwards == ["one command"]
         assert state.plan("orders-0", 10, ["d"]) == 10
         assert state.planned["orders-0"] == PartitionPlan(10, ("d",))
@@ -57,10 +57,10 @@ def test_what_is_put_in_comes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             "b-0": PartitionProgress(0, 5),
             "c-0": PartitionProgress(0, 1, 1, is_done=True),
         }
-        assert state.unfinished() == {"orders-0": 8, "a-0": 4, "b-0": 0}
-    assert (PartitionProgress(3), Committing(3)) == (
+        assert state.count_unfinished() == {"orders-0": 8, "a-0": 4, "b-0": 0}
+    assert (PartitionProgress(3), PendingCommit(3)) == (
         PartitionProgress(3, 0, 0, False),
-        Committing(3, False),
+        PendingCommit(3, False),
     )
 
 
@@ -69,7 +69,7 @@ def test_another_file_or_another_run_is_refused(tmp_path: Path) -> None:
 
     def refused(**more: Any) -> str:
         path.write_text(json.dumps({**WHOLE, **more}))
-        with pytest.raises(Refused) as caught, State(str(path), "c"):
+        with pytest.raises(RefusedError) as caught, State(str(path), "c"):
             pass
         return str(caught.value)
 
@@ -97,7 +97,7 @@ def test_another_file_or_another_run_is_refused(tmp_path: Path) -> None:
         path.write_text(json.dumps(WHOLE))
         beside = tmp_path / f"state{ending}"
         beside.write_text(foreign)
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(RefusedError) as caught:
             State(str(path), "c")
         assert str(caught.value) == (
             f"--resume {beside}: exists, and kdump did not write it for this; name another file"
@@ -106,7 +106,7 @@ def test_another_file_or_another_run_is_refused(tmp_path: Path) -> None:
     log = tmp_path / "orders-0"
     log.mkdir()
     (log / f"{0:020}.log").touch()
-    with pytest.raises(Refused, match="is inside a partition directory"):
+    with pytest.raises(RefusedError, match="is inside a partition directory"):
         State(str(log / "state"), "c")
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from kdump.broker.settings import Settings
 from kdump.engine.salvage import steps as module
-from kdump.engine.salvage.copies import Copy, Found, Item
+from kdump.engine.salvage.copies import Copy, CopySource, Item
 from kdump.engine.salvage.options import SalvageOptions
-from kdump.engine.salvage.targets import Missing
+from kdump.engine.salvage.targets import MissingTopic
 from kdump.replay.former_topics import METADATA_LOG, ZOOKEEPER, FormerTopic
 from kdump.storage import lock
 
@@ -21,7 +21,7 @@ DELETED = "{}." + "0" * 32 + "-delete"
 
 
 def item(*directories: Path, size_bytes: int = 100) -> Item:
-    found = [Found(str(each), str(each), "orders", 0) for each in directories]
+    found = [CopySource(str(each), str(each), "orders", 0) for each in directories]
     return Item("p", "orders", 0, tuple(found), size_bytes)
 
 
@@ -40,7 +40,7 @@ def test_what_a_broker_deletes_soon_is_kept(
     options = SalvageOptions()
     items = [item(*gone[:2], data / "orders-7"), item(gone[2])]
     assert fields(module.keep_steps(items, options)) == []  # nobody ever worked on it
-    assert module.kept_folders(items) == []
+    assert module.list_kept_folders(items) == []
     (data / ".lock").touch()
     kept = tmp_path / "data.kdump-kept"
     command = f"mkdir -p {kept} && cp -al {gone[0]} {gone[1]} {gone[2]} {kept}/"
@@ -77,7 +77,7 @@ def test_what_a_broker_deletes_soon_is_kept(
         asked = SalvageOptions(server_properties=str(properties))
         (row,) = fields(module.keep_steps(items, asked))
         assert (row["before_ms"], row["text"]) == (min(changed_ms) + delay_ms, text.format(*told))
-    monkeypatch.setattr(module, "_kept_folder", lambda where: f"{where}/.kdump-kept")
+    monkeypatch.setattr(module, "_name_kept_folder", lambda where: f"{where}/.kdump-kept")
     (row,) = fields(module.keep_steps(items, options))
     assert row["command"].startswith(f"mkdir -p {data}/.kdump-kept && cp -al ")
     assert row["text"] == text.format(60, 4)[:-1] + (
@@ -91,11 +91,11 @@ def test_what_a_broker_deletes_soon_is_kept(
     assert row["command"] == f"mkdir -p {kept} && cp -al {gone[2]} {kept}/"
     (kept / gone[2].name).mkdir()
     assert fields(module.keep_steps(items, options)) == []
-    assert module.kept_folders([item(data / "orders-7")]) == []
-    assert module.kept_folders([*items, item(Path("s3://b") / gone[0].name)]) == [str(kept)]
-    assert module._changed_ms(str(gone[1])) == changed_ms[1]
+    assert module.list_kept_folders([item(data / "orders-7")]) == []
+    assert module.list_kept_folders([*items, item(Path("s3://b") / gone[0].name)]) == [str(kept)]
+    assert module._change_ms(str(gone[1])) == changed_ms[1]
     before_ms = int(module.time.time() * 1000)
-    assert 0 <= module._changed_ms(str(tmp_path / "gone")) - before_ms < 60_000
+    assert 0 <= module._change_ms(str(tmp_path / "gone")) - before_ms < 60_000
 
 
 def test_a_folder_of_another_file_system_lies_inside(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,9 +108,9 @@ def test_a_folder_of_another_file_system_lies_inside(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(module.os, "stat", stat)
     monkeypatch.setattr(module.os.path, "realpath", lambda path: path)
-    assert module._kept_folder("/mnt/disk") == "/mnt/disk/.kdump-kept"
-    assert module._kept_folder("/mnt/disk/data") == "/mnt/disk/data.kdump-kept"
-    assert module._kept_folder("/mnt/gone") == "/mnt/gone.kdump-kept"
+    assert module._name_kept_folder("/mnt/disk") == "/mnt/disk/.kdump-kept"
+    assert module._name_kept_folder("/mnt/disk/data") == "/mnt/disk/data.kdump-kept"
+    assert module._name_kept_folder("/mnt/gone") == "/mnt/gone.kdump-kept"
 
 
 class Bench:
@@ -140,7 +140,7 @@ class Bench:
         """Give the settings that the command has, the text and what comes afterwards."""
         copies = [
             SimpleNamespace(
-                found=Found("/data/orders-0", "/data/orders-0", "orders", 0),
+                found=CopySource("/data/orders-0", "/data/orders-0", "orders", 0),
                 path="/data/orders-0",
                 topic_id=self.topic_id,
                 first_times=lambda: [NOW_MS - int(one * DAY_MS) for one in self.days],
@@ -151,7 +151,7 @@ class Bench:
         asked = SalvageOptions(produce="b:9092", resume="/s", **options)
         create, again = fields(
             module.create_steps(
-                [Missing("new", None, 2, "p")],
+                [MissingTopic("new", None, 2, "p")],
                 cast("list[tuple[str, Item, list[Copy]]]", [source]),
                 ["/data"],
                 asked,
@@ -274,7 +274,7 @@ def test_what_is_known_of_a_topic_is_said(bench: Bench) -> None:
 
 def test_a_topic_with_too_few_partitions_gets_more() -> None:
     options = SalvageOptions(produce="b:9092", command=("kdump", "produce", "--resume=/s", "x"))
-    some = [Missing("a", 2, 3, "p"), Missing("b", 0, 1, "q")]
+    some = [MissingTopic("a", 2, 3, "p"), MissingTopic("b", 0, 1, "q")]
     rows = fields(module.create_steps(some, [], ["x"], options, []))
     head = "kafka-topics.sh --bootstrap-server b:9092 --alter --topic"
     assert [(row["step"], row["command"], row["text"]) for row in rows] == [

@@ -11,8 +11,8 @@ from kdump.client.cluster import Cluster, TopicFacts
 from kdump.engine.salvage import targets as module
 from kdump.engine.salvage.copies import Item
 from kdump.engine.salvage.options import LONGEST, NEWEST_EPOCH, SalvageOptions, read_topic_map
-from kdump.engine.salvage.targets import Missing, Target, targets_of
-from kdump.errors import PathError, Refused
+from kdump.engine.salvage.targets import MissingTopic, Target, targets_of
+from kdump.errors import PathError, RefusedError
 
 DAY_MS = 86_400_000
 NOW_MS = 1_700_000_000_000
@@ -24,7 +24,7 @@ def item(path: str, partition: int | None) -> Item:
 
 def asked(
     topics: dict[str, TopicFacts], *items: tuple[str, Item]
-) -> tuple[dict[str, Target], list[Missing]]:
+) -> tuple[dict[str, Target], list[MissingTopic]]:
     return targets_of(cast("Cluster", FakeCluster(topics)), "b:9092", items)
 
 
@@ -35,13 +35,13 @@ def test_topics_with_room_are_found_and_others_missed() -> None:
         *(("a", item("p0", 0)), ("a", item("p2", 2)), ("a", item("p1", 1)), ("b", item("q", 3))),
         *(("c", item("r", None)), ("d", item("s", None)), ("d", item("t", 1))),
     )
-    assert missing == [Missing("b", 3, 4, "q"), Missing("d", None, 2, "t")]
+    assert missing == [MissingTopic("b", 3, 4, "q"), MissingTopic("d", None, 2, "t")]
     limit = (1_048_588, "max.message.bytes", True, ())
     assert found == {
         "a": Target("a", "b:9092", *limit, "id"),
         "c": Target("c", "b:9092", *limit, None),
     }
-    with pytest.raises(Refused, match=r"^p: .*; --topic-map gives it another name$"):
+    with pytest.raises(RefusedError, match=r"^p: .*; --topic-map gives it another name$"):
         asked(topics, ("a/b", item("p", 0)))
 
 
@@ -95,7 +95,7 @@ def test_what_a_topic_would_not_keep_is_refused() -> None:
     def why(size: int, timestamp: int, target: Target = target) -> str:
         try:
             target.refuse("p", 7, size, timestamp)
-        except Refused as error:
+        except RefusedError as error:
             return str(error)
         return ""
 

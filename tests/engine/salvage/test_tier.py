@@ -40,7 +40,7 @@ def wanted(data: str, tier: str) -> dict[tuple[str, int], bytes]:
     for (topic_id, number), log in logs.logs_in(logs.metadata_paths(data)).items():
         topic = logs.logs_in(logs.metadata_paths(data)).topics[topic_id]
         objects = RemoteObjects(tier).of(topic, number, topic_id)
-        ids = log.found_ids()
+        ids = log.reachable_ids()
         segments = sorted(
             (one for key, one in log.segments.items() if key in ids),
             key=lambda one: one.start_offset,

@@ -7,7 +7,7 @@ from long_runs import SEED, how_many
 from made_clocks import MadeClocks, held
 
 from kdump.engine.timeline.clocks import Clocks
-from kdump.engine.timeline.happening import Spot, Tie
+from kdump.engine.timeline.raw_event import Spot, Tie
 from kdump.rows.timeline import ClockSkew
 
 

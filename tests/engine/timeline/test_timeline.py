@@ -23,14 +23,14 @@ from tiered import moment
 
 import kdump
 from kdump.cli import cli
-from kdump.engine.timeline.happening import Happening, Marker, Step, unpacked
 from kdump.engine.timeline.headers import EpochTies
 from kdump.engine.timeline.leaders import Leaders, Term
 from kdump.engine.timeline.options import WHAT, TimelineOptions
+from kdump.engine.timeline.raw_event import Marker, RawEvent, Step, unpack
 from kdump.engine.timeline.replica import Item, Replica, read_item
 from kdump.engine.timeline.run import _transaction_ties
 from kdump.engine.timeline.sources import SOURCES
-from kdump.engine.work.spool import merged
+from kdump.engine.work.spool import merge_runs
 from kdump.rows.timeline import Event
 from kdump.storage.source import Source
 
@@ -105,12 +105,12 @@ def test_what_is_asked_for_is_told() -> None:
 
 
 def test_a_happening_survives_the_spool() -> None:
-    event = Happening("leader", "o\udcffrders\n-1", "x\0y", "orders", 1, 7, at_ms=-5, path="\0")
-    key, read = unpacked(event.packed())
+    event = RawEvent("leader", "o\udcffrders\n-1", "x\0y", "orders", 1, 7, at_ms=-5, path="\0")
+    key, read = unpack(event.pack())
     assert read == event
-    back = event._replace(what="commit-back").packed()
-    assert unpacked(back)[0] != key
-    assert back < event._replace(what="commit").packed()
+    back = event._replace(what="commit-back").pack()
+    assert unpack(back)[0] != key
+    assert back < event._replace(what="commit").pack()
 
 
 def test_a_table_has_a_line_for_what_is_alike() -> None:
@@ -338,7 +338,7 @@ def test_controllers_that_follow_each_other_tie_their_clocks(tmp_path: Path) -> 
     read = read_item(
         item, lambda size: None, options=none, leaders=leaders, scratch=scratch, first=True
     )
-    found = [unpacked(entry)[1] for entry in merged(read.runs)]
+    found = [unpack(entry)[1] for entry in merge_runs(read.runs)]
     led = sorted(one[5:9] for one in found if one.subject == "__cluster_metadata-0")
     assert led
     ties = EpochTies(Replica(item, none, leaders, scratch, lambda size: None))
@@ -365,11 +365,13 @@ def test_each_event_is_of_a_source_that_is_listed() -> None:
 
 def test_a_broker_that_led_nothing_may_have_been_asked_to_stop(tmp_path: Path) -> None:
     """Fenced again by the controller: M8."""
-    from kdump.engine.timeline.metadata import _Told
+    from kdump.engine.timeline.metadata import _EventCollector
     from kdump.replay import cluster_facts as c
 
     item = Item("there", "__cluster_metadata", 0, None)
-    told = _Told(Replica(item, TimelineOptions(), Leaders(), str(tmp_path), lambda size: None))
+    told = _EventCollector(
+        Replica(item, TimelineOptions(), Leaders(), str(tmp_path), lambda size: None)
+    )
     up = c.Broker(7, 1, "", (), None, False, False, (), (), {}, None)
     down = up._replace(fenced=True)
     next_one = down._replace(epoch=9)

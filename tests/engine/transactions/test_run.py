@@ -25,7 +25,7 @@ DAY_MS = 86_400_000
 
 
 def told(*paths: Path, driver: Driver = ONE_BY_ONE, **asked: Any) -> list[Told]:
-    options = TransactionOptions(Selection.taken(asked), **asked)
+    options = TransactionOptions(Selection.take(asked), **asked)
     return list(transactions(map(str, paths), options, driver=driver))
 
 

@@ -16,7 +16,7 @@ import pytest
 from each import each
 
 from kdump.engine.usage.placement import PlacementOptions
-from kdump.engine.usage.placing import placement
+from kdump.engine.usage.placement_rows import placement
 from kdump.findings.rows import Row
 from kdump.kernels.partitioners import PARTITIONERS, fnv1a, murmur2, string_hash
 

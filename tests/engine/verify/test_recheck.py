@@ -56,9 +56,7 @@ def settle(
     before = looks.listing_of(str(directory))
     meanwhile()
     target = Target("t", 0, str(directory), None, (), whole=True)
-    return [
-        each.code for each in looks.settled(target, str(directory), before, tuple(first), again)
-    ]
+    return [each.code for each in looks.settle(target, str(directory), before, tuple(first), again)]
 
 
 def append(directory: Path) -> None:

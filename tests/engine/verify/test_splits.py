@@ -19,8 +19,8 @@ from oracle import PROFILES, oracle
 from producing import TIME
 from verifying import verified
 
-from kdump.engine.reading.check import joined
-from kdump.engine.reading.header_columns import HeaderPacker, PackedHeaders, fits, replayed
+from kdump.engine.reading.check import join_headers
+from kdump.engine.reading.header_columns import HeaderPacker, PackedHeaders, fits, replay
 from kdump.engine.reading.split_edges import SplitEdges
 from kdump.engine.verify import split_walk as verify_pieces
 from kdump.engine.verify.options import Item, VerifyOptions
@@ -148,7 +148,7 @@ def test_runs_are_those_of_a_walk_over_the_whole(tmp_path: Path, seed: int) -> N
             assert isinstance(one, Run)
             wanted.append(plain(one))
             controls.append(control_of(one))
-        together = [plain(one) for one in joined(walk()) if isinstance(one, Run)]
+        together = [plain(one) for one in join_headers(walk()) if isinstance(one, Run)]
         at = starts(path)
         cuts = [0, *sorted(rng.sample(at[1:], 5)), source.size]
         pieces = []
@@ -158,9 +158,9 @@ def test_runs_are_those_of_a_walk_over_the_whole(tmp_path: Path, seed: int) -> N
                 assert isinstance(one, Run)
                 packer.add(one)
             pieces.append(PackedHeaders(0, SplitEdges(), chunks=packer.chunks()))
-    assert [plain(one) for one in replayed(pieces)] == wanted
-    assert [control_of(one) for one in replayed(pieces)] == controls
-    assert [plain(one) for one in joined(replayed(pieces)) if isinstance(one, Run)] == together
+    assert [plain(one) for one in replay(pieces)] == wanted
+    assert [control_of(one) for one in replay(pieces)] == controls
+    assert [plain(one) for one in join_headers(replay(pieces)) if isinstance(one, Run)] == together
     assert any(controls)
 
 

@@ -16,7 +16,7 @@ from each import each
 from segments import START_MS, batch, write, write_partition
 
 from kdump.broker.cleaner import cleaner_log
-from kdump.broker.cleaning import Cleaning
+from kdump.broker.cleaning import CleaningRound
 from kdump.broker.settings import Settings, TopicConfig
 from kdump.broker.versions import NEWEST
 from kdump.engine.why.options import WhyOptions
@@ -181,11 +181,11 @@ def test_more_keys_than_the_map_holds_end_a_round() -> None:
     settings = Settings(dedupe_buffer=1_048_600).of_topic(real["configs"])
     view = view_of(directory, settings)
     choice = cleaner_log(view, facts_of(view)).choice(settings, 1)
-    cleaning = Cleaning(view, choice, settings, 1)
+    cleaning = CleaningRound(view, choice, settings, 1)
     assert not list(cleaning.batches())
     assert (cleaning.map.full, cleaning.at_least) == (True, False)
     assert cleaning.map.end == cleanings(real)[1]["firstDirtyOffset"]
-    few = Cleaning(view, choice, settings, 1, keys_kept=100)
+    few = CleaningRound(view, choice, settings, 1, keys_kept=100)
     assert list(few.batches())
     assert few.at_least
 

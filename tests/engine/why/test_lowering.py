@@ -7,7 +7,7 @@ import pytest
 from kdump.broker.retention import LogFacts, Policy, SegmentFacts
 from kdump.engine.why.freeable import Freeable
 from kdump.engine.why.freeing import Plan
-from kdump.engine.why.lowering import LowerLimit, WantedSegments, lowered
+from kdump.engine.why.lowering import LowerLimit, WantedSegments, find_lower_limit
 from kdump.engine.why.volumes import Goal
 from kdump.replay.topic_settings import KnownTopic
 
@@ -38,7 +38,7 @@ def limit(*asked: tuple[Freeable, int]) -> LowerLimit | None:
     wanted = [
         WantedSegments(number, log, log.deleted, to) for number, (log, to) in enumerate(asked)
     ]
-    return lowered("t", wanted, NOW)
+    return find_lower_limit("t", wanted, NOW)
 
 
 def configs(change: str) -> str:
@@ -117,7 +117,7 @@ def test_all_of_a_partition_may_go_by_itself() -> None:
     gone = partition(1, [9000], deleted=1)
     others = [partition(number, [90, 3], known=KnownTopic({}, 3)) for number in (0, 2)]
     wanted = [WantedSegments(at, log, 0, 1) for at, log in enumerate(others)]
-    found = lowered("t", [*wanted, WantedSegments(2, gone, 1, 1)], NOW)
+    found = find_lower_limit("t", [*wanted, WantedSegments(2, gone, 1, 1)], NOW)
     assert found is not None
     assert [one.log.partition for one in found.wanted] == [0, 2]
 

@@ -11,7 +11,7 @@ import pytest
 
 from kdump.engine.work import pace
 from kdump.engine.work.pace import Pace, Progress, Throttle
-from kdump.engine.work.pipeline import Workers, handed_together
+from kdump.engine.work.pipeline import Workers, choose_batch
 from kdump.errors import TRACEBACK, InternalError, PathError
 
 
@@ -76,10 +76,10 @@ def test_a_worker_that_is_killed_is_an_error_of_its_item() -> None:
 
 def test_large_items_are_handed_one_by_one_and_the_last_ones_to_all() -> None:
     large = [item._replace(size_bytes=3 << 20) for item in ITEMS]
-    together = [len(handed_together(large, start, 2)) for start in (0, 20, 39)]
+    together = [len(choose_batch(large, start, 2)) for start in (0, 20, 39)]
     assert together == [1, 1, 1]
-    assert [len(handed_together(ITEMS, start, 2)) for start in (0, 20, 39)] == [10, 5, 1]
-    assert len(handed_together(ITEMS * 10, 0, 2)) == 32
+    assert [len(choose_batch(ITEMS, start, 2)) for start in (0, 20, 39)] == [10, 5, 1]
+    assert len(choose_batch(ITEMS * 10, 0, 2)) == 32
 
 
 def die_always(item: Item, pace: Pace) -> int:

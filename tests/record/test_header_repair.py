@@ -1,0 +1,13 @@
+"""Entries of which only fields outside the checksum are wrong; see test_mending.py, too."""
+
+import builders
+
+from kdump.record.header_repair import with_known_magic
+
+
+def test_an_entry_cut_anywhere_has_no_magic_to_be_known() -> None:
+    """Of a gap at the end of a file there may be a few bytes."""
+    entry = bytearray(builders.batch([builders.record(0)]))
+    entry[16] = 44
+    assert with_known_magic(bytes(entry)) == 2
+    assert {with_known_magic(bytes(entry[:size])) for size in range(len(entry))} == {None}

@@ -1,0 +1,55 @@
+"""Directories of tiered storage, as partitions."""
+
+from pathlib import Path
+
+import pytest
+
+from kdump.storage.tier_layout import find_tiered_members
+
+ID = "rraOOnGkTwyqNubAoHVjnQ"
+
+
+@pytest.mark.parametrize("name", ["leader_epoch_checkpoint", "leader-epoch-checkpoint"])
+def test_epochs_are_those_beside_the_last_segment(tmp_path: Path, name: str) -> None:
+    """LocalTieredStorage spells the file with underscores, Aiven's plugin as a broker does."""
+    folder = tmp_path / f"orders-0-{ID}"
+    folder.mkdir()
+    for base in (0, 640):
+        (folder / f"{base:020}-{ID}.log").write_bytes(b"")
+        (folder / f"{base:020}-{ID}.{name}").write_text(f"0\n1\n0 {base}\n")
+    found = find_tiered_members(str(tmp_path))
+    assert found is not None
+    members, older, problems = found
+    epochs = members["orders-0/leader-epoch-checkpoint"]
+    assert Path(epochs.file).name == f"{640:020}-{ID}.{name}"
+    assert sorted(members) == [
+        f"orders-0/{0:020}.log",
+        f"orders-0/{640:020}.log",
+        "orders-0/leader-epoch-checkpoint",
+    ]
+    assert older == problems == []
+
+
+def test_the_metadata_decides_which_of_two_segments_counts(tmp_path: Path) -> None:
+    """Without it the one with more of its objects; never the newer file."""
+    folder = tmp_path / f"orders-0-{ID}"
+    folder.mkdir()
+    ids = [letter * 22 for letter in "abc"]
+    for segment, kinds, size in ((0, "log index timeindex snapshot", 5), (1, "log", 9)):
+        for kind in kinds.split():
+            (folder / f"{0:020}-{ids[segment]}.{kind}").write_bytes(bytes(size))
+    (folder / f"{7:020}-{ids[2]}.log").write_bytes(b"half")
+    for known, chosen in ((frozenset[str](), ids[0]), (frozenset({ids[1]}), ids[1])):
+        found = find_tiered_members(str(tmp_path), known.copy)
+        assert found is not None
+        members, others, _ = found
+        assert Path(members[f"orders-0/{0:020}.log"].file).name == f"{0:020}-{chosen}.log"
+        assert len(others) == 1 + (chosen == ids[0])
+        snapshots = {name for name in members if name.endswith("snapshot")}
+        assert not snapshots
+    for kind in ("index", "timeindex", "snapshot"):
+        (folder / f"{7:020}-{ids[2]}.{kind}").write_bytes(b"")
+    found = find_tiered_members(str(tmp_path))
+    assert found is not None
+    # A snapshot has the state at the end of its segment, where the next one begins.
+    assert Path(found[0][f"orders-0/{7:020}.snapshot"].file).name.startswith(f"{0:020}-{ids[0]}")
