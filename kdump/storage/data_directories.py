@@ -105,6 +105,7 @@ class _Search:
         self._more = 0
         self._links: list[str] = []
         self._seen: set[tuple[int, int]] = set()
+        self._tiers: set[str] = set()
 
     def below(self) -> Below:
         """Search all folders there are."""
@@ -147,9 +148,7 @@ class _Search:
                 self._note_unsearched(folder, error.strerror or str(error))
             return []
         if is_of_a_tier(entry.name for entry in entries):
-            self._note_unsearched(
-                folder, "it is of tiered storage; name it, or the folder around it"
-            )
+            self._pass_tier(folder)
             return []
         prefix = os.path.join(folder, "")
         found = []
@@ -166,6 +165,15 @@ class _Search:
             else:
                 found.append(at)
         return found
+
+    def _pass_tier(self, folder: str) -> None:
+        """Report remote storage once, whose folders of partitions lie side by side."""
+        around = folder if folder == self._path else os.path.dirname(folder)
+        if around not in self._tiers:
+            self._tiers.add(around)
+            self._note_unsearched(
+                around, "it is remote storage; name it alone, or give it to --tier"
+            )
 
     def _was_seen(self, folder: str) -> bool:
         """Whether a folder was searched under another path, as a bind mount may show it."""

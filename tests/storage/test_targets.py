@@ -451,15 +451,16 @@ def test_links_to_directories_elsewhere_are_named_and_not_followed(tmp_path: Pat
     assert error.startswith(f"{tmp_path}/here/link: was not searched")
 
 
-def test_folder_of_tiered_storage_is_named(tmp_path: Path) -> None:
+def test_remote_storage_is_named_once(tmp_path: Path) -> None:
     partition(tmp_path / "d1", "users-0", 0)
-    folder = tmp_path / "tier" / "orders-0-LWgrMmVrT0a__7a4SasuPA"
-    folder.mkdir(parents=True)
-    (folder / f"{0:020}-bCqX9UaaSb6U8XUM9II25Q.log").write_bytes(b"")
+    for name in ("orders-0-LWgrMmVrT0a__7a4SasuPA", "orders-1-LWgrMmVrT0a__7a4SasuPA"):
+        folder = tmp_path / "tier" / name
+        folder.mkdir(parents=True)
+        (folder / f"{0:020}-bCqX9UaaSb6U8XUM9II25Q.log").write_bytes(b"")
     below = look_below(str(tmp_path))
     assert below.found == [str(tmp_path / "d1")]
     (error,) = map(str, below.unsearched)
-    assert error.startswith(f"{folder}: was not searched for data directories: it is of tiered")
+    assert error.startswith(f"{tmp_path}/tier: was not searched for data directories: it is remote")
 
 
 def test_search_that_reaches_its_bound_says_so(
