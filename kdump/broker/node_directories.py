@@ -351,6 +351,8 @@ def file_facts(partition: str, broker: Version) -> Iterator[Fact]:
     """Say which names and kinds of files in the directory of a partition stop a start (N12)."""
     present = _list_entries(partition)
     for name in present:
+        if not present[name] and names.is_usual(name):
+            continue
         path = os.path.join(partition, name)
         if _stops_start(name, broker):
             remedy = (

@@ -45,7 +45,7 @@ def has(version: Version, change: Change) -> bool:
     """Whether a broker of this version does what the change says."""
     for noted in _noting:
         noted[id(change)] = change
-    return _does(version, change)
+    return change.since <= version and (change.until is None or version < change.until)
 
 
 def _does(version: Version, change: Change) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.findings.escape import json_text
-from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk, RecordRow, Row
+from kdump.findings.rows import BatchChunk, BatchRow, JsonText, RecordChunk, RecordRow, Row
 from kdump.output.sink import Sink
 from kdump.output.values import bytes_json, headers_json
 
@@ -55,12 +55,18 @@ def batch_members(batch: BatchRow) -> dict[str, object]:
     return {"row": "batch", **batch._asdict()}
 
 
+_BYTES = frozenset((bytes, JsonText))
+
+
 def row_members(row: Row, mode: int) -> dict[str, object]:
     """Return the members of any other row; bytes among them are written under `mode`."""
-    return {"row": row.row} | {
-        name: bytes_json(value, mode) if isinstance(value, bytes) else value
-        for name, value in row.fields.items()
-    }
+    members = {"row": row.row} | row.fields
+    if not _BYTES.isdisjoint(map(type, members.values())):
+        members = {
+            name: bytes_json(value, mode) if isinstance(value, bytes) else value
+            for name, value in members.items()
+        }
+    return members
 
 
 class JsonLines(Sink):

@@ -53,6 +53,7 @@ class _Kind(type):
         if omits:
             members["omits"] = omits
         members["__getitem__"] = _member
+        members["_written"] = tuple([each.removesuffix("_") for each in names])
         members = members_of(name, names, given) | members | traits
         tuples = () if issubclass(bases[0], tuple) else (tuple,)
         return super().__new__(cls, name, (*tuples, *bases), members)
@@ -72,6 +73,7 @@ class Row(metaclass=_Kind):
         #: those that a row has even where they are None.
         omits: ClassVar[tuple[str, ...]]
         _fields: ClassVar[tuple[str, ...]]
+        _written: ClassVar[tuple[str, ...]]
         #: Sums other rows up, or goes with them: has no place among them in CSV.
         sums_up: ClassVar[bool]
         #: Its severity counts for the exit status as that of a finding does.
@@ -112,9 +114,7 @@ class Row(metaclass=_Kind):
 
         A name that Python has for something else has a `_` at its end in the class (`from_`).
         """
-        members: dict[str, Any] = {
-            name.removesuffix("_"): value for name, value in zip(self._fields, self, strict=True)
-        }
+        members: dict[str, Any] = dict(zip(self._written, self, strict=True))
         asked = members.pop("asked", ()) if self._fields[-1] == "asked_" else ()
         for name in self.omits:
             if members[name] is None and name not in asked:

@@ -191,6 +191,18 @@ def stops_start(name: str) -> bool:
     return lacks_number(name)
 
 
+def is_usual(name: str) -> bool:
+    """Whether a file is a number and a kind, or one that is named so by brokers, as nearly all are.
+
+    No start fails over its name; a transaction index, which it may fail over, is not among them.
+    """
+    found = parse(name)
+    return not (found.suffix or "_" in name or found.kind in _UNUSUAL)
+
+
+_UNUSUAL = (Kind.UNKNOWN, Kind.TRANSACTION_INDEX)
+
+
 def lacks_number(name: str) -> bool:
     """Whether what stands before the first dot of a name is no number that Java can read."""
     digits = name.partition(".")[0].removeprefix("-")
@@ -225,6 +237,7 @@ class Retirement(Enum):
 
 
 _RETIREMENT_ENDINGS = {f"-{retirement.value}": retirement for retirement in Retirement}
+_ANY_RETIREMENT = tuple(_RETIREMENT_ENDINGS)
 _TOPIC = r"[A-Za-z0-9._-]+\Z"
 _JAVA_SPACE = r"[ \t\n\x0b\f\r]"
 
@@ -251,7 +264,7 @@ class DirectoryName(NamedTuple):
 def parse_directory(name: str) -> DirectoryName | None:
     """Take a directory's name apart as a broker does at load; None where that fails (R12)."""
     retirement = unique = None
-    for ending, meaning in _RETIREMENT_ENDINGS.items():
+    for ending, meaning in _RETIREMENT_ENDINGS.items() if name.endswith(_ANY_RETIREMENT) else ():
         if name.endswith(ending):
             name, _, unique = name[: -len(ending)].rpartition(".")
             if not unique or re.search(_JAVA_SPACE, name) or re.search(_JAVA_SPACE, unique):

@@ -204,6 +204,23 @@ def test_files_that_do_not_stop_it(name: str) -> None:
     assert not names.stops_start(name)
 
 
+@given(
+    st.sampled_from(["", "-", "_"]),
+    st.one_of(st.text("0189\u0663ax_-.", max_size=24), st.just(f"{7:020}_{'a' * 22}")),
+    st.sampled_from(["", ".log", ".index", ".txnindex", ".snapshot", ".kafka", ".checkpoint"]),
+    st.sampled_from(["", names.SWAP, names.CLEANED, names.TEMPORARY, "-checkpoint"]),
+)
+def test_usual_names_stop_no_start(sign: str, number: str, kind: str, suffix: str) -> None:
+    for digits in (number, number.zfill(20)[:20]):
+        name = sign + digits + kind + suffix
+        if names.is_usual(name):
+            assert not names.stops_start(name), name
+            assert not (name.endswith(names.SWAP) and names.lacks_number(name)), name
+    assert names.is_usual(f"{0:020}.log")
+    assert names.is_usual(names.PARTITION_METADATA)
+    assert not names.is_usual(f"{0:020}.txnindex")
+
+
 def test_legal_topics() -> None:
     for topic in ("t" * 249, "a.b_c-d", "...", "7"):
         found = names.parse_directory(f"{topic}-0")
