@@ -8,11 +8,17 @@ processor time, user and system, of whole processes, a ratio that of the rounds'
 time or memory counts the row says so; wall time means something on an idle machine alone. Why a row
 is missed is said under the table (REASONS), and what was not measured for want of a peer. The data
 is written at the first run and takes 4 GiB.
+
+Beside seconds stand instructions, which do not depend on how busy a machine is: `--count` counts
+them with valgrind, forty times slower, and records them in `table_counts.json`; other runs take
+them from there.
 """
 
 import argparse
+import json
 import os
 import platform
+import re
 import shlex
 import subprocess
 import sys
@@ -33,6 +39,7 @@ from measure import Command, Sample, run  # noqa: E402
 from table_data import PEERS  # noqa: E402
 
 ENTRY = "from kdump.cli import main; main()"
+RECORDED = HERE / "table_counts.json"
 
 
 class SkippedError(Exception):
@@ -41,18 +48,20 @@ class SkippedError(Exception):
 
 @dataclass
 class Pair:
-    """Two commands to be held against each other, and the ratio to reach.
+    """Two commands to be held against each other, and the ratio to reach, where one was set.
 
-    `of` is "cpu", "wall" or "memory"; of memory `most` is in MiB, and no peer counts.
+    `of` is "cpu", "wall" or "memory"; of memory `most` is in MiB, and no peer counts. Instructions
+    say nothing of a peer that leaves its work to the system, nor of one that compiles itself.
     """
 
     work: str
     ours: list[str]
     against: str
     peer: list[str] | None
-    most: float
+    most: float | None
     of: str = "cpu"
     pure: bool = False
+    counted: bool = True
     samples: list[tuple[Sample, Sample | None]] = field(default_factory=list)
 
     def figures(self) -> tuple[float, float | None, float]:
@@ -64,15 +73,36 @@ class Pair:
         ours, peers = zip(*seconds, strict=True)
         return median(ours), median(peers), median(mine / other for mine, other in seconds)
 
-    def line(self) -> str:
+    @property
+    def key(self) -> str:
+        """Name the pair in the file of instructions."""
+        return f"{self.work} / {self.against}"
+
+    def verdict(self, counts: dict[str, list[int]]) -> str:
+        """Say whether the ratio is reached: by seconds, by instructions, or by both."""
+        if self.most is None:
+            return ""
+        seconds = self.figures()[2] <= self.most
+        ours, peer = counts.get(self.key, (seconds, 1))
+        counted = ours / peer <= self.most if self.key in counts else seconds
+        if seconds == counted:
+            return "yes" if seconds else "no"
+        return "by seconds" if seconds else "by instructions"
+
+    def line(self, counts: dict[str, list[int]]) -> str:
         """Write one line of the table."""
         ours, peer, ratio = self.figures()
-        reached = "yes" if ratio <= self.most else "no"
+        reached = self.verdict(counts)
         if peer is None:
-            return f"| {self.work} | {ours:.0f} MiB | | | < {self.most:.0f} MiB | {reached} |"
+            return f"| {self.work} | {ours:.0f} MiB | | | | | < {self.most:.0f} MiB | {reached} |"
         seconds = " s wall" if self.of == "wall" else " s"
         shown = f"{ours:.2f}{seconds} | {self.against} {peer:.2f}{seconds} | {ratio:.2f}"
-        return f"| {self.work} | {shown} | ≤ {self.most:.2g} | {reached} |"
+        many = " | "
+        if self.of == "cpu" and self.key in counts:
+            mine, theirs = counts[self.key]
+            many = f"{mine / 1e9:.2f} : {theirs / 1e9:.2f} | {mine / theirs:.2f}"
+        most = "" if self.most is None else f"≤ {self.most:.2g}"
+        return f"| {self.work} | {shown} | {many} | {most} | {reached} |"
 
 
 class Bench:
@@ -139,6 +169,20 @@ class Bench:
             raise SkippedError("no reader in Rust was named (--rust)")
         return [*shlex.split(self._rust), path]
 
+    def count(self, words: list[str]) -> int:
+        """Count the instructions of a command and of what it starts, when modules are compiled."""
+        subprocess.run(words, env=self.environment, capture_output=True, check=False)
+        tool = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
+        environment = self.environment | {"PYTHONHASHSEED": "0"}
+        done = subprocess.run(
+            [*tool, "--trace-children=yes", *words],
+            env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False,
+        )  # fmt: skip
+        found = re.findall(rb"Collected : (\d+)", done.stderr)
+        if not found:
+            raise SystemExit(f"{shlex.join(words)}: valgrind counted nothing")
+        return sum(map(int, found))
+
     def measure(self, pair: Pair, rounds: int) -> None:
         """Run both in turn; the first round warms up. What was measured so before is taken."""
         key = tuple(pair.ours), tuple(pair.peer or ()), (str(pair.pure),)
@@ -159,22 +203,36 @@ class Bench:
                     pair.samples.append((mine, theirs or None))
 
 
-def kafka_text(bench: Bench) -> Iterator[Pair]:
-    """The text of kafka-dump-log."""
+def of_records(bench: Bench) -> Iterator[Pair]:
+    """Each record as a line of text."""
     path = bench.case("v2none")
-    ours, jsonl = bench.run("dump", "--format", "kafka", path), bench.run("dump", path)
-    yield Pair("dump --format kafka, 256 MiB", ours, "own JSON Lines", jsonl, 2)
-    tool = bench.dump_log("--print-data-log", "--files", path)
-    yield Pair("dump --format kafka, 256 MiB", ours, "kafka-dump-log", tool, 1 / 15)
-
-
-def rows_of_text(bench: Bench) -> Iterator[Pair]:
-    """Other text."""
-    path = bench.case("v2none")
-    jsonl = bench.run("dump", "--format", "jsonl", path)
-    for form, most in (("csv", 1.5), ("table", 3.0)):
+    floor, looped = "loop of Python over the records", bench.peer("values", path)
+    for form, most in (("jsonl", 1.0), ("csv", 1.5), ("table", 1.5), ("kafka", 1.0)):
         ours = bench.run("dump", "--format", form, path)
-        yield Pair(f"dump --format {form} in a pipe", ours, "own JSON Lines", jsonl, most)
+        yield Pair(f"dump --format {form}, 256 MiB", ours, floor, looped, most)
+    ours = bench.run("dump", "--key", "000000000001", path)
+    yield Pair("dump --key, 256 MiB", ours, floor, looped, 0.5)
+
+
+def kafka_text(bench: Bench) -> Iterator[Pair]:
+    """The broker's dump tool."""
+    path, against = bench.case("v2none"), "kafka-dump-log"
+    ours = bench.run("dump", "--format", "kafka", path)
+    tool = bench.dump_log("--print-data-log", "--files", path)
+    yield Pair("dump --format kafka, 256 MiB", ours, against, tool, 1 / 15, counted=False)
+    shallow = bench.dump_log("--files", path)
+    yield Pair("verify, 256 MiB", bench.run("verify", path), against, shallow, 0.1, counted=False)
+
+
+def copied(bench: Bench) -> Iterator[Pair]:
+    """What reads everything, and writes a copy."""
+    path, out = bench.directory("copies"), str(bench.data / "out")
+    one = f"{path}/1"
+    files = bench.shell('cat "$1"/*/*.log >/dev/null', one)
+    yield Pair("verify, 256 MiB", bench.run("verify", one), "cat", files, None, counted=False)
+    ours = bench.shell('rm -rf "$2"; kdump salvage --out "$2" "$1"', one, out)
+    peer = bench.shell('rm -rf "$2"; cp -r "$1" "$2"', one, out)
+    yield Pair("salvage --out, 256 MiB", ours, "cp -r", peer, None, counted=False)
 
 
 def arrow(bench: Bench) -> Iterator[Pair]:
@@ -207,9 +265,6 @@ def searched(bench: Bench) -> Iterator[Pair]:
 
 def narrow(bench: Bench) -> Iterator[Pair]:
     """Filters that leave little."""
-    path = bench.case("v2none")
-    ours = bench.run("dump", "--key", "000000000001", path)
-    yield Pair("dump --key", ours, "own JSON Lines", bench.run("dump", path), 1)
     path = f"{bench.directory('large')}/large-0"
     end_ms = START_MS + max(int(log.stem) for log in Path(path).glob("*.log"))
     ours = bench.run("dump", "--from-time", str(end_ms - 100), "--to-time", str(end_ms), path)
@@ -229,11 +284,16 @@ def gzip(bench: Bench) -> Iterator[Pair]:
 
 
 def codecs(bench: Bench) -> Iterator[Pair]:
-    """Other codecs."""
-    for codec in ("lz4", "gzip", "snappy"):
+    """Each codec, in 64 MiB of plain bytes and in sixteen times as much."""
+    for codec in ("none", "lz4", "gzip", "snappy", "zstd"):
         path = bench.case(f"v2{codec}")
         ours = bench.run("dump", "--format", "jsonl", path)
-        yield Pair(codec, ours, "Rust crate", bench.rust(path), 1)
+        work = "no codec" if codec == "none" else codec
+        yield Pair(work, ours, "Rust crate", bench.rust(path), 1.2)
+        if codec != "none":
+            path = f"{bench.directory('codecs')}/{codec}-0/{0:020d}.log"
+            ours = bench.run("dump", "--format", "jsonl", path)
+            yield Pair(f"{codec}, 1 GiB", ours, "Rust crate", bench.rust(path), 1.2)
 
 
 def markers(bench: Bench) -> Iterator[Pair]:
@@ -309,6 +369,7 @@ def internal(bench: Bench) -> Iterator[Pair]:
         ("dump of cluster metadata", (*jsonl, where), metadata, 3.5),
         ("dump of offsets", (*jsonl, str(Path(offsets).parent)), offsets, 3.5),
         ("cluster", ("cluster", "--format", "jsonl", where), metadata, 4.5),
+        ("groups", ("groups", "--format", "jsonl", str(Path(offsets).parent)), offsets, None),
     ):
         peer = bench.peer("values", path)
         floor = "loop of Python over the records"
@@ -317,11 +378,11 @@ def internal(bench: Bench) -> Iterator[Pair]:
 
 def compared(bench: Bench) -> Iterator[Pair]:
     """Replicas that differ everywhere."""
-    both = [
-        bench.run("compare", f"{path}/a", f"{path}/b")
-        for path in (bench.directory("different"), bench.directory("equal"))
-    ]
+    different, equal = bench.directory("different"), bench.directory("equal")
+    both = [bench.run("compare", f"{path}/a", f"{path}/b") for path in (different, equal)]
     yield Pair("compare, every batch differs, 256 MiB", both[0], "compare equal", both[1], 5)
+    peer = bench.run("verify", f"{equal}/a", f"{equal}/b")
+    yield Pair("compare equal, 256 MiB", both[1], "verify of the same", peer, None)
 
 
 def merged(bench: Bench) -> Iterator[Pair]:
@@ -347,7 +408,37 @@ def entries(bench: Bench) -> Iterator[Pair]:
     path = f"{bench.directory('large')}/large-0/{0:020d}.timeindex"
     ours = bench.run("dump", "--entries", "--format", "kafka", path)
     peer = bench.dump_log("--files", path)
-    yield Pair("--entries of a time index, 1 GiB log", ours, "kafka-dump-log", peer, 1 / 5)
+    work = "--entries of a time index, 1 GiB log"
+    yield Pair(work, ours, "kafka-dump-log", peer, 1 / 5, counted=False)
+
+
+def headers(bench: Bench) -> Iterator[Pair]:
+    """What asks for headers of batches alone, or for their checksums."""
+    log, floor = bench.case("v2none"), "loop of Python over the headers"
+    path, marked = str(Path(log).parent), f"{bench.directory('markers')}/with-0"
+    summed = "loop of Python, crc32c"
+    for words, where, against in (
+        (("verify",), path, summed),
+        (("reindex",), path, summed),
+        (("usage",), path, floor),
+        (("info",), path, floor),
+        (("sql", "SELECT count(*) FROM records"), path, floor),
+        (("sequences",), marked, floor),
+        (("transactions",), marked, floor),
+    ):
+        peer = bench.peer("headers" if against == floor else "checksums", f"{where}/{0:020d}.log")
+        what = "256 MiB" if where == path else "200,000 batches"
+        yield Pair(f"{words[0]}, {what}", bench.run(*words, where), against, peer, None)
+
+
+def whole(bench: Bench) -> Iterator[Pair]:
+    """What answers about a whole data directory."""
+    path = bench.directory("small")
+    reads = bench.peer("files", path)
+    page = str(bench.data / "report.html")
+    for words in (("info",), ("why",), ("timeline",), ("report", "--force", "--output", page)):
+        work = f"{words[0]}, 2,000 small partitions"
+        yield Pair(work, bench.run(*words, path), "open and read each file", reads, None)
 
 
 def start(bench: Bench) -> Iterator[Pair]:
@@ -378,15 +469,16 @@ def pure(bench: Bench) -> Iterator[Pair]:
 
 def noise(bench: Bench) -> Iterator[Pair]:
     """Memory on noise."""
-    for where in ("a log", "the files beside a log"):
+    for where in ("a log", "the files next to a log"):
         path = bench.directory("noise" if where == "a log" else "noise_beside")
         ours = bench.run("verify", path)
         yield Pair(f"verify, noise in {where}, memory", ours, "", None, 64, "memory")
 
 
 ROWS: tuple[Callable[[Bench], Iterator[Pair]], ...] = (
-    *(kafka_text, rows_of_text, arrow, searched, narrow, gzip, codecs, markers, pre08, small),
-    *(jobs, keys, alike, internal, compared, merged, foretold, entries, start, pure, noise),
+    *(of_records, kafka_text, copied, arrow, searched, narrow, gzip, codecs, markers, pre08, small),
+    *(jobs, keys, alike, internal, headers, whole, compared, merged, foretold, entries, start),
+    *(pure, noise),
 )  # fmt: skip
 
 
@@ -428,14 +520,21 @@ REASONS = """
   as much; start-up is a quarter, and has to become half of it to reach the ratio.
 - gzip, v1 wrappers: inflating is half of the time, start-up a fifth; the rest is some 50 calls of
   Python for each wrapper; the kernel inflating one wrapper after the other would be needed.
-- lz4: start-up takes as many instructions as 1,300 batches; of those of a batch the codec has two
-  fifths, decoding and writing JSON, which the other does not do, two fifths, and Python a sixth.
-- snappy: the same as of lz4; start-up is most of what is above the other.
+- lz4, 1 GiB: a batch takes 247,000 instructions, 1.22 times the other's 202,000: 57,000 are the
+  codec's, as of the other, 75,000 write JSON, which the other does not do, 17,000 decode.
+- lz4: start-up is 300 million instructions of 1,311; without it the ratio is 1.22, see the row of
+  1 GiB.
+- snappy, 1 GiB: a batch takes 280,000 instructions, 1.69 times the other's 166,000: 68,000 are the
+  codec's, 17,000 zero its buffer, 75,000 write JSON, which the other does not do, 17,000 decode.
+- snappy: start-up is 300 million instructions of 1,449; without it the ratio is 1.69, see the row
+  of 1 GiB.
+- no codec: writing JSON, which the other does not do, is more than half of the instructions,
+  start-up a seventh.
 - gzip: inflating is what both do; start-up and writing JSON are all of the difference.
-- verify 2,000 small partitions: some 1,200 calls of Python a partition: six files are listed,
-  asked for and opened, each by five system calls, and ten checks see each segment begin and end;
-  no call is over 4 % of it. A shorter way for partitions of one small segment
-  would be needed, and be a second way to verify.
+- verify 2,000 small partitions: some 1,200 calls of Python a partition, 2.3 million instructions:
+  six files are listed, asked for and opened, each by five system calls, and ten checks see each
+  segment begin and end; no call is over 4 % of it. A shorter way for partitions of one small
+  segment would be needed, and be a second way to verify.
 - verify -j 2, many small: start-up and the checks of the whole data directory are done by one
   process.
 - verify -j 2, two: start-up, 0.1 s, is a sixth of the time of one process.
@@ -454,27 +553,48 @@ REASONS = """
 - salvage of three copies: the checksum of the result, which verify has not, is a quarter of it,
   0.15 s of 256 MiB; it is known only once the copies were compared which batches are in it. The
   other half above the ratio is each of them, read once more to see that it opens.
-- predict, 2,000 small partitions: some 500 calls of Python a partition more than verify: a start
-  reads each log three times, by its own rules, and builds its indexes again; where the release is
-  not known, the small files are looked at by the rules of the oldest one, too. By instructions it
-  is 1.65 times verify of 200 partitions.
+- predict, 2,000 small partitions: some 1,300 calls a partition more than verify's 1,270, most of
+  them of C: a start reads each log three times, by its own rules, and builds its indexes again, for
+  which seven files more are opened; where the release is not known, the small files are looked at
+  by the rules of the oldest one, too. Of 200 partitions it takes 1,274 million instructions, 1.60
+  times verify's 795 million.
 - elect, 2 x 2,000 small partitions: each replica is started by the model and read once more.
 - --entries of a time index: reading, checksums and decoding of 1 GiB are a quarter of the time, the
   rest is some 70 calls of Python for each of 66,000 entries; the kernel looking up all entries
   that fall into a run of batches would be needed.
-- find-: by instructions 1.78 times `import click`: 342 million against 192. 115 to 118 modules of
-  kdump are imported, at 1.2 million each: a quarter of that to find and to read one, the rest to
-  make its functions and classes. The command with its options is 28 million, the lookup itself 10;
-  77 million are left by the ratio, which are 60 modules: the answer goes through more, as the
-  broker that is asked is chosen by its directory, and what it would do at its start is followed.
-- verify of one small partition: by instructions 2.0 times `import click`: 382 million against 192.
-  150 modules of kdump are imported, at 1.2 million each, and none of them is over a thirtieth of
-  it. To reach it half of the modules would have to be imported only after damage was seen: each of
-  the checks would be apart from what it says of a finding.
-- arrow of one small partition: click and 99 modules of kdump are imported beside pyarrow.
+- find-: 320 million instructions against 192. 115 to 118 modules of kdump are imported, at a
+  million each: a quarter of that to find and to read one, the rest to make its functions and
+  classes. The command with its options is 28 million, the lookup itself 10; 77 million are left by
+  the ratio: the answer goes through more than 60 modules, as the broker that is asked is chosen by
+  its directory, and what it would do at its start is followed.
+- verify of one small partition: 150 modules of kdump are imported, at a million each, and none of
+  them is over a thirtieth of it; 41 million instructions list and read what is said of its 1,999
+  neighbors: alone it takes 380 million. To reach the ratio half of the modules would have to be
+  imported only after damage was seen: each of the checks would be apart from what it says of a
+  finding.
+- arrow of one small partition: click and 99 modules of kdump are imported besides pyarrow.
 - pure kernel: both forms call the same functions and take the same time within a tenth; which is
   the faster changes from run to run.
 """
+
+
+def counts() -> dict[str, list[int]]:
+    """Read the instructions that were recorded, of kdump and of the other."""
+    return json.loads(RECORDED.read_text("utf-8")) if RECORDED.exists() else {}
+
+
+def record(bench: Bench, row: Callable[[Bench], Iterator[Pair]], most_seconds: float) -> None:
+    """Count the instructions of a row's pairs, and keep them; not of what takes too long."""
+    for pair in row(bench):
+        if pair.of != "cpu" or pair.peer is None or pair.pure or not pair.counted:
+            continue
+        bench.measure(pair, 1)
+        if sum(sample.cpu for both in pair.samples for sample in both if sample) > most_seconds:
+            continue
+        both = [bench.count(pair.ours), bench.count(pair.peer)]
+        print(f"{pair.key}: {both[0]:,} : {both[1]:,}, {both[0] / both[1]:.2f}", flush=True)
+        kept = counts() | {pair.key: both}
+        RECORDED.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
 def reason_of(pair: Pair) -> str:
@@ -487,11 +607,18 @@ def reason_of(pair: Pair) -> str:
 
 HEAD = """# Performance
 
-How long kdump takes beside others that do the same work, or beside its own best form: processor
-seconds, user and system, of whole processes, where nothing else is said; a ratio is kdump's figure
-by the other's. `python tools/benchmarks/table.py --data DIRECTORY --write docs/performance.md`
-writes this page.
+How long kdump takes compared with others that do the same work, or with its own best form:
+processor seconds, user and system, of whole processes, where nothing else is said; a ratio is
+kdump's figure by the other's.
+`python tools/benchmarks/table.py --data DIRECTORY --write docs/performance.md` writes this page.
+
+Instructions, in thousands of millions, are those of the same processes, kdump's first, counted by
+valgrind: they are the same on a busy machine, but the system's own work, as copying what is read
+and written, is not in them. They are not counted of the JVM, of `cp` and `cat`, and of what takes
+many seconds.
 """
+
+HEADINGS = "| work | kdump | against | ratio | instructions | ratio | to reach | reached |"
 
 
 def main() -> None:
@@ -508,22 +635,26 @@ def main() -> None:
     add("--rust", metavar="COMMAND", help="a reader in Rust (tools/benchmarks/rust, by cargo)")
     add("--kdump", metavar="COMMAND", help="an installed kdump instead of this checkout")
     add("--write", type=Path, metavar="FILE", help="write the page there, too")
+    add("--count", action="store_true", help="count instructions and record them, and no more")
+    add("--longest", type=float, default=6.0, metavar="SECONDS", help="counted; %(default)s")
     arguments = parser.parse_args()
     bench = Bench(arguments)
     bench.data.mkdir(parents=True, exist_ok=True)
     page = [HEAD, about(bench, arguments.rounds) + "\n"]
-    page += ["| work | kdump | against | ratio | to reach | reached |"]
-    page += ["| --- | --- | --- | --- | --- | --- |"]
-    skipped, missed, started = [], [], time.monotonic()
+    page += [HEADINGS, "| --- | --- | --- | --- | --- | --- | --- | --- |"]
+    skipped, missed, started, recorded = [], [], time.monotonic(), counts()
     for row in ROWS:
         if row.__name__ not in arguments.only.split(","):
             continue
         try:
+            if arguments.count:
+                record(bench, row, arguments.longest)
+                continue
             for pair in row(bench):
                 bench.measure(pair, arguments.rounds)
-                page.append(pair.line())
+                page.append(pair.line(recorded))
                 print(page[-1], flush=True)
-                if pair.figures()[2] > pair.most:
+                if pair.verdict(recorded) in ("no", "by seconds", "by instructions"):
                     why = f"- {pair.work}: {reason_of(pair)}"
                     missed.append(fill(why, 100, subsequent_indent="  ", break_on_hyphens=False))
         except SkippedError as why:

@@ -26,7 +26,9 @@ from generate import (
     PACKERS,
     SEGMENT,
     START_MS,
+    Tally,
     batch_v2,
+    batches_v2,
     templates,
 )
 
@@ -265,6 +267,13 @@ def pre08(directory: Path) -> None:
     _write(directory / "v1-0", entries)
 
 
+def codecs(directory: Path) -> None:
+    """1 GiB of plain bytes in batches of each codec."""
+    for codec in ("gzip", "snappy", "lz4", "zstd"):
+        entries = batches_v2(codec, 1024 * MIB, Tally())
+        _write(directory / f"{codec}-0", entries)
+
+
 def internal(directory: Path) -> None:
     """A million records each of cluster metadata and of committed offsets."""
     rng = random.Random(6)
@@ -307,7 +316,7 @@ WRITERS: dict[str, Callable[[Path], None]] = {
     writer.__name__: writer
     for writer in (
         *(small, large, keys, alike, equal, copies, replicas, different, noise, noise_beside),
-        *(medium, wrappers, markers, pre08, internal),
+        *(medium, wrappers, markers, pre08, codecs, internal),
     )
 }
 
@@ -341,6 +350,27 @@ for path in sys.argv[1:]:
             record = data[first : first + size]
             first += size
         at = end
+""",
+    ),
+    "headers": (
+        (),
+        """
+import os, struct, sys
+with open(sys.argv[1], "rb", buffering=0) as file:
+    at, end = 0, os.fstat(file.fileno()).st_size
+    while at < end:
+        head = struct.unpack(">qiibIhiqqqhii", os.pread(file.fileno(), 61, at))
+        at += 12 + head[1]
+""",
+    ),
+    "checksums": (
+        ("crc32c",),
+        """
+import struct, sys, crc32c
+with open(sys.argv[1], "rb") as file:
+    while head := file.read(61):
+        size, crc = struct.unpack_from(">i5xI", head, 8)
+        assert crc32c.crc32c(file.read(size - 49), crc32c.crc32c(head[21:])) == crc
 """,
     ),
     "import": (("pyarrow",), "import pyarrow.parquet"),
