@@ -18,7 +18,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner
-from every_command import OF_THE_MOMENT, RUNS, SAMPLES, rows_of
+from every_command import OF_THE_MOMENT, RUNS, SAMPLES, TIER, rows_of
 
 import kdump
 from kdump.cli import cli
@@ -91,6 +91,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "cleaner": True,
         "now_ms": 1_795_564_800_000,
     },
+    f"--tier {TIER}": {"tier": TIER},
+    f"--now 2026-11-28 --tier {TIER}": {"now_ms": 1_795_824_000_000, "tier": TIER},
     "--check --explain": {"check": True, "explain": True},
     "--check --explain --none earliest": {"check": True, "explain": True, "none": "earliest"},
 }
@@ -101,10 +103,11 @@ def test_rows_are_those_of_the_command(words: str, sample: str, behind: str) -> 
     command, _, option = words.partition(" ")
     if option == "--batches":
         pytest.skip("headers are read by batches()")
-    data = kdump.open(SAMPLES / sample)
+    more = [Path(behind)] if behind.startswith("/") else []
+    data = kdump.open(SAMPLES / sample, *more)
     given = OPTIONS[option] if option else {}
     found: dict[str, list[Any]] = {}
-    for row in data.rows(command, *map(int, behind.split()), **given):
+    for row in data.rows(command, *([] if more else map(int, behind.split())), **given):
         if isinstance(row, kdump.Row):
             fields = json.loads(json_text(row_members(row, AUTO)))
             del fields["row"]

@@ -11,6 +11,9 @@ from kdump.cli import cli
 SAMPLES = Path(__file__).parents[2] / "sample-data"
 #: What is another each time.
 OF_THE_MOMENT = ("seconds", "used_bytes", "free_bytes", "now_ms")
+NODES = ("damaged/4.4.0-three-nodes/n1", "damaged/4.4.0-three-nodes/n2")
+TIERED = "damaged/4.1.1-tiered/d1"
+TIER = str(SAMPLES / "damaged/4.1.1-tiered/remote/kafka-tiered-storage")
 #: Words of commands, the sample data, and words behind it.
 RUNS = (
     ("groups", "clean/4.4.0", ""),
@@ -40,6 +43,11 @@ RUNS = (
     ("find-offset", "clean/4.1.1", "100"),
     ("find-time", "clean/4.1.1", "1700000000000"),
     ("salvage", "damaged/4.1.1-killed", ""),
+    ("carve", "damaged/one-bit/orders.zstd-0/00000000000000000293.log", ""),
+    ("compare", NODES[0], str(SAMPLES / NODES[1])),
+    ("elect", NODES[0], str(SAMPLES / NODES[1])),
+    (f"verify --tier {TIER}", TIERED, ""),
+    (f"why --now 2026-11-28 --tier {TIER}", TIERED, ""),
     ("dump --batches", "clean/4.1.1/d1/orders.lz4-0", ""),
     ("dump --entries", "clean/4.1.1/d1/orders.lz4-0", ""),
     ("dump --entries", "clean/4.4.0-transactions", ""),
