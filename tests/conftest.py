@@ -11,7 +11,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from corpus import shared
 from each import most_cases
+from memory_folder import is_in_memory, memory_folder, remove
 
 from kdump import kernels
 from kdump.errors import TRACEBACK
@@ -34,12 +36,22 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let processes share what Python compiled, also where nothing of it may lie in the checkout.
 
     Without that, each kdump that a test starts compiles all of it once more: half of its time.
+    Where tests run side by side without recorded directories, their files lie in memory; with `-n0`
+    they stay to be looked at.
     """
-    if sys.dont_write_bytecode and not hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput"):
+        return
+    if sys.dont_write_bytecode:
         folder = tempfile.TemporaryDirectory(prefix="kdump-tests-")
         config.add_cleanup(folder.cleanup)
         del os.environ["PYTHONDONTWRITEBYTECODE"]
         os.environ["PYTHONPYCACHEPREFIX"] = folder.name
+    is_told_where = "TMPDIR" in os.environ or config.option.basetemp
+    is_small = config.getoption("numprocesses", 0) and shared() is None  # no corpora to unpack
+    if is_small and not is_told_where and (made := memory_folder()):
+        in_memory, end = made
+        config.add_cleanup(end)
+        os.environ["TMPDIR"] = tempfile.tempdir = str(in_memory)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -87,9 +99,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="module")
-def folder_of_module(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Iterator[int]]:
+def folder_of_module(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Path, Iterator[int]]]:
     """Keep the folders of a module's tests by themselves: each is numbered after a look at all."""
-    return tmp_path_factory.mktemp("module"), count()
+    folder = tmp_path_factory.mktemp("module")
+    yield folder, count()
+    if is_in_memory(folder):
+        remove(folder)
 
 
 @pytest.fixture
@@ -102,6 +119,23 @@ def tmp_path(folder_of_module: tuple[Path, Iterator[int]]) -> Path:
     deep = folder / str(next(numbers)) / "in" / "its" / "own"
     deep.mkdir(parents=True)
     return deep
+
+
+@pytest.fixture
+def disk_path(tmp_path: Path) -> Iterator[Path]:
+    """Lie on a file system that tells which bytes wait for no device; one in memory does not."""
+    for place in (tmp_path, Path("/var/tmp")):
+        with tempfile.TemporaryDirectory(prefix="kdump-tests-", dir=place) as name:
+            folder = Path(name)
+            (folder / "asked").write_bytes(b"x")
+            with (folder / "asked").open("rb") as file:
+                try:
+                    os.preadv(file.fileno(), [bytearray(1)], 0, os.RWF_NOWAIT)
+                except (AttributeError, OSError):
+                    continue
+            yield folder
+            return
+    pytest.skip("no file system here tells which bytes wait for no device")
 
 
 @pytest.fixture(scope="module", autouse=True)

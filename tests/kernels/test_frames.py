@@ -230,14 +230,14 @@ def test_walk_message_too_small_for_its_timestamp(kernel: ModuleType) -> None:
     assert (row[c.B_SIZE], row[c.B_FLAGS]) == (34, 0)
 
 
-def test_hop_reads_headers_as_far_as_entries_are_large(kernel: ModuleType, tmp_path: Path) -> None:
+def test_hop_reads_headers_as_far_as_entries_are_large(kernel: ModuleType, disk_path: Path) -> None:
     large = [batch([record(value=bytes(500))], base_offset=n) for n in (0, 1, 2)]
     others = [
         message(1, value=bytes(500)),
         wrapper([message(value=random.Random(1).randbytes(500))], 4),
     ]
     data = b"".join([*large, *others, batch(), large[0]])
-    file = tmp_path / "a.log"
+    file = disk_path / "a.log"
     file.write_bytes(data)
     descriptor = os.open(file, os.O_RDONLY)
     try:

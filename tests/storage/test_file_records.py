@@ -479,10 +479,10 @@ def header_rows(path: Path) -> tuple[list[tuple[int, ...]], int]:
 
 @pytest.mark.parametrize("seed", range(how_many(20, 2000)))
 def test_headers_read_one_by_one_are_those_of_whole_blocks(
-    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+    disk_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(SEED + seed)
-    path = tmp_path / "a.log"
+    path = disk_path / "a.log"
     data = b""
     for n in range(rng.randrange(1, 200)):
         size = rng.choice((10, 300, 5000, 5000, 9000, 9000, 9000, 30_000, 70_000))
@@ -495,12 +495,12 @@ def test_headers_read_one_by_one_are_those_of_whole_blocks(
 
 
 def test_nothing_between_the_headers_of_large_batches_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    disk_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those smaller than a block and those larger."""
     read = counted_reads(monkeypatch)
     for size in (20_000, 70_000, 300_000):
-        path = tmp_path / str(size)
+        path = disk_path / str(size)
         path.write_bytes(b"".join(entry(n, size) for n in range(40)))
         read.clear()
         assert len(header_rows(path)[0]) == 40

@@ -10,6 +10,7 @@ import stat
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 import builders
@@ -167,7 +168,7 @@ def test_a_lock_that_cannot_be_asked_is_no_leave_to_write(tmp_path: Path) -> Non
     for file in (data, path, *path.iterdir(), *data.glob("*checkpoint*")):
         os.chown(file, 65534, 65534)
     for parent in (tmp_path, *tmp_path.parents):
-        if not parent.stat().st_mode & stat.S_IXOTH and parent.is_relative_to("/tmp"):
+        if not parent.stat().st_mode & stat.S_IXOTH and parent.is_relative_to(gettempdir()):
             parent.chmod(parent.stat().st_mode | 0o711)
     here, there = FORK.Pipe()
 
@@ -194,7 +195,7 @@ def test_files_of_somebody_else_are_refused(tmp_path: Path) -> None:
     data.mkdir()
     path = partition(data)
     for parent in (tmp_path, *tmp_path.parents):
-        if not parent.stat().st_mode & stat.S_IXOTH and parent.is_relative_to("/tmp"):
+        if not parent.stat().st_mode & stat.S_IXOTH and parent.is_relative_to(gettempdir()):
             parent.chmod(parent.stat().st_mode | 0o711)
     path.chmod(0o777)
     data.chmod(0o777)
