@@ -223,7 +223,7 @@ def _partitions(directory: LogDir, *, whole: bool) -> Iterator[Evidence]:
             entries = places.listdir(path)
         except (OSError, StoreError):
             continue
-        for entry in entries:
+        for entry in sorted(entries):
             kind = names.parse(entry).kind
             if kind in _IN_PARTITIONS:
                 found.setdefault(kind, os.path.join(path, entry))
