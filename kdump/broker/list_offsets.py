@@ -259,7 +259,8 @@ def _scan(
     view: PartitionView, segment: Segment, position: int, target: int, start: int
 ) -> TimeAnswer:
     answer, end = first_at_time(segment, position, target, start)
-    words = f"{answer.batches_scanned:,} batches from position {position:,}"
+    count = answer.batches_scanned
+    words = f"{count:,} {'batch' if count == 1 else 'batches'} from position {position:,}"
     if answer.position is None:
         words += " to the end: no such record; the broker does not go on to the next segment"
         view.note("scan", segment.path, words, batches=answer.batches_scanned)

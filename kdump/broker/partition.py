@@ -316,13 +316,14 @@ class PartitionView:
 
         slot = floor_slot(index, target, self.broker, compared)
         kind = "index" if isinstance(index, OffsetIndex) else "timeindex"
+        entries = f"{index.entries:,} {'entry' if index.entries == 1 else 'entries'}"
         if not index.entries:
             text = "no entries: the scan starts at the segment's first byte"
         elif slot < 0:
-            text = f"{index.entries:,} entries, all above the target: start at the first byte"
+            text = f"{entries}, all above the target: start at the first byte"
         else:
             text = (
-                f"{index.entries:,} entries, {len(compared)} compared: slot {slot:,} "
+                f"{entries}, {len(compared)} compared: slot {slot:,} "
                 f"({_entry_words(index, slot)}) is the last at or below the target"
             )
         self.note(
@@ -413,7 +414,8 @@ class PartitionView:
                 self.note(
                     "scan",
                     segment.path,
-                    f"{found.batches_scanned:,} batches from position {position:,} on, "
+                    f"{found.batches_scanned:,} batch{'es' * (found.batches_scanned != 1)} from "
+                    f"position {position:,} on, "
                     f"{found.position + found.size_bytes - position:,} bytes: the first whose last "
                     f"offset ({found.last_offset:,}) reaches the target starts at "
                     f"{found.position:,}",

@@ -117,8 +117,11 @@ class View:
             except OSError:
                 return ""
             if modified > written + STALE_CHECKPOINT_SECONDS:
+                from kdump.findings.moments import span_text
+
+                age_ms = round((modified - written) * 1000)
                 return (
-                    f"The high watermark {mark} was written {modified - written:.0f} s before the "
+                    f"The high watermark {mark} was written {span_text(age_ms)} before the "
                     "log's last change; the log end is used."
                 )
         return ""

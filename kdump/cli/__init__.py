@@ -131,6 +131,9 @@ class LazyGroup(click.Group):
         """Read the arguments before the command."""
         try:
             return super().make_context(info_name, args, parent, **extra)
+        except click.NoSuchOption as error:
+            text = f"{error.option_name} is not an option of kdump; options follow the command"
+            raise click.UsageError(f"{text}, as in kdump info --wide PATH", error.ctx) from None
         except click.ClickException as error:
             raise escape_message(error) from None
 

@@ -30,6 +30,13 @@ class Option(click.Option):
         super().__init__(*args, **settings)
         self.heading = heading
 
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """Name the environment variable that gave the value, where one did."""
+        hint = super().get_error_hint(ctx)
+        source = ctx and ctx.get_parameter_source(str(self.name))
+        is_from_variable = source is click.core.ParameterSource.ENVIRONMENT
+        return f"{self.envvar}, for {hint}" if is_from_variable else hint
+
     def get_help_extra(self, ctx: click.Context) -> Any:
         """Leave out bounds that go without saying, and a default that the sentence names."""
         extra = super().get_help_extra(ctx)
@@ -100,7 +107,12 @@ class Command(click.Command):
             elif error.option_name == "--engine":
                 text = f"kdump {self.name} has no --engine: it runs on this machine only"
             else:
-                raise
+                from kdump.cli.suggestions import meant_options
+
+                names = [name for option in self._options(ctx) for name in option.opts]
+                text = f"No such option {error.option_name!r}."
+                if meant := meant_options(error.option_name, names):
+                    text += f" Did you mean {' or '.join(meant)}?"
             raise click.UsageError(text, ctx) from None
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -44,8 +44,9 @@ def info(paths: tuple[str, ...], **asked: Any) -> int:
         kdump info --explain /data1 /data2
         kdump info --partitions --topic 'orders*' /var/lib/kafka
     """
+    from kdump.cli.reports import InfoReport
     from kdump.cli.results import run_plan
     from kdump.cli.run_context import wrong_usage
 
     with wrong_usage():
-        return run_plan("info", paths, asked, unit="directory")
+        return run_plan("info", paths, asked, unit="directory", report=lambda options: InfoReport())

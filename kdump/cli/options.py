@@ -143,6 +143,12 @@ class Count(click.IntRange):
 
     name = "n"
 
+    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> Any:
+        """Return the number."""
+        if isinstance(value, str) and not value.strip().lstrip("+-").isdecimal():
+            self.fail(f"{value!r} is not a whole number", param, ctx)
+        return super().convert(value, param, ctx)
+
 
 class Form(click.Choice):  # type: ignore[type-arg]
     """The name of an output format."""

@@ -61,8 +61,16 @@ def placement(
         kdump placement --topic orders /var/lib/kafka
         kdump placement --partitioner murmur2 --partitions 12 --topic orders /var/lib/kafka
     """
+    from kdump.cli.reports import PlacementReport
     from kdump.cli.results import run_plan
 
     name = None if partitioner == "any" else partitioner.replace("default", "murmur2")
     asked |= {"partitioner": name, "top": top or _ALL}
-    return run_plan("placement", paths, asked, unit="piece", decodes=True)
+    return run_plan(
+        "placement",
+        paths,
+        asked,
+        unit="piece",
+        decodes=True,
+        report=lambda options: PlacementReport(),
+    )

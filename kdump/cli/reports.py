@@ -255,7 +255,27 @@ class ReindexReport(Report):
     def __init__(self, options: ReindexOptions) -> None:
         self._options = options
         self._actions: Counter[str] = Counter()
-        self._refusals: dict[str, str] = {}  # reason: first file; a table has no room for it
+        self._refusals: dict[str, str] = {}  # reason: first file
+        self._kept = 0  # files that the table leaves out
+        self._names_reasons = True
+
+    def table(self, page: Page) -> None:
+        """Take note that there is a table, whose rows have the reasons."""
+        self._names_reasons = False
+
+    def condensed(self, table: Sink) -> Sink:
+        """List the files of several partitions that are to be rebuilt; count the others."""
+        from kdump.output.condensed import Condensed
+
+        def keep(row: Row) -> None:
+            self._kept += 1
+
+        return Condensed(
+            table,
+            lambda row: (row.get("topic"), row.get("partition")),
+            lambda row: row.get("action") == "keep",
+            keep,
+        )
 
     def takes(self, item: Result) -> bool:
         """Count what is to be done."""
@@ -271,7 +291,12 @@ class ReindexReport(Report):
         from kdump.output.escape import is_terminal
 
         if is_terminal(sys.stderr) and not self.quiet:
-            if not self._options.write:
+            if self._kept:
+                self.messages.line(
+                    f"Not listed: {_files(self._kept)} that {'is' if self._kept == 1 else 'are'} "
+                    "kept; --wide lists them."
+                )
+            if self._names_reasons and not self._options.write:
                 for reason, path in self._refusals.items():
                     self.messages.line(f"To be refused: {path}: {reason}")
             if next_line := _next(self._options, self._actions):
@@ -304,6 +329,61 @@ def again(*more: str, without: str = "") -> str:
     words = [word for word in sys.argv[1:] if word != without]
     end = words.index("--") if "--" in words else len(words)
     return format_command(("kdump", *words[:end], *more, *words[end:]))
+
+
+class PlacementReport(Report):
+    """Says once of how many topics there is nothing to say: they have one partition."""
+
+    def __init__(self) -> None:
+        self._topics = 0
+
+    def condensed(self, table: Sink) -> Sink:
+        """Leave topics with one partition out of the table, where others are in it."""
+        from kdump.output.condensed import Condensed
+
+        def leave_out(row: Row) -> None:
+            self._topics += 1
+
+        return Condensed(
+            table,
+            lambda row: row.get("topic"),
+            lambda row: row.row == "key-placement" and row.get("partitioner") is None,
+            leave_out,
+        )
+
+    def status(self, reached: int) -> int:
+        """Count them."""
+        if self._topics and not self.quiet:
+            one = self._topics == 1
+            self.messages.line(
+                f"kdump: {'1 topic has' if one else f'{self._topics:,} topics have'} one partition"
+                f"{'' if one else ' each'}: every key is where it belongs"
+            )
+        return reached
+
+
+class InfoReport(Report):
+    """Shows once what bounds the release of a node that has several directories."""
+
+    def condensed(self, table: Sink) -> Sink:
+        """Leave out evidence that was shown for this node."""
+        from kdump.output.sink import Without
+
+        shown = set[tuple[Any, ...]]()
+        node: tuple[Any, ...] = ()
+
+        def was_shown(row: Any) -> bool:
+            nonlocal node
+            if row.row == "directory":
+                node = (row.cluster_id, row.path if row.broker_id is None else row.broker_id)
+            if row.row != "dating-evidence":
+                return False
+            fact = (*node, row.bound, row.release, row.text, row.at_ms)
+            is_known = fact in shown
+            shown.add(fact)
+            return is_known
+
+        return Without(table, was_shown)
 
 
 class GroupsReport(Report):
@@ -421,6 +501,18 @@ class TimelineReport(Report):
 
     def __init__(self, *, detail: bool) -> None:
         self._detail = detail
+        self._is_silent = True
+
+    def takes(self, item: Result) -> bool:
+        """See whether there is an event."""
+        self._is_silent = self._is_silent and not (isinstance(item, Row) and item.row == "event")
+        return True
+
+    def status(self, reached: int) -> int:
+        """Say that there was none."""
+        if self._is_silent and not (self.quiet or self.messages.statuses):
+            self.messages.line("kdump: no event found")
+        return reached
 
     def sink(self, form: str, page: Page) -> Sink | None:
         """Return the forms of other tools, and the table."""

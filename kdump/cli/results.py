@@ -246,7 +246,7 @@ class Results:
         )
         if file is not None and FORMS_OF_DUMP[form].binary:
             file.before_drop = sink.abandon
-        return sink
+        return self._report.condensed(sink) if form == "table" and not self._writing.wide else sink
 
     def take(self, items: Iterable[Result]) -> int:
         """Move all items to where they belong and return the exit status."""
@@ -262,6 +262,7 @@ class Results:
                     self._file.drop()
             if self.messages.denied is not None:
                 self._name_owner(self.messages.denied)
+            self.messages.count_notes()
             if self._sums_up:
                 self.messages.summary(self.tally)
         finally:

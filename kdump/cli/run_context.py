@@ -113,14 +113,19 @@ def wrong_usage() -> Iterator[None]:
         raise click.UsageError(str(error)) from None
 
 
+#: Data directories below a folder that are named.
+_NAMED = 5
+
+
 def tell_directories(paths: Iterable[str]) -> None:
     """Say which data directories are read in the place of a folder above them."""
     from kdump.storage.data_directories import data_directories_below
 
     for path in paths:
         if below := data_directories_below(path):
-            names = ", ".join(os.path.relpath(each, path) for each in below)
-            tell(f"{path} is not a data directory; reading {names} below it")
+            names = ", ".join(os.path.relpath(each, path) for each in below[:_NAMED])
+            more = f" and {len(below) - _NAMED:,} more" if len(below) > _NAMED else ""
+            tell(f"{path} is not a data directory; reading {names}{more} below it")
 
 
 def tell_unmatched(

@@ -89,7 +89,7 @@ class SalvageReport(Report):
         if self._is_check or self.quiet or not self._partitions or not is_terminal(sys.stderr):
             return reached
         if self._unnamed:
-            self.messages.line(
+            self.messages.prose(
                 f"No partition is known for {_some(self._unnamed)}. Where you know it, add "
                 f"--topic-map FILE with lines as {self._unnamed[0]},TOPIC-PARTITION; "
                 "--propose-map FILE writes them to be edited"
@@ -101,10 +101,14 @@ class SalvageReport(Report):
             out = () if self._options.out else ("--out", DIRECTORY)
             prefer = ("--prefer", COPY) if self._conflicts else ()
             command = again(*out, *prefer, without="--dry-run")
+            if self._propose_map is not None:  # it was written, and is to be read when it is edited
+                command = command.replace("--propose-map", "--topic-map", 1)
             self.messages.line("Nothing was written. To build it:")
             self.messages.line(f"  {command}")
         elif not self.messages.statuses:
-            for line in _steps(self._options.out, self._partitions):
+            where, *steps = _steps(self._options.out, self._partitions)
+            self.messages.prose(where)
+            for line in steps:
                 self.messages.line(line)
         return reached
 

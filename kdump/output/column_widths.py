@@ -71,11 +71,13 @@ def fit_text(text: str, width: int, *, right: bool = False, last: bool = False) 
     return text if last and not right else pad(text, width, right=right)
 
 
-#: A name or a path may be broken after what joins its parts, but no number is.
+#: A name or a path may be broken after what joins its parts, a time after its date, but no number.
 _PIECE = re.compile(
-    r".+?(?:[/]+|,+(?!\d{3}(?!\d))|[._:;=@-]+(?!\d)|\s+|$)(?![/._:;=@,-])", re.DOTALL
+    r".+?(?:(?<=\d-\d\d)(?=T\d\d:)|[/]+|,+(?!\d{3}(?!\d))|[._:;=@-]+(?!\d)|\s+|$)(?![/._:;=@,-])",
+    re.DOTALL,
 )
-_WORD = re.compile(r"\S+\s*|\s+")
+#: An amount stays next to its unit.
+_WORD = re.compile(r"[\d.,]+ (?:bytes|[KMGT]iB|s|min|h|d)(?![^\s.,;:)])\S*\s*|\S+\s*|\s+")
 
 
 def pieces_of(text: str) -> list[str]:
@@ -101,6 +103,8 @@ def fold(text: str, width: int) -> list[str]:
                 piece = piece.lstrip()
             while width_of(piece.rstrip()) > width:
                 at = len(cut(piece, width + 1)) - 1 or 1
+                if at > 1 and not any(map(str.isalnum, piece[at:])):
+                    at -= 1  # a dash alone says nothing
                 lines.append(piece[:at])
                 piece = piece[at:]
             line = piece
@@ -117,11 +121,11 @@ def wrap(text: str, width: int) -> list[str]:
     return lines or [""]
 
 
-def join(parts: Sequence[str], width: int) -> list[str]:
-    """Join parts by dots into lines, and break lines only between parts."""
+def join(parts: Sequence[str], width: int, between: str = " · ") -> list[str]:
+    """Join parts, by dots, into lines, and break lines only between parts."""
     lines = list(parts[:1])
     for part in parts[1:]:
-        line = f"{lines[-1]} · {part}"
+        line = f"{lines[-1]}{between}{part}"
         if width_of(line) <= width:
             lines[-1] = line
         else:
@@ -136,9 +140,11 @@ _LONG_NAME = 10
 #: A longer piece of a cell may be broken.
 _LONGEST_PIECE = 24
 #: Columns of names, which are broken only where no column can be left out instead; up to a length.
-_NAMES, _LONGEST_NAME = ("topic", "partition", "group"), 32
+_NAMES, _LONGEST_NAME = ("topic", "partition", "compacted", "group"), 32
+#: Rather than a name, the other cells are broken, in columns of at least this width.
+_NARROWEST = 12
 #: Cells that say nothing.
-_BLANK = ("", "-")
+_BLANK = ("", "-", "∅")
 
 
 def _nothing(row: object) -> str:
@@ -287,7 +293,10 @@ def fit(
         # One that says nothing goes first; of a stream the next rows may have more to say.
         last = max(shown, key=lambda i: (i in blank, columns[i].rank, i))
         if columns[last].rank == 0 and last not in blank:
-            widths = _share([columns[i] for i in shown], wanted, room)
+            narrow = [_narrowed(by_names[i]) for i in shown]
+            widths = _share(narrow, wanted, room)
+            if sum(widths) > room:
+                widths = _share([columns[i] for i in shown], wanted, room)
             return Layout(tuple(shown), widths, " ", blank)
         shown.remove(last)
 
@@ -297,6 +306,11 @@ def _by_names(column: Column[R], widest: int) -> Column[R]:
     if column.name not in _NAMES:
         return column
     return column._replace(least=max(column.least, min(widest, _LONGEST_NAME)))
+
+
+def _narrowed(column: Column[R]) -> Column[R]:
+    """Make a column that is not of names as narrow as it can be read."""
+    return column if column.name in _NAMES else column._replace(least=min(column.least, _NARROWEST))
 
 
 def _by_pieces(column: Column[R], cells: Iterable[str]) -> Column[R]:

@@ -62,6 +62,8 @@ SLOW_KERNEL = (
     "kdump: the pure Python kernel is running: same results, many times slower "
     "(install kdump again where there is a C compiler)"
 )
+#: For a person so many notes of one code are written in full; the others are counted.
+_NOTES_EACH = 3
 #: How a severity is coloured.
 SGR = {"damage": "1;31", "rebuild": "33", "note": "2"}
 
@@ -83,6 +85,7 @@ class Messages:
         self.findings: Counter[Severity] = Counter()
         self.severities: set[Severity] = set()  # of rows that have one
         self.statuses: set[int] = set()
+        self._notes: Counter[str] = Counter()
         self.paths_unfinished = 0
         self.denied: str | None = None  # the first path that this user may not read
         self._has_named_kernel = KERNEL != "pure"
@@ -97,6 +100,10 @@ class Messages:
         """Take note of a finding that is written where results are."""
         self.findings[finding.severity] += 1 + finding.more
 
+    def shows(self, finding: Finding) -> bool:
+        """Whether a finding is to be written: not the fourth note of its code to a person."""
+        return self._as_json or self._notes[finding.code] < _NOTES_EACH
+
     def finding(self, finding: Finding) -> None:
         """Write a finding: one JSON line, or text for a person."""
         self.count(finding)
@@ -104,8 +111,17 @@ class Messages:
             from kdump.findings.escape import json_text
 
             self._line(json_text({"row": "finding", **finding.fields()}))
-        else:
+            return
+        is_shown = self.shows(finding)
+        self._notes[finding.code] += finding.severity.value == "note"
+        if is_shown:
             self._line("\n".join(finding_lines(finding, colour=self._colour)))
+
+    def count_notes(self) -> None:
+        """Write how many notes of each code were not written."""
+        for code, count in self._notes.items():
+            if (more := count - _NOTES_EACH) > 0:
+                self._line(f"NOTE     {more:,} more {code}; --format jsonl lists them")
 
     def note_unfinished(self, error: KdumpError) -> None:
         """Take note of an error that is written otherwise."""
@@ -123,6 +139,13 @@ class Messages:
         """Write a line that belongs to an output form, as `--format kafka` has them."""
         self._line(visible(text))
 
+    def prose(self, text: str) -> None:
+        """Write sentences without a command, broken where the terminal ends."""
+        from kdump.output.column_widths import wrap
+
+        for line in wrap(text, terminal_columns()):
+            self.line(line)
+
     def courtesy(self, text: str) -> None:
         """Write a line that nobody has to see: that it cannot be written is no failure."""
         statuses = self.statuses
@@ -132,14 +155,17 @@ class Messages:
 
     def summary(self, tally: Tally) -> None:
         """Write how much was read, what was found and which kernel did it; for a person only."""
-        parts = [tally.text()]
-        if self.findings:
-            ranked = sorted(self.findings.items(), key=lambda pair: -pair[0].rank)
-            parts += [count_text(count, severity.value) for severity, count in ranked]
+        parts = tally.text().split(" · ")  # which may count the findings of its plan
+        ranked = sorted(self.findings.items(), key=lambda pair: -pair[0].rank)
+        counts = [count_text(count, severity.value) for severity, count in ranked]
+        parts += [text for text in counts if text not in parts]
         if self.paths_unfinished:
             parts.append(f"{count_text(self.paths_unfinished, 'path')} not finished")
         parts.append(f"{KERNEL} kernel")
-        self._dim(" · ".join(parts))
+        from kdump.output.column_widths import join
+
+        for line in join(parts, terminal_columns()):
+            self._dim(line)
         self.name_slow_kernel()
 
     def name_slow_kernel(self) -> None:

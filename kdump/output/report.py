@@ -61,6 +61,10 @@ class Report:
     def table(self, page: Page) -> Sink | None:
         """Return a table that only this command has; None: that of all."""
 
+    def condensed(self, table: Sink) -> Sink:
+        """Return what leaves out of the table of all what is not worth its lines."""
+        return table
+
     def takes(self, item: Result) -> bool:
         """Take note of an item, and say whether it is written."""
         return True
@@ -105,7 +109,8 @@ def pour(
                 messages.count(item)
                 sink.finding(item)
             else:
-                sink.settle()
+                if messages.shows(item):
+                    sink.settle()
                 messages.finding(item)
         elif isinstance(item, WrittenRows):
             tally.count(item)

@@ -121,14 +121,18 @@ def span_text(first: int | None, last: int | None) -> str:
 _PASSED_SHOWN = 2
 
 
-def answer_line(row: Row) -> str:
-    """Write the answer on one line."""
+def answer_parts(row: Row) -> list[str]:
+    """Write the parts of the answer, which stand next to each other."""
+    return [*map(visible, _answer_parts(row))]
+
+
+def _answer_parts(row: Row) -> list[str]:
     fields = row.fields
     parts = [name_of(row.fields)]
     if "end_position" in fields:
-        return visible("   ".join(parts + _fetch_parts(fields)))
+        return parts + _fetch_parts(fields)
     if "accepted" in fields:
-        return visible("   ".join(parts + _append_parts(fields)))
+        return parts + _append_parts(fields)
     offset = fields["offset"]
     absent = "none" if fields.get("available") is not False else "in remote storage, not given"
     parts.append(absent if offset is None else f"offset {number_text(offset)}")
@@ -145,7 +149,7 @@ def answer_line(row: Row) -> str:
         parts.append("offsets " + " ".join(map(number_text, offsets)))
     if fields.get("source") == "remote" and fields.get("object") is not None:
         parts.append(f"remote object {fields['object']}")
-    return visible("   ".join(parts))
+    return parts
 
 
 def _append_parts(fields: Mapping[str, Any]) -> list[str]:

@@ -35,12 +35,13 @@ from kdump.output.column_widths import (
     cut,
     fit,
     fit_text,
+    join,
     pad,
     width_of,
     wrap,
 )
 from kdump.output.copy_names import CopyNames
-from kdump.output.escape import encode, encoding_of, visible, wants_colour
+from kdump.output.escape import encode, encoding_of, terminal_columns, visible, wants_colour
 from kdump.output.grid import grid
 from kdump.output.row_tables import (
     are_in_one_table,
@@ -88,7 +89,7 @@ class Table(Sink):
         headers_among_records: bool = False,
         wide: bool = False,
     ) -> None:
-        from rich.console import COLOR_SYSTEMS, Console
+        from rich.console import COLOR_SYSTEMS, Console, ConsoleDimensions
         from rich.style import Style
 
         self._write_bytes = write
@@ -101,6 +102,8 @@ class Table(Sink):
         console = self._console = Console(
             file=file, color_system="auto" if wants_colour(file) else None
         )  # heeds TERM and COLUMNS
+        if console.is_dumb_terminal:  # for which rich has one width
+            console.size = ConsoleDimensions(terminal_columns(), 25)
         self._width = console.width
         self._system = COLOR_SYSTEMS[console.color_system] if console.color_system else None
         self._styles = {name: Style.parse(words) for name, words in _STYLES.items()}
@@ -241,10 +244,13 @@ class Table(Sink):
 
     def _draw_explanation(self, row: Row) -> None:
         """Draw a lookup that explains itself: the answer, then numbered steps."""
-        from kdump.output.row_tables import answer_line, release_title, step_lines
+        from kdump.output.row_tables import answer_parts, release_title, step_lines
 
         self._begin(None, "")
-        self._lines((self._style("columns", answer_line(row)), release_title([row])))
+        first, *more = join(answer_parts(row), self._width, "   ")
+        answer = [first, *(f"  {line}" for line in more)]
+        self._lines(self._style("columns", line) for line in answer)
+        self._line(release_title([row]))
         self._lines(step_lines(row, self._width))
 
     def _draw_entry(self, row: Row) -> None:
@@ -339,7 +345,8 @@ class Table(Sink):
         self._started = True
         self._place = place
         if place is not None and (title := title_of(place, kind)):
-            self._line(self._style("heading", visible(title)))
+            lines = join(visible(title).split(" · "), self._width)
+            self._lines(self._style("heading", line) for line in lines)
 
     def _draw_names(self) -> None:
         """Draw the column names, on two lines where one is too long, and a rule."""

@@ -20,6 +20,8 @@ from kdump.rows.reindex import Reindex
 #: Cells of a key or value of which no more than a part has room.
 VALUE_WIDTH = 256
 NULL, EMPTY, ABSENT, UNREADABLE = "∅", "''", "-", "?"
+#: A text is not cut or broken to less; the last columns are left out instead.
+_NARROWEST = 16
 
 RECORD_COLUMNS: Columns = (
     Column("offset", right=True),
@@ -187,7 +189,7 @@ def place_of_row(row: Row) -> Place | None:
 
 
 def row_columns(row: Row, mode: int, width: int = VALUE_WIDTH) -> Columns:
-    """Return the columns of an entry row: its own members, numbers to the right.
+    """Return the columns of an entry row: its own members, numbers to the right, the first stay.
 
     What is cut is cut later; `width` says how much of a value can be seen at all.
     """
@@ -196,9 +198,10 @@ def row_columns(row: Row, mode: int, width: int = VALUE_WIDTH) -> Columns:
         return columns
     above = ("file",) if "file" in row.fields else _PLACE
     return tuple(
-        _member_column(name, value, mode, width)
-        for name, value in row.fields.items()
-        if name not in above
+        _member_column(name, value, mode, width)._replace(rank=rank)
+        for rank, (name, value) in enumerate(
+            (name, value) for name, value in row.fields.items() if name not in above
+        )
     )
 
 
@@ -218,7 +221,7 @@ def _member_column(name: str, value: object, mode: int, width: int) -> Column[An
         right=not is_text and not is_time,
         cuts=is_text,
         folds=True,
-        least=8,
+        least=_NARROWEST,
     )
 
 

@@ -21,12 +21,16 @@ _ORDER = tuple(
 )
 _COUNTED = "clean"
 _SHOWN = 1000
+#: Of partitions that only re-read segments, more than this are counted.
+_LISTED = 10
 
 
 def recovery_lines(
-    rows: Sequence[Recovery], forecast: Forecast | None, width: int
+    rows: Sequence[Recovery], forecast: Forecast | None, width: int, *, every: bool = False
 ) -> Iterator[str]:
-    """Write a heading and the rows, the worst outcome first."""
+    """Write a heading and the rows, the worst outcome first; many that lose nothing are counted
+    unless `every` one is to be listed.
+    """
     yield ""
     releases = dict.fromkeys(row.broker_version for row in rows if row.broker_version)
     of = f" of Kafka {' or '.join(releases)}" if releases else ""
@@ -35,12 +39,31 @@ def recovery_lines(
         (row for row in rows if row.outcome != _COUNTED or _unserved_text(row)),
         key=rank,
     )
+    harmless = [row for row in shown if _is_harmless(row)]
+    if every or len(harmless) <= _LISTED:
+        harmless = []
+    else:
+        shown = [row for row in shown if not _is_harmless(row)]
     if shown:
         yield from table_lines(COLUMNS, shown[:_SHOWN], width)
     if len(shown) > _SHOWN:
         yield f"and {len(shown) - _SHOWN:,} more; --format jsonl lists them"
+    if harmless:
+        segments = sum(len(row.segments_read or ()) for row in harmless)
+        size = size_text(sum(row.bytes_read or 0 for row in harmless))
+        yield from wrap(
+            f"{count_text(len(harmless), 'partition')} recover, nothing lost: re-reads "
+            f"{count_text(segments, 'segment')}, {size}; --all lists them",
+            width,
+        )
     if forecast and (many := forecast["outcomes"].get(_COUNTED)):
         yield f"{count_text(many, 'partition')} {_COUNTED}: nothing is re-read or lost"
+
+
+def _is_harmless(row: Recovery) -> bool:
+    """Whether recovery only re-reads segments, by any release that may have written them."""
+    is_sure = row.oldest is None and not _unserved_text(row)
+    return is_sure and row.outcome == "recover" and row.records_lost == 0
 
 
 def rank(row: Recovery) -> tuple[int, str, int]:

@@ -40,6 +40,10 @@ _CLOSING_LINES = 8
 _INDENT = " " * 9
 #: Of one code in one partition so many are reported in full.
 _TOLD_EACH = 5
+#: Room for " in 999.9 s.".
+_DURATION = 12
+#: A remedy that is longer is written once.
+_SHORT_REMEDY = 60
 #: So many are held of each severity.
 _HELD = 2000
 _SHOWN_DIRECTORIES = 12
@@ -128,7 +132,8 @@ class VerifyTable(TextReport):
             from kdump.output.verify_recovery import recovery_lines, totals_lines
 
             forecast = self._summary.forecast if self._summary else None
-            self._lines(recovery_lines(self._recoveries, forecast, self._width))
+            every = self._all_findings
+            self._lines(recovery_lines(self._recoveries, forecast, self._width, every=every))
             if forecast:
                 self._lines(totals_lines(forecast, self._width))
         self._lines(self._remote.lines(self._width))
@@ -225,7 +230,11 @@ class VerifyTable(TextReport):
         if command is not None:
             yield f"{_INDENT}→ {visible(command)}"
         elif finding.severity is not Severity.NOTE:
-            yield from self._wrap(finding.entry.remedy, _INDENT, "→ ")
+            remedy = finding.entry.remedy
+            is_known = remedy in meant and len(remedy) > _SHORT_REMEDY
+            meant.add(remedy)
+            again = f"As for {finding.code} above."
+            yield from self._wrap(again if is_known else remedy, _INDENT, "→ ")
         place = (finding.topic, finding.partition, finding.served_from)
         for way in way_lines(finding, is_planned=place in self._planned):
             yield f"{_INDENT}→ {visible(way)}"
@@ -263,13 +272,15 @@ class VerifyTable(TextReport):
         hint = " (--notes lists them)" if self._notes else ""
         read = [
             count_text(row.paths, "partition"),
-            count_text(row.segments, "segment"),
+            *([count_text(row.segments, "segment")] if row.segments or not tails else []),
             *([f"the tails of {count_text(tails, 'segment')}"] if tails else []),
             count_text(row.batches, "batch"),
             size_text(row.bytes),
         ]
-        self._line(f"{text[0].upper()}{text[1:]}{hint}.")
-        self._line(f"Checked {', '.join(read)} in {seconds_text(row.seconds)}.")
+        self._write_wrapped(f"{text[0].upper()}{text[1:]}{hint}.")
+        # Where the line breaks does not depend on how long it took.
+        *lines, last = wrap(f"Checked {', '.join(read)}", self._width - _DURATION)
+        self._lines([*lines, f"{last} in {seconds_text(row.seconds)}."])
         self._write_wrapped(not_checked_text(row))
         self._line(f"status {self._status()}")
 

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kdump.broker.segment_facts import FROM_FILE
+from kdump.findings.moments import beyond_text
 from kdump.output.amounts import count_text, second_cell, size_text
 from kdump.output.column_widths import Column, amount, folding_column, short, wrap
 from kdump.output.escape import visible
@@ -271,7 +272,7 @@ class WhyTable(TextReport):
         for step in steps:
             size = size_text(step.frees_bytes)
             until = step.loses_to_ms
-            last = "" if until is None else f"; the last one is from {second_cell(until)}"
+            last = "" if until is None else f"; the last one is from {_moment(until)}"
             where = "" if step.directory is None else f"{step.directory}: "
             text = visible(where + step.text + last)
             for number, line in enumerate(wrap(text, self._width - 17)):
@@ -295,6 +296,12 @@ def _topic_name(row: TopicSpace) -> str:
     return f"{name} (-{row.retired})" if row.retired else name
 
 
+def _moment(timestamp_ms: int) -> str:
+    """Write a time to the second, also one that no calendar has."""
+    text = second_cell(timestamp_ms)
+    return beyond_text(timestamp_ms) if text.lstrip("-").isdigit() else text
+
+
 def _until(row: SegmentFate) -> str:
     """Write when a segment goes, in a few words, and when it does in the oldest release."""
     until = _until_newest(row)
@@ -306,7 +313,7 @@ def _until_newest(row: SegmentFate) -> str:
         by_file = row.rule == "retention.ms" and row.time_source == FROM_FILE
         return f"next pass, by {row.rule}{', file time' if by_file else ''}"
     if row.deletable_at_ms is not None:
-        return second_cell(row.deletable_at_ms)
+        return _moment(row.deletable_at_ms)
     return {"retention.bytes": "more is written", "none": "never"}.get(row.rule, "-")
 
 

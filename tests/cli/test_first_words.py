@@ -32,6 +32,34 @@ def test_a_word_that_is_no_command_leads_to_one(word: str, command: str) -> None
     assert "\\n" not in result.stderr
 
 
+@each(
+    ("words", "meant"),
+    [
+        ("dump --since 5m", "Did you mean --from-time?"),
+        ("timeline --until 5m", "Did you mean --to?"),
+        ("dump --from 5", "Did you mean --from-offset or --from-time"),
+        ("dump --count 5", "Did you mean --limit or --tail?"),
+        ("verify --json", "Did you mean --format jsonl?"),
+        ("info --log-dir", "Did you mean PATHS, without an option?"),
+        ("verify --depp", "Did you mean --deep or --help?"),
+        ("dump -n x", "'x' is not a whole number"),
+        ("-v", "-v is not an option of kdump; options follow the command"),
+        ("457", "To find an offset: kdump find-offset PATH 457"),
+        ("zzzz", "no command or file 'zzzz'; kdump --help lists the commands"),
+    ],
+)
+def test_options_of_other_programs_lead_to_those_meant(words: str, meant: str) -> None:
+    result = kdump(*words.split(), LOG)
+    assert result.exit_code == 2
+    assert meant in result.stderr
+
+
+def test_value_of_a_variable_names_the_variable() -> None:
+    for name, value in (("KDUMP_JOBS", "zero"), ("KDUMP_FORMAT", "xx")):
+        assert f"Invalid value for {name}, for '-" in kdump("verify", LOG, **{name: value}).stderr
+    assert "Invalid value for '-j' / '--jobs'" in kdump("verify", "--jobs", "zero", LOG).stderr
+
+
 def test_words_lead_to_commands_that_exist() -> None:
     assert set(_MEANT) == set(NAMES)
 

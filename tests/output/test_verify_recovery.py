@@ -50,6 +50,21 @@ def lines(*rows: Row, width: int = 100) -> list[str]:
     return drawn[2:] if drawn[0].startswith("partition ") else drawn
 
 
+def test_many_partitions_that_lose_nothing_are_counted() -> None:
+    plain = [row(n, "recover", segments_read=[0], bytes_read=1024) for n in range(11)]
+    told = lines(row(11, "truncate", records_lost=3, first_lost_offset=7), *plain)
+    assert len(told) == 2
+    counted = "11 partitions recover, nothing lost: re-reads 11 segments, 11.0 KiB; --all lists"
+    assert told[1].startswith(counted)
+    assert len(lines(*plain[1:])) == 10
+    drawn = [
+        *recovery_lines(
+            [each for each in plain if isinstance(each, Recovery)], None, 100, every=True
+        )
+    ]
+    assert sum("nothing lost" in line for line in drawn) == 11
+
+
 def test_the_worst_outcome_comes_first_and_clean_is_counted() -> None:
     told = lines(
         row(1, "clean"),

@@ -13,10 +13,14 @@ _CONTROLS = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
 _HOSTILE = re.compile(f"[{_CONTROLS}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
-def on_terminal(*words: str | bytes, colour: bool = False) -> tuple[int, bytes]:
+def on_terminal(*words: str | bytes, colour: bool = False, width: int = 100) -> tuple[int, bytes]:
     """Run kdump with both its outputs on a terminal; return its status and what it wrote."""
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "COLUMNS": "100", "TERM": "xterm-256color" if colour else "dumb"}
+    environment = {
+        **os.environ,
+        "COLUMNS": str(width),
+        "TERM": "xterm-256color" if colour else "dumb",
+    }
     if not colour:
         environment["NO_COLOR"] = "1"
     nothing = os.open(os.devnull, os.O_RDONLY)

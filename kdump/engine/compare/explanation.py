@@ -54,8 +54,9 @@ def _sentences(row: ReplicaComparison, records: Counter[str]) -> Iterator[str]:
         if len(short) == 1:
             yield f"{short[0]['path']} is behind by {many[kinds.BEHIND]}."
         for each in short[len(short) == 1 :]:
-            offsets = most["log_end"] - each["log_end"]
-            yield f"{each['path']} ends {offsets:,} offsets before {most['path']}."
+            count = most["log_end"] - each["log_end"]
+            offsets = "1 offset" if count == 1 else f"{count:,} offsets"
+            yield f"{each['path']} ends {offsets} before {most['path']}."
     if kinds.STARTS in counts:
         yield f"Logs start at different offsets: {many[kinds.STARTS]} only where it starts earlier."
     if kinds.NOT_COMPARED in counts:

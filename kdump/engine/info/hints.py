@@ -12,7 +12,7 @@ from kdump.broker.node_directories import foreign_folders
 from kdump.broker.versions import has
 from kdump.engine.info.listing import Listing
 from kdump.engine.info.path_hints import ELSEWHERE, TIER_OF, Advice
-from kdump.findings.moments import time_text
+from kdump.findings.moments import beyond_text, time_text
 from kdump.findings.shell import LOG_DIR, format_command
 from kdump.replay.directory_releases import ReleaseCache
 from kdump.rows.info import Directory, Hint
@@ -104,7 +104,7 @@ def directory_hints(one: DirectoryState, now_ms: int) -> Iterator[Advice]:
     yield from _folders_between(one)
     newest, index = one.listing.newest_ms
     if newest > now_ms + _AHEAD_MS:
-        when = time_text(newest) or f"{newest:,} ms"
+        when = time_text(newest) or beyond_text(newest)
         partition = os.path.basename(os.path.dirname(index))
         text = f"{partition} has a timestamp in the future ({when}), which can keep segments."
         yield Advice(path, text, "why")

@@ -20,7 +20,7 @@ from kdump.broker.retention import (
 )
 from kdump.broker.segment import Segment
 from kdump.errors import PathError
-from kdump.findings.moments import time_text
+from kdump.findings.moments import beyond_text, time_text
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -61,14 +61,14 @@ def about_text(ms: int) -> str:
     """Write a length of time in its largest unit."""
     for unit, word in _UNITS:
         if ms >= unit:
-            return f"{ms // unit} {word}"
+            return f"{ms // unit:,} {word}"
     return f"{ms} ms"
 
 
 def minute_text(ms: int | None) -> str:
-    """Write a moment to the minute, as people do; a number where no calendar has it."""
+    """Write a moment to the minute, as people do."""
     text = "" if ms is None else time_text(ms)
-    return f"{text[:10]} {text[11:16]}" if text else f"@{ms}ms"
+    return f"{text[:10]} {text[11:16]}" if text else "?" if ms is None else beyond_text(ms)
 
 
 class Fates:

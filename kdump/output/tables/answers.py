@@ -1,4 +1,4 @@
-"""The table of an answer: its own columns, numbers to the right."""
+"""The table of an answer: its own columns, numbers to the right; the last have room last."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kdump.output.row_tables import BytesCell, Tables
 
 
 def _columns(first: Answer, bytes_cell: BytesCell) -> Columns:
-    def column(name: str, value: object) -> Column[Answer]:
+    def column(rank: int, name: str, value: object) -> Column[Answer]:
         def cell(row: Answer) -> str:
             one = row.fields[name]
             if one is None or isinstance(one, bytes):
@@ -18,9 +18,10 @@ def _columns(first: Answer, bytes_cell: BytesCell) -> Columns:
             return visible(one if isinstance(one, str) else json_text(one)) or bytes_cell(b"")
 
         is_number = isinstance(value, (int, float))
-        return Column(visible(name), cell, right=is_number, cuts=not is_number, least=8)
+        title = visible(name)
+        return Column(title, cell, right=is_number, cuts=not is_number, least=12, rank=rank)
 
-    return tuple(column(*one) for one in first.fields.items())
+    return tuple(column(rank, *one) for rank, one in enumerate(first.fields.items()))
 
 
 TABLES: Tables = {Answer: _columns}

@@ -249,6 +249,8 @@ def _summary(row: ClusterSummary) -> list[str]:
         f"{count_text(row.brokers_count, 'broker')}, {count_text(row.topics_count, 'topic')}, "
         f"{count_text(row.partitions_count, 'partition')}"
     )
+    if row.as_of_offset is not None and row.as_of_offset < 0:
+        return ["The metadata log begins later: nothing is known of that time."]
     when = time_cell(row.as_of_ms)
     lines = [f"As of offset {row.as_of_offset:,} of the metadata log, {when}: {counts}"]
     if row.deleted_topics_count:

@@ -153,7 +153,7 @@ _GROUPS: tuple[Column[Group], ...] = (
 )
 _MEMBERS: tuple[Column[Member], ...] = (
     folding_column("group", lambda row: row.group, 10),
-    folding_column("member", lambda row: _text(row.member_id), 12),
+    folding_column("member", lambda row: _name(row.member_id), 12),
     short("instance", lambda row: _text(row.instance_id), 2),
     short("client", lambda row: _text(row.client_id), 3),
     # Brokers put a slash before the address.

@@ -19,7 +19,7 @@ _TOLD = {"topic": "topic", "broker": "broker", "broker-default": "cluster"}
 
 def _reindex_why(row: Reindex) -> str:
     why, difference = row.reason, row.first_difference
-    if difference is not None:
+    if difference is not None and row.action != "refuse":
         before, after = _entry(difference["before"]), _entry(difference["after"])
         why = f"{why}; entry {difference['slot']} is {before}, recovery writes {after}"
     for setting in row.settings or ():

@@ -1,0 +1,72 @@
+"""What commands show on a terminal: no line is wider, no name is broken, nothing is repeated."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from each import each
+from every_command import RUNS, SAMPLES
+from rich.cells import cell_len
+from terminals import on_terminal
+
+#: Printed commands stay whole, to be copied; an error is one line, to be searched for.
+_WHOLE = re.compile(r" *(→|kdump:|Error:) | +(kdump|kafka-[a-z]+\.sh|rm|cp) ")
+#: A name with its number: __consumer_offsets-0 or orders.zstd-0.
+_BROKEN_NAME = re.compile(r"^(__[a-z]+_|[a-z]+\.)\s.*\n\s*([a-z]+-\d+)\s", re.MULTILINE)
+_CLEAN = SAMPLES / "clean/4.1.1"
+
+
+def screen(*words: str | Path, width: int) -> list[str]:
+    """Return the lines of a command's screen."""
+    status, written = on_terminal(*map(str, words), width=width)
+    assert status in (0, 3, 4), (words, status, written[-500:])
+    return written.decode().replace("\r\n", "\n").split("\n")
+
+
+_MORE = (
+    ("sql", "select * from batches", "limit 5"),
+    ("report --format table", "damaged/4.1.1-killed", ""),
+    ("verify --quick", "clean/4.1.1", ""),
+    ("predict --quick", "damaged/4.4.0-three-nodes/n1", ""),
+    ("elect", "damaged/4.4.0-three-nodes/n1", str(SAMPLES / "damaged/4.4.0-three-nodes/n2")),
+    ("cluster --history", "clean/4.1.1", ""),
+    ("dump --limit 5", "clean/4.4.0/d1/__consumer_offsets-0", ""),
+    ("dump --hex --limit 1", "clean/4.1.1/d1/orders.lz4-0", ""),
+)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@each(("words", "sample", "behind"), [*RUNS, *_MORE])
+def test_no_line_is_wider_than_the_terminal(
+    width: int, words: str, sample: str, behind: str
+) -> None:
+    if words == "sql":
+        given: list[str | Path] = ["sql", f"{sample} {behind}", _CLEAN]
+    else:
+        given = [*words.split(), SAMPLES / sample, *behind.split()]
+    lines = screen(*given, width=width)
+    wide = [line for line in lines if cell_len(line) > width and not _WHOLE.match(line)]
+    assert [line for line in wide if len(line.split()) > 1] == []  # a path stays whole
+    assert not _BROKEN_NAME.search("\n".join(lines))
+
+
+def test_tables_leave_out_what_says_nothing_new() -> None:
+    """Sound indexes, evidence of the same node, topics with one partition."""
+    lines = screen("reindex", _CLEAN, width=80)
+    assert not any(" keep " in line for line in lines)
+    assert any(re.match(r"Not listed: \d+ files that are kept", line) for line in lines)
+    assert any(" keep " in line for line in screen("reindex", "--wide", _CLEAN, width=80))
+    assert any(" keep " in line for line in screen("reindex", _CLEAN / "d1/orders.lz4-0", width=80))
+    facts = [
+        line
+        for line in screen("info", "--explain", _CLEAN / "d1", _CLEAN / "d2", width=120)
+        if line.startswith(("from ", "exactly "))
+    ]
+    assert len(facts) > 10
+    assert len({*facts}) == len(facts)
+    lines = screen("placement", _CLEAN, width=80)
+    assert sum("one partition" in line for line in lines) == 1
+    lines = screen("placement", "--topic", "orders.lz4", _CLEAN, width=80)
+    assert sum("one partition" in line for line in lines) == 1
