@@ -295,7 +295,7 @@ def is_a_number(node: ast.AST) -> bool:
 
 
 @each_module
-def test_formats_are_asked_not_compared(name: str) -> None:
+def test_formats_are_queried_not_compared(name: str) -> None:
     """Outside the kernels and record/ what a format has is read from the table of formats."""
     if layer_of(name) not in ("kernels", "record"):
         lines = list(formats_compared(modules()[name]))
@@ -475,7 +475,7 @@ def test_a_command_that_is_built_is_seen(code: str, found: bool) -> None:
 
 
 @each_module
-def test_what_a_finding_code_means_stands_in_the_catalogue(name: str) -> None:
+def test_finding_codes_are_defined_in_the_catalogue(name: str) -> None:
     """No module keeps a list of codes: who treats some otherwise asks for an attribute of theirs.
 
     The kernels and record/ know no findings; where their reasons sound alike, that is chance.

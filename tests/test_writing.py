@@ -51,7 +51,7 @@ class Forbidding:
         return os.open(path, flags, *more, **named)
 
 
-def test_nobody_else_may_read_what_is_not_done(directory: int, tmp_path: Path) -> None:
+def test_unfinished_file_is_private(directory: int, tmp_path: Path) -> None:
     """Whatever the umask: whose it becomes is said once it is like the old file."""
     before = os.umask(0)
     try:
@@ -105,7 +105,7 @@ def test_a_directory_that_may_not_be_listed(
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"done": b"content"}
 
 
-def test_a_short_write_is_gone_on_with(
+def test_short_write_is_continued(
     directory: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk that is nearly full, a signal: the system may take less than it is given."""
@@ -125,7 +125,7 @@ def test_a_short_write_is_gone_on_with(
 
 
 @pytest.mark.parametrize("target", ["there", "nowhere"])
-def test_a_new_file_is_nobody_elses(directory: int, tmp_path: Path, target: str) -> None:
+def test_new_file_belongs_to_the_user(directory: int, tmp_path: Path, target: str) -> None:
     (tmp_path / "there").write_bytes(b"mine")
     (tmp_path / "new").symlink_to(tmp_path / target)
     with pytest.raises(FileExistsError):
@@ -234,7 +234,7 @@ def test_a_directory_that_cannot_be_flushed(
         writing.flush_directory(directory)
 
 
-def test_what_a_run_did_not_finish_goes_with_it(directory: int, tmp_path: Path) -> None:
+def test_unfinished_files_are_removed(directory: int, tmp_path: Path) -> None:
     begun = [writing.NewFile(directory, name) for name in ("one", "two")]
     done = writing.NewFile(directory, "three")
     done.seal()

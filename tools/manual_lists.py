@@ -37,12 +37,12 @@ def wrapped(text: str) -> str:
         if kept or is_tag or line.startswith((".", "'")):
             lines.append(line)
         else:
-            lines += _broken(line)
+            lines += _break_line(line)
         is_tag = line.startswith(".TP")
     return "".join(f"{line}\n" for line in lines)
 
 
-def _broken(line: str) -> list[str]:
+def _break_line(line: str) -> list[str]:
     lines = [""]
     for word in re.split(r"(?<!\\) ", line):  # an escaped space is part of a word
         longer = f"{lines[-1]} {word}"

@@ -19,10 +19,10 @@ _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 def main(pages: list[str]) -> None:
     """Record the pages."""
     for page in map(Path, pages):
-        page.write_text(_BLOCK.sub(_recorded, page.read_text("utf-8")), "utf-8")
+        page.write_text(_BLOCK.sub(_record, page.read_text("utf-8")), "utf-8")
 
 
-def _recorded(block: re.Match[str]) -> str:
+def _record(block: re.Match[str]) -> str:
     examples = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block[1], re.MULTILINE)
     return (
         "```console\n" + "".join(f"$ {one}\n{_kept(one, known)}" for one, known in examples) + "```"
@@ -31,12 +31,12 @@ def _recorded(block: re.Match[str]) -> str:
 
 def _kept(command: str, known: str) -> str:
     """Return what is written of an output where it still holds, else the new output."""
-    text = _printed(command)
+    text = _print_output(command)
     pattern = re.escape(known).replace(re.escape("...\n"), r"(?:.*\n)*")
-    return known if known and re.fullmatch(pattern, text) else _shortened(text)
+    return known if known and re.fullmatch(pattern, text) else _shorten(text)
 
 
-def _printed(command: str) -> str:
+def _print_output(command: str) -> str:
     scripts = Path(sys.executable).parent
     with tempfile.TemporaryDirectory() as scratch:
         env = {
@@ -50,7 +50,7 @@ def _printed(command: str) -> str:
     return done.stdout
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     lines = []
     for line in text.splitlines(keepends=True):
         if f"{ROOT}/" in line or re.search(r"\d s\.$", line):  # other ones elsewhere, or later

@@ -119,13 +119,13 @@ def printed(picture: Picture) -> list[Text]:
     kept = [line for line in output if not other.search(line.plain)]
     while kept and not kept[0].plain.strip():
         del kept[0]
-    lines = [row for line in kept for row in _wrapped(line)]
+    lines = [row for line in kept for row in _wrap(line)]
     if len(lines) > picture.lines:
         lines = [*lines[: picture.lines], Text("…", "dim")]
-    return [*_wrapped(Text(f"$ {picture.command}", "bold")), Text(), *lines]
+    return [*_wrap(Text(f"$ {picture.command}", "bold")), Text(), *lines]
 
 
-def _wrapped(line: Text) -> list[Text]:
+def _wrap(line: Text) -> list[Text]:
     return list(line.divide(range(COLUMNS, line.cell_len, COLUMNS)))
 
 

@@ -52,13 +52,16 @@ def main(arguments: list[str]) -> None:
             if kind is not None and kind not in kinds:
                 kinds.append(kind)
             row.append(None if kind is None else kinds.index(kind))
-    lines = [f'"releases":{json.dumps(releases)}', _named("kinds", "[]", map(json.dumps, kinds))]
+    lines = [
+        f'"releases":{json.dumps(releases)}',
+        _format_names("kinds", "[]", map(json.dumps, kinds)),
+    ]
     rows = (f"{json.dumps(name)}:{json.dumps(row)}" for name, row in settings.items())
-    lines.append(_named("settings", "{}", rows))
+    lines.append(_format_names("settings", "{}", rows))
     TABLE.write_text("{\n" + ",\n".join(lines).replace(", ", ",") + "\n}\n", "utf-8")
 
 
-def _named(name: str, ends: str, lines: Any) -> str:
+def _format_names(name: str, ends: str, lines: Any) -> str:
     return f'"{name}":{ends[0]}\n' + ",\n".join(lines) + f"\n{ends[1]}"
 
 

@@ -167,11 +167,11 @@ class Table:
             elif any(file.name.kind is Kind.PRE08_LOG for file in target.files):
                 items = log_items(target, options)  # offsets are positions there
             else:
-                within = self._within(target, ranged, pruner)
+                within = self._prune_logs(target, ranged, pruner)
                 items = header_items(within, ranged) if counted else log_items(within, ranged)
             yield from guard(target.path, items, topic=target.topic, partition=target.partition)
 
-    def _within(self, target: Target, options: DumpOptions, pruner: Pruner) -> Target:
+    def _prune_logs(self, target: Target, options: DumpOptions, pruner: Pruner) -> Target:
         """Leave out the logs whose names say that the filter leaves nothing of them possible.
 
         The next name says where a log ends, unless it ends in a wrapper: `logs_within` looks.

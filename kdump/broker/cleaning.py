@@ -234,9 +234,9 @@ class CleaningRound:
         segments = self._partition.segments
         if first >= end:
             if self._repeats is not None:
-                self._look_for_repeats(_between(segments, 0, first))
+                self._look_for_repeats(_segments_between(segments, 0, first))
             return
-        dirty = _between(segments, first, end)
+        dirty = _segments_between(segments, first, end)
         transactions = self._transactions(dirty[0].base_offset)
         following = [*(one.base_offset for one in dirty[1:]), end]
         for segment, behind in zip(dirty, following, strict=True):
@@ -244,10 +244,10 @@ class CleaningRound:
             if self.map.full:
                 break
             self.map.reach(behind)
-        below = _between(segments, 0, first)
+        below = _segments_between(segments, 0, first)
         keep_from_ms = below[-1].modified_ms() - self._settings.delete_retention_ms if below else 0
         transactions = self._transactions(0)
-        for segment in _between(segments, 0, self.map.end):
+        for segment in _segments_between(segments, 0, self.map.end):
             yield from self._clean_segment(segment, transactions, keep_from_ms)
 
     def _look_for_repeats(self, segments: Sequence[Segment]) -> None:
@@ -499,7 +499,7 @@ class CleaningRound:
         return False
 
 
-def _between(segments: Sequence[Segment], first: int, end: int) -> list[Segment]:
+def _segments_between(segments: Sequence[Segment], first: int, end: int) -> list[Segment]:
     """The segments from the one with offset `first` on that begin below `end`."""
     start = max([n for n, one in enumerate(segments) if one.base_offset <= first], default=0)
     return [one for one in segments[start:] if one.base_offset < end]

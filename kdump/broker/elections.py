@@ -56,17 +56,17 @@ def cut_point(leader: Epochs, leader_end: int, follower: Epochs, follower_end: i
         if not known:
             return min(end, leader[0][1])
         answer = known[-1][0]
-        end = min(end, end_of(leader, answer, leader_end))
+        end = min(end, find_epoch_end(leader, answer, leader_end))
         if answer == epoch:
             return end
         own = [each for each in follower if each[0] <= answer]
         if not own:
             return min(end, follower[0][1])
         epoch = own[-1][0]
-        end = min(end, end_of(follower, epoch, follower_end))
+        end = min(end, find_epoch_end(follower, epoch, follower_end))
 
 
-def end_of(epochs: Epochs, epoch: int, end: int) -> int:
+def find_epoch_end(epochs: Epochs, epoch: int, end: int) -> int:
     """Where an epoch ends in a log that ends at `end`: at the start of the next one."""
     return next((start for other, start in epochs if other > epoch), end)
 

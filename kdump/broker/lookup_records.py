@@ -108,7 +108,7 @@ def records_of(run: Run, *, limit: int, streaming: bool) -> Iterator[tuple[int, 
         return
     if flags & c.COMPRESSED and not streaming:
         for piece in read_batch(run.data, run.base, batches, 0, limit=limit):
-            _mind(piece.reason)
+            _check_reason(piece.reason)
     declared, seen = batches.records_count(0), 0
     last: tuple[int, int] | None = None
     for piece in read_batch(run.data, run.base, batches, 0, limit=limit):
@@ -119,7 +119,7 @@ def records_of(run: Run, *, limit: int, streaming: bool) -> Iterator[tuple[int, 
                 last = one
             else:
                 yield one
-        _mind(piece.reason)
+        _check_reason(piece.reason)
     if last is not None:
         yield last
 
@@ -128,13 +128,13 @@ def _messages(run: Run, limit: int) -> Iterator[tuple[int, int]]:
     from kdump.record.wrapper import open_wrapper
 
     wrapper = open_wrapper(run.data, run.base, run.batches, 0, limit)
-    _mind(wrapper.reason)
+    _check_reason(wrapper.reason)
     for offset, timestamp_ms, compressed in wrapper.messages():
         if compressed:
             raise _UndecodableError(reasons.INNER_COMPRESSED)
         yield offset, timestamp_ms
 
 
-def _mind(reason: int) -> None:
+def _check_reason(reason: int) -> None:
     if reason not in (reasons.END, reasons.FULL):
         raise _UndecodableError(reason)

@@ -38,7 +38,7 @@ def identity_facts(node: NodeSettings, metas: list[Meta], broker: Version) -> It
     elif has(broker, v.META_VERSION_IMPLIED):
         yield from node_old_identity.compare_metas(node, metas, broker)
     else:
-        yield from node_old_identity.each_alone(node, metas, broker)
+        yield from node_old_identity.check_each(node, metas, broker)
 
 
 # From 3.7 on: all of them together, sorted by path.
@@ -59,7 +59,7 @@ def _ensemble(node: NodeSettings, metas: list[Meta]) -> Iterator[Fact]:
             f"{RESTORE}{why}",
         )
         return
-    refused = list(_agree(node, sound))
+    refused = list(_check_agreement(node, sound))
     yield from refused
     for meta in broken:
         if meta.directory == node.metadata_dir:
@@ -121,7 +121,7 @@ def _own(meta: Meta, name: str) -> str | None:
     return meta.get(name)
 
 
-def _agree(node: NodeSettings, sound: list[Meta]) -> Iterator[Fact]:
+def _check_agreement(node: NodeSettings, sound: list[Meta]) -> Iterator[Fact]:
     """Hold them against the settings and each other, in the broker's order (N5, N6)."""
     cluster, number = None, node.node_id
     seen: dict[int, str] = {}

@@ -140,7 +140,7 @@ def _lacks_of_kraft(meta: Meta) -> Fact | None:
 # From 0.8.2 to 2.7: each by itself, a version and an id must be there.
 
 
-def each_alone(node: NodeSettings, metas: list[Meta], broker: Version) -> Iterator[Fact]:
+def check_each(node: NodeSettings, metas: list[Meta], broker: Version) -> Iterator[Fact]:
     offline: list[Meta] = []
     ids: list[int] = []
     refused = False

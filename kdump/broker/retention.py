@@ -55,7 +55,7 @@ class LogFacts(NamedTuple):
     high_watermark: int | None = None
     copied_to: int | None = None  # the highest offset in remote storage; None: not known
 
-    def end_of(self, number: int) -> int:
+    def find_end(self, number: int) -> int:
         """The offset behind a segment: the next one's base, or the log end."""
         following = number + 1
         return (
@@ -64,11 +64,11 @@ class LogFacts(NamedTuple):
 
     def below_high_watermark(self, number: int) -> bool:
         """Whether all of a segment is; what is not is never deleted."""
-        return self.high_watermark is None or self.high_watermark >= self.end_of(number)
+        return self.high_watermark is None or self.high_watermark >= self.find_end(number)
 
     def waits_for_copy(self, number: int) -> bool:
         """Whether a segment stays because remote storage does not have all of it (W12)."""
-        end = self.end_of(number)
+        end = self.find_end(number)
         return self.copied_to is not None and end - 1 > self.copied_to and end >= self.log_start
 
 
@@ -164,7 +164,7 @@ def retention_pass(log: LogFacts, policy: Policy, now_ms: int) -> RetentionPass:
     return RetentionPass(
         tuple(left.deleted),
         gone == len(log.segments) and gone > 0,
-        max(log.log_start, log.end_of(gone - 1)) if gone else log.log_start,
+        max(log.log_start, log.find_end(gone - 1)) if gone else log.log_start,
     )
 
 
@@ -199,7 +199,7 @@ class _OldestFirst:
         """Take what ends at the log start or below, whatever the policy and the time."""
         del policy, now_ms
         log = self._log
-        self.take(LOG_START, lambda at: self.has_next(at) and log.end_of(at) <= log.log_start)
+        self.take(LOG_START, lambda at: self.has_next(at) and log.find_end(at) <= log.log_start)
 
     def take_by_size(self, policy: Policy, now_ms: int) -> None:
         """Take what is over the limit of the size, while all of the segment is."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 
 from kdump.broker import versions as v
-from kdump.broker.setting_types import knows
+from kdump.broker.setting_types import is_known_setting
 from kdump.broker.versions import Version, has
 from kdump.storage.checkpoints import java_int
 from kdump.tuples import NamedTuple
@@ -184,7 +184,9 @@ class _Listeners:
     def _texts(self) -> Iterator[tuple[str, str]]:
         """Yield the listeners of each setting; before 3.0 they may be a host and a port."""
         values = {
-            name: text.strip() for name, text in self._values.items() if knows(name, self._broker)
+            name: text.strip()
+            for name, text in self._values.items()
+            if is_known_setting(name, self._broker)
         }
         host, port = values.get("host.name", ""), values.get("port", "9092")
         yield "listeners", self._values.get("listeners", f"PLAINTEXT://{host}:{port}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from kdump.broker import versions as v
-from kdump.broker.setting_types import is_class, knows
+from kdump.broker.setting_types import is_class, is_known_setting
 from kdump.broker.versions import Version, has
 from kdump.storage.checkpoints import java_int
 
@@ -48,7 +48,7 @@ _OWN_ASSIGNORS = ("uniform", "range", "simple", "sticky")
 
 def check_rules(values: Mapping[str, str], broker: Version, *, kraft: bool) -> Iterator[str]:
     """Yield what is refused."""
-    known = {name: text.strip() for name, text in values.items() if knows(name, broker)}
+    known = {name: text.strip() for name, text in values.items() if is_known_setting(name, broker)}
 
     def number(name: str, default: int) -> int:
         found = java_int(known.get(name, ""), 1 << 63)
@@ -158,7 +158,7 @@ def list_unknown_classes(values: Mapping[str, str], broker: Version) -> Iterator
     """Say of which classes it is not known whether the broker has them."""
     for name, text in values.items():
         given = [text.strip()] if is_class(name, broker) or name in _NAMED else []
-        if name in _ASSIGNORS and knows(name, broker):
+        if name in _ASSIGNORS and is_known_setting(name, broker):
             given = [one for one in _parts(text) if one.lower() not in _OWN_ASSIGNORS]
         for one in given:
             if one and not one.startswith(_KAFKAS):

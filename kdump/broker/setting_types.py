@@ -49,7 +49,7 @@ def _kinds_of(name: str, broker: Version) -> list[list[Any]]:
     return [table["kinds"][rows[older]], table["kinds"][rows[newer]]]
 
 
-def knows(name: str, broker: Version) -> bool:
+def is_known_setting(name: str, broker: Version) -> bool:
     """Whether a release has a setting of this name."""
     return bool(_kinds_of(name, broker))
 

@@ -237,7 +237,7 @@ class Sender:
     def __init__(
         self, make: Callable[..., Producer], settings: Mapping[str, Any], tick: Callable[[], None]
     ) -> None:
-        self._producer = make({**settings, **self.SETTINGS, "error_cb": self._hear})
+        self._producer = make({**settings, **self.SETTINGS, "error_cb": self._handle_error})
         self._tick = tick
         self._failed: str | None = None
         self._is_dropped = False
@@ -288,7 +288,7 @@ class Sender:
             self._wait(_NAP_SECONDS)
         self._wait(0)
 
-    def _hear(self, error: KafkaError) -> None:
+    def _handle_error(self, error: KafkaError) -> None:
         if error.fatal():
             self._failed = error.str()
         self._is_dropped = True

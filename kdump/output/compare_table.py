@@ -177,7 +177,7 @@ class CompareTable(TextReport):
         else:
             self._line("Nothing was compared.")
         if row.found_once_count:
-            self._once(row)
+            self._write_common(row)
         read = [
             count_text(row.batches, "batch"),
             count_text(row.records_count, "record"),
@@ -185,7 +185,7 @@ class CompareTable(TextReport):
         ]
         self._line(f"Read {', '.join(read)} in {seconds_text(row.seconds)}.")
 
-    def _once(self, row: CompareSummary) -> None:
+    def _write_common(self, row: CompareSummary) -> None:
         count = row.found_once_count
         names = ", ".join(row.found_once[:_NAMED])
         more = f" and {count - _NAMED:,} more" if count > _NAMED else ""

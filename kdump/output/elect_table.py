@@ -161,7 +161,7 @@ class ElectTable(TextReport):
                 self._write_wrapped(visible(text), _INDENT)
         if row.oldest is not None:
             self._write_wrapped(visible(self._name_copies(row, oldest_text(row.oldest))), _INDENT)
-        if by_itself := _by_itself(row):
+        if by_itself := _automatic_text(row):
             self._write_wrapped(visible(self._name_copies(row, by_itself)), _INDENT)
         self._write_wrapped(visible(self._name_copies(row, row.advice)), _INDENT)
         for command in row.commands:
@@ -198,7 +198,7 @@ def change_text(change: tuple[str, int]) -> str:
     return count_text(count, words)
 
 
-def _by_itself(row: ReplicaElection) -> str:
+def _automatic_text(row: ReplicaElection) -> str:
     """Say whom a controller would elect, where that may be another one."""
     most = row.records_lost_alone
     if not most:

@@ -113,7 +113,7 @@ class ClusterState:
             self.migration,
         )
 
-    def as_it_is(self, change: Change) -> Change:
+    def refresh_partitions(self, change: Change) -> Change:
         """Give a topic in a change the partitions that it has now: they come behind it."""
         topic = change.after
         if isinstance(topic, c.Topic):
@@ -154,14 +154,14 @@ class ClusterState:
     def _put(self, table: Table, key: Hashable, fact: Fact, at: Moment) -> None:
         before = table.get(key)
         table[key] = fact
-        self._tell(before, fact, at)
+        self._note_change(before, fact, at)
 
     def _drop(self, table: Table, key: Hashable, at: Moment) -> None:
         before = table.pop(key, None)
         if before is not None:
-            self._tell(before, None, at)
+            self._note_change(before, None, at)
 
-    def _tell(self, before: Fact | None, after: Fact | None, at: Moment) -> None:
+    def _note_change(self, before: Fact | None, after: Fact | None, at: Moment) -> None:
         if self._on_change is None:
             return
         same = before is not None and after is not None and content(before) == content(after)

@@ -161,7 +161,7 @@ class GroupLives:
         elif kind in _TARGET and value is not None:
             yield _make_rebalance(life, value["assignmentEpoch"])
         elif kind == _HAS:
-            yield from _has(life, str(key["memberId"]), value, at)
+            yield from _take_assignment(life, str(key["memberId"]), value, at)
 
     def _life(self, group: str, kind: str) -> _Life:
         found = self._lives.get(group)
@@ -290,7 +290,9 @@ def _make_rebalance(life: _Life, epoch: int) -> GroupRebalance:
     return GroupRebalance(life.family, epoch, protocol, None, before, dict(life.targets), members)
 
 
-def _has(life: _Life, name: str, value: Fields | None, at: At) -> Iterator[OwnershipSpan]:
+def _take_assignment(
+    life: _Life, name: str, value: Fields | None, at: At
+) -> Iterator[OwnershipSpan]:
     """Take up what a member has: it keeps what it is to give up until it says that it did."""
     fields = ("assignedPartitions", "partitionsPendingRevocation")
     lists = [] if value is None else [one for field in fields for one in value.get(field) or ()]

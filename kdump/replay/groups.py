@@ -124,7 +124,7 @@ class OffsetsLog(OffsetHoles):
 
     def take(self, chunk: RecordChunk) -> None:
         """Take up records. Commits of no transaction, of which there are most, go in at once."""
-        if not self.goes_on(chunk):
+        if not self.check_offsets(chunk):
             return
         keys = record_bytes.keys(chunk)
         if self._are_plain(chunk, keys):
@@ -141,7 +141,7 @@ class OffsetsLog(OffsetHoles):
 
     def changes(self, chunk: RecordChunk) -> Iterator[Change | GroupRecord]:
         """Take up records one by one; yield what each does to the committed offsets, or itself."""
-        if not self.goes_on(chunk):
+        if not self.check_offsets(chunk):
             return
         only = self._only
         may_be_marker = chunk.batches.flags & c.CONTROL

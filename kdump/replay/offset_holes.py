@@ -28,7 +28,7 @@ class OffsetHoles:
         """Take note that what comes next lies behind damage."""
         self._damaged = True
 
-    def goes_on(self, chunk: RecordChunk) -> bool:
+    def check_offsets(self, chunk: RecordChunk) -> bool:
         """Look for missing offsets; say whether there is anything to take up."""
         records = chunk.records
         count = records.count

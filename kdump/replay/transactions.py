@@ -101,7 +101,7 @@ class TransactionsLog(OffsetHoles):
 
     def take(self, chunk: RecordChunk) -> None:
         """Take up records."""
-        if not self.goes_on(chunk):
+        if not self.check_offsets(chunk):
             return
         keys = record_bytes.keys(chunk)
         if self._is_plain(chunk, keys):

@@ -209,7 +209,7 @@ class Reader(DataSourceReader):
         """Yield the rows of a piece as Arrow record batches."""
         if not isinstance(partition, Piece):  # Spark makes one up where there is none
             return
-        _mind_the_kernel(self._needs_compiled)
+        _check_kernel(self._needs_compiled)
         yield from rows_of(self._request, partition.pieces, _arrow(self._schema))
 
 
@@ -271,7 +271,7 @@ def _refuse_other_columns(view: str, known: dict[str, str], schema: StructType) 
             )
 
 
-def _mind_the_kernel(needed: bool) -> None:
+def _check_kernel(needed: bool) -> None:
     """Say in this worker's log, or as an error, that the pure kernel runs here."""
     from kdump.output.process_tuning import KERNEL
 

@@ -248,7 +248,7 @@ class AfterDamage:
                         elif bounds.admit(*offsets):
                             return position
                         if wide < 0 and bounds.admit_wide(*offsets):
-                            if self._is_vain(position, lowest, bounds.high):
+                            if self._is_hopeless(position, lowest, bounds.high):
                                 return position
                             wide, low, high = position, lowest, bounds.high
                     start = position + 1
@@ -279,7 +279,7 @@ class AfterDamage:
         stored = int.from_bytes(window.data[at : at + 4], "big")
         return self._sums.of(position + read.crc_start, end, read.crc_kind) == stored
 
-    def _is_vain(self, position: int, low: int, high: int) -> bool:
+    def _is_hopeless(self, position: int, low: int, high: int) -> bool:
         """Whether nothing that is believed at once follows, or was looked for too often."""
         if self._in_vain >= _SEARCHES_AGAIN:
             return True

@@ -127,14 +127,14 @@ def _parse(
             version = java_int(text, _INT32)
             if version != VERSION:
                 # Another version may be laid out in another way.
-                bad = _bad(None, position, line, f"version {VERSION}")
+                bad = _note_problem(None, position, line, f"version {VERSION}")
                 return Checkpoint(version, None, [], [bad])
         elif number == 2:
             declared = java_int(text, _INT32)
             if declared is None:
-                bad = _bad(bad, position, line, "a count of entries")
+                bad = _note_problem(bad, position, line, "a count of entries")
         elif (entry := convert(split_like_java(text))) is None:
-            bad = _bad(bad, position, line, form)
+            bad = _note_problem(bad, position, line, form)
         else:
             entries.append(entry)
     problems = [] if bad is None else [bad]
@@ -146,7 +146,7 @@ def _parse(
     return Checkpoint(version, declared, entries, problems)
 
 
-def _bad(found: Problem | None, position: int, line: bytes, expected: str) -> Problem:
+def _note_problem(found: Problem | None, position: int, line: bytes, expected: str) -> Problem:
     if found is not None:
         return found._replace(places=found.places + 1)
     shown = line[:_SHOWN].decode("utf-8", "replace")

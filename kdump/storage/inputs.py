@@ -113,7 +113,7 @@ class _Inputs:
         if path == "-":
             return self._of_stdin()
         if is_view(path):
-            return self._again(path)
+            return self._reopen(path)
         if is_uri(path):
             from kdump.stores.passwords import without_password
 
@@ -158,7 +158,7 @@ class _Inputs:
         self._unpacker.publish(root, members, problems)
         return f"{root}/{inside}"
 
-    def _again(self, uri: str) -> str:
+    def _reopen(self, uri: str) -> str:
         """Open the archive of a path in it that kdump has printed."""
         from kdump.stores.view_store import file_of
 

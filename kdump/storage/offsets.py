@@ -126,7 +126,7 @@ class Offsets:
     def hold(self, gap: Gap) -> Iterator[ResolvedGap]:
         """Take up a gap; where too many wait the first is let go."""
         self._look_back()
-        self._spare()
+        self._release_rejected()
         if len(self._held) >= _HELD:
             yield self._held.pop(0).release(None)
         self._held.append(_PendingGap(gap, self.last, self._spared, self.end))
@@ -158,7 +158,7 @@ class Offsets:
 
     def release(self, next_offset: int | None) -> Iterator[ResolvedGap]:
         """Yield the gaps that still wait; what follows the log begins at `next_offset`."""
-        self._spare()
+        self._release_rejected()
         while self._held:
             yield self._held.pop(0).release(next_offset)
 
@@ -184,16 +184,16 @@ class Offsets:
 
     def _take(self, row: _Row) -> None:
         if self.believes(row.first, row.last):
-            self._spare()
+            self._release_rejected()
             self._believe(row)
             return
         if self._below and row.first <= self._below[-1].last:
-            self._spare()
+            self._release_rejected()
         self._below.append(row)
         if row.first <= row.last < self.end:
             self._take_back()
         if len(self._below) > ASTRAY_IN_A_ROW:
-            self._spare()
+            self._release_rejected()
 
     def _believe(self, row: _Row) -> None:
         joined = joins_on(self.last, row.first) and not row.wrapper
@@ -230,7 +230,7 @@ class Offsets:
                 self._believe(row)
             return
 
-    def _spare(self) -> None:
+    def _release_rejected(self) -> None:
         """What was not believed stays so, but its records can be read."""
         spared = sum(row.span for row in self._below)
         for held in self._held:

@@ -105,11 +105,11 @@ def _index(head: bytes, size: int) -> str | None:
     """Recognize an index by slots that rise; None where it may be another one, or none."""
     if not any(head):
         return None  # all zeros: any index that holds nothing yet
-    found = [word for word, form in _SLOTS.items() if _has(head, size, *form)]
+    found = [word for word, form in _SLOTS.items() if _is_index(head, size, *form)]
     return found[0] if len(found) == 1 else None
 
 
-def _has(head: bytes, size: int, slot: struct.Struct, rising: int, *bounds: _Bounds) -> bool:
+def _is_index(head: bytes, size: int, slot: struct.Struct, rising: int, *bounds: _Bounds) -> bool:
     if size % slot.size:
         return False
     room = min(len(head) // slot.size, _LOOKED_SLOTS) * slot.size

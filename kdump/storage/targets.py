@@ -124,7 +124,9 @@ def resolve(
     retired: list[str] = []
     for path in every:
         try:
-            for item in guard(path, _one(path, selection, retired, loose=loose, listed=listed)):
+            for item in guard(
+                path, _resolve_one(path, selection, retired, loose=loose, listed=listed)
+            ):
                 found |= isinstance(item, Target)
                 failed |= not isinstance(item, Target)
                 if not isinstance(item, Target) or once.is_new(item):
@@ -211,7 +213,7 @@ def _retired_words(retired: list[str]) -> str:
     return f"; {retired[0]}{more} would be read with --retired"
 
 
-def _one(
+def _resolve_one(
     path: str, selection: Selection, retired: list[str], *, loose: bool, listed: bool
 ) -> Iterator[Target | KdumpError]:
     """Yield what lies under one path; what is passed over as retired goes to a list."""

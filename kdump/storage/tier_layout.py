@@ -123,7 +123,7 @@ def find_tiered_members(
             members |= {
                 f"{place}/{inside}": member
                 for what, member in chosen[base].items()
-                if (inside := _inside(base, what, following)) is not None
+                if (inside := _name_inside(base, what, following)) is not None
             }
     return (members, others, problems) if members else None
 
@@ -139,7 +139,7 @@ def _best(same: dict[str, dict[str | None, Member]], finished: Callable[[], froz
     return max(sorted(same), key=rank)
 
 
-def _inside(base: int, what: str | None, following: int | None) -> str | None:
+def _name_inside(base: int, what: str | None, following: int | None) -> str | None:
     """Return the name that a broker gives to a file of a segment; None where it has none."""
     if what is None:  # the last segment's has them all
         return names.LEADER_EPOCH_CHECKPOINT

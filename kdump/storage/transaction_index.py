@@ -75,12 +75,12 @@ class TransactionIndex(EntryFile):
         least = self.base_offset
         for slot, transaction in self.slots():
             if transaction.version > VERSION:
-                version = _again(
+                version = _note_problem(
                     version, "transaction-index-version", slot, VERSION, transaction.version
                 )
             last = transaction.last_offset
             if last < least:
-                order = _again(order, "transaction-index-order", slot, least, last)
+                order = _note_problem(order, "transaction-index-order", slot, least, last)
             else:
                 least = last + 1
         found = [problem for problem in (version, order) if problem is not None]
@@ -104,7 +104,9 @@ class TransactionIndex(EntryFile):
         return None
 
 
-def _again(found: Problem | None, code: str, slot: int, expected: int, actual: int) -> Problem:
+def _note_problem(
+    found: Problem | None, code: str, slot: int, expected: int, actual: int
+) -> Problem:
     """Note a problem at a slot, or one more of the kind noted before."""
     if found is not None:
         return found._replace(places=found.places + 1)

@@ -52,17 +52,17 @@ class CachedStore:
         except FileNotFoundError:
             self.forget(path)
             raise
-        listing, name = self._around(path)
+        listing, name = self._parent_listing(path)
         if name in listing and listing[name].st_size != file.size:
             listing[name] = listing[name]._replace(st_size=file.size)
         return file
 
     def forget(self, path: str) -> None:
         """Take note that what was listed of a path is no longer so."""
-        listing, name = self._around(path)
+        listing, name = self._parent_listing(path)
         listing.pop(name, None)
 
-    def _around(self, path: str) -> tuple[dict[str, Status], str]:
+    def _parent_listing(self, path: str) -> tuple[dict[str, Status], str]:
         above, _, name = path.rpartition("/")
         return self._listings.get(above, (0.0, {}))[1], name
 

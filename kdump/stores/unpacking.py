@@ -195,11 +195,11 @@ class Unpacker:
                 count += 1
                 characters += _characters(entry.name)
                 _check_bounds(count, characters, problems)
-                name = _inside(entry.name)
-                linked = None if entry.link is None else members.get(_inside(entry.link) or "")
+                name = _safe_path(entry.name)
+                linked = None if entry.link is None else members.get(_safe_path(entry.link) or "")
                 if name is None or not (entry.is_file or linked):
                     left_out += not entry.is_directory
-                    if why := _beyond(entry.name):
+                    if why := _exceeded_bound(entry.name):
                         problems.append(f"the entry at byte {entry.position:,} {why}: left out")
                 elif linked is not None:
                     members[name] = linked
@@ -227,7 +227,7 @@ class Unpacker:
             return Member(blob, 0, entry.size, mtime_ns)
         there = max(0, min(entry.size, size - entry.start))
         if there < entry.size:
-            problems.append(f"{_inside(entry.name)} is cut short: {there} of {entry.size} bytes")
+            problems.append(f"{_safe_path(entry.name)} is cut short: {there} of {entry.size} bytes")
         return Member(path, min(entry.start, size), there, mtime_ns)
 
     def _of_zip(
@@ -247,10 +247,10 @@ class Unpacker:
                 if len(problems) > _MOST_PROBLEMS:
                     problems.append(f"what precedes {info.filename} is read")
                     break
-                name = _inside(info.filename)
+                name = _safe_path(info.filename)
                 if name is None or info.is_dir() or stat.S_ISLNK(info.external_attr >> 16):
                     left_out += not info.is_dir()
-                    if why := _beyond(info.filename):
+                    if why := _exceeded_bound(info.filename):
                         problems.append(f"the entry at byte {info.header_offset:,} {why}: left out")
                     continue
                 try:
@@ -335,10 +335,10 @@ def _check_bounds(count: int, characters: int, problems: list[str]) -> None:
 
 def _characters(name: str) -> int:
     """Count the characters that a path takes in a listing; one too long is not listed."""
-    return 0 if _beyond(name) else len(name) * (1 + name.count("/")) // 2
+    return 0 if _exceeded_bound(name) else len(name) * (1 + name.count("/")) // 2
 
 
-def _beyond(name: str) -> str | None:
+def _exceeded_bound(name: str) -> str | None:
     """Say which bound of paths a name is beyond; None where it is beyond none."""
     if len(name) > _LONGEST_PATH:
         return f"has a path of {len(name):,} characters ({_LONGEST_PATH:,} at most)"
@@ -361,9 +361,9 @@ def _without_name(directory: str) -> int:
     return held
 
 
-def _inside(name: str) -> str | None:
+def _safe_path(name: str) -> str | None:
     """Return a member's name as a path in the archive; None where it leads out of it."""
-    if _beyond(name) is not None:
+    if _exceeded_bound(name) is not None:
         return None
     parts = [part for part in name.split("/") if part not in ("", ".")]
     return None if not parts or ".." in parts or "\0" in name else "/".join(parts)

@@ -153,7 +153,7 @@ class Values:
             number = first + row
             key, value = chunk.records.key(data, number), chunk.records.payload(data, number)
             control = chunk.control(number) if has_controls else None
-            return self._any_texts(decoder, key, value, control)[:2]
+            return self._all_texts(decoder, key, value, control)[:2]
 
         while done < len(numbers):
             some = numbers[done : done + self._most]
@@ -192,7 +192,7 @@ class Values:
             else:
                 control = chunk.control(number) if has_controls else None
                 if decoder is not _NOTHING:
-                    texts = self._any_texts(decoder, key, value, control)
+                    texts = self._all_texts(decoder, key, value, control)
                 elif value is None or self._redact is None:
                     texts = None, None, None
                 else:
@@ -201,7 +201,10 @@ class Values:
                     texts = _by_schema(framed, chunk, number, key, value, texts)
                     if decoder.inner_key is not None and key is not None:
                         within = decoder.inner_key(key)
-                        texts = (_within(framed, chunk, number, within, texts[0]), *texts[1:])
+                        texts = (
+                            _decode_within(framed, chunk, number, within, texts[0]),
+                            *texts[1:],
+                        )
                 if admits is not None:
                     shown = value
                     if value is not None and not is_sound(control):
@@ -216,7 +219,7 @@ class Values:
         if part.numbers:
             yield part.chunk()
 
-    def _any_texts(
+    def _all_texts(
         self, decoder: Decoder, key: Bytes, value: Bytes, control: dict[str, object] | None
     ) -> Texts:
         """Return what `_texts` does, also of control records and of those that are too large."""
@@ -264,7 +267,7 @@ def _by_schema(
     return key_text or of_key, value_text or of_value, hidden
 
 
-def _within(
+def _decode_within(
     framed: Topic, chunk: RecordChunk, number: int, inner: tuple[bytes, object] | None, text: Bytes
 ) -> Bytes:
     """Decode the key within a key by schema, in the text of the key."""

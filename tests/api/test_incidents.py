@@ -12,14 +12,14 @@ SCRIPTS = re.findall(
 )
 
 
-def test_every_script_of_the_page_is_asked() -> None:
+def test_every_script_of_the_page_is_tested() -> None:
     assert len(SCRIPTS) == PAGE.count("\n## ") == PAGE.count("```python") == 5
 
 
 @pytest.mark.parametrize(
     ("script", "printed"), [each[1:] for each in SCRIPTS], ids=[each[0] for each in SCRIPTS]
 )
-def test_a_script_prints_what_stands_below_it(
+def test_script_prints_the_output_shown_below_it(
     script: str, printed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(ROOT)

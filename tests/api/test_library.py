@@ -41,7 +41,7 @@ def test_the_examples_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     assert doctest.testfile(page, module_relative=False, optionflags=flags).failed == 0
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_public_name_exists() -> None:
     assert all(getattr(kdump, name) is not None for name in kdump.__all__)
     with pytest.raises(AttributeError):
         kdump.nothing  # noqa: B018
@@ -131,7 +131,7 @@ def test_records_and_headers_are_those_of_dump() -> None:
     assert [one._asdict() for one in batches] == shown
 
 
-def test_rows_of_dump_stay_as_they_are() -> None:
+def test_rows_of_dump_are_unchanged() -> None:
     part = kdump.open(CLEAN)["orders", 0]
     rows: list[Any] = list(part._data.rows("dump"))
     assert rows == list(part.records())
@@ -140,7 +140,7 @@ def test_rows_of_dump_stay_as_they_are() -> None:
     assert isinstance(next(decoded), kdump.DecodedRow)
 
 
-def test_every_command_and_option_can_be_had() -> None:
+def test_every_command_and_option_is_available() -> None:
     """But for what `open` takes, and how results are written, shown and divided among processes."""
     context = click.Context(cli)
     assert {*cli.list_commands(context)} == {*COMMANDS, "schema", "sql"}
@@ -157,7 +157,7 @@ def test_every_command_and_option_can_be_had() -> None:
         assert {OTHERWISE.get(one, one) for one in asked} <= known, name
 
 
-def test_a_file_without_a_name_is_what_open_is_told(tmp_path: Path) -> None:
+def test_as_kind_sets_the_kind_of_an_unnamed_file(tmp_path: Path) -> None:
     file = tmp_path / "piece"
     file.write_bytes((CLEAN / "d1" / "orders-0" / f"{0:020}.log").read_bytes())
     data = kdump.open(file, as_kind="log", topic_name="shop", partition_number=3, base_offset=0)
@@ -181,7 +181,7 @@ ASKED: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_a_question_gives_rows_of_its_kind(name: str) -> None:
+def test_commands_yield_rows_of_their_kind(name: str) -> None:
     options, kind = ASKED[name]
     found = getattr(kdump.open(CLEAN), name)(**options)
     assert kind in {row.row for row in found if isinstance(row, kdump.Row)}
@@ -196,7 +196,7 @@ def test_times_are_texts_or_numbers() -> None:
         data.records(from_time="last week")
 
 
-def test_decoded_values_are_what_they_say() -> None:
+def test_decoded_values_have_their_declared_types() -> None:
     part = kdump.open(CLEAN)["__consumer_offsets", 0]
     record = next(part.records(limit=1, decode=True))
     assert isinstance(record, kdump.DecodedRow)
@@ -209,7 +209,7 @@ def test_every_kind_of_row_belongs_to_a_command() -> None:
     assert made - {"record", "batch"} == {*kinds()} - {"schema-field"}
 
 
-def test_errors_come_when_all_else_was_given(tmp_path: Path) -> None:
+def test_errors_are_raised_after_all_rows(tmp_path: Path) -> None:
     data = kdump.open(tmp_path / "gone", CLEAN, tmp_path / "gone too")
     given = data.rows("groups")
     rows = []
@@ -222,7 +222,7 @@ def test_errors_come_when_all_else_was_given(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["nothing", "record"])
-def test_a_column_or_a_kind_that_there_is_not_is_wrong_usage(name: str) -> None:
+def test_unknown_column_or_kind_is_a_usage_error(name: str) -> None:
     pytest.importorskip("pyarrow")
     with pytest.raises(kdump.KdumpError, match=r"unknown row kind|have no such"):
         kdump.open(CLEAN).table(name, columns=["offset", "nonsense"])
@@ -246,7 +246,7 @@ ABANDONED: tuple[Callable[[kdump.Data], Iterator[Any]], ...] = (
 )
 
 
-def test_abandoned_iterators_leave_nothing_open() -> None:
+def test_abandoned_iterators_close_their_files() -> None:
     data = kdump.open(CLEAN)
     next(data.records())
     gc.collect()
@@ -279,7 +279,7 @@ def test_threads_and_forks_get_the_same_rows() -> None:
         assert answer.read() == b"same"
 
 
-def test_a_state_is_kept_from_one_verification_to_the_next(tmp_path: Path) -> None:
+def test_verification_state_is_kept(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "sample-data/damaged/4.1.1-killed", tmp_path / "d")
     state = tmp_path / "state"
     data = kdump.open(tmp_path / "d", jobs=2)
@@ -298,7 +298,7 @@ def test_a_state_is_kept_from_one_verification_to_the_next(tmp_path: Path) -> No
     next(data.verify(state=tmp_path / "early"))
 
 
-def test_import_brings_nothing() -> None:
+def test_import_loads_no_other_modules() -> None:
     code = (
         "import sys; before = set(sys.modules); import kdump; "
         "print(sorted(set(sys.modules) - before)); kdump.open; "

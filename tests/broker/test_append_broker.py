@@ -56,7 +56,7 @@ def request_version(data: bytes, version: Version) -> int:
     return 2
 
 
-class Expected:
+class ExpectedTopic:
     """A topic as it should be: what it is told to hold."""
 
     def __init__(self, config: dict[str, str], version: Version) -> None:
@@ -118,7 +118,7 @@ def test_random_sets_as_the_broker_answers(
     release = tuple(map(int, version.split(".")))
     rng = random.Random(SEED)
     topics = {
-        f"t{number}": Expected(config, release)
+        f"t{number}": ExpectedTopic(config, release)
         for number, config in enumerate(configs(rng, release))
     }
     broker = Broker(tmp_path / "data", version)

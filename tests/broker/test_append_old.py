@@ -27,7 +27,7 @@ CONFIGS = {
 }
 
 
-def sent(one: dict[str, Any], version: Version) -> bytes:
+def sent_bytes(one: dict[str, Any], version: Version) -> bytes:
     """The bytes that were sent; of long ones only the first are recorded, and the last repeated."""
     match = re.match("[0-9a-f]*", one["sent_hex"])
     assert match is not None
@@ -58,7 +58,7 @@ def test_recorded_appends(name: str) -> None:
         answer = Answer(end)
         error = None
         try:
-            data = ProducedSet(sent(one, version), version)
+            data = ProducedSet(sent_bytes(one, version), version)
             (append if has(version, MESSAGE_TIMESTAMPS) else append_old)(data, topic, answer)
         except RefusedError as refused:
             error, answer.next_offset = refused.error, end

@@ -18,7 +18,7 @@ OLD_FORMAT = GZIP | {"message.format.version": "0.9.0"}
 PLAIN = {"compression.type": "uncompressed"}
 
 
-def stored(data: bytes, version: Version, config: dict[str, str]) -> Any:
+def store(data: bytes, version: Version, config: dict[str, str]) -> Any:
     """Send a set; return the one entry that is stored, or the error."""
     topic = Topic.of(version, Settings().of_topic(config), NOW_MS, 1 << 20)
     answer = Answer(END)
@@ -39,7 +39,7 @@ def wrapper(*inner: bytes, offset: int | None = None, **fields: Any) -> bytes:
     return b.wrapper(inner, at, **{"timestamp": NOW_MS - 50} | fields)
 
 
-def damaged(data: bytes) -> bytes:
+def damage(data: bytes) -> bytes:
     """Break the last block of a stream."""
     return data[:10] + b"\xff" * (len(data) - 10)
 
@@ -50,7 +50,7 @@ ERRORS: list[tuple[bytes, dict[str, str], dict[Version, str | None]]] = [
         {V0_10_0: "UNKNOWN_SERVER_ERROR", V0_10_1: "CORRUPT_MESSAGE"},
     ),
     (
-        wrapper(message(), compress=lambda plain: damaged(b.gzip_bytes(plain))), GZIP,
+        wrapper(message(), compress=lambda plain: damage(b.gzip_bytes(plain))), GZIP,
         {V0_10_1: "CORRUPT_MESSAGE", V0_10_2: "UNKNOWN_SERVER_ERROR"},
     ),
     (
@@ -70,29 +70,29 @@ ERRORS: list[tuple[bytes, dict[str, str], dict[Version, str | None]]] = [
 
 @each(("data", "config", "expected"), ERRORS)
 def test_errors(data: bytes, config: dict[str, str], expected: dict[Version, str | None]) -> None:
-    found = {version: stored(data, version, config) for version in expected}
+    found = {version: store(data, version, config) for version in expected}
     assert expected == {
         version: None if isinstance(one, StoredRun) else one for version, one in found.items()
     }
 
 
-def test_a_wrapper_whose_stream_is_cut_is_stored_at_an_offset_that_is_taken() -> None:
+def test_wrapper_with_cut_stream_is_stored_at_a_used_offset() -> None:
     cut = wrapper(message(), magic=0, compress=lambda plain: b.gzip_bytes(plain)[:14])
     for version in (V0_10_0, V0_10_1):
-        one = stored(cut, version, GZIP | {"message.timestamp.type": "LogAppendTime"})
+        one = store(cut, version, GZIP | {"message.timestamp.type": "LogAppendTime"})
         assert (one.last_offset, one.magic, one.size_bytes) == (END - 1, 0, len(cut))
-    assert stored(cut, V0_10_2, GZIP) == "UNKNOWN_SERVER_ERROR"
+    assert store(cut, V0_10_2, GZIP) == "UNKNOWN_SERVER_ERROR"
 
 
-def test_the_time_of_a_wrapper_that_keeps_its_messages() -> None:
+def test_time_of_a_kept_wrapper() -> None:
     sent = wrapper(message(), message(1))
     times = {
-        version: stored(sent, version, GZIP).max_timestamp_ms
+        version: store(sent, version, GZIP).max_timestamp_ms
         for version in (V0_10_0, V0_10_1, V0_10_2)
     }
     assert times == {V0_10_0: NOW_MS - 50, V0_10_1: NOW_MS + 1, V0_10_2: NOW_MS + 1}
     at_zero = wrapper(message(), message(1), offset=0)
-    assert stored(at_zero, V0_10_0, GZIP).max_timestamp_ms == NOW_MS + 1
-    kept, rewritten = (stored(at_zero, version, GZIP) for version in (V0_10_2, V0_10_1))
+    assert store(at_zero, V0_10_0, GZIP).max_timestamp_ms == NOW_MS + 1
+    kept, rewritten = (store(at_zero, version, GZIP) for version in (V0_10_2, V0_10_1))
     assert kept.size_bytes == len(at_zero)
     assert (rewritten.first_offset, rewritten.last_offset) == (END, END + 1)

@@ -34,7 +34,7 @@ def settings(**members: Any) -> Settings:
     ("checkpoint", "first", "forced"),
     [(None, 5, False), (5, 5, False), (40, 40, False), (4, 5, True), (41, 5, True)],
 )
-def test_a_checkpoint_outside_the_log_is_set_anew(
+def test_checkpoint_outside_the_log_is_reset(
     checkpoint: int | None, first: int, forced: bool
 ) -> None:
     assert log(checkpoint=checkpoint, log_start=5).first_dirty() == (first, forced)
@@ -46,7 +46,7 @@ def test_the_segment_of_the_first_dirty_offset_counts_as_clean_and_dirty() -> No
 
 
 @pytest.mark.parametrize(("ratio", "cleanable"), [(0.5, False), (0.49, True), (0, True)])
-def test_a_ratio_is_to_be_passed(ratio: float, cleanable: bool) -> None:
+def test_ratio_must_be_exceeded(ratio: float, cleanable: bool) -> None:
     choice = log(checkpoint=15).choice(settings(min_cleanable_dirty_ratio=ratio), NOW)
     assert choice.dirty_ratio == 0.5
     assert choice.cleanable is cleanable
@@ -59,20 +59,20 @@ def test_a_last_stable_offset_inside_a_segment_ends_a_round_at_its_base() -> Non
 
 
 @pytest.mark.parametrize(("lag", "end"), [(DAY_MS - 20, 30), (DAY_MS - 19, 20), (DAY_MS - 9, 10)])
-def test_min_lag_holds_what_is_younger(lag: int, end: int) -> None:
+def test_min_lag_protects_younger_segments(lag: int, end: int) -> None:
     # What is as old as the lag is old enough.
     choice = log().choice(settings(min_compaction_lag_ms=lag), NOW)
     assert choice.end_offset == end
 
 
-def test_max_lag_cleans_at_any_ratio_once_it_is_passed() -> None:
+def test_max_lag_overrides_the_ratio() -> None:
     strict = settings(min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=DAY_MS)
     assert not log().choice(strict, NOW).cleanable
     assert log().choice(strict, NOW + 1).cleanable
     assert log().due_ms(strict, NOW) == NOW + 1
 
 
-def test_min_lag_is_stronger_than_max_lag() -> None:
+def test_min_lag_overrides_max_lag() -> None:
     both = settings(max_compaction_lag_ms=1, min_compaction_lag_ms=2 * DAY_MS)
     assert not log().choice(both, NOW).cleanable
     assert log().find_block(both, NOW) == "lag"
@@ -97,12 +97,12 @@ def test_first_batches_without_a_time_do_not_count_for_max_lag() -> None:
         ({"segments": []}, {}, "none"),
     ],
 )
-def test_what_is_in_the_way(members: Any, own: Any, blocked_by: str) -> None:
+def test_cleaning_blockers(members: Any, own: Any, blocked_by: str) -> None:
     assert log(**members).find_block(settings(**own), NOW) == blocked_by
 
 
 @pytest.mark.parametrize(("broker", "stable"), [((3, 9), 2), ((4, 0), 3), ((4, 1), 3)])
-def test_what_is_unstable_begins_with_a_batch_that_is_left(
+def test_uncleanable_part_starts_with_a_remaining_batch(
     tmp_path: Path, broker: Version, stable: int
 ) -> None:
     """Of the open transaction only the snapshot is left, and the batch it began with is not."""

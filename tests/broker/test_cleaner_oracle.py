@@ -19,7 +19,7 @@ DAY_MS = 86_400_000
 CODECS = ("none", "none", "none", "gzip", "snappy", "lz4", "zstd")
 
 
-def keyed(rng: random.Random, directory: Path) -> Json:
+def make_keyed(rng: random.Random, directory: Path) -> Json:
     """Make a recipe: few keys, tombstones, several codecs and formats, segments of all sizes."""
     ops: list[Json] = []
     magic = rng.choice((0, 1, 2, 2, 2, 2))
@@ -52,11 +52,11 @@ def keyed(rng: random.Random, directory: Path) -> Json:
     }  # fmt: skip
 
 
-def made(rng: random.Random, seed: int, directory: Path) -> bool:
+def make_directory(rng: random.Random, seed: int, directory: Path) -> bool:
     """Write a directory of some kind; return whether there are transactions in it."""
     kind = rng.choice(("keyed", "keyed", "transactional", "compacted", "txn", "mixed-all"))
     if kind == "keyed":
-        oracle().ask("make", recipe=keyed(rng, directory))
+        oracle().ask("make", recipe=make_keyed(rng, directory))
     elif kind == "transactional":
         oracle().ask("make", recipe=transactional.recipe(seed, directory))
     else:
@@ -65,7 +65,7 @@ def made(rng: random.Random, seed: int, directory: Path) -> bool:
     return kind in ("transactional", "txn")
 
 
-def asked(rng: random.Random, directory: Path, *, transactions: bool) -> Question:
+def draw_question(rng: random.Random, directory: Path, *, transactions: bool) -> Question:
     """Draw a moment, settings and checkpoints.
 
     What was decided above a high watermark the oracle has forgotten, so that none is given then.
@@ -106,9 +106,9 @@ def asked(rng: random.Random, directory: Path, *, transactions: bool) -> Questio
 def test_cleaning_as_a_broker(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     directory = tmp_path / "t-0"
-    transactions = made(rng, seed, directory)
+    transactions = make_directory(rng, seed, directory)
     for number in range(QUESTIONS):
-        question = asked(rng, directory, transactions=transactions)
+        question = draw_question(rng, directory, transactions=transactions)
         compare(question)
         left = tmp_path / str(number) / "t-0"
         answer = question.asked("clean", out=left)

@@ -4,7 +4,7 @@ from kdump.broker.cleaning import OffsetMap, Repeats
 from kdump.broker.settings import Settings
 
 
-def test_a_map_is_full_at_its_load_factor_even_for_a_key_it_has() -> None:
+def test_map_is_full_at_its_load_factor_even_for_known_keys() -> None:
     offsets = OffsetMap(Settings(dedupe_buffer=24 * 10, dedupe_load_factor=0.2))
     assert offsets.put(1, 5)
     assert offsets.put(2, 6)
@@ -19,7 +19,7 @@ def test_threads_share_the_buffer() -> None:
     assert not offsets.put(2, 6)
 
 
-def test_a_key_that_is_not_held_is_looked_at_all_the_same() -> None:
+def test_key_outside_the_map_is_still_checked() -> None:
     offsets = OffsetMap(Settings(), kept=1)
     assert offsets.put(1, 5)
     assert offsets.put(2, 6)
@@ -34,14 +34,14 @@ def test_repeats_are_counted_and_the_first_is_kept() -> None:
     assert (repeats.count, repeats.example) == (2, (0, 2))
 
 
-def test_a_record_met_twice_is_no_repeat() -> None:
+def test_record_read_twice_is_not_a_repeat() -> None:
     repeats = Repeats(0, 100)
     repeats.take(7, 3)
     repeats.take(7, 3)
     assert repeats.count == 0
 
 
-def test_of_too_many_keys_a_part_is_followed_to_the_end() -> None:
+def test_too_many_keys_are_cleaned_in_part() -> None:
     repeats = Repeats(0, 1000, kept=10)
     for key in range(100):
         repeats.take(key, key)

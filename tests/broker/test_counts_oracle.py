@@ -70,7 +70,7 @@ DAMAGES: tuple[Damage, ...] = (
 )
 
 
-def made(judge: Oracle, seed: int, root: Path) -> tuple[Path, str, int]:
+def make_damaged(judge: Oracle, seed: int, root: Path) -> tuple[Path, str, int]:
     """Write a partition in a data directory, damaged; return it, what was done, and its log end."""
     rng = random.Random(f"counts {seed}")
     profile = rng.choice(_PROFILES)
@@ -103,7 +103,7 @@ def made(judge: Oracle, seed: int, root: Path) -> tuple[Path, str, int]:
     return directory, f"seed {seed}: {', '.join(done)}", end
 
 
-def told(*arguments: str, command: str = "verify") -> str:
+def run_command(*arguments: str, command: str = "verify") -> str:
     result = CliRunner().invoke(cli, [command, *arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.stdout
@@ -119,8 +119,8 @@ def wrong(directory: Path, end: int, textfile: Path) -> list[str]:
     start = min(int(path.stem) for path in directory.glob("*.log"))
     where = str(directory)
     held = sum(path.stat().st_size for path in directory.glob("*.log"))
-    lines = told("--summary-by", "topic", "--format", "jsonl", where).splitlines()
-    for line in lines + told("--format", "jsonl", where, command="predict").splitlines():
+    lines = run_command("--summary-by", "topic", "--format", "jsonl", where).splitlines()
+    for line in lines + run_command("--format", "jsonl", where, command="predict").splitlines():
         row = json.loads(line)
         if row["row"] == "finding":
             counts = [row["lost_at_least"], row["lost_at_most"]]
@@ -141,11 +141,11 @@ def wrong(directory: Path, end: int, textfile: Path) -> list[str]:
                 found.append(line)
         elif any(abs(number) > _ABSURD for number in numbers(line)):
             found.append(line)
-    nagios = told("--nagios", "--textfile", str(textfile), where)
+    nagios = run_command("--nagios", "--textfile", str(textfile), where)
     found += [nagios] if any(abs(number) > _ABSURD for number in numbers(nagios)) else []
     text = textfile.read_text()
     found += [text] if any(abs(number) > _ABSURD for number in numbers(text)) else []
-    for paragraph in told("--format", "table", where).split("DAMAGE")[1:]:
+    for paragraph in run_command("--format", "table", where).split("DAMAGE")[1:]:
         words = " ".join(paragraph.split())
         if not any(each in words for each in _EVIDENCE):  # which names what it found
             found += [words] if any(abs(each) > _ABSURD for each in numbers(words)) else []
@@ -158,7 +158,7 @@ def test_counts_and_advice(first: int, tmp_path: Path) -> None:
     failures = []
     for seed in range(first, min(first + 20, SEED + _COUNT)):
         root = tmp_path / str(seed)
-        directory, done, end = made(judge, seed, root)
+        directory, done, end = make_damaged(judge, seed, root)
         failures += [
             f"{done} (log end {end}): {each}" for each in wrong(directory, end, root / "m")
         ]

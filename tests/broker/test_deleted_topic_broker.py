@@ -209,7 +209,7 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.parametrize("seed", range(INCIDENTS))
-def test_a_deleted_topic_comes_back(site: Site, seed: int) -> None:
+def test_deleted_topic_is_restored(site: Site, seed: int) -> None:
     incident = Incident(site, seed)
     site.ask({"op": "delete_topic", "topic": incident.topic})
     began = time.monotonic()

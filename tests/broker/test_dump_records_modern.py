@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from corpus import corpus, expected
-from dumped import Json, as_consumed, dumped, first_difference, json_lines, restore_times
+from dumped import Json, first_difference, json_lines, restore_times, run_dump, to_consumer_form
 from each import each
 
 from kdump.storage import names
@@ -40,7 +40,7 @@ def partitions(root: Path) -> list[Path]:
 
 
 @cache
-def consumed(copy: str, level: str) -> dict[str, list[Json]]:
+def read_consumed(copy: str, level: str) -> dict[str, list[Json]]:
     """What the consumer got at an isolation level, by partition."""
     answers = {}
     for path in expected(f"modern/{copy}/records").glob("*.jsonl"):
@@ -53,14 +53,14 @@ def consumed(copy: str, level: str) -> dict[str, list[Json]]:
 @each("level", LEVELS)
 @each("copy", COPIES)
 def test_every_partition_equals_the_consumer(copy: str, level: str) -> None:
-    theirs = consumed(copy, level)
+    theirs = read_consumed(copy, level)
     paths = partitions(copy_of(copy))
     assert theirs.keys() <= {path.name for path in paths}
     differences = {}
     count = 0
     for path in paths:
-        rows, found = dumped(path, visible=True, isolation=level)
-        records = [as_consumed(row) for row in rows]
+        rows, found = run_dump(path, visible=True, isolation=level)
+        records = [to_consumer_form(row) for row in rows]
         answer = theirs.get(path.name, [])
         count += len(answer)
         if written_on(copy, path.name):
@@ -75,28 +75,28 @@ def test_every_partition_equals_the_consumer(copy: str, level: str) -> None:
 
 @each("level", LEVELS)
 @each("copy", ["clean", "killed"])
-def test_the_command_on_a_whole_data_directory(copy: str, level: str) -> None:
+def test_command_on_a_complete_data_directory(copy: str, level: str) -> None:
     options = ["--visible", "--isolation", level, "--format", "jsonl", "--bytes", "hex"]
     run = subprocess.run(
         [sys.executable, "-m", "kdump", "dump", *options, str(copy_of(copy) / "d2")],
         capture_output=True,
         check=True,
     )
-    theirs = consumed(copy, level)
+    theirs = read_consumed(copy, level)
     seen = {}
     for (topic, partition), rows in groupby(
         json_lines(run.stdout), key=lambda row: (row["topic"], row["partition"])
     ):
         name = f"{topic}-{partition}"
         assert name not in seen
-        seen[name] = first_difference(map(as_consumed, rows), theirs[name])
+        seen[name] = first_difference(map(to_consumer_form, rows), theirs[name])
     there = {path.name for path in partitions(copy_of(copy)) if path.parent.name == "d2"}
     assert seen == dict.fromkeys(sorted(there & {name for name in theirs if theirs[name]}), "")
 
 
-def test_rows_say_where_they_come_from() -> None:
+def test_rows_name_their_source() -> None:
     path = next(path for path in partitions(copy_of("clean")) if path.name == "orders.zstd-0")
-    rows, _ = dumped(path)
+    rows, _ = run_dump(path)
     assert {row["topic"] for row in rows} == {"orders.zstd"}
     assert {row["partition"] for row in rows} == {0}
     assert {row["codec"] for row in rows} == {"zstd"}
@@ -113,8 +113,8 @@ def test_without_visible_everything_on_disk_is_shown() -> None:
     shown = {}
     for name in ("ledger.txn-0", "trimmed-topic-0"):
         path = next(path for path in partitions(copy) if path.name == name)
-        every, _ = dumped(path)
-        visible, _ = dumped(path, visible=True)
+        every, _ = run_dump(path)
+        visible, _ = run_dump(path, visible=True)
         shown[name] = every
         offsets = {row["offset"] for row in visible}
         hidden = [row for row in every if row["offset"] not in offsets]

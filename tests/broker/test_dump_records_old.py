@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from corpus import corpus, expected
-from dumped import Json, dumped, first_difference
+from dumped import Json, first_difference, run_dump
 from each import each
 
 SETS = ("v07-072", "v0-0822", "v0-0901", "v1-01022", "mixed-282")
@@ -24,7 +24,7 @@ def answers(name: str) -> Any:
 
 
 @cache
-def consumed(name: str) -> dict[str, list[Json]]:
+def read_consumed(name: str) -> dict[str, list[Json]]:
     """What the consumer got, by partition."""
     packed = expected(f"old/{name}.clean.records.jsonl.xz").read_bytes()
     found = defaultdict(list)
@@ -49,7 +49,7 @@ def as_consumed(row: Json, members: set[str]) -> Json:
     return {name: value for name, value in ours.items() if name in members}
 
 
-def compared(rows: list[Json], theirs: list[Json]) -> str:
+def compare_rows(rows: list[Json], theirs: list[Json]) -> str:
     """Say where the rows differ from a consumer's records, in all that these have."""
     # Where the 0.7 consumer asked, and what the 0.8 consumer thought of the checksum, are no
     # members of a row.
@@ -69,13 +69,13 @@ def partitions(name: str) -> list[Path]:
 
 @each("name", SETS)
 def test_every_partition_equals_the_consumer(name: str) -> None:
-    theirs = consumed(name)
+    theirs = read_consumed(name)
     paths = [path for path in partitions(name) if name == "v07-072" or path.name not in BAD]
     assert theirs.keys() <= {path.name for path in paths}
     differences = {}
     for path in paths:
-        rows, found = dumped(path, visible=True)
-        told = compared(rows, theirs.get(path.name, []))
+        rows, found = run_dump(path, visible=True)
+        told = compare_rows(rows, theirs.get(path.name, []))
         if told or found:
             differences[path.name] = (told, [one.code for one in found])
     assert differences == {}
@@ -83,7 +83,7 @@ def test_every_partition_equals_the_consumer(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["v0-0822", "v0-0901", "v1-01022"])
-def test_what_wrong_produce_requests_left(name: str) -> None:
+def test_records_of_wrong_produce_requests(name: str) -> None:
     """Equal in every member the consumers have, but for `badkey`.
 
     There the one message's key size runs past its end; the consumers raised, and so there is no
@@ -94,7 +94,7 @@ def test_what_wrong_produce_requests_left(name: str) -> None:
     assert set(given) == set(BAD)
     nested = {8, 12} if name == "v0-0901" else set()
     for partition, theirs in given.items():
-        rows, found = dumped(corpus(f"old/{name}.clean") / "data" / partition)
+        rows, found = run_dump(corpus(f"old/{name}.clean") / "data" / partition)
         if partition == "badkey-0":
             assert [set(record) for record in theirs] == [{"exception", "position"}]
             assert [(one.code, one.actual) for one in found] == [
@@ -105,19 +105,19 @@ def test_what_wrong_produce_requests_left(name: str) -> None:
         if nested and partition == "bad-0":
             wrong = [one for one in found if one.actual == "inner-compressed"]
             assert {one.offset for one in wrong} == nested
-        assert compared(rows, theirs) == ""
+        assert compare_rows(rows, theirs) == ""
 
 
 @pytest.mark.parametrize("name", ["v0-0822", "v0-0901"])
 def test_inner_checksums_are_judged_as_the_consumer_did(name: str) -> None:
     theirs = answers(name)["records_after_bad_appends"]["bad-0"]
     wrong = [record["offset"] for record in theirs if not record["crc_ok"]]
-    _, found = dumped(corpus(f"old/{name}.clean") / "data" / "bad-0")
+    _, found = run_dump(corpus(f"old/{name}.clean") / "data" / "bad-0")
     assert [one.offset for one in found if one.code == "inner-crc-mismatch"] == wrong
 
 
 @pytest.mark.parametrize("name", ["v0-0822", "v0-0901"])
 def test_any_magic_over_the_oldest_layout_is_read_and_named(name: str) -> None:
-    rows, found = dumped(corpus(f"old/{name}.clean") / "data" / "bad-0")
+    rows, found = run_dump(corpus(f"old/{name}.clean") / "data" / "bad-0")
     assert Counter(row["magic"] for row in rows) == {0: len(rows) - 2, 2: 1, 5: 1}
     assert [one.actual for one in found if one.code == "magic-unknown"] == [2, 5]

@@ -13,7 +13,7 @@ def epochs(log: Log) -> list[tuple[int, int]]:
     return [(epoch, at) for at, epoch in enumerate(log) if not at or log[at - 1] != epoch]
 
 
-def test_newer_epoch_goes_further_than_a_higher_end() -> None:
+def test_newer_epoch_outranks_a_higher_log_end() -> None:
     assert raft_position([(1, 0), (3, 90)], 100, []) == (Position(3, 100), False)
     assert Position(3, 100) > Position(2, 500)
     assert Position(3, 100) < Position(3, 101)
@@ -42,7 +42,7 @@ def test_elected_by_more_than_half(
     assert is_elected(candidate, [Position(*other) for other in others], voters) is elected
 
 
-def test_cut_is_where_logs_part() -> None:
+def test_truncation_point_is_where_logs_diverge() -> None:
     """Logs as elections make them: each leader goes on from its own, others are cut and copy."""
     draw = random.Random(3)
     for _ in range(3000):
@@ -53,17 +53,17 @@ def test_cut_is_where_logs_part() -> None:
             for log in logs:
                 if log is not leader and draw.random() < 0.6:
                     upto = draw.randint(0, len(leader))
-                    if upto >= parting(log, leader) or log == leader[: len(log)]:
-                        log[:] = leader[: max(upto, parting(log, leader))]
+                    if upto >= count_common(log, leader) or log == leader[: len(log)]:
+                        log[:] = leader[: max(upto, count_common(log, leader))]
         for leader in logs:
             for follower in logs:
                 cut = cut_point(epochs(leader), len(leader), epochs(follower), len(follower))
-                assert cut <= parting(leader, follower) or not leader or not follower
+                assert cut <= count_common(leader, follower) or not leader or not follower
                 if leader and follower:
-                    assert cut == parting(leader, follower), (leader, follower)
+                    assert cut == count_common(leader, follower), (leader, follower)
 
 
-def parting(one: Log, other: Log) -> int:
+def count_common(one: Log, other: Log) -> int:
     """How many offsets two logs have in common."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
@@ -74,12 +74,12 @@ def test_logs_without_epochs_are_cut_to_the_shorter() -> None:
     assert cut_point([(1, 0)], 10, [], 12) == 10
 
 
-def test_leader_that_begins_later() -> None:
+def test_leader_with_a_later_log_start() -> None:
     assert cut_point([(5, 100)], 120, [(2, 0)], 110) == 100
     assert cut_point([(5, 100)], 120, [(2, 0), (4, 90)], 95) == 95
     assert cut_point([(2, 0)], 50, [(5, 40)], 60) == 40
 
 
-def test_eligible_replicas_lead_where_none_is_in_sync() -> None:
+def test_eligible_replicas_lead_without_in_sync_replicas() -> None:
     assert may_lead((2, 3), (1,)) == (2, 3)
     assert may_lead((), (1,)) == (1,)

@@ -153,7 +153,7 @@ def reach(log: set[Entry]) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("topic", ["__cluster_metadata", "t*"])
-def test_what_each_choice_loses(cases: list[Path], topic: str) -> None:
+def test_records_lost_by_each_choice(cases: list[Path], topic: str) -> None:
     checked = stake = 0
     for case in cases:
         for fields in elections(case, topic):
@@ -201,7 +201,7 @@ def test_whom_controllers_elect(cases: list[Path], tmp_path: Path) -> None:
     print(f"{elected} elections of controllers as said")
 
 
-def test_what_an_election_of_replicas_loses(cases: list[Path], tmp_path: Path) -> None:
+def test_records_lost_by_an_election(cases: list[Path], tmp_path: Path) -> None:
     """Brokers come up one by one; whoever leads, what is gone when all are up is as foretold."""
     from confluent_kafka.admin import AdminClient
 
@@ -223,12 +223,12 @@ def test_what_an_election_of_replicas_loses(cases: list[Path], tmp_path: Path) -
                 cluster.start(node, "controller,broker" if node == first else "controller")
             assert cluster.leader() is not None
             admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-            leaders = settled(admin)
+            leaders = wait_until_settled(admin)
             for node in NODES:
                 if node != first:
                     cluster.kill(node)
                     cluster.start(node)
-            settled(admin, in_sync=True)
+            wait_until_settled(admin, in_sync=True)
             cluster.frozen(tmp_path / "after")
         finally:
             cluster.close()
@@ -252,7 +252,7 @@ def test_what_an_election_of_replicas_loses(cases: list[Path], tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("dynamic", "left"), [(False, 1), (False, 2), (False, 3), (True, 2)])
-def test_a_lost_quorum_is_brought_back(tmp_path: Path, dynamic: bool, left: int) -> None:
+def test_lost_quorum_is_restored(tmp_path: Path, dynamic: bool, left: int) -> None:
     """Two of three disks are gone: what is said to be typed makes the third one lead."""
     from confluent_kafka.admin import AdminClient
 
@@ -285,13 +285,13 @@ def test_a_lost_quorum_is_brought_back(tmp_path: Path, dynamic: bool, left: int)
             cluster.start(node)
         assert cluster.leader() in (left, anew)
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-        assert {("t0", 0), ("t1", 0), ("t2", 0)} <= settled(admin).keys()
+        assert {("t0", 0), ("t1", 0), ("t2", 0)} <= wait_until_settled(admin).keys()
         assert before <= entries(cluster.data(anew) / METADATA)
     finally:
         cluster.close()
 
 
-def settled(
+def wait_until_settled(
     admin: Any, seconds: float = 60, *, in_sync: bool = False
 ) -> dict[tuple[str, int], int]:
     """Wait until leaders change no more, and all replicas are in sync; give the leaders."""

@@ -37,7 +37,7 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
     found.run("kill")
 
 
-class Fetched(NamedTuple):
+class FetchedBytes(NamedTuple):
     """What a fetch returns: bytes, and aborted transactions by producer and first offset."""
 
     size: int
@@ -51,7 +51,7 @@ class Client:
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
 
-    def fetch(self, topic: str, offset: int, size: int, isolation: int) -> Fetched:
+    def fetch(self, topic: str, offset: int, size: int, isolation: int) -> FetchedBytes:
         name = topic.encode()
         body = struct.pack(">hhihiiiib", 1, 4, 1, -1, -1, 5000, 1, 1 << 26, isolation)
         body += struct.pack(">ih", 1, len(name)) + name + struct.pack(">iiqi", 1, 0, offset, size)
@@ -65,7 +65,7 @@ class Client:
         at += 16 * len(aborted)
         records = answer[at + 4 : at + 4 + max(struct.unpack_from(">i", answer, at)[0], 0)]
         digest = hashlib.sha256(records).hexdigest() if records else None
-        return Fetched(len(records), digest, sorted(aborted))
+        return FetchedBytes(len(records), digest, sorted(aborted))
 
     def close(self) -> None:
         self._socket.close()
@@ -132,12 +132,12 @@ def test_bytes_and_aborted_transactions(broker: Broker, tmp_path: Path) -> None:
     if tier is not None:
         settle(broker, ["tiered"])
     with closing(Client(json.loads(done.stdout)["port"])) as client:
-        sources, named = compared(client, broker, tier, ends, rng)
+        sources, named = compare_fetches(client, broker, tier, ends, rng)
     assert named > 20
     assert tier is None or sources >= {"local", "remote"}
 
 
-def compared(
+def compare_fetches(
     client: Client, broker: Broker, tier: str | None, ends: dict[str, int], rng: random.Random
 ) -> tuple[set[object], int]:
     """Compare fetches; give where their bytes were, and how many transactions were named."""
@@ -157,7 +157,7 @@ def compared(
             # The high watermark is written to disk every 5 s, and transactions run out of time.
             for _attempt in range(3):
                 theirs = client.fetch(topic, offset, size, isolation)
-                row, ours = fetched(data / f"{topic}-0", offset, options)
+                row, ours = run_fetch(data / f"{topic}-0", offset, options)
                 if ours == theirs:
                     break
                 sleep(6)
@@ -167,10 +167,10 @@ def compared(
     return sources, named
 
 
-def fetched(partition: Path, offset: int, options: FindOptions) -> tuple[Row, Fetched]:
+def run_fetch(partition: Path, offset: int, options: FindOptions) -> tuple[Row, FetchedBytes]:
     """Ask kdump for a fetch."""
     items = list(find_offset([str(partition)], offset, options))
     row = next(item for item in items if isinstance(item, Row) and item.row == "fetch")
     assert row["error"] is None
     aborted = [(one["producer_id"], one["first_offset"]) for one in row["aborted"] or ()]
-    return row, Fetched(row["size_bytes"], row["sha256"], sorted(aborted))
+    return row, FetchedBytes(row["size_bytes"], row["sha256"], sorted(aborted))

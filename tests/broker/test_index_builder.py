@@ -27,7 +27,7 @@ from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex
 
 
-def built(
+def build_index(
     path: Path, log: bytes, broker: Version = (4, 1), *, index_size_max_bytes: int = 10_000
 ) -> IndexBuilder:
     path.write_bytes(log)
@@ -41,14 +41,14 @@ def built(
     return builder
 
 
-def test_recovery_ends_behind_a_marker_that_cannot_be_read(tmp_path: Path) -> None:
+def test_recovery_ends_after_an_unreadable_marker(tmp_path: Path) -> None:
     """The broker notices when the batch is in the index already."""
     producer = {"producer_id": 7, "producer_epoch": 0}
     first = batch([record()], attributes=TRANSACTIONAL, base_sequence=0, **producer)
     short = control_record(0, b"short")
     broken = batch([short], base_offset=1, attributes=TRANSACTIONAL | CONTROL, **producer)
     behind = [batch([record()], base_offset=at) for at in (2, 3)]
-    builder = built(tmp_path / f"{0:020}.log", b"".join((first, broken, *behind)))
+    builder = build_index(tmp_path / f"{0:020}.log", b"".join((first, broken, *behind)))
     end = len(first + broken)
     words = "the control record of producer 7 cannot be read"
     assert builder.stop == Stop(end, 2, words, "cut")
@@ -252,10 +252,10 @@ IN_BATCH = "writes what no transaction may hold"
         ((message(0), message(1, magic=3), message(2)), "a checksum mismatch", "cut", 2),
     ],
 )  # fmt: skip
-def test_where_recovery_ends_and_what_a_broker_does_then(
+def test_recovery_end_and_the_broker_reaction(
     log: tuple[bytes, ...], what: str, outcome: str, lost: int, tmp_path: Path
 ) -> None:
-    builder = built(tmp_path / f"{0:020}.log", b"".join(log))
+    builder = build_index(tmp_path / f"{0:020}.log", b"".join(log))
     stop = builder.stop
     assert stop is not None
     taken = 2 if what == "offsets go back" else 1
@@ -266,27 +266,27 @@ def test_where_recovery_ends_and_what_a_broker_does_then(
     assert (stop.gap is not None) == (lost == 0)
 
 
-def test_zeros_behind_the_last_batch_end_nothing(tmp_path: Path) -> None:
-    builder = built(tmp_path / f"{0:020}.log", FIRST + bytes(100))
+def test_zeros_after_the_last_batch_do_not_stop_recovery(tmp_path: Path) -> None:
+    builder = build_index(tmp_path / f"{0:020}.log", FIRST + bytes(100))
     assert (builder.stop, builder.end_position, builder.next_offset) == (None, len(FIRST), 1)
 
 
 def test_magic_that_an_old_broker_does_not_look_at(tmp_path: Path) -> None:
     log = message(0) + message(1, magic=3) + message(2)
-    builder = built(tmp_path / f"{0:020}.log", log, (0, 10))
+    builder = build_index(tmp_path / f"{0:020}.log", log, (0, 10))
     assert (builder.stop, builder.next_offset) == (None, 3)
 
 
 def test_wrapper_at_which_an_old_broker_writes_an_entry(tmp_path: Path) -> None:
     inner = [message(4), message(5)]
     path = tmp_path / f"{0:020}.log"
-    builder = built(path, message(0) + wrapper(inner, 5) + message(6), (1, 1))
+    builder = build_index(path, message(0) + wrapper(inner, 5) + message(6), (1, 1))
     assert [entry[0] for entry in slots(builder.index.offset_index())] == [4, 6]
     broken = wrapper(inner, 5, compress=lambda plain: plain)
-    builder = built(path, message(0) + broken + message(6), (1, 1))
+    builder = build_index(path, message(0) + broken + message(6), (1, 1))
     size = len(message(0))
     assert builder.stop == Stop(size, 1, "the wrapper cannot be opened", "fail")
-    builder = built(path, message(0) + broken + message(6))
+    builder = build_index(path, message(0) + broken + message(6))
     assert [entry[0] for entry in slots(builder.index.offset_index())] == [5, 6]
 
 
@@ -294,19 +294,19 @@ def test_transactions_that_were_aborted(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020}.log"
     ended = marker(1, base_offset=1, producer_id=7)
     unknown = marker(0, base_offset=2, producer_id=8)
-    builder = built(path, OPENING + ABORTING + unknown)
+    builder = build_index(path, OPENING + ABORTING + unknown)
     assert bytes(builder.aborted) == struct.pack(">hqqqq", 0, 7, 0, 1, 2)
     assert [*builder.abort_markers] == [1, 2]
     assert builder.over_limit() is None
-    builder = built(path, OPENING + ended)
+    builder = build_index(path, OPENING + ended)
     assert (bytes(builder.aborted), [*builder.abort_markers]) == (b"", [])
 
 
-def test_abort_behind_the_end_of_recovery_is_not_kept(tmp_path: Path) -> None:
+def test_abort_after_the_end_of_recovery_is_dropped(tmp_path: Path) -> None:
     """The producers of a run are replayed before an offset in it is found to fall."""
     again = batch([record()], base_offset=2, attributes=TRANSACTIONAL, base_sequence=1, **PRODUCER)
     log = (OPENING, ABORTING, again, SECOND, marker(0, base_offset=3, producer_id=7))
-    builder = built(tmp_path / f"{0:020}.log", b"".join(log))
+    builder = build_index(tmp_path / f"{0:020}.log", b"".join(log))
     assert builder.stop is not None
     assert builder.stop.outcome == "empty"
     assert builder.next_offset == 3
@@ -316,11 +316,11 @@ def test_abort_behind_the_end_of_recovery_is_not_kept(tmp_path: Path) -> None:
 def test_index_that_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / f"{0:020}.log"
     log = FIRST + SECOND + THIRD
-    builder = built(path, log, index_size_max_bytes=8)
+    builder = build_index(path, log, index_size_max_bytes=8)
     expected = "does not fit in 8 bytes (segment.index.bytes): a broker cannot recover it"
     assert builder.over_limit() == expected
-    assert built(path, log, index_size_max_bytes=40).over_limit() is None
+    assert build_index(path, log, index_size_max_bytes=40).over_limit() is None
     for most, words in ((1, None), (0, "more than 0 transactions were aborted in the segment")):
         monkeypatch.setattr(index_builder, "_ABORTED_MOST", most)
-        builder = built(path, OPENING + ABORTING)
+        builder = build_index(path, OPENING + ABORTING)
         assert builder.over_limit() == words

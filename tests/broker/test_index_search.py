@@ -138,7 +138,7 @@ class TestLookup:
     st.booleans(),
     st.lists(st.integers(-60, 160), min_size=1),
 )
-def test_a_finder_for_many_finds_the_same(
+def test_batch_finder_equals_single_lookups(
     entries: list[tuple[int, int]], rising: bool, targets: list[int]
 ) -> None:
     if rising:

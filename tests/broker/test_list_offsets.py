@@ -107,7 +107,9 @@ def entry(time: int, offset: int) -> TimestampOffset:
         (91, NONE),
     ],
 )
-def test_answer_names_where_it_looked(partition: Partition, time: int, answer: TimeAnswer) -> None:
+def test_answer_names_the_searched_segment(
+    partition: Partition, time: int, answer: TimeAnswer
+) -> None:
     assert list_offsets(partition.view(), T0 + time) == answer
 
 
@@ -160,7 +162,7 @@ def test_steps_without_an_entry(partition: Partition) -> None:
     assert scan.details == {"batches": 1}
 
 
-def test_segment_without_a_time_entry_goes_by_its_file(partition: Partition) -> None:
+def test_segment_without_time_entry_uses_file_time(partition: Partition) -> None:
     partition.segment(10, at(10, 60), b"", times())
     view = partition.view(as_is=True)
     assert list_offsets(view, T0 + 60) == NONE
@@ -185,7 +187,7 @@ def test_only_offsets_from_the_log_start_on(partition: Partition) -> None:
     assert list_offsets(partition.view((0, 11)), T0).offset == 4
 
 
-def test_answer_at_or_past_the_bound_is_none(partition: Partition) -> None:
+def test_answer_at_or_past_the_bound_is_empty(partition: Partition) -> None:
     partition.checkpoint("replication", 13)
     view = partition.view()
     assert list_offsets(view, T0 + 80).offset == 12
@@ -241,7 +243,7 @@ def test_answer_to_a_version_of_the_request(
         assert (found.offset, found.leader_epoch) == answer
 
 
-def test_version_of_the_request_that_a_release_does_not_know(partition: Partition) -> None:
+def test_unsupported_request_version(partition: Partition) -> None:
     with pytest.raises(BrokerError, match=r"brokers before 3\.0 do not know version 7"):
         list_offsets(partition.view((2, 8)), LATEST, 7)
     assert list_offsets(partition.view((2, 8)), MAX_TIMESTAMP, 6).offset == 0  # a time there
@@ -291,7 +293,7 @@ def test_record_with_the_largest_timestamp(
     assert list_offsets(made.view(as_is=True), MAX_TIMESTAMP) == answer
 
 
-def test_nothing_of_a_partition_without_segments(tmp_path: Path) -> None:
+def test_no_answer_without_segments(tmp_path: Path) -> None:
     made = Partition(tmp_path)
     for target in (MAX_TIMESTAMP, T0):
         assert list_offsets(made.view(), target) == NONE
@@ -317,7 +319,7 @@ def test_scan_for_a_time_and_an_offset(partition: Partition) -> None:
 
 
 @pytest.mark.parametrize("target", [0, T0])
-def test_before_0_10_1_no_time_is_looked_up(partition: Partition, target: int) -> None:
+def test_no_time_lookup_before_0_10_1(partition: Partition, target: int) -> None:
     with pytest.raises(BrokerError, match="by modification time only"):
         list_offsets(partition.view((0, 10)), target)
     list_offsets(partition.view((0, 10, 1)), target)
@@ -362,7 +364,7 @@ def test_modification_times_up_to_now(partition: Partition) -> None:
 
 
 @pytest.mark.parametrize(("copied_to", "pending"), [(9, 10), (13, -1)])
-def test_next_to_upload_is_none_where_consumers_receive_nothing(
+def test_next_to_upload_is_null_without_visible_records(
     partition: Partition, copied_to: int, pending: int
 ) -> None:
     """Seen on 4.4.0, where all of a log is in remote storage, and an empty segment here."""

@@ -26,7 +26,7 @@ def at(base: int, count: int = 1, **fields: Any) -> bytes:
     return batch([record(n) for n in range(count)], base_offset=base, **fields)
 
 
-def broken(base: int) -> bytes:
+def break_batch(base: int) -> bytes:
     one = bytearray(at(base))
     one[-1] ^= 1
     return bytes(one)
@@ -92,8 +92,8 @@ def test_recovery_from_the_segment_of_its_point_on(
     assert (clean.recovered, clean.log_end) == ([], 9)
 
 
-def test_a_cut_deletes_what_is_behind(partition: Partition) -> None:
-    partition.segment(0, at(0), broken(1), at(2))
+def test_truncation_deletes_later_segments(partition: Partition) -> None:
+    partition.segment(0, at(0), break_batch(1), at(2))
     partition.segment(3, at(3))
     partition.segment(4, at(4))
     for at_offset in (0, 3, 4, 5):

@@ -19,7 +19,7 @@ PROFILES = ("leader-v1", "txn", "restarts", "leader-v0", "leader-v2", "mixed-v2"
 ABSURD = 6_577_225_780_797_898_836
 
 
-def started(directory: Path, *, clean: bool) -> int | None:
+def start_broker(directory: Path, *, clean: bool) -> int | None:
     """The log end after a start, None where there is no start."""
     options = {"delete": [], "indexIntervalBytes": INTERVAL, "now": NOW, "clean": clean}
     answer = oracle().answer("recover", dir=directory, **options)
@@ -35,7 +35,7 @@ def test_forecast_and_remedies(tmp_path: Path, profile: str, wild: int) -> None:
     (directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID}\n")
     mark = tmp_path / ".kafka_cleanshutdown"
     mark.write_bytes(b"")
-    end = started(directory, clean=True)
+    end = start_broker(directory, clean=True)
     assert end is not None
     log = [path for path in sorted(directory.glob("*.log")) if path.stat().st_size][-1]
     sound = log.read_bytes()
@@ -47,21 +47,21 @@ def test_forecast_and_remedies(tmp_path: Path, profile: str, wild: int) -> None:
     row = predict_partition(
         target_of(directory), BROKER, Settings(index_interval_bytes=INTERVAL)
     ).fields
-    assert row["log_end_after"] == started(directory, clean=True)
+    assert row["log_end_after"] == start_broker(directory, clean=True)
     assert (row["log_end_before"] or 0) <= end  # type: ignore[operator]
     if wild > 0:
         assert row["outcome"] == "wrong-log-end"
-        without = started(directory, clean=False)
+        without = start_broker(directory, clean=False)
         assert without is None or without > wild  # no way out
     else:
         assert row["outcome"] in ("delete-segments", "empty", "refuses-to-start")
-        assert started(directory, clean=False) is None  # it refuses
+        assert start_broker(directory, clean=False) is None  # it refuses
 
     # What fits, over the first eight bytes; or cut off there, and the mark taken away.
     assert isinstance(found.expected, int)
     log.write_bytes(sound[:position] + struct.pack(">q", found.expected) + sound[position + 8 :])
-    assert started(directory, clean=True) == end
+    assert start_broker(directory, clean=True) == end
     log.write_bytes(sound[:position])
-    cut = started(directory, clean=False)
+    cut = start_broker(directory, clean=False)
     assert cut is not None
     assert found.expected - 50 <= cut <= found.expected

@@ -63,7 +63,7 @@ def test_entry_larger_than_a_block(sound: bool, limit: int, tmp_path: Path) -> N
         assert entries.why == ("" if sound else "a checksum mismatch")
 
 
-def test_message_above_the_largest_an_old_broker_takes(tmp_path: Path) -> None:
+def test_message_above_the_limit_of_an_old_broker(tmp_path: Path) -> None:
     """Recovery of brokers before 0.11 held each against message.max.bytes, its header included."""
     log = [message(0), message(1, value=bytes(100)), message(2)]
     path = tmp_path / f"{0:020}.log"
@@ -77,7 +77,7 @@ def test_message_above_the_largest_an_old_broker_takes(tmp_path: Path) -> None:
             assert entries.why == ("an entry above message.max.bytes" if taken == 1 else "")
 
 
-def written(path: Path, *parts: bytes) -> Source:
+def write_log(path: Path, *parts: bytes) -> Source:
     log = path / f"{0:020}.log"
     log.write_bytes(b"".join(parts))
     return Source(str(log))
@@ -114,10 +114,10 @@ NEW, OLD = (4, 1), (0, 10)
         ((message(0), message(1, crc=1), message(2)), OLD, 1, CHECKSUM),
     ],
 )
-def test_where_a_checked_reading_ends_and_why(
+def test_end_and_reason_of_a_checked_read(
     log: tuple[bytes, ...], broker: Version, taken: int, why: str, tmp_path: Path
 ) -> None:
-    with written(tmp_path, *log) as source:
+    with write_log(tmp_path, *log) as source:
         entries = Entries(source, broker, 0, source.size)
         for _ in range(2):  # it may be read again
             assert sum(run.batches.count for run in entries.read_sound(MAX_INT32)) == taken
@@ -129,7 +129,7 @@ def test_where_a_checked_reading_ends_and_why(
 @pytest.mark.parametrize("tail", [0, 2 * BLOCK_BYTES])
 def test_a_checked_reading_and_a_size_that_wraps(tail: int, tmp_path: Path) -> None:
     size = MAX_INT32 - len(ONE) - 11
-    with written(tmp_path, ONE, struct.pack(">qi", 1, size), bytes(20 + tail)) as source:
+    with write_log(tmp_path, ONE, struct.pack(">qi", 1, size), bytes(20 + tail)) as source:
         for broker, start, wraps in (
             ((1, 1), 0, True), ((1, 1, 1), 0, False), (OLD, 0, False), ((1, 1), len(ONE), False),
         ):  # fmt: skip
@@ -143,7 +143,7 @@ def test_a_checked_reading_and_a_size_that_wraps(tail: int, tmp_path: Path) -> N
 
 
 def test_only_a_part_of_a_file_is_read(tmp_path: Path) -> None:
-    with written(tmp_path, ONE, TWO, BROKEN) as source:
+    with write_log(tmp_path, ONE, TWO, BROKEN) as source:
         entries = Entries(source, NEW, len(ONE), len(ONE + TWO))
         (run,) = entries.read_sound(MAX_INT32)
         assert (run.batches.base_offset(0), run.batches.position(0)) == (1, len(ONE))
@@ -182,11 +182,11 @@ _WRAPS = MAX_INT32 - len(ONE) - 11
         (14, 18, NEW, SILENT),
     ],
 )
-def test_bytes_that_are_no_whole_entry(
+def test_incomplete_entry(
     size: int, left: int, broker: Version, error: str | None, tmp_path: Path
 ) -> None:
     """Positions count from where the segment starts in its file."""
-    with written(tmp_path, ONE, struct.pack(">qi", 1, size).ljust(30, b"\0")[:left]) as source:
+    with write_log(tmp_path, ONE, struct.pack(">qi", 1, size).ljust(30, b"\0")[:left]) as source:
         met = Entries(source, broker, len(ONE), source.size).as_is(len(ONE))
         if error is None:
             assert list(met) == []
@@ -200,17 +200,17 @@ def test_bytes_that_are_no_whole_entry(
 @pytest.mark.parametrize("before", [0, 1])
 def test_batch_smaller_than_its_header(before: int, tmp_path: Path) -> None:
     """What follows is read as the rest of it, where there is enough of it."""
-    with written(tmp_path, *[message(0)] * before, HEADLESS, batch(base_offset=9)) as source:
+    with write_log(tmp_path, *[message(0)] * before, HEADLESS, batch(base_offset=9)) as source:
         (rows,) = Entries(source, NEW, 0, source.size).as_is(0)
         assert [*rows.last_offsets] == [0] * before + [1 + 256, 9]
         (rows,) = Entries(source, OLD, 0, source.size).as_is(0)
         assert rows.last_offset(before) != 1 + 256
-    with written(tmp_path, *[message(0)] * before, HEADLESS, bytes(34)) as source:
+    with write_log(tmp_path, *[message(0)] * before, HEADLESS, bytes(34)) as source:
         met = Entries(source, NEW, 0, source.size).as_is(0)
         assert before == 0 or [*next(met).last_offsets] == [0]
         with pytest.raises(RefusalError, match="a batch header cut off by the file end"):
             next(met)
-    with written(tmp_path, message(0, body=b"")) as source:  # small, but of a magic that may be
+    with write_log(tmp_path, message(0, body=b"")) as source:  # small, but of a magic that may be
         assert [rows.count for rows in Entries(source, NEW, 0, source.size).as_is(0)] == [1]
 
 
@@ -226,7 +226,7 @@ def test_search_in_blocks_of_a_few_entries(broker: Version, tmp_path: Path) -> N
     """From any entry on; each is counted, and of old brokers' the base offset is not known."""
     count, size = 12, len(BLOCKS)
     old = broker < (0, 10, 2)
-    with written(tmp_path, *(at(3 * number) for number in range(count))) as source:
+    with write_log(tmp_path, *(at(3 * number) for number in range(count))) as source:
         for start in (0, 1, 4):
             for offset in range(3 * count + 1):
                 entries = Entries(source, broker, 0, source.size)
@@ -264,7 +264,7 @@ def test_search_by_either_offset(
     bases: list[int], offset: int, old: int | None, new: int | None, small: bool, tmp_path: Path
 ) -> None:
     entry = batch([record(), record(1)]) if small else BLOCKS
-    with written(tmp_path, *(at(base, entry) for base in bases)) as source:
+    with write_log(tmp_path, *(at(base, entry) for base in bases)) as source:
         for broker, number in (((4, 0), old), ((4, 1), new)):
             found = Entries(source, broker, 0, source.size).search(0, offset)
             if number is None:
@@ -278,7 +278,7 @@ def test_search_by_either_offset(
 def test_end_of_a_log_from_an_indexed_offset(tmp_path: Path) -> None:
     log = [at(base, batch([record(), record(1)])) for base in (10, 20, 5)]
     size = len(log[0])
-    with written(tmp_path, *log) as source:
+    with write_log(tmp_path, *log) as source:
         for broker, behind_a_fall in (((4, 0), 7), ((4, 1), 3)):
             entries = Entries(source, broker, 0, source.size)
             assert entries.next_offset(0, 10, 3) == 7
@@ -291,42 +291,42 @@ def test_old_search_by_twelve_bytes(tmp_path: Path) -> None:
     """It looks at the size of what it passes over only, and needs thirteen bytes."""
     log = [message(0), struct.pack(">qi", 4, 5), b"\0"]
     size = len(log[0])
-    with written(tmp_path, *log) as source:
+    with write_log(tmp_path, *log) as source:
         entries = Entries(source, OLD, 0, source.size)
         assert entries.search(0, 1) == (size, 17, None, 4, 2)
         with pytest.raises(RefusalError, match="invalid message size 5"):
             entries.search(0, 5)
         assert Entries(source, OLD, 0, size + 12).search(0, 1) is None
-    with written(tmp_path, log[0], struct.pack(">qi", 1, 14), b"\0") as source:
+    with write_log(tmp_path, log[0], struct.pack(">qi", 1, 14), b"\0") as source:
         assert Entries(source, OLD, 0, source.size).search(0, 2) is None
         source.size += 20  # it shrank since
         assert Entries(source, OLD, 0, source.size).search(size + 5, 2) is None
 
 
-def wrapped(*inner: bytes, **fields: Any) -> bytes:
+def wrap(*inner: bytes, **fields: Any) -> bytes:
     return wrapper(inner, 8, **fields)
 
 
 @each(
     ("entry", "limit", "error", "words"),
     [
-        (wrapped(message(7), message(8), magic=0), 1000, None, ""),
-        (wrapped(message(7), message(8)), len(wrapped(message(7), message(8))) - 1,
+        (wrap(message(7), message(8), magic=0), 1000, None, ""),
+        (wrap(message(7), message(8)), len(wrap(message(7), message(8))) - 1,
          UnknowableError, "a compressed entry of {} bytes"),
-        (wrapped(message(7, value=bytes(2000)), message(8)), 1000,
+        (wrap(message(7, value=bytes(2000)), message(8)), 1000,
          UnknowableError, "a compressed entry that is not opened: "),
-        (wrapped(wrapper([message(7)], 7), magic=0), 1000,
+        (wrap(wrapper([message(7)], 7), magic=0), 1000,
          CorruptRecordError, "a broken compressed entry"),
-        (wrapped(message(7)[:-1]), 1000, CorruptRecordError, "a broken compressed entry"),
-        (wrapped(), 1000, CorruptRecordError, "a broken compressed entry"),
-        (wrapped(message(7), compress=lambda plain: plain), 1000,
+        (wrap(message(7)[:-1]), 1000, CorruptRecordError, "a broken compressed entry"),
+        (wrap(), 1000, CorruptRecordError, "a broken compressed entry"),
+        (wrap(message(7), compress=lambda plain: plain), 1000,
          RefusalError, "a compressed entry that cannot be opened"),
     ],
 )  # fmt: skip
 def test_first_offset_in_a_wrapper(
     entry: bytes, limit: int, error: type[Exception] | None, words: str, tmp_path: Path
 ) -> None:
-    with written(tmp_path, message(0), entry) as source:
+    with write_log(tmp_path, message(0), entry) as source:
         entries = Entries(source, NEW, 0, source.size, limit=limit)
         (rows,) = entries.as_is(0)
         assert entries.first_offset(rows, 0) == 0

@@ -93,7 +93,7 @@ class TestOffsets:
         assert found is not None
         assert (found.segment, found.index_entry, found.position) == (6, None, 0)
 
-    def test_a_fetch_may_begin_below_the_offset_asked_for(self, two: Path) -> None:
+    def test_fetch_may_start_below_the_requested_offset(self, two: Path) -> None:
         view = view_of(two)
         found = view.fetch(5)
         assert found is not None
@@ -122,14 +122,14 @@ class TestOffsets:
         with pytest.raises(BrokerError):
             view.fetch(99)
 
-    def test_the_log_end_is_no_error_and_holds_nothing(self, two: Path) -> None:
+    def test_fetch_at_the_log_end_is_empty(self, two: Path) -> None:
         view = view_of(two)
         assert view.log_end == 12
         assert view.fetch(12) is None
         with pytest.raises(BrokerError, match="OUT_OF_RANGE"):
             view.fetch(13)
 
-    def test_an_offset_in_a_hole_is_answered_by_what_follows(self, tmp_path: Path) -> None:
+    def test_offset_in_a_hole_finds_the_next_record(self, tmp_path: Path) -> None:
         directory = tmp_path / "t-0"
         put(directory, 0, batch(0, [0, 1], last_delta=9) + batch(20, [5]))
         put(directory, 50, batch(60, [7]))
@@ -153,7 +153,7 @@ class TestOffsets:
         assert (found.position, found.last_offset, found.base_offset) == (len(first), 6, None)
         assert view.record_at(found, 4)[0] == 4  # type: ignore[index]
 
-    def test_an_index_that_lies_makes_a_broker_skip_records(self, two: Path) -> None:
+    def test_wrong_index_makes_a_broker_skip_records(self, two: Path) -> None:
         index = two / "00000000000000000000.index"
         at = struct.unpack(">i", index.read_bytes()[12:16])[0]
         index.write_bytes(index_bytes((1, at)))
@@ -187,11 +187,11 @@ class TestTimes:
             answer = list_offsets(view, T0 + time)
             assert (answer.offset, answer.timestamp_ms) == (offset, T0 + offset * 10)
 
-    def test_a_segment_whose_last_time_is_the_target_is_the_one(self, two: Path) -> None:
+    def test_segment_whose_largest_time_equals_the_target_is_searched(self, two: Path) -> None:
         assert list_offsets(view_of(two), T0 + 50).segment == 0
         assert list_offsets(view_of(two), T0 + 51).segment == 6
 
-    def test_what_is_said_of_each_segment(self, two: Path) -> None:
+    def test_step_words_of_each_segment(self, two: Path) -> None:
         for time, expected in ((50, [(0, "reaches")]), (51, [(0, "is before"), (6, "reaches")])):
             view = view_of(two)
             list_offsets(view, T0 + time)
@@ -208,7 +208,7 @@ class TestTimes:
         with pytest.raises(BrokerError, match="inner-compressed"):
             list_offsets(view_of(tmp_path / "t-0", broker=(3, 9)), T0)
 
-    def test_a_time_entry_names_where_the_maximum_was_seen(self, two: Path) -> None:
+    def test_time_entry_names_the_offset_of_the_maximum(self, two: Path) -> None:
         """Not the next offset, and relative to the segment's base: it starts the scan there."""
         answer = list_offsets(view_of(two), T0 + 95)
         assert answer.time_index_entry is not None
@@ -224,7 +224,7 @@ class TestTimes:
         assert list_offsets(view, -1) == NONE._replace(offset=12, leader_epoch=4)
         assert list_offsets(view, -2) == NONE._replace(offset=0, leader_epoch=0)
 
-    def test_nothing_that_late_is_none(self, two: Path) -> None:
+    def test_later_time_than_any_has_no_answer(self, two: Path) -> None:
         assert list_offsets(view_of(two), T0 + 111) == NONE
 
     def test_only_one_segment_is_searched(self, two: Path) -> None:
@@ -234,7 +234,7 @@ class TestTimes:
         answer = list_offsets(view_of(two), T0 + 70)
         assert (answer.offset, answer.segment) == (-1, 0)
 
-    def test_without_a_time_index_a_segment_goes_by_its_file_time(self, two: Path) -> None:
+    def test_segment_without_time_index_uses_file_time(self, two: Path) -> None:
         (two / "00000000000000000000.timeindex").unlink()
         assert list_offsets(view_of(two), T0).offset == 6
         log = two / "00000000000000000000.log"
@@ -242,14 +242,14 @@ class TestTimes:
         assert list_offsets(view_of(two), T0).offset == 0
         assert list_offsets(view_of(two), T0 + 70).offset == -1
 
-    def test_zeros_behind_a_time_index_hide_the_segment(self, two: Path) -> None:
+    def test_zeros_after_time_index_entries_hide_the_segment(self, two: Path) -> None:
         for base in (0, 6):
             path = two / f"{base:020d}.timeindex"
             path.write_bytes(path.read_bytes() + bytes(120))
         assert list_offsets(view_of(two), T0).offset == -1
         assert list_offsets(view_of(two), 0).segment == 0
 
-    def test_after_an_unclean_stop_those_zeros_are_not_believed(self, two: Path) -> None:
+    def test_zeros_are_not_trusted_after_an_unclean_stop(self, two: Path) -> None:
         (two.parent / "meta.properties").write_text("version=1\n")
         for suffix in ("index", "timeindex"):
             path = two / f"00000000000000000006.{suffix}"
@@ -289,7 +289,7 @@ class TestTimes:
         assert list_offsets(view_of(tmp_path / "t-0", broker=(3, 7)), -3).leader_epoch == 4
         assert list_offsets(view_of(tmp_path / "t-0", broker=(3, 8)), -3).leader_epoch == 0
 
-    def test_a_maximum_that_lies_has_no_answer(self, tmp_path: Path) -> None:
+    def test_wrong_maximum_has_no_answer(self, tmp_path: Path) -> None:
         lies = builders.batch(base_timestamp=T0, max_timestamp=T0 + 9)
         put(tmp_path / "t-0", 0, lies, b"", times_bytes((9, 0)))
         assert list_offsets(view_of(tmp_path / "t-0"), -3).offset == -1
@@ -327,7 +327,7 @@ class TestVersion0:
         assert list_offsets_v0(view, target, 10, now_ms=9000) == offsets
         assert list_offsets_v0(view, target, 1, now_ms=9000) == offsets[:1]
 
-    def test_an_empty_active_segment_has_no_end_of_its_own(self, two: Path) -> None:
+    def test_empty_active_segment_ends_at_its_base(self, two: Path) -> None:
         put(two, 12, b"")
         assert list_offsets_v0(view_of(two), -1, 10) == [12, 6, 0]
 
@@ -349,20 +349,20 @@ class TestTransactions:
         (directory / "00000000000000000000.txnindex").write_bytes(entry)
         return directory
 
-    def test_aborted_and_open_data_is_not_handed_out(self, directory: Path) -> None:
+    def test_aborted_and_open_data_is_not_returned(self, directory: Path) -> None:
         view = view_of(directory, isolation="read_committed")
         assert [record_for(view, offset) for offset in range(6)] == [0, 2, 2, 4, 4, None]
         plain = view_of(directory)
         assert [record_for(plain, offset) for offset in range(6)] == [0, 1, 2, 4, 4, 5]
 
-    def test_a_time_lookup_knows_the_stable_end_but_not_aborts(self, directory: Path) -> None:
+    def test_time_lookup_respects_the_stable_end_but_not_aborts(self, directory: Path) -> None:
         view = view_of(directory, isolation="read_committed")
         assert list_offsets(view, T0 + 5).offset == 1
         assert list_offsets(view, T0 + 45).offset == -1
         assert list_offsets(view, -1).offset == 5
         assert list_offsets(view_of(directory), T0 + 45).offset == 5
 
-    def test_without_its_index_aborted_data_is_handed_out(self, directory: Path) -> None:
+    def test_aborted_data_is_returned_without_the_index(self, directory: Path) -> None:
         (directory / "00000000000000000000.txnindex").unlink()
         view = view_of(directory, isolation="read_committed")
         assert record_for(view, 1) == 1

@@ -29,7 +29,7 @@ IN_MEMORY = {
 }
 
 
-def recorded(state: str, name: str) -> dict[str, Any]:
+def read_recorded(state: str, name: str) -> dict[str, Any]:
     path = expected(f"modern/{state}/{name}")
     data = path.read_bytes()
     answers: dict[str, Any] = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
@@ -49,7 +49,7 @@ def views(state: str, isolation: str, answers: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 @pytest.mark.parametrize("state", STATES)
 def test_special_offsets(state: str, isolation: str) -> None:
-    answers = recorded(state, "offsets.json")
+    answers = read_recorded(state, "offsets.json")
     asked: Counter[str] = Counter()
     committed = isolation == "read_committed"
     for partition, view in views(state, isolation, answers):
@@ -71,7 +71,7 @@ def test_special_offsets(state: str, isolation: str) -> None:
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 @pytest.mark.parametrize("state", STATES)
 def test_offsets_for_times(state: str, isolation: str) -> None:
-    answers = recorded(state, "offsets_for_times.json.gz")
+    answers = read_recorded(state, "offsets_for_times.json.gz")
     asked = 0
     for partition, view in views(state, isolation, answers):
         for time, *theirs in answers[partition][isolation]:
@@ -83,7 +83,7 @@ def test_offsets_for_times(state: str, isolation: str) -> None:
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 @pytest.mark.parametrize("state", STATES)
 def test_first_record_after_a_seek(state: str, isolation: str) -> None:
-    answers = recorded(state, "seeks.json.gz")
+    answers = read_recorded(state, "seeks.json.gz")
     asked = 0
     for partition, view in views(state, isolation, answers):
         for offset, *theirs in answers[partition][isolation]:

@@ -43,7 +43,7 @@ WHOLE_FIRST = 3  # the first version of the request that returns the first entry
 Json = dict[str, Any]
 
 
-def recorded(name: str) -> Json:
+def read_recorded(name: str) -> Json:
     answers: Json = json.loads(
         lzma.decompress(expected(f"old/{name}.answers.json.xz").read_bytes())
     )
@@ -55,7 +55,7 @@ def version_of(text: str) -> Version:
 
 
 def views(name: str) -> Any:
-    answers = recorded(name)
+    answers = read_recorded(name)
     broker = version_of(answers["version"])
     for partition, target in partitions(copy_of(f"old/{name}") / "data"):
         if partition in answers["answers"] and not partition.startswith(WRITTEN_AFTERWARDS):
@@ -155,7 +155,7 @@ def same_entry(view: PartitionView, found: FetchStart, one: Json) -> bool:
 
 @pytest.mark.parametrize("name", PRE08)
 def test_bytes_of_a_fetch_of_0_7(name: str) -> None:
-    answers = recorded(name)["answers"]
+    answers = read_recorded(name)["answers"]
     differences = []
     asked: Counter[str] = Counter()
     for partition, target in partitions(copy_of(f"old/{name}") / "data"):

@@ -37,7 +37,7 @@ SETTINGS = Settings(index_interval_bytes=INTERVAL)
 Json = dict[str, Any]
 
 
-def flipped(data: bytearray, size: int, rng: random.Random) -> None:
+def flip(data: bytearray, size: int, rng: random.Random) -> None:
     for _ in range(rng.choice((1, 1, 3, 20))):
         data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
 
@@ -46,7 +46,7 @@ def cut(data: bytearray, size: int, rng: random.Random) -> None:
     del data[rng.randrange(len(data)) :]
 
 
-def zeroed(data: bytearray, size: int, rng: random.Random) -> None:
+def zero(data: bytearray, size: int, rng: random.Random) -> None:
     at = rng.randrange(len(data))
     count = rng.choice((1, size, 3 * size, len(data)))
     data[at : at + count] = bytes(len(data[at : at + count]))
@@ -63,7 +63,7 @@ def stale_tail(data: bytearray, size: int, rng: random.Random) -> None:
         data.extend(bytes(rng.randrange(1, 400) * size))
 
 
-def shifted(data: bytearray, size: int, rng: random.Random) -> None:
+def shift(data: bytearray, size: int, rng: random.Random) -> None:
     """Move every value: positions in an offset index, offsets in a time index."""
     by = rng.choice((-1, 1, 7, 61, 1 << 20, -(1 << 20)))
     for at in range(size - 4, len(data) - 3, size):
@@ -71,7 +71,7 @@ def shifted(data: bytearray, size: int, rng: random.Random) -> None:
         data[at : at + 4] = (value & 0xFFFFFFFF).to_bytes(4, "big")
 
 
-def swapped(data: bytearray, size: int, rng: random.Random) -> None:
+def swap(data: bytearray, size: int, rng: random.Random) -> None:
     slots = len(data) // size
     if slots > 1:
         one, other = (rng.randrange(slots) * size for _ in range(2))
@@ -80,7 +80,7 @@ def swapped(data: bytearray, size: int, rng: random.Random) -> None:
         data[other : other + size] = kept
 
 
-def doubled(data: bytearray, size: int, rng: random.Random) -> None:
+def double(data: bytearray, size: int, rng: random.Random) -> None:
     data.extend(bytes(data))
 
 
@@ -93,15 +93,15 @@ def noise(data: bytearray, size: int, rng: random.Random) -> None:
 
 
 DAMAGES: tuple[Callable[[bytearray, int, random.Random], None], ...] = (
-    flipped,
-    flipped,
+    flip,
+    flip,
     cut,
-    zeroed,
+    zero,
     zero_tail,
     stale_tail,
-    shifted,
-    swapped,
-    doubled,
+    shift,
+    swap,
+    double,
     odd,
     noise,
 )
@@ -126,7 +126,7 @@ def remove_indexes(directory: Path, rng: random.Random) -> None:
                 path.unlink()
 
 
-def made(asked: Oracle, parent: Path, number: int) -> tuple[Path, str]:
+def make_directory(asked: Oracle, parent: Path, number: int) -> tuple[Path, str]:
     """Write directory `number`; its profile and state go round, sizes are drawn."""
     rng = random.Random(f"lookup directory {number}")
     profile = PROFILES[number % len(PROFILES)]
@@ -320,7 +320,7 @@ def not_started(answer: Json, name: str) -> bool:
 
 def differences(asked: Oracle, parent: Path, number: int) -> tuple[int, list[str]]:
     """Look up in directory `number`; give how many answers agreed, and those that did not."""
-    directory, name = made(asked, parent, number)
+    directory, name = make_directory(asked, parent, number)
     rng = random.Random(f"lookups {number}")
     offsets, times, controls = truth(asked, directory)
     modes = (False, True) if "damaged" in name or "sound" in name else (False,)
@@ -365,7 +365,7 @@ def differences(asked: Oracle, parent: Path, number: int) -> tuple[int, list[str
 
 def fetches(asked: Oracle, parent: Path, number: int) -> tuple[int, list[str]]:
     """Fetch sizes from nothing to more than a segment; give how many agreed, and the others."""
-    directory, name = made(asked, parent, number)
+    directory, name = make_directory(asked, parent, number)
     rng = random.Random(f"fetches {number}")
     offsets, _, _ = truth(asked, directory)
     how: Json = {"dir": directory, "indexIntervalBytes": INTERVAL}

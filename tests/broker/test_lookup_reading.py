@@ -204,7 +204,7 @@ def test_both_ends_and_the_newest_records(
 
 
 @pytest.mark.parametrize("stopped", ["unclean"], indirect=True)
-def test_the_log_end_after_an_unclean_stop_takes_what_was_not_flushed(
+def test_log_end_after_unclean_stop_includes_unflushed_records(
     partition: Partition, reads: Counter[str], stopped: str
 ) -> None:
     view = view_of(partition)

@@ -33,7 +33,7 @@ def segment_of(
     return Segment(0, {Kind.LOG: str(log)}, (4, 1), Settings(), limit=limit, part=part)
 
 
-def test_what_a_reading_fails_at_is_the_answer() -> None:
+def test_answer_is_the_error_of_the_read() -> None:
     for error, words in (
         (RefusalError("so"), "so, in a/b"),
         (CorruptRecordError("so"), "so, in a/b"),
@@ -46,7 +46,7 @@ def test_what_a_reading_fails_at_is_the_answer() -> None:
         raise ValueError("no")
 
 
-def test_reasons_at_which_nothing_fails() -> None:
+def test_harmless_reasons() -> None:
     for reason in (reasons.END, reasons.FULL, reasons.INNER_CUT_SHORT):
         raise_undecodable("a/b", 5, reason)
     words = reasons.NAMES[reasons.CODEC_FAILED]
@@ -55,7 +55,7 @@ def test_reasons_at_which_nothing_fails() -> None:
     assert str(raised.value) == f"a/b: the entry at 5 cannot be decoded ({words})"
 
 
-def packed(*records: bytes, **fields: object) -> bytes:
+def pack(*records: bytes, **fields: object) -> bytes:
     return batch(records, attributes=1, compress=gzip_bytes, **fields)  # type: ignore[arg-type]
 
 
@@ -70,13 +70,13 @@ BAD = b"\x7f"
     ("entry", "found", "streamed"),
     [
         (batch(RECORDS), (3, False), (3, False)),
-        (packed(*RECORDS), (3, False), (3, False)),
+        (pack(*RECORDS), (3, False), (3, False)),
         (batch([*RECORDS, BAD], records_count=4), (3, True), (3, True)),
-        (packed(*RECORDS, BAD, records_count=4), (0, True), (3, True)),
+        (pack(*RECORDS, BAD, records_count=4), (0, True), (3, True)),
         (batch([*RECORDS, BAD], records_count=3), (2, True), (2, True)),
-        (packed(*RECORDS, BAD, records_count=3), (0, True), (2, True)),
+        (pack(*RECORDS, BAD, records_count=3), (0, True), (2, True)),
         (batch(RECORDS, records_count=2), (1, True), (1, True)),
-        (packed(*RECORDS, records_count=2), (0, True), (1, True)),
+        (pack(*RECORDS, records_count=2), (0, True), (1, True)),
         (batch(RECORDS, records_count=0), (0, False), (0, False)),
         (batch(payload=b"no gzip", attributes=1, records_count=1), (0, True), (0, True)),
         (wrapper(INNER, 2), (3, False), (3, False)),

@@ -33,7 +33,9 @@ def log_of(directory: Path, *ranges: tuple[int, int]) -> Path:
     return directory
 
 
-def fetched(directory: Path, offset: int, broker: Version = NEWEST, **how: bool) -> int | None:
+def fetch_position(
+    directory: Path, offset: int, broker: Version = NEWEST, **how: bool
+) -> int | None:
     """The position that a fetch leads to."""
     target = next(resolve([str(directory)], Selection()))
     assert isinstance(target, Target)
@@ -45,28 +47,28 @@ def fetched(directory: Path, offset: int, broker: Version = NEWEST, **how: bool)
 def test_of_a_batch_written_twice_the_second_is_served(tmp_path: Path) -> None:
     log = log_of(tmp_path / "t-0", (0, 9), (10, 19), (10, 19), (20, 29))
     size = len(batch(0, 9))
-    assert fetched(log, 12) == 2 * size
-    assert fetched(log, 10) == size  # its base offset ends the search at once
-    assert fetched(log, 12, BY_LAST_OFFSETS) == size
+    assert fetch_position(log, 12) == 2 * size
+    assert fetch_position(log, 10) == size  # its base offset ends the search at once
+    assert fetch_position(log, 12, BY_LAST_OFFSETS) == size
 
 
 def test_a_batch_that_starts_lower_hides_the_one_before(tmp_path: Path) -> None:
     log = log_of(tmp_path / "t-0", (0, 9), (10, 19), (5, 8), (20, 29))
     behind = 2 * len(batch(0, 9)) + len(batch(5, 8))
-    assert fetched(log, 12) == behind
-    assert fetched(log, 12, BY_LAST_OFFSETS) == len(batch(0, 9))
+    assert fetch_position(log, 12) == behind
+    assert fetch_position(log, 12, BY_LAST_OFFSETS) == len(batch(0, 9))
 
 
-def test_the_header_behind_the_batch_is_read(tmp_path: Path) -> None:
+def test_next_header_is_read(tmp_path: Path) -> None:
     log = tmp_path / "orders.zstd-0"
     shutil.copytree(SAMPLES / "clean/4.1.1/d1/orders.zstd-0", log)
     with (log / f"{293:020d}.log").open("ab") as file:
         file.write(bytes(64))
     for as_is in (True, False):
         with pytest.raises(BrokerError, match=r"^CorruptRecordException: .* in .*0293\.log$"):
-            fetched(log, 616, as_is=as_is)
-    assert fetched(log, 616, BY_LAST_OFFSETS, as_is=True) == 19_038
-    assert fetched(log, 400) == fetched(log, 400, BY_LAST_OFFSETS, as_is=True)
+            fetch_position(log, 616, as_is=as_is)
+    assert fetch_position(log, 616, BY_LAST_OFFSETS, as_is=True) == 19_038
+    assert fetch_position(log, 400) == fetch_position(log, 400, BY_LAST_OFFSETS, as_is=True)
 
 
 def test_a_wrapper_is_opened_for_its_base_offset(tmp_path: Path) -> None:
@@ -77,13 +79,13 @@ def test_a_wrapper_is_opened_for_its_base_offset(tmp_path: Path) -> None:
     directory.mkdir()
     (directory / f"{0:020d}.log").write_bytes(sound + broken)
     (directory / f"{0:020d}.index").write_bytes(b"")
-    assert fetched(directory, 0, as_is=True) == 0
-    assert fetched(directory, 1, BY_LAST_OFFSETS, as_is=True) == 0
+    assert fetch_position(directory, 0, as_is=True) == 0
+    assert fetch_position(directory, 1, BY_LAST_OFFSETS, as_is=True) == 0
     with pytest.raises(BrokerError):  # the one behind is opened before this one is taken
-        fetched(directory, 1, as_is=True)
+        fetch_position(directory, 1, as_is=True)
 
 
-def test_a_header_cut_off_by_the_file_end_fails_only_whom_it_reaches(tmp_path: Path) -> None:
+def test_truncated_header_fails_only_searches_that_reach_it(tmp_path: Path) -> None:
     log = batch(0, 9)
     short = struct.pack(">qiib", 10, 14, 0, 2) + bytes(9)
     path = tmp_path / f"{0:020d}.log"

@@ -114,7 +114,7 @@ def time_of_theirs(side: Json) -> Any:
     return [answer["offset"], answer["timestamp"]]
 
 
-def drawn(case: Case, rng: random.Random) -> tuple[list[int], list[int]]:
+def draw_targets(case: Case, rng: random.Random) -> tuple[list[int], list[int]]:
     """Offsets and times at and around what the logs hold."""
     offsets, times = [0], [0]
     for log in sorted(case.directory.glob("*.log")):
@@ -132,7 +132,7 @@ def drawn(case: Case, rng: random.Random) -> tuple[list[int], list[int]]:
 
 def differences(case: Case) -> list[str]:
     rng = random.Random(f"lookups after a start {case.seed}")
-    offsets, times = drawn(case, rng)
+    offsets, times = draw_targets(case, rng)
     how: Json = {"dir": case.directory, "indexIntervalBytes": INTERVAL, **case.start}
     found = []
     for offset in offsets:
@@ -154,7 +154,7 @@ def differences(case: Case) -> list[str]:
 
 
 @each("first", range(SEED, SEED + -(-_COUNT // LOOKUPS), A_TEST))
-def test_lookups_in_what_a_start_mends(first: int, tmp_path: Path) -> None:
+def test_lookups_after_a_start_repairs(first: int, tmp_path: Path) -> None:
     failures: list[str] = []
     for seed in range(first, first + A_TEST):
         failures += differences(Case(oracle(), seed, tmp_path / str(seed)))
@@ -162,6 +162,6 @@ def test_lookups_in_what_a_start_mends(first: int, tmp_path: Path) -> None:
 
 
 @each("seed", sorted(ONCE_WRONG))
-def test_lookups_that_once_differed(seed: int, tmp_path: Path) -> None:
+def test_lookup_regressions(seed: int, tmp_path: Path) -> None:
     failures = differences(Case(oracle(), seed, tmp_path / str(seed)))
     assert not failures, "\n".join(failures)

@@ -26,17 +26,17 @@ def partition(tmp_path: Path) -> Path:
     directory = tmp_path / "d1"
     shutil.copytree(SAMPLE / ZSTD, directory / ZSTD)
     (directory / "meta.properties").write_text("version=1\n")
-    flushed(directory / ZSTD, 0)
+    set_flushed(directory / ZSTD, 0)
     return directory / ZSTD
 
 
-def flushed(partition: Path, offset: int) -> None:
+def set_flushed(partition: Path, offset: int) -> None:
     checkpoint = partition.parent / "recovery-point-offset-checkpoint"
     checkpoint.write_text(f"0\n1\norders.zstd 0 {offset}\n")
 
 
 @contextmanager
-def opened(partition: Path, **options: bool) -> Iterator[PartitionView]:
+def open_view(partition: Path, **options: bool) -> Iterator[PartitionView]:
     target = next(resolve([str(partition)], Selection()))
     assert isinstance(target, Target)
     with closing(PartitionView(target, **options)) as view:
@@ -60,31 +60,31 @@ def flip_in_the_middle(path: Path) -> None:
 def test_zeroed_indexes_of_an_older_segment_are_rebuilt(partition: Path) -> None:
     zero(file(partition, 0, "index"))
     zero(file(partition, 0, "timeindex"))
-    with opened(partition) as view:
+    with open_view(partition) as view:
         assert list_offsets(view, 1700040100000).offset == 101
-    flushed(partition, 293)
-    with opened(partition) as view:  # flushed: what lies there is believed
+    set_flushed(partition, 293)
+    with open_view(partition) as view:  # flushed: what lies there is believed
         assert list_offsets(view, 1700040100000).offset == 293
 
 
-def test_a_cut_deletes_what_is_behind(partition: Path) -> None:
+def test_truncation_deletes_later_segments(partition: Path) -> None:
     flip_in_the_middle(file(partition, 0, "log"))
-    with opened(partition) as view:
+    with open_view(partition) as view:
         assert list_offsets(view, -1).offset == 138
         assert [segment.base_offset for segment in view.segments] == [0]
         with pytest.raises(BrokerError, match="OFFSET_OUT_OF_RANGE: the log holds 0 to 138"):
             view.fetch(400)
         assert view.fetch(138) is None
         assert list_offsets(view, 1700040100000).offset == 101
-    with opened(partition, as_is=True) as view:
+    with open_view(partition, as_is=True) as view:
         assert view.fetch(400) is not None
 
 
-def test_what_is_behind_the_segment_asked_for_is_left_alone(partition: Path) -> None:
+def test_segments_after_the_requested_one_are_not_read(partition: Path) -> None:
     bases = sorted(int(path.stem) for path in partition.glob("*.log"))
     for base in bases[1:]:
         file(partition, base, "log").write_bytes(b"")
-    with opened(partition) as view:
+    with open_view(partition) as view:
         found = view.fetch(100)
         assert found is not None
         record = view.record_at(found, 100)
@@ -97,24 +97,24 @@ def test_a_segment_without_an_index_is_cut_alone(partition: Path) -> None:
     (partition.parent / ".kafka_cleanshutdown").touch()
     file(partition, 0, "index").unlink()
     flip_in_the_middle(file(partition, 0, "log"))
-    with opened(partition) as view:
+    with open_view(partition) as view:
         assert list_offsets(view, -1).offset == 975
         found = view.fetch(200)
         assert found is not None
         assert found.segment == 293
 
 
-def test_a_log_that_ends_below_its_start_begins_anew(partition: Path) -> None:
+def test_log_ending_below_its_start_is_recreated(partition: Path) -> None:
     flip_in_the_middle(file(partition, 0, "log"))
     checkpoint = partition.parent / "log-start-offset-checkpoint"
     checkpoint.write_text("0\n1\norders.zstd 0 200\n")
-    with opened(partition) as view:
+    with open_view(partition) as view:
         assert view.fetch(200) is None
         assert (view.log_start, view.log_end) == (200, 200)
         assert list_offsets(view, 0).offset == -1
 
 
-def test_a_start_that_fails_is_an_answer_and_leaves_nothing_to_scan(partition: Path) -> None:
+def test_failed_start_is_an_answer_without_a_scan(partition: Path) -> None:
     with file(partition, 293, "log").open("r+b") as log:
         log.truncate(1 << 31)  # no broker opens that
     target = next(resolve([str(partition)], Selection()))
@@ -133,7 +133,7 @@ def test_a_part_named_as_the_split_segment_is_not_served(partition: Path) -> Non
         path.unlink()
     file(partition, base, "log").write_bytes(log)
     file(partition, base, "index").touch()
-    with opened(partition) as view:
+    with open_view(partition) as view:
         assert view.log_end == far + 1
         assert [segment.base_offset for segment in view.segments] == [40, far]
         found = view.fetch(base)
@@ -141,7 +141,7 @@ def test_a_part_named_as_the_split_segment_is_not_served(partition: Path) -> Non
         assert found.segment == far
 
 
-def test_largest_time_of_what_a_truncation_leaves(partition: Path) -> None:
+def test_largest_time_after_a_truncation(partition: Path) -> None:
     """Recovery empties a segment as far as it finds its base offset, and then looks at the rest."""
     for path in partition.glob("0*"):
         path.unlink()
@@ -152,14 +152,14 @@ def test_largest_time_of_what_a_truncation_leaves(partition: Path) -> None:
     ]
     file(partition, 0, "log").write_bytes(b"".join(batches))
     file(partition, 0, "index").touch()
-    with opened(partition) as view:
+    with open_view(partition) as view:
         assert view.log_end == 6
         assert view.segments[0].end == len(batches[0])
         assert view.segments[0].last_time() == (1005, 5)
 
 
-def test_in_the_last_segment_the_end_is_looked_for(partition: Path) -> None:
-    with opened(partition) as view:
+def test_end_is_searched_in_the_last_segment(partition: Path) -> None:
+    with open_view(partition) as view:
         assert view.fetch(974) is not None
         assert view.fetch(975) is None
         assert view.steps[-1].step == "end"
@@ -167,11 +167,11 @@ def test_in_the_last_segment_the_end_is_looked_for(partition: Path) -> None:
             view.fetch(976)
 
 
-def test_nothing_from_the_high_watermark_on_is_handed_out(partition: Path) -> None:
+def test_records_above_the_high_watermark_are_not_returned(partition: Path) -> None:
     """Nor where a segment behind it makes looking for the log end needless."""
     checkpoint = partition.parent / "replication-offset-checkpoint"
     checkpoint.write_text("0\n1\norders.zstd 0 100\n")
-    with opened(partition) as view:
+    with open_view(partition) as view:
         for offset in (99, 100, 150):
             found = view.fetch(offset)
             assert found is not None

@@ -23,7 +23,7 @@ T0 = 1_700_000_000_000
 CODECS = [codec_name(number) for number in range(5)]
 
 
-def made(judge: Oracle, directory: Path, codec: str, magic: int) -> Path:
+def make_entry(judge: Oracle, directory: Path, codec: str, magic: int) -> Path:
     """Write three records, one a second, in one entry, with a wrapper where magic is below 2."""
     append = {"op": "append", "magic": magic, "codec": codec, "epoch": 0}
     records = [{"key": "k", "value": f"v{at}" * 9, "ts": T0 + 1000 * at} for at in range(3)]
@@ -35,16 +35,16 @@ def made(judge: Oracle, directory: Path, codec: str, magic: int) -> Path:
     return next(directory.glob("*.log"))
 
 
-def declared(data: bytes, count: int) -> bytes:
+def declare_count(data: bytes, count: int) -> bytes:
     return builders.resealed(data[:57] + struct.pack(">i", count) + data[61:])
 
 
-def lengthened(data: bytes, tail: bytes) -> bytes:
+def lengthen(data: bytes, tail: bytes) -> bytes:
     size = struct.pack(">i", len(data) + len(tail) - 12)
     return builders.resealed(data[:8] + size + data[12:] + tail)
 
 
-def sealed(data: bytes) -> bytes:
+def with_checksum(data: bytes) -> bytes:
     """Give a message of magic 0 or 1 the checksum that its bytes call for, a batch its own."""
     if data[16] == 2:
         return builders.resealed(data)
@@ -76,18 +76,18 @@ TARGETS = (T0 - 1, T0, T0 + 1, T0 + 1000, T0 + 1500, T0 + 2000, T0 + 2001, -3)[:
 @each("count", [-1, 0, 2, 4])
 def test_a_count_that_is_not_that_of_the_records(tmp_path: Path, codec: str, count: int) -> None:
     judge = oracle()
-    log = made(judge, tmp_path / "t-0", codec, 2)
-    log.write_bytes(declared(log.read_bytes(), count))
+    log = make_entry(judge, tmp_path / "t-0", codec, 2)
+    log.write_bytes(declare_count(log.read_bytes(), count))
     failures = list(filter(None, (same(judge, tmp_path / "t-0", at) for at in TARGETS)))
     assert not failures, "\n".join(failures)
 
 
 @each("codec", CODECS)
 @each("tail", [b"\0", b"\x1f\x8b", b"\x1f\x8b\x08\x08" + bytes(6) + b"n", bytes(20), b"\xff" * 7])
-def test_bytes_behind_the_records(tmp_path: Path, codec: str, tail: bytes) -> None:
+def test_bytes_after_the_records(tmp_path: Path, codec: str, tail: bytes) -> None:
     judge = oracle()
-    log = made(judge, tmp_path / "t-0", codec, 2)
-    log.write_bytes(lengthened(log.read_bytes(), tail))
+    log = make_entry(judge, tmp_path / "t-0", codec, 2)
+    log.write_bytes(lengthen(log.read_bytes(), tail))
     failures = list(filter(None, (same(judge, tmp_path / "t-0", at) for at in TARGETS)))
     assert not failures, "\n".join(failures)
 
@@ -98,7 +98,7 @@ def test_a_broken_stream_under_a_good_checksum(tmp_path: Path, codec: str, magic
     if codec == "zstd" and magic < 2:
         pytest.skip("zstd is of magic 2")
     judge = oracle()
-    log = made(judge, tmp_path / "t-0", codec, magic)
+    log = make_entry(judge, tmp_path / "t-0", codec, magic)
     sound = log.read_bytes()
     rng = random.Random(f"{codec} {magic}")
     first = 61 if magic == 2 else 26 + 8 * magic
@@ -109,7 +109,7 @@ def test_a_broken_stream_under_a_good_checksum(tmp_path: Path, codec: str, magic
         size = struct.unpack_from(">i", data, 8)[0] + 12
         at = size - back if back <= size - first else first
         data[at] ^= 1 << rng.randrange(8)
-        log.write_bytes(sealed(bytes(data[:size])) + data[size:])
+        log.write_bytes(with_checksum(bytes(data[:size])) + data[size:])
         found = filter(None, (same(judge, tmp_path / "t-0", target) for target in TARGETS))
         failures += [f"{number} at {at} of {size}: {one}" for one in found]
     assert not failures, "\n".join(failures)

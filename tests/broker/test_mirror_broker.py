@@ -173,7 +173,7 @@ def start_of(broker: Broker, topic: str, partition: int) -> int:
     return int(answer["offsets"][0]["offset"])
 
 
-def mirrored(here: list[tuple[int, str]], there: list[tuple[int, str]]) -> Counter[Any]:
+def count_mirrored(here: list[tuple[int, str]], there: list[tuple[int, str]]) -> Counter[Any]:
     """Count the records that each side has, by what is to be said of them; values are unique."""
     first: dict[str, int] = {}
     counts: Counter[Any] = Counter()
@@ -280,7 +280,7 @@ def check_rows(rows: list[Any], expected: dict[tuple[str, int], Sides]) -> None:
     comparisons = {(one.topic, one.partition): one for one in rows if hasattr(one, "verdict")}
     assert set(comparisons) == set(PARTITIONS)
     for place, one in comparisons.items():
-        counts = mirrored(*expected[place])
+        counts = count_mirrored(*expected[place])
         assert counts == Counter(
             mirrored=one.paired, duplicated=one.duplicated,
             **{"only-source": one.only_source, "only-target": one.only_target},

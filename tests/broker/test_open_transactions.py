@@ -35,7 +35,7 @@ def firsts(found: OpenTransactions) -> dict[int, tuple[int, int | None]]:
     return {one.producer_id: (one.first_offset, one.records_count) for one in found.transactions}
 
 
-def test_nothing_is_open_in_a_log_that_ended_all(tmp_path: Path) -> None:
+def test_no_open_transaction_after_all_markers(tmp_path: Path) -> None:
     found = here(write_sound(tmp_path))
     assert found == OpenTransactions(
         (), None, found.newest_marker_ms, -1, unread=False, overflowed=False
@@ -43,7 +43,7 @@ def test_nothing_is_open_in_a_log_that_ended_all(tmp_path: Path) -> None:
     assert found.newest_marker_ms == TIME + 8000
 
 
-def test_each_has_its_batches_and_the_first_holds_readers(tmp_path: Path) -> None:
+def test_each_has_its_batches_and_the_first_blocks_readers(tmp_path: Path) -> None:
     batches = [
         data(0, 7, 0, count=2, transactional=True),
         data(2),
@@ -93,7 +93,7 @@ def test_as_of_a_time(tmp_path: Path) -> None:
     assert firsts(here(path, TIME + 8000)) == {}
 
 
-def test_late_batch_between_others_is_passed_over(tmp_path: Path) -> None:
+def test_late_batch_between_others_is_skipped(tmp_path: Path) -> None:
     batches = [
         data(0, 7, 0, transactional=True, timestamp=TIME),
         data(1, 8, 0, transactional=True, timestamp=TIME + 90),
@@ -106,7 +106,7 @@ def test_late_batch_between_others_is_passed_over(tmp_path: Path) -> None:
     assert firsts(here(path, TIME + 95)) == {7: (0, 2)}
 
 
-def test_damage_is_told(tmp_path: Path) -> None:
+def test_damage_is_reported(tmp_path: Path) -> None:
     path = write_log(
         tmp_path, {0: [data(0, 7, 0, transactional=True), marker(1, 7, ABORT), data(2)]}
     )
@@ -121,7 +121,7 @@ def test_damage_is_told(tmp_path: Path) -> None:
     assert firsts(found) == {7: (0, 1)}
 
 
-def test_marker_that_only_the_index_knows(tmp_path: Path) -> None:
+def test_marker_known_only_to_the_index(tmp_path: Path) -> None:
     path = write_log(tmp_path, {0: [data(0, 7, 0, transactional=True), data(2)]})
     index_of(path, 0).write_bytes(aborted((8, 0, 1, 2), (7, 0, 1, 2)))
     (found,) = here(path).transactions
@@ -130,7 +130,7 @@ def test_marker_that_only_the_index_knows(tmp_path: Path) -> None:
     assert here(path).transactions[0].marker_offset is None
 
 
-def test_zeros_at_the_end_are_no_damage_and_a_torn_batch_is(tmp_path: Path) -> None:
+def test_trailing_zeros_are_sound_and_a_torn_batch_is_damage(tmp_path: Path) -> None:
     path = write_log(tmp_path, {0: [data(0, 7, 0, transactional=True), bytes(4096)]})
     assert not here(path).unread
     path = write_log(tmp_path, {0: [data(0, 7, 0, transactional=True), marker(1, 7, ABORT)[:-1]]})

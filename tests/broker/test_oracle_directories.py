@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dumped import Json, dumped, first_difference
+from dumped import Json, first_difference, run_dump
 from each import each
 from long_runs import SEED, how_many
 from oracle import PROFILES, Oracle, oracle
@@ -26,7 +26,7 @@ SEEDS = range(SEED, SEED + max(1, _COUNT // 5000))
 IN_FULL = 256  # bytes; the oracle gives longer keys and values by hash and size
 
 
-def made(tmp_path: Path, profile: str, seed: int) -> tuple[Oracle, Path]:
+def make_directory(tmp_path: Path, profile: str, seed: int) -> tuple[Oracle, Path]:
     """Write a directory; it goes with the test."""
     asked = oracle()
     return asked, asked.make(profile, seed, tmp_path / f"{profile}-0")
@@ -103,10 +103,10 @@ def record_of_ours(row: Json) -> Json:
 @each("seed", SEEDS)
 @each("profile", PROFILES)
 def test_batches_and_records_equal_the_broker(tmp_path: Path, profile: str, seed: int) -> None:
-    asked, directory = made(tmp_path, profile, seed)
+    asked, directory = make_directory(tmp_path, profile, seed)
     assert logs(directory)
     for log in logs(directory):
-        rows, found = dumped(log, mode="batches", deep=True)
+        rows, found = run_dump(log, mode="batches", deep=True)
         answer = asked.ask("batches", file=log)
         assert "error" not in answer
         assert answer["endPosition"] == answer["logSize"] == log.stat().st_size
@@ -114,7 +114,7 @@ def test_batches_and_records_equal_the_broker(tmp_path: Path, profile: str, seed
         assert first_difference(map(batch_of_ours, rows), theirs) == ""
         assert found == []
 
-        rows, found = dumped(log)
+        rows, found = run_dump(log)
         records = asked.ask("records", file=log, maxHex=IN_FULL)
         assert records["batchErrors"] == []
         assert first_difference(map(record_of_ours, rows), records["records"]) == ""
@@ -126,7 +126,7 @@ def test_batches_and_records_equal_the_broker(tmp_path: Path, profile: str, seed
 def test_aborted_transactions_and_last_stable_offset(
     tmp_path: Path, profile: str, seed: int
 ) -> None:
-    asked, directory = made(tmp_path, profile, seed)
+    asked, directory = make_directory(tmp_path, profile, seed)
     target = next(resolve([str(directory)], Selection()))
     assert isinstance(target, Target)
     view = View(target, committed=True, limit=1 << 26)
@@ -144,11 +144,11 @@ def test_aborted_transactions_and_last_stable_offset(
 @each("profile", ["leader-v1", "mixed-all", "txn", "huge-offsets"])
 def test_ranges_start_where_the_broker_would(tmp_path: Path, profile: str, seed: int) -> None:
     """The first record of a range is the first at or after the offset that a fetch hands out."""
-    asked, directory = made(tmp_path, profile, seed)
-    every, _ = dumped(directory)
+    asked, directory = make_directory(tmp_path, profile, seed)
+    every, _ = run_dump(directory)
     for number in range(0, len(every), max(1, len(every) // 12)):
         offset = every[number]["offset"]
-        rows, found = dumped(directory, from_offset=offset, limit=3)
+        rows, found = run_dump(directory, from_offset=offset, limit=3)
         assert rows == every[number : number + 3]
         assert found == []
         answer = asked.ask("find_offset", dir=directory, offset=offset, maxSize=1)

@@ -142,9 +142,7 @@ def test_steps_of_a_fetch(partition: Partition) -> None:
     ("mark", "as_is", "handed"),
     [(None, False, 13), (None, True, 99), (3, False, 2), (3, True, 2), (99, False, 13)],
 )
-def test_what_is_handed_out(
-    partition: Partition, mark: int | None, as_is: bool, handed: int
-) -> None:
+def test_visible_records(partition: Partition, mark: int | None, as_is: bool, handed: int) -> None:
     if mark is not None:
         partition.checkpoint("replication", mark)
     view = partition.view(as_is=as_is)
@@ -156,7 +154,7 @@ def test_what_is_handed_out(
         assert view.bound == (OFFSET_MAX if mark is None else mark)
 
 
-def test_record_is_looked_for_behind_control_batches_and_holes(partition: Partition) -> None:
+def test_record_search_skips_control_batches_and_holes(partition: Partition) -> None:
     log = at(0) + marker(1, base_offset=2, producer_id=7) + at(5, 1, last_offset_delta=3)
     partition.segment(0, log)
     for offset, there in ((1, 1), (2, 5), (3, 5), (5, 5), (6, 10)):
@@ -171,7 +169,7 @@ def test_record_is_looked_for_behind_control_batches_and_holes(partition: Partit
     assert view.record_at(found, 6) is None
 
 
-def test_record_of_an_aborted_transaction_is_passed_over(partition: Partition) -> None:
+def test_record_of_an_aborted_transaction_is_skipped(partition: Partition) -> None:
     of = {"producer_id": 7, "producer_epoch": 0, "attributes": TRANSACTIONAL}
     partition.segment(0, at(0, **of) + marker(0, base_offset=2, producer_id=7) + at(3, **of)
                       + marker(1, base_offset=5, producer_id=7) + at(6))  # fmt: skip
@@ -281,7 +279,7 @@ def test_partition_that_a_start_deletes(partition: Partition) -> None:
     assert partition.view().is_empty_at_start()
 
 
-def test_split_segment_is_looked_up_in_its_parts(partition: Partition) -> None:
+def test_lookup_searches_the_parts_of_a_split_segment(partition: Partition) -> None:
     unclean(partition)
     far = 1 << 32
     partition.segment(10, at(10) + at(far))

@@ -28,7 +28,7 @@ def files_in(directory: Path, broker: Version, *names: str) -> Files:
     return Files(log, broker, Settings(), DEFAULT_LIMIT)
 
 
-def shown(files: Files) -> dict[int, set[str]]:
+def list_kinds(files: Files) -> dict[int, set[str]]:
     """Say which kinds of files there are of each base; a swapped one has a + behind it."""
     return {
         base: {kind.name + "+" * path.endswith(".swap") for kind, path in of.items()}
@@ -59,7 +59,7 @@ def test_swapped_log_and_its_index(
 ) -> None:
     swap = names_of(10, ".swap", ("log", "index"))
     files = files_in(tmp_path / "t-0", broker, *names_of(0), *names_of(10), *swap)
-    assert shown(files) == {0: EVERY, 10: left}
+    assert list_kinds(files) == {0: EVERY, 10: left}
     assert files.swapped == [10]
     path = str(tmp_path / "t-0" / f"{10:020}.log.swap")
     assert files.swaps == ({10: path} if waits else {})
@@ -79,7 +79,7 @@ def test_swapped_log_and_its_index(
 )
 def test_swapped_index_alone(broker: Version, left: set[str], tmp_path: Path) -> None:
     files = files_in(tmp_path / "t-0", broker, *names_of(0), *names_of(10), "10.index.swap")
-    assert shown(files) == {0: EVERY, 10: left}
+    assert list_kinds(files) == {0: EVERY, 10: left}
     assert (files.swapped, files.swaps, files.replaced) == ([], {}, [])
 
 
@@ -103,7 +103,7 @@ def test_swaps_of_a_split_that_did_not_end_go(
     assert files.swapped == swapped
 
 
-def test_what_lies_in_the_range_of_swapped_logs_goes(tmp_path: Path) -> None:
+def test_files_in_the_range_of_swapped_logs_are_deleted(tmp_path: Path) -> None:
     """From the lowest up to the end of the last (since 3.0); snapshots go with them."""
     old = [name for base in (5, 10, 12, 15, 20) for name in names_of(base)]
     swaps = ["10.log.swap", "10.index.swap", "14.log.swap"]
@@ -111,7 +111,7 @@ def test_what_lies_in_the_range_of_swapped_logs_goes(tmp_path: Path) -> None:
     files = files_in(tmp_path / "t-0", (3, 0), *old, "17.index", *swaps, *snapshots)
     assert files.swapped == [10, 14]
     assert files.replaced == [10, 12, 15]
-    assert shown(files) == {
+    assert list_kinds(files) == {
         5: EVERY, 10: {"LOG+", "OFFSET_INDEX+"}, 14: {"LOG+"}, 20: EVERY
     }  # fmt: skip
     assert sorted(files.snapshots.kept) == [9, 19]
@@ -125,7 +125,7 @@ def test_what_lies_in_the_range_of_swapped_logs_goes(tmp_path: Path) -> None:
     assert files.segment(10, {}, part=(0, 0)).is_part
 
 
-def test_end_of_a_swapped_log_is_looked_for_by_its_index(tmp_path: Path) -> None:
+def test_end_of_a_swapped_log_is_found_by_its_index(tmp_path: Path) -> None:
     """One that names an offset that is not there makes the segment seem empty."""
     directory = tmp_path / "t-0"
     files_in(directory, (3, 0), *names_of(10), "8.log.swap", "8.index.swap")
@@ -135,7 +135,7 @@ def test_end_of_a_swapped_log_is_looked_for_by_its_index(tmp_path: Path) -> None
     assert files_in(directory, (3, 0)).replaced == [10]
 
 
-def test_index_without_a_log_is_no_segment(tmp_path: Path) -> None:
+def test_index_without_a_log_is_not_a_segment(tmp_path: Path) -> None:
     files = files_in(tmp_path / "t-0", (4, 1), *names_of(0), "10.index")
     assert files.bases() == [0]
     assert sorted(files.by_base) == [0, 10]

@@ -31,7 +31,7 @@ def write(path: Path, base: int, *log: bytes, index: bytes | None = b"") -> None
         (path / f"{base:020}.timeindex").write_bytes(time_index([]))
 
 
-def opened(path: Path, stop: Stop, broker: Version = NEW) -> LazyLogLoader:
+def open_partition(path: Path, stop: Stop, broker: Version = NEW) -> LazyLogLoader:
     log = LocalLog(str(path), [file.name for file in path.iterdir()])
     return LazyLogLoader(log, broker, Settings(index_interval_bytes=0), stop, limit=DEFAULT_LIMIT)
 
@@ -46,14 +46,14 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_after_a_clean_stop_a_segment_is_settled_alone(path: Path) -> None:
-    start = opened(path, CLEAN)
+    start = open_partition(path, CLEAN)
     assert sorted(start.segments) == [0, 2, 4, 6]
     assert not start.settle(4)
     assert [start.is_settled(base) for base in (0, 2, 4, 6)] == [False, False, True, False]
     assert (start.recovered, start.rebuilt) == ([], [])
     write(path, 2, at(2), at(3), index=None)
     (path / f"{2:020}.index").unlink()
-    start = opened(path, CLEAN)
+    start = open_partition(path, CLEAN)
     assert start.settle(2)
     assert start.rebuilt == [(2, "the offset index is missing")]
     assert not start.settle(2)
@@ -62,7 +62,7 @@ def test_after_a_clean_stop_a_segment_is_settled_alone(path: Path) -> None:
 
 
 def test_after_an_unclean_stop_those_before_are_recovered_first(path: Path) -> None:
-    start = opened(path, Stop(clean=False, recovery_point=3))
+    start = open_partition(path, Stop(clean=False, recovery_point=3))
     assert not start.settle(0)
     assert (start.recovered, start.is_settled(0), start.is_settled(2)) == ([], True, False)
     assert start.settle(4)
@@ -74,9 +74,9 @@ def test_after_an_unclean_stop_those_before_are_recovered_first(path: Path) -> N
     assert not start.settle(6)
 
 
-def test_a_cut_leaves_nothing_to_wait_for(path: Path) -> None:
+def test_truncation_settles_all_segments(path: Path) -> None:
     write(path, 2, at(2), at(3)[:-1])
-    start = opened(path, UNCLEAN)
+    start = open_partition(path, UNCLEAN)
     assert start.settle(0)
     assert start.recovered == [0]
     assert start.settle(6)
@@ -84,10 +84,10 @@ def test_a_cut_leaves_nothing_to_wait_for(path: Path) -> None:
     assert not start.settle(6)
 
 
-def test_a_start_that_fails_is_asked_again(path: Path) -> None:
+def test_failed_start_is_retried(path: Path) -> None:
     """Below what failed all is as it was."""
     write(path, 4, at(4), at(FAR), bytes(20))
-    start = opened(path, UNCLEAN)
+    start = open_partition(path, UNCLEAN)
     for _ in range(2):
         with pytest.raises(RefusalError) as raised:
             start.settle(4)
@@ -103,7 +103,7 @@ def test_a_split(path: Path, stop: Stop) -> None:
     write(path, 6, at(6), at(FAR), index=b"" if stop is UNCLEAN else None)
     if stop is CLEAN:
         (path / f"{6:020}.index").unlink()
-    start = opened(path, stop)
+    start = open_partition(path, stop)
     assert start.settle(6)
     assert sorted(start.segments) == [0, 2, 4, 6, FAR]
     assert start.split
@@ -114,10 +114,10 @@ def test_a_split(path: Path, stop: Stop) -> None:
 
 
 @pytest.mark.parametrize("broker", [(2, 8), (3, 0)])
-def test_with_a_swap_all_is_loaded_at_once(path: Path, broker: Version) -> None:
+def test_swap_files_need_a_complete_load(path: Path, broker: Version) -> None:
     (path / f"{4:020}.log.swap").write_bytes(at(4) + at(5))
     (path / f"{4:020}.index.swap").write_bytes(offset_index([]))
-    start = opened(path, UNCLEAN, broker)
+    start = open_partition(path, UNCLEAN, broker)
     assert all(start.is_settled(base) for base in (0, 2, 4, 6))
     assert start.recovered == [0, 2, 4, 6]
     assert start.segments[4].path.endswith(".swap")

@@ -45,7 +45,7 @@ def read(directory: Path) -> tuple[list[RecordRow], list[Finding]]:
     return rows, found
 
 
-def consumed(state: str) -> dict[str, list[dict[str, Any]]]:
+def read_consumed(state: str) -> dict[str, list[dict[str, Any]]]:
     """Give what the consumer was handed, for each partition."""
     told: dict[str, list[dict[str, Any]]] = defaultdict(list)
     with lzma.open(expected(f"old/v07-072.{state}.records.jsonl.xz"), "rt") as lines:
@@ -58,7 +58,7 @@ def consumed(state: str) -> dict[str, list[dict[str, Any]]]:
 @pytest.mark.parametrize("state", STATES)
 def test_records_are_the_consumers(state: str) -> None:
     data = corpus(f"old/v07-072.{state}") / "data"
-    told = consumed(state)
+    told = read_consumed(state)
     directories = sorted(path for path in data.iterdir() if path.is_dir())
     assert {path.name for path in directories} >= told.keys()
     for directory in directories:

@@ -56,7 +56,7 @@ def rows(
     return found
 
 
-def recorded(case: str, name: str) -> Path:
+def recorded_path(case: str, name: str) -> Path:
     root = shared()
     if root is None:
         pytest.skip("no corpora: KDUMP_SHARED names none, and there is no ../shared")
@@ -98,12 +98,12 @@ def log_sizes(sizes: dict[str, int], partition: str) -> dict[int, int]:
 @each("disk", ["d1", "d2"])
 def test_modern_starts(case: str, disk: str) -> None:
     predicted = rows(corpus(f"modern/recovery/{case}/before") / disk, MODERN)
-    latest = load_json(recorded(case, "answers") / "offsets.json")
-    before_damage = load_json(recorded("answers-before-damage", "offsets.json"))
-    with gzip.open(recorded(case, "broker-log.txt.gz"), "rt") as text:
+    latest = load_json(recorded_path(case, "answers") / "offsets.json")
+    before_damage = load_json(recorded_path("answers-before-damage", "offsets.json"))
+    with gzip.open(recorded_path(case, "broker-log.txt.gz"), "rt") as text:
         log = text.read().splitlines()
     sizes: dict[str, int] = {}
-    for line in recorded(case, "after.files.tsv").read_text().splitlines():
+    for line in recorded_path(case, "after.files.tsv").read_text().splitlines():
         size, *_, path = line.split("\t")
         if size.isdigit():
             sizes[path] = int(size)
@@ -145,7 +145,7 @@ def _check_left(row: Fields, left: dict[int, int], partition: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_modern_refusals(case: str, tmp_path: Path) -> None:
     """Each directory over which the whole broker gave up, back in its place."""
-    damage = load_json(recorded(case, "damage.json"))
+    damage = load_json(recorded_path(case, "damage.json"))
     fatal = {topic: item for topic, item in damage.items() if item.get("fatal")}
     broken = corpus(f"modern/recovery/{case}/fatal")
     for topic, item in fatal.items():

@@ -95,7 +95,7 @@ def test_random_starts(first: int, tmp_path: Path) -> None:
 
 
 @each("seed", sorted(ONCE_WRONG))
-def test_starts_that_once_differed(seed: int, tmp_path: Path) -> None:
+def test_start_regressions(seed: int, tmp_path: Path) -> None:
     found = differences(Case(oracle(), seed, tmp_path))
     assert found is None, found
 

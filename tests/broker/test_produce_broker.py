@@ -145,7 +145,7 @@ def done(command: list[str]) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_records_come_back_as_they_were(cluster: Cluster) -> None:
+def test_produced_records_equal_the_originals(cluster: Cluster) -> None:
     command = cluster.target("back")
     first = done(command)
     assert first.returncode == 0, first.stderr
@@ -169,7 +169,7 @@ def test_records_come_back_as_they_were(cluster: Cluster) -> None:
     cluster.assert_whole("back")
 
 
-def test_what_would_lose_records_is_refused(cluster: Cluster) -> None:
+def test_lossy_settings_are_refused(cluster: Cluster) -> None:
     for name, settings, told in (
         ("short", {"retention_ms": 86_400_000}, "retention.ms=-1"),
         ("young", {"message_timestamp_before_max_ms": 1000}, "message.timestamp.before.max.ms"),
@@ -273,7 +273,7 @@ def test_offsets_of_groups_are_committed_once(cluster: Cluster) -> None:
 def test_through_tls_and_a_login(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
     try:
-        secure = secured(cluster, tmp_path)
+        secure = secure_cluster(cluster, tmp_path)
         (tmp_path / "client.properties").write_text(
             "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"
             f'sasl.jaas.config={_LOGIN} username="ann" password="se;cret";\n'
@@ -300,7 +300,7 @@ def test_through_tls_and_a_login(tmp_path: Path) -> None:
 _LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 
-def secured(cluster: Cluster, path: Path) -> str:
+def secure_cluster(cluster: Cluster, path: Path) -> str:
     """Start the broker again with a listener of TLS that asks for a login; give its address."""
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30",

@@ -38,21 +38,21 @@ def events(*batches: bytes, **options: int) -> list[Event]:
     return ProducerStates(**options).replay(run_of(*batches))
 
 
-def replayed(*batches: bytes) -> ProducerStates:
+def replay(*batches: bytes) -> ProducerStates:
     states = ProducerStates()
     states.replay(run_of(*batches))
     return states
 
 
 def test_state_of_a_producer() -> None:
-    states = replayed(data(0, 7, 5, count=3), data(3), data(4, 7, 8, count=2))
+    states = replay(data(0, 7, 5, count=3), data(3), data(4, 7, 8, count=2))
     expected = ProducerState(7, 0, 9, 5, 1, TIME + 4000, NONE, NONE)
     assert states.producers_at_end() == [expected]
     assert (states.next_offset, states.joined_from) == (6, 0)
 
 
 def test_new_epoch_makes_the_last_batch_unknown() -> None:
-    states = replayed(data(0, 7, 0), marker(1, 7, COMMIT, epoch=1))
+    states = replay(data(0, 7, 0), marker(1, 7, COMMIT, epoch=1))
     expected = ProducerState(7, 1, NONE, NONE, 0, TIME + 1000, 0, NONE)
     assert states.producers_at_end() == [expected]
 
@@ -102,7 +102,7 @@ def test_last_stable_offset_is_the_next_open_transaction_of_another() -> None:
 
 
 def test_open_transactions() -> None:
-    states = replayed(data(3, 8, 0, transactional=True), data(4, 7, 0, transactional=True), data(5))
+    states = replay(data(3, 8, 0, transactional=True), data(4, 7, 0, transactional=True), data(5))
     assert states.open == {8: 3, 7: 4}
     assert states.last_stable_offset(6) == 3
     assert states.producers[8].records_count == 1
@@ -133,7 +133,7 @@ def test_plain_batch_inside_a_transaction() -> None:
         (builders.control_record(0, b"123456")[:-1], "record", None),
     ],
 )
-def test_marker_no_broker_gets_past(record: bytes, problem: str, kind: int | None) -> None:
+def test_fatal_marker(record: bytes, problem: str, kind: int | None) -> None:
     batch = builders.batch([record], attributes=0x30, producer_id=7, producer_epoch=0)
     assert events(batch) == [Unreadable(0, 7, problem, kind)]
     plain = builders.batch([record], attributes=0x30)
@@ -179,11 +179,11 @@ def test_empty_control_batch_makes_a_producer_known() -> None:
     empty = builders.batch(
         [], base_offset=5, attributes=0x30, producer_id=7, producer_epoch=1, last_offset_delta=0
     )
-    states = replayed(data(4), empty)
+    states = replay(data(4), empty)
     assert states.producers_at_end() == [ProducerState(7, -1, -1, -1, 0, -1, -1, -1)]
     states.reload()
     assert not states.producers
-    known = replayed(data(4, 7), empty)
+    known = replay(data(4, 7), empty)
     known.reload()
     assert known.producers[7].producer_epoch == 0
 
@@ -202,14 +202,14 @@ def test_part_of_a_run() -> None:
     assert late.replay(run, 5) == []
 
 
-def test_the_first_offset_alone_is_passed_over() -> None:
+def test_only_the_first_offset_is_skipped() -> None:
     states = ProducerStates()
     states.replay(run_of(data(0, 7, 0), data(1, 8, 0)), 1)
     assert list(states.producers) == [8]
 
 
 def test_holes_between_batches_without_producers() -> None:
-    states = replayed(data(0, 7, 0), data(1))
+    states = replay(data(0, 7, 0), data(1))
     for bases, joined_from in (((2, 3), 0), ((5, 6), 5), ((7, 9, 10), 9), ((11, 12), 9)):
         states.replay(run_of(*map(data, bases)))
         assert states.joined_from == joined_from
@@ -247,7 +247,7 @@ def test_open_transactions_of_a_snapshot_rise() -> None:
     assert states.last_stable_offset(10) == 3
 
 
-def test_how_a_transaction_of_a_snapshot_began_is_not_known() -> None:
+def test_start_of_a_transaction_in_a_snapshot_is_unknown() -> None:
     states = ProducerStates.from_snapshot([ProducerState(7, 0, 0, 5, 0, TIME, 0, 5)])
     mixed, ended = states.replay(run_of(data(6, 7, 1), marker(7, 7, ABORT)))
     assert isinstance(mixed, MixedBatch)
@@ -257,7 +257,7 @@ def test_how_a_transaction_of_a_snapshot_began_is_not_known() -> None:
 
 
 def test_forget() -> None:
-    states = replayed(data(0, 7, 0, transactional=True))
+    states = replay(data(0, 7, 0, transactional=True))
     states.forget()
     assert (states.producers, states.open, states.next_offset) == ({}, {}, -1)
     assert states.replay(run_of(data(5, 7, 9))) == []
@@ -273,7 +273,7 @@ def test_longest_idle_producers_are_dropped() -> None:
     assert 39 in states.producers
 
 
-def test_of_the_idle_the_last_seen_stay() -> None:
+def test_most_recent_idle_producers_are_kept() -> None:
     """However long ago they were first seen."""
     states = ProducerStates(limit=4)
     states.replay(run_of(*(data(n, n, 0) for n in range(4)), data(4, 0, 1), data(5, 5, 0)))
@@ -319,7 +319,7 @@ def test_every_member_of_an_end() -> None:
 
 
 def test_transaction_that_follows_another() -> None:
-    states = replayed(
+    states = replay(
         data(0, 7, 0, count=3, transactional=True),
         marker(3, 7, COMMIT, timestamp=50),
         data(4, 7, 3, transactional=True),
@@ -332,7 +332,7 @@ def test_transaction_that_follows_another() -> None:
 
 
 @pytest.mark.parametrize(("kind", "joined_from"), [("type", 6), ("empty", 6), ("sound", 3)])
-def test_what_is_no_end_leaves_a_hole(kind: str, joined_from: int) -> None:
+def test_unknown_end_leaves_a_hole(kind: str, joined_from: int) -> None:
     """Whose epoch it may have raised is not known, so no sequence is held against what follows."""
     fields = {"base_offset": 5, "attributes": 0x30, "producer_id": 7, "producer_epoch": 0}
     of = {
@@ -340,7 +340,7 @@ def test_what_is_no_end_leaves_a_hole(kind: str, joined_from: int) -> None:
         "empty": builders.batch([], **fields),  # type: ignore[arg-type]
         "sound": marker(5, 7, COMMIT),
     }
-    states = replayed(data(0), data(3, 7, 0, count=2), of[kind], data(6, 7, 2))
+    states = replay(data(0), data(3, 7, 0, count=2), of[kind], data(6, 7, 2))
     assert states.joined_from == joined_from
     assert states.producers[7].last_sequence == 2
 
@@ -406,7 +406,7 @@ def test_sequences_go_on_at_zero() -> None:
     assert states.producers[7].last_sequence == 0
 
 
-def test_a_repeat_leaves_its_producer_as_it_was() -> None:
+def test_repeat_does_not_change_its_producer() -> None:
     log = [data(0, 7, 0, count=2), data(2, 7, 0, count=2), data(4, 7, 0), data(5, 7, 2)]
     for repeats, rows in ((True, [1, 2]), (False, [1, 2, 3])):
         states = ProducerStates(is_repeat=lambda event, _, say=repeats: say)
@@ -431,10 +431,10 @@ def test_a_repeat_leaves_its_producer_as_it_was() -> None:
         ((data(0, 7, 0), data(1), data(3, 7, 1)), 3, 4),
     ],
 )
-def test_from_when_on_no_offset_is_missing(
+def test_start_of_the_contiguous_offsets(
     batches: tuple[bytes, ...], joined_from: int, next_offset: int
 ) -> None:
-    states = replayed(*batches)
+    states = replay(*batches)
     assert (states.joined_from, states.next_offset) == (joined_from, next_offset)
     apart = ProducerStates()
     for one in batches:
@@ -460,10 +460,10 @@ def test_newest_time_while_a_transaction_is_open() -> None:
         assert states.newest_ms == newest
 
 
-def test_state_that_is_loaded_anew() -> None:
+def test_state_is_reloaded() -> None:
     entry = ProducerState(7, 3, 5, 9, 2, 500, 4, 8)
     closed = ProducerState(8, 1, 0, 3, 0, 400, -1, -1)
-    states = replayed(data(0, 9, 0, transactional=True), marker(1, 9, ABORT))
+    states = replay(data(0, 9, 0, transactional=True), marker(1, 9, ABORT))
     states.load([entry, closed])
     assert states.producers_at_end() == [entry, closed]
     assert (states.open, states.next_offset) == ({7: 8}, -1)
@@ -536,7 +536,7 @@ def test_checksum_of_a_first_batch_is_of_its_epoch() -> None:
     assert not found.known_first
 
 
-def test_followed_in_the_kernel_or_row_by_row_producers_come_to_the_same(
+def test_kernel_and_row_replay_give_equal_producers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for number in range(200):

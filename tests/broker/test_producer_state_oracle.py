@@ -27,7 +27,7 @@ SEEDS = range(SEED, SEED + (40 if LONG else 2))
 HISTORIES = (4731, 4734, *range(SEED, SEED + (1000 if LONG else 10)))
 
 
-def recovered(directory: Path) -> dict[str, bytes]:
+def recover(directory: Path) -> dict[str, bytes]:
     """What the broker writes when it recovers every segment."""
     answer = oracle().ask("recover", dir=directory, now=transactional.START_MS)
     return {
@@ -49,7 +49,7 @@ def items(log: LocalLog) -> Iterator[tuple[int, Any]]:
 
 def check(directory: Path) -> tuple[int, int]:
     """Hold the replay against recovery; return how many entries of both kinds it came to."""
-    theirs = recovered(directory)
+    theirs = recover(directory)
     states = ProducerStates()
     ours: dict[str, bytes] = {}
     at: dict[int, list[ProducerState]] = {}

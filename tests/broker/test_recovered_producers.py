@@ -20,7 +20,7 @@ def state(producer: int, first: int) -> ProducerState:
     return ProducerState(producer, 0, 0, first, 0, -1, 0, first)
 
 
-def test_snapshot_is_taken_only_behind_the_last_one() -> None:
+def test_snapshot_is_written_only_after_the_last_one() -> None:
     producers = Producers(Snapshots(()))
     kept = producers.snapshots.kept
     producers.take_snapshot()
@@ -50,7 +50,7 @@ def test_snapshot_is_taken_only_behind_the_last_one() -> None:
         ((3, 5), [], [5]),
     ],
 )
-def test_snapshots_at_no_base_go_but_the_newest(
+def test_snapshots_without_a_segment_are_deleted_but_the_newest(
     offsets: Sequence[int], bases: list[int], kept: list[int]
 ) -> None:
     snapshots = Snapshots((offset, "") for offset in offsets)
@@ -92,7 +92,7 @@ def test_newest_snapshot_that_can_be_loaded(
     assert Snapshots([(10, str(paths[10]))]).newest() is None
 
 
-def test_reload_takes_the_newest_snapshot_above_the_log_start() -> None:
+def test_reload_uses_the_newest_snapshot_above_the_log_start() -> None:
     for log_start, end, known, kept in (
         (0, 30, 30, [10, 20, 30]),
         (0, 29, 20, [10, 20]),
@@ -114,12 +114,12 @@ def test_reload_takes_the_newest_snapshot_above_the_log_start() -> None:
     assert producers.snapshots.kept == {}
 
 
-def recovered(path: Path, *log: bytes, limit: int = 10_000) -> tuple[Producers, Exception | None]:
+def recover(path: Path, *log: bytes, limit: int = 10_000) -> tuple[Producers, Exception | None]:
     """Replay a log as recovery does; give what it stops at."""
     return _ran(path, log, limit, recovering=True)
 
 
-def replayed(path: Path, *log: bytes, limit: int = 10_000) -> tuple[Producers, Exception | None]:
+def replay(path: Path, *log: bytes, limit: int = 10_000) -> tuple[Producers, Exception | None]:
     """Replay a log as loading does."""
     return _ran(path, log, limit, recovering=False)
 
@@ -175,28 +175,28 @@ REFUSALS: list[tuple[bytes, int, type[Exception], str]] = [
 def test_entries_that_stop_a_replay(
     entry: bytes, limit: int, error: type[Exception], words: str, tmp_path: Path
 ) -> None:
-    for run in (recovered, replayed):
+    for run in (recover, replay):
         producers, raised = run(tmp_path, OPEN, entry, data(2), limit=limit)
         assert type(raised) is error
         assert str(raised) == words
-        if isinstance(raised, CorruptRecordError) and run is recovered:
+        if isinstance(raised, CorruptRecordError) and run is recover:
             assert raised.end_position == len(OPEN + entry)
             assert producers.end_offset == 1
             assert producers.states.open == {7: 0}
 
 
-def test_state_of_before_a_broken_marker_stays(tmp_path: Path) -> None:
+def test_state_before_a_broken_marker_is_kept(tmp_path: Path) -> None:
     """What ended and began in the entries before it is replayed again; what lies behind is not."""
     broken = odd(control_record(0, b"short"), base_offset=2)
     log = [OPEN, marker(1, 7, COMMIT), broken, data(3, 8, 0, transactional=True)]
-    producers, raised = recovered(tmp_path, *log)
+    producers, raised = recover(tmp_path, *log)
     assert isinstance(raised, CorruptRecordError)
     assert raised.end_position == sum(map(len, log[:3]))
     assert (producers.end_offset, producers.states.open) == (2, {})
 
 
 def test_end_of_a_transaction_that_was_not_started(tmp_path: Path) -> None:
-    for run in (recovered, replayed):
+    for run in (recover, replay):
         producers, raised = run(tmp_path, marker(0, 7, ABORT), marker(1, 8, COMMIT))
         assert (raised, producers.completed) == (None, set())
         producers, raised = run(tmp_path, OPEN, marker(1, 7, COMMIT), data(2))
@@ -214,13 +214,13 @@ def test_end_of_a_transaction_that_was_not_started(tmp_path: Path) -> None:
 
 def test_aborts_rise_in_what_is_recovered(tmp_path: Path) -> None:
     log = [OPEN, marker(1, 7, ABORT), data(1, 7, 1, transactional=True), marker(1, 7, ABORT)]
-    _, raised = recovered(tmp_path, *log)
+    _, raised = recover(tmp_path, *log)
     words = "the abort at 1 is not later than the one at 1"
     assert str(raised) == f"IllegalArgumentException: {words}"
-    assert replayed(tmp_path, *log)[1] is None
-    producers, raised = recovered(tmp_path, *log[:3], marker(2, 7, ABORT), data(3))
+    assert replay(tmp_path, *log)[1] is None
+    producers, raised = recover(tmp_path, *log[:3], marker(2, 7, ABORT), data(3))
     assert (raised, producers.last_aborted, producers.end_offset) == (None, 2, 4)
-    _, raised = recovered(tmp_path, *log[:3], marker(1, 7, COMMIT))
+    _, raised = recover(tmp_path, *log[:3], marker(1, 7, COMMIT))
     assert raised is None
 
 
@@ -230,7 +230,7 @@ def test_more_open_transactions_than_are_kept(
     states = recovered_producers.ProducerStates
     monkeypatch.setattr(recovered_producers, "ProducerStates", lambda: states(4))
     log = [data(at, at, 0, transactional=True) for at in range(5)]
-    for run in (recovered, replayed):
+    for run in (recover, replay):
         assert run(tmp_path, *log[:4])[1] is None
         raised = run(tmp_path, *log)[1]
         assert isinstance(raised, UnknowableError)
@@ -239,9 +239,9 @@ def test_more_open_transactions_than_are_kept(
 
 def test_compressed_marker_is_opened_within_its_limit(tmp_path: Path) -> None:
     sound = odd(control_record(0, bytes(6)), attributes=0x31, compress=gzip_bytes)
-    assert recovered(tmp_path, OPEN, sound, limit=len(sound))[1] is None
-    raised = recovered(tmp_path, OPEN, sound, limit=len(sound) - 1)[1]
+    assert recover(tmp_path, OPEN, sound, limit=len(sound))[1] is None
+    raised = recover(tmp_path, OPEN, sound, limit=len(sound) - 1)[1]
     assert isinstance(raised, UnknowableError)
     huge = odd(record(key=bytes(2 << 20)), attributes=0x31, compress=gzip_bytes)
-    raised = recovered(tmp_path, OPEN, huge)[1]
+    raised = recover(tmp_path, OPEN, huge)[1]
     assert str(raised) == "a control batch that is not opened"

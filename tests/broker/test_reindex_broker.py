@@ -112,7 +112,7 @@ def indexes(partition: Path) -> dict[str, bytes]:
     }
 
 
-def test_broker_takes_rebuilt_indexes_as_they_are(broker: Broker) -> None:
+def test_broker_accepts_rebuilt_indexes(broker: Broker) -> None:
     fill(broker)
     before = answers(broker)
     partition = broker.directory / "orders-0"

@@ -143,11 +143,9 @@ def test_directories_of_4_1(state: str, tmp_path: Path) -> None:
         ("retention/before", "retention/topics.json", 60),
     ][:: 1 if LONG else 5],
 )
-def test_settings_of_topics_need_not_be_given(
-    name: str, answers: str, least: int, tmp_path: Path
-) -> None:
+def test_topic_settings_are_optional(name: str, answers: str, least: int, tmp_path: Path) -> None:
     asked = oracle()
-    intervals = intervals_told(answers)
+    intervals = read_intervals(answers)
     compared = 0
     for directory in partitions(corpus(name)):
         interval = int(intervals.get(directory.name.rpartition("-")[0], 4096))
@@ -160,7 +158,7 @@ def test_settings_of_topics_need_not_be_given(
     assert compared > least
 
 
-def intervals_told(name: str) -> dict[str, str]:
+def read_intervals(name: str) -> dict[str, str]:
     """The index intervals that topics had of their own, as the admin client was told last."""
     text = expected(name).read_text()
     told = json.loads(text.splitlines()[-1] if name.endswith(".jsonl") else text)
@@ -201,7 +199,7 @@ def test_messages_of_any_magic_are_a_cut_for_new_brokers_only(tmp_path: Path) ->
     assert compare_with_old(directory, tmp_path, interval, up_to_damage=True) == 2
 
 
-def made(asked: Oracle, parent: Path, number: int) -> tuple[Path, int, str]:
+def make_directory(asked: Oracle, parent: Path, number: int) -> tuple[Path, int, str]:
     """Write directory `number`; its profile goes round, sizes and the interval are drawn."""
     rng = random.Random(f"reindex directory {number}")
     profile = PROFILES[number % len(PROFILES)]
@@ -225,7 +223,7 @@ def made(asked: Oracle, parent: Path, number: int) -> tuple[Path, int, str]:
 @each("number", range(SEED, SEED + _COUNT))
 def test_made_directories(number: int, tmp_path: Path) -> None:
     asked = oracle()
-    directory, interval, words = made(asked, tmp_path, number)
+    directory, interval, words = make_directory(asked, tmp_path, number)
     theirs = of_oracle(asked, directory, interval, now=NOW)
     assert theirs is not None, words
     ours = rebuilt(directory, tmp_path / "4.1", index_interval_bytes=interval)
@@ -244,7 +242,7 @@ def test_made_directories(number: int, tmp_path: Path) -> None:
 @each("number", range(SEED, SEED + len(PROFILES)))
 def test_leader_epochs(number: int, tmp_path: Path) -> None:
     asked = oracle()
-    directory, interval, words = made(asked, tmp_path, number)
+    directory, interval, words = make_directory(asked, tmp_path, number)
     deleted = ["index", "timeindex", "txnindex", "snapshot", "leader-epoch-checkpoint"]
     answer = asked.ask(
         "recover", dir=directory, indexIntervalBytes=interval, now=NOW, delete=deleted
@@ -287,7 +285,7 @@ def test_damaged_directories_up_to_the_cut(number: int, tmp_path: Path) -> None:
     """
     asked = oracle()
     rng = random.Random(f"reindex damage {number}")
-    directory, interval, words = made(asked, tmp_path, number)
+    directory, interval, words = make_directory(asked, tmp_path, number)
     logs = [log for log in sorted(directory.glob("*.log")) if log.stat().st_size]
     log = rng.choice(logs)
     words = f"{words}: {damage_log(log, rng)}"

@@ -40,7 +40,7 @@ def wrong_indexes(directory: Path) -> dict[str, Finding]:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_verify_finds_no_wrong_index_afterwards(name: str, tmp_path: Path) -> None:
+def test_verify_finds_all_indexes_right_afterwards(name: str, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(corpus(name), copy)
     wrong = 0

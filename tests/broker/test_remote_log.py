@@ -40,21 +40,25 @@ def log_of(*segments: RemoteSegment, finished: bool = True) -> RemoteLog:
     return log
 
 
-def found(log: RemoteLog, epoch: int, offset: int) -> str | None:
+def find_segment(log: RemoteLog, epoch: int, offset: int) -> str | None:
     one = log.segment_at(epoch, offset)
     return one.segment_id if one else None
 
 
 def test_only_finished_copies_are_found_until_their_deletion_begins() -> None:
     log = log_of(segment("a", 0, 9), finished=False)
-    assert found(log, 0, 5) is None
+    assert find_segment(log, 0, 5) is None
     assert [one.segment_id for one in log.in_epoch(0)] == ["a"]
     log.update("a", COPY_FINISHED, 1)
-    assert (found(log, 0, 5), found(log, 0, 10), found(log, 1, 5)) == ("a", None, None)
+    assert (find_segment(log, 0, 5), find_segment(log, 0, 10), find_segment(log, 1, 5)) == (
+        "a",
+        None,
+        None,
+    )
     log.update("a", DELETE_FINISHED, 1)  # not from here: dropped
-    assert found(log, 0, 5) == "a"
+    assert find_segment(log, 0, 5) == "a"
     log.update("a", DELETE_STARTED, 1)
-    assert found(log, 0, 5) is None
+    assert find_segment(log, 0, 5) is None
     assert log.in_epoch(0)
     log.update("a", DELETE_FINISHED, 1)
     assert not log.segments
@@ -66,15 +70,15 @@ def test_only_finished_copies_are_found_until_their_deletion_begins() -> None:
 
 def test_a_later_copy_replaces_what_it_covers() -> None:
     log = log_of(segment("a", 10, 90), segment("b", 5, 100), segment("c", 101, 200))
-    assert [found(log, 0, at) for at in (5, 95, 150)] == ["b", "b", "c"]
+    assert [find_segment(log, 0, at) for at in (5, 95, 150)] == ["b", "b", "c"]
     assert log.reachable_ids() == {"b", "c"}
     shorter = log_of(segment("a", 10, 90), segment("b", 20, 50))
-    assert [found(shorter, 0, at) for at in (15, 20, 50, 60)] == ["a", "b", "b", None]
+    assert [find_segment(shorter, 0, at) for at in (15, 20, 50, 60)] == ["a", "b", "b", None]
 
 
 def test_epochs_within_a_segment() -> None:
     log = log_of(segment("a", 0, 99, (0, 0), (2, 50)))
-    assert [found(log, epoch, at) for epoch, at in ((0, 49), (0, 50), (2, 50), (2, 99))] == [
+    assert [find_segment(log, epoch, at) for epoch, at in ((0, 49), (0, 50), (2, 50), (2, 99))] == [
         "a", None, "a", "a",
     ]  # fmt: skip
     assert log.highest(0) == 49
@@ -172,7 +176,7 @@ def test_time_size_and_log_start() -> None:
     assert rules(holds(four(), start=19)) == ["log-start"] + [None] * 3
 
 
-def test_what_did_not_end_and_what_is_of_another_log() -> None:
+def test_unfinished_copies_and_other_logs() -> None:
     log = four()
     log.update("b", DELETE_STARTED, 2)
     assert rules(holds(log, size=350)) == [None] * 4  # b counts no more, and a stays before it

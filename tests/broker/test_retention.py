@@ -26,24 +26,24 @@ def log(*times: int, start: int = 0, mark: int | None = None, size: int = 100) -
     return LogFacts(segments, start, 10 * len(times), mark)
 
 
-def gone(facts: LogFacts, policy: Policy = POLICY, now_ms: int = NOW) -> list[int]:
+def list_deleted(facts: LogFacts, policy: Policy = POLICY, now_ms: int = NOW) -> list[int]:
     return [one.base_offset for one in retention_pass(facts, policy, now_ms).deleted]
 
 
 def test_older_and_not_as_old() -> None:
-    assert gone(log(NOW - 1001, NOW - 1000, 0)) == [0]
+    assert list_deleted(log(NOW - 1001, NOW - 1000, 0)) == [0]
 
 
-def test_first_that_stays_ends_the_walk() -> None:
-    assert gone(log(0, NOW, 0, 0)) == [0]
+def test_first_kept_segment_ends_the_pass() -> None:
+    assert list_deleted(log(0, NOW, 0, 0)) == [0]
 
 
-def test_all_go_and_an_empty_one_is_made() -> None:
+def test_deleting_all_segments_creates_an_empty_one() -> None:
     done = retention_pass(log(0, 0), POLICY, NOW)
     assert (len(done.deleted), done.rolled, done.log_start) == (2, True, 20)
 
 
-def test_empty_active_segment_stays() -> None:
+def test_empty_active_segment_is_kept() -> None:
     facts = log(0, 0)
     empty = facts.segments[1]._replace(size_bytes=0)
     done = retention_pass(facts._replace(segments=(facts.segments[0], empty)), POLICY, NOW)
@@ -52,21 +52,21 @@ def test_empty_active_segment_stays() -> None:
 
 @each(("mark", "bases"), [(30, [0, 10, 20]), (29, [0, 10]), (9, []), (None, 3)])
 def test_high_watermark_is_never_passed(mark: int | None, bases: object) -> None:
-    found = gone(log(0, 0, 0, mark=mark))
+    found = list_deleted(log(0, 0, 0, mark=mark))
     assert found == bases or len(found) == bases
 
 
 @each(("most", "bases"), [(400, []), (399, []), (300, [0]), (301, []), (1, [0, 10, 20]), (0, 4)])
 def test_size_counts_while_all_of_a_segment_is_over(most: int, bases: object) -> None:
-    found = gone(log(*[NOW] * 4), POLICY._replace(retention_bytes=most))
+    found = list_deleted(log(*[NOW] * 4), POLICY._replace(retention_bytes=most))
     assert found == bases or len(found) == bases
 
 
 def test_below_the_log_start_and_never_the_newest() -> None:
     policy = POLICY._replace(retention_ms=-1)
-    assert gone(log(0, 0, 0, start=20), policy) == [0, 10]
-    assert gone(log(0, 0, 0, start=19), policy) == [0]
-    assert gone(log(0, 0, 0, start=30), policy) == [0, 10]
+    assert list_deleted(log(0, 0, 0, start=20), policy) == [0, 10]
+    assert list_deleted(log(0, 0, 0, start=19), policy) == [0]
+    assert list_deleted(log(0, 0, 0, start=30), policy) == [0, 10]
 
 
 def test_order_of_the_rules_changed() -> None:
@@ -78,28 +78,32 @@ def test_order_of_the_rules_changed() -> None:
 
 
 def test_untimed_segments_go_by_the_file() -> None:
-    assert gone(log(-1, 0)) == []
-    assert gone(log(-1, 0), now_ms=NOW + 1001) == [0, 10]
+    assert list_deleted(log(-1, 0)) == []
+    assert list_deleted(log(-1, 0), now_ms=NOW + 1001) == [0, 10]
 
 
-def test_compacted_topics_lose_what_is_below_the_log_start_alone() -> None:
-    assert gone(log(0, 0, 0, start=15), POLICY._replace(deletes=False, compacts=True)) == [0]
-    assert gone(log(0, 0, 0, start=15), POLICY._replace(runs=False, compacts=True)) == []
+def test_compacted_topics_lose_only_segments_below_the_log_start() -> None:
+    assert list_deleted(log(0, 0, 0, start=15), POLICY._replace(deletes=False, compacts=True)) == [
+        0
+    ]
+    assert list_deleted(log(0, 0, 0, start=15), POLICY._replace(runs=False, compacts=True)) == []
 
 
-def test_what_holds_a_segment_is_the_latest_before_it() -> None:
+def test_latest_earlier_segment_keeps_a_segment() -> None:
     facts = log(NOW - 500, NOW + 77, NOW - 5000, NOW + 78)
     held = holdings(facts, POLICY, 0, NOW)
     assert [one.pin for one in held] == [0, 1, 1, 3]
     assert [one.due_ms for one in held] == [NOW + 501, NOW + 1078, NOW + 1078, NOW + 1079]
 
 
-def test_due_is_when_a_pass_takes_it() -> None:
+def test_due_time_is_when_a_pass_deletes_it() -> None:
     facts = log(NOW - 500, NOW + 77, NOW - 5000)
     for number, one in enumerate(holdings(facts, POLICY, 0, NOW)):
         assert one.due_ms is not None
         assert (
-            len(gone(facts, now_ms=one.due_ms - 1)) <= number < len(gone(facts, now_ms=one.due_ms))
+            len(list_deleted(facts, now_ms=one.due_ms - 1))
+            <= number
+            < len(list_deleted(facts, now_ms=one.due_ms))
         )
 
 
@@ -139,17 +143,17 @@ def test_tiered_topics_go_by_their_local_limits() -> None:
     assert policy({"local.retention.ms": "7"}).retention_ms == 604_800_000
 
 
-def test_tiered_segment_ahead_goes_by_its_file() -> None:
+def test_tiered_segment_from_the_future_uses_file_time() -> None:
     tiered = {"remote.storage.enable": "true", "retention.ms": "1000"}
     facts = log(NOW + 50_000, 0)
-    assert gone(facts, policy(tiered), NOW + 2000) == []
-    assert gone(facts, policy(tiered, version=(4, 4, 1)), NOW + 2000) == [0, 10]
+    assert list_deleted(facts, policy(tiered), NOW + 2000) == []
+    assert list_deleted(facts, policy(tiered, version=(4, 4, 1)), NOW + 2000) == [0, 10]
 
 
 def test_before_time_indexes_the_file_counts() -> None:
     old = policy({"retention.ms": "1000"}, version=(0, 10, 0))
-    assert gone(log(0, 0), old, NOW) == []
-    assert gone(log(NOW + 9999, 0), old, NOW + 1001) == [0, 10]
+    assert list_deleted(log(0, 0), old, NOW) == []
+    assert list_deleted(log(NOW + 9999, 0), old, NOW + 1001) == [0, 10]
 
 
 def test_a_tiered_segment_waits_for_its_copy() -> None:

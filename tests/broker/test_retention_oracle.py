@@ -66,7 +66,7 @@ def question(draw: random.Random, log: LogFacts) -> dict[str, Any]:
     now += draw.choice([0, 0, draw.randint(-48, 48) * HOUR, draw.randint(-30, 30) * DAY])
     edge = sum(segment.size_bytes for segment in log.segments[draw.randint(0, len(times)) :])
     bytes_ = draw.choice([-1, -1, 0, 1, total, max(edge + draw.randint(-1, 1), 0)])
-    ends = [log.end_of(number) for number in range(len(times))]
+    ends = [log.find_end(number) for number in range(len(times))]
     mark = draw.choice([log.log_end, log.log_end, draw.choice(ends), draw.choice(ends) - 1])
     mark = max(mark, log.segments[0].base_offset)
     start = draw.choice([log.log_start, log.log_start, draw.choice(ends), draw.choice(ends) - 1])

@@ -39,7 +39,7 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
     found.run("kill")
 
 
-def filled(broker: Broker, topic: str, rng: random.Random) -> None:
+def fill_topic(broker: Broker, topic: str, rng: random.Random) -> None:
     written = rng.choice(FORMATS.get(broker.version, (None,)))
     configs = {} if written is None else {"message.format.version": written}
     operations: list[Json] = [
@@ -58,7 +58,7 @@ def filled(broker: Broker, topic: str, rng: random.Random) -> None:
     assert all(answer["ok"] for answer in answers), answers
 
 
-def consumed(broker: Broker) -> list[Any]:
+def consume_all(broker: Broker) -> list[Any]:
     found = []
     isolations = ("read_uncommitted", "read_committed")
     for topic in TOPICS:
@@ -72,7 +72,7 @@ def consumed(broker: Broker) -> list[Any]:
     return found
 
 
-def broken_copies(source: Path, tmp_path: Path, rng: random.Random) -> list[Path]:
+def break_copies(source: Path, tmp_path: Path, rng: random.Random) -> list[Path]:
     """Copy the directory and break each copy where no other is broken."""
     copies = [tmp_path / f"copy{number}" for number in range(COPIES)]
     for copy in copies:
@@ -100,14 +100,14 @@ def break_log(at: Path, rng: random.Random) -> None:
             at.rename(at.with_name(f"{at.name}.deleted"))
 
 
-def test_a_broker_serves_what_was_salvaged(broker: Broker, tmp_path: Path) -> None:
+def test_broker_serves_salvaged_records(broker: Broker, tmp_path: Path) -> None:
     rng = random.Random(f"{broker.version} {SEED}")
     broker.start()
     for topic in TOPICS:
-        filled(broker, topic, rng)
-    expected = consumed(broker)
+        fill_topic(broker, topic, rng)
+    expected = consume_all(broker)
     assert broker.run("stop").returncode == 0
-    copies = broken_copies(broker.directory, tmp_path, rng)
+    copies = break_copies(broker.directory, tmp_path, rng)
     out = tmp_path / "salvaged"
     options = SalvageOptions(
         out=str(out), broker_version=read_broker_version(broker.version), topic_configs=False
@@ -121,7 +121,7 @@ def test_a_broker_serves_what_was_salvaged(broker: Broker, tmp_path: Path) -> No
 
     put_back(out, broker.directory)
     broker.start()
-    assert consumed(broker) == expected
+    assert consume_all(broker) == expected
     assert_taken_as_it_was(broker)
 
     other = Broker(out, broker.version)
@@ -129,7 +129,7 @@ def test_a_broker_serves_what_was_salvaged(broker: Broker, tmp_path: Path) -> No
         done = other.run("start", "--version", broker.version, "--takeover",
                          "--owner", str(os.getpid()))  # fmt: skip
         assert done.returncode == 0, done.stderr
-        assert consumed(other) == expected
+        assert consume_all(other) == expected
         assert_taken_as_it_was(other)
     finally:
         other.run("kill")

@@ -58,7 +58,7 @@ def test_log_that_shrinks_under_recovery(tmp_path: Path, monkeypatch: pytest.Mon
     assert segment.size_bytes == len(one)
 
 
-def recovered(path: Path, log: bytes, broker: Version, index_bytes: int) -> Segment:
+def recover(path: Path, log: bytes, broker: Version, index_bytes: int) -> Segment:
     path.write_bytes(log)
     settings = Settings(index_interval_bytes=0, index_size_max_bytes=index_bytes)
     segment = Segment(0, {Kind.LOG: str(path)}, broker, settings)
@@ -84,10 +84,10 @@ def test_index_that_is_too_small(
         log = [message(at, timestamp=at) for at in range(most + 2)]
     else:
         log = [batch([record()], base_offset=at, max_timestamp=at) for at in range(most + 2)]
-    segment = recovered(path, b"".join(log[:-1]), broker, index_bytes)
+    segment = recover(path, b"".join(log[:-1]), broker, index_bytes)
     assert len(segment.offset_index()) == most
     with pytest.raises(RefusalError, match=f"the {full} is full"):
-        recovered(path, b"".join(log), broker, index_bytes)
+        recover(path, b"".join(log), broker, index_bytes)
 
 
 @pytest.mark.parametrize("index_bytes", [10_000, 60])
@@ -98,7 +98,7 @@ def test_index_ends_where_a_marker_ends_recovery(index_bytes: int, tmp_path: Pat
     marker = batch([control_record(0, b"short")], base_offset=1, attributes=0x30, **producer)
     behind = [batch([record()], base_offset=at, max_timestamp=1 << 60) for at in range(2, 20)]
     log = b"".join((first, marker, *behind))
-    segment = recovered(tmp_path / f"{0:020}.log", log, (4, 1), index_bytes)
+    segment = recover(tmp_path / f"{0:020}.log", log, (4, 1), index_bytes)
     assert segment.end == len(first + marker)
     assert [entry for _, entry in segment.offset_index().slots()] == [(1, len(first))]
     assert segment.last_time().timestamp_ms < 1 << 60
@@ -125,7 +125,7 @@ INDEX = struct.pack(">ii", 1, SIZE)
 TIMES = struct.pack(">qi", 9, 1)
 
 
-def test_files_are_given_back_and_opened_again(tmp_path: Path) -> None:
+def test_closed_files_are_reopened(tmp_path: Path) -> None:
     segment = files_of(tmp_path, TWO, index=INDEX, timeindex=TIMES)
     for _ in range(2):
         log, index, times = segment.log(), segment.offset_index(), segment.time_index()
@@ -276,7 +276,7 @@ def test_recovery_that_meets_an_offset_out_of_range(tmp_path: Path) -> None:
         assert [(*entry,) for _, entry in segment.offset_index().slots()] == [(11, SIZE)]
 
 
-def test_recovery_whose_last_time_would_fall(tmp_path: Path) -> None:
+def test_recovery_with_a_falling_last_time(tmp_path: Path) -> None:
     log = at(10, 1) + at(11, 1) + at(20, 5) + at(12, 9)
     segment = files_of(tmp_path, log)
     segment.settings = Settings(index_interval_bytes=SIZE)

@@ -15,7 +15,7 @@ from kdump.storage.targets import Selection, Target, resolve
 CORPORA = [f"modern/data/{name}" for name in ("clean", "live", "killed", "recovered")]
 
 
-def walked(path: str) -> tuple[int, int]:
+def walk_headers(path: str) -> tuple[int, int]:
     """Read all headers: the largest timestamp, and the offset behind the last batch."""
     largest = next_offset = -1
     with Source(path) as source:
@@ -30,11 +30,11 @@ def test_times_are_those_of_the_headers(name: str) -> None:
     directories = sorted({path.parent for path in corpus(name).rglob("meta.properties")})
     segments = 0
     for directory in directories:
-        segments += _compared(directory)
+        segments += _compare(directory)
     assert segments > 40
 
 
-def _compared(directory: Path) -> int:
+def _compare(directory: Path) -> int:
     count = 0
     for target in resolve([str(directory)], Selection(), listed=False):
         assert isinstance(target, Target)
@@ -43,7 +43,7 @@ def _compared(directory: Path) -> int:
         facts = log_facts(target, NEWEST, clean=clean)
         for segment, fact in zip(target.log.logs, facts.segments, strict=True):
             assert segment.log is not None
-            largest, next_offset = walked(segment.log)
+            largest, next_offset = walk_headers(segment.log)
             assert fact.largest_timestamp_ms == largest, segment.log
             count += 1
         if facts.segments and next_offset >= 0:

@@ -54,7 +54,7 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
     found.run("kill")
 
 
-def filled(broker: Broker, rng: random.Random) -> list[str]:
+def fill_topics(broker: Broker, rng: random.Random) -> list[str]:
     """Let the broker write topics with sparse and dense indexes, small and large batches."""
     topics = []
     operations: list[Json] = []
@@ -107,7 +107,7 @@ def advice(broker: Broker) -> dict[str, Finding]:
     return found
 
 
-def tried(broker: Broker, told: dict[str, Finding]) -> Iterator[str]:
+def try_advice(broker: Broker, told: dict[str, Finding]) -> Iterator[str]:
     """Do what was advised, and yield what is wrong; a long run tries the offsets on disk, too."""
     ways = [(topic, one.served_from) for topic, one in told.items() if one.served_from is not None]
     for (topic, offset), handed in zip(ways, broker.handed(ways), strict=True):
@@ -128,10 +128,10 @@ def tried(broker: Broker, told: dict[str, Finding]) -> Iterator[str]:
             yield f"{topic} is handed {handed}, though not served: {one}"
 
 
-def test_a_consumer_is_handed_what_was_promised(broker: Broker) -> None:
+def test_consumer_receives_the_predicted_records(broker: Broker) -> None:
     rng = random.Random(f"served by {broker.version} {SEED}")
     broker.start()
-    topics = filled(broker, rng)
+    topics = fill_topics(broker, rng)
     places = {topic: overwrite(broker.directory / f"{topic}-0", rng) for topic in topics}
     wrong: list[str] = []
     for how in ("running", "starting"):
@@ -140,7 +140,7 @@ def test_a_consumer_is_handed_what_was_promised(broker: Broker) -> None:
         assert {one.served_by for one in told.values()} == {f"{broker.version} {how}"}
         if how == "starting":
             broker.start()
-        wrong += [f"{how}: {each}" for each in tried(broker, told)]
+        wrong += [f"{how}: {each}" for each in try_advice(broker, told)]
         broker.run("stop")
     print(f"{broker.version}: {2 * len(topics)} trials, {len(wrong)} wrong")
     assert not wrong, "\n".join(wrong)

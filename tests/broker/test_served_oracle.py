@@ -36,7 +36,7 @@ HEAD = 21  # bytes of a batch that its checksum does not cover, and the checksum
 Json = dict[str, Any]
 
 
-class NotStarted(Exception):
+class StartFailedError(Exception):
     """The broker does not start on these files, or has not the memory that they ask for."""
 
 
@@ -51,7 +51,7 @@ class Batch(NamedTuple):
     records: list[int]
 
 
-def made(asked: Oracle, parent: Path, number: int) -> tuple[Path, Json]:
+def make_directory(asked: Oracle, parent: Path, number: int) -> tuple[Path, Json]:
     rng = random.Random(f"served directory {number}")
     profile = PROFILES[number % len(PROFILES)]
     options: Json = {
@@ -135,14 +135,14 @@ def starts_whole(told: Finding, whole: list[Batch], log: bytes) -> bool:
     )
 
 
-def landed(asked: Oracle, directory: Path, offset: int, how: Json) -> tuple[int, int] | None:
+def find_landing(asked: Oracle, directory: Path, offset: int, how: Json) -> tuple[int, int] | None:
     """Say where the broker lands; None where it fails or has nothing."""
     answer = asked.ask("find_offset", dir=directory, offset=offset, maxSize=1, **how)
     side = answer["segments" if how.get("unified") is False else "unified"]
     if how.get("unified") is not False and "logEndOffset" not in side:
-        raise NotStarted  # a start reads damage where it needs the state of producers
+        raise StartFailedError  # a start reads damage where it needs the state of producers
     if "OutOfMemoryError" in str(side.get("error")):
-        raise NotStarted  # noise inside a wrapper is a size; with more memory it reads on
+        raise StartFailedError  # noise inside a wrapper is a size; with more memory it reads on
     fetch = side.get("fetch")
     if "error" in side or fetch is None or not fetch["size"] or not fetch.get("firstBatch"):
         return None
@@ -160,7 +160,7 @@ def offsets_from(rng: random.Random, whole: list[Batch], first: int) -> Iterator
         yield from {batch.base, batch.last}
 
 
-def told_wrong(
+def check_finding(
     asked: Oracle, rng: random.Random, directory: Path, whole: list[Batch], told: Finding, how: Json
 ) -> list[str]:
     """Hold one finding against the broker."""
@@ -169,7 +169,7 @@ def told_wrong(
 
     def right(offset: int) -> bool:
         batch = whole[bisect_left(lasts, offset)]
-        return landed(asked, directory, offset, how) == (batch.segment, batch.position)
+        return find_landing(asked, directory, offset, how) == (batch.segment, batch.position)
 
     first = told.next_offset
     assert first is not None
@@ -195,7 +195,7 @@ def told_wrong(
 
 def differences(asked: Oracle, parent: Path, number: int) -> tuple[int, list[str]]:
     """Damage directory `number` in some ways; give how many ways past were told, and mistakes."""
-    sound, options = made(asked, parent, number)
+    sound, options = make_directory(asked, parent, number)
     known = batches_of(asked, sound)
     rng = random.Random(f"served {number}")
     found: list[str] = []
@@ -227,8 +227,8 @@ def differences(asked: Oracle, parent: Path, number: int) -> tuple[int, list[str
                 if told.served_by is None or not starts_whole(told, whole, after):
                     continue
                 try:
-                    wrong = told_wrong(asked, rng, directory, whole, told, how)
-                except NotStarted:
+                    wrong = check_finding(asked, rng, directory, whole, told, how)
+                except StartFailedError:
                     break
                 advice += 1
                 found += [
@@ -241,7 +241,7 @@ def differences(asked: Oracle, parent: Path, number: int) -> tuple[int, list[str
 
 
 @pytest.mark.parametrize("number", range(SEED, SEED + max(1, _COUNT // DAMAGES)))
-def test_the_broker_serves_from_where_it_is_said(tmp_path: Path, number: int) -> None:
+def test_broker_serves_from_the_predicted_offset(tmp_path: Path, number: int) -> None:
     advice, found = differences(oracle(), tmp_path, number)
     assert found == []
     assert advice

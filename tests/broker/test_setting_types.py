@@ -73,7 +73,7 @@ def test_controllers_without_a_map_of_protocols(listeners: str, names: str, refu
     assert [fact.message for fact in found] == ([message] if refused else [])
 
 
-def test_what_providers_put_in_place_is_not_known() -> None:
+def test_values_of_config_providers_are_unknown() -> None:
     values = ZOOKEEPER | {"num.partitions": "${file:/etc/kafka:partitions}"}
     node = NodeSettings("f", values, False, ("/tmp/x",))
     assert [fact.outcome for fact in check_settings(node, (2, 8))] == [UNKNOWN]

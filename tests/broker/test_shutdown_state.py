@@ -16,7 +16,7 @@ NEW: Version = (4, 1)
 MARK = ".kafka_cleanshutdown"
 
 
-def made(root: Path, name: str = "t-0", **checkpoints: object) -> tuple[LocalLog, LogDir]:
+def make_directory(root: Path, name: str = "t-0", **checkpoints: object) -> tuple[LocalLog, LogDir]:
     """Make a data directory with one partition, and checkpoints of an offset each for it."""
     (root / name).mkdir(exist_ok=True)
     for part, given in checkpoints.items():
@@ -32,32 +32,32 @@ def made(root: Path, name: str = "t-0", **checkpoints: object) -> tuple[LocalLog
 def test_offsets_of_the_checkpoints(
     tmp_path: Path, broker: Version, point: int, start: int
 ) -> None:
-    made(tmp_path, recovery_point=5, log_start=3)
+    make_directory(tmp_path, recovery_point=5, log_start=3)
     for clean in (False, True):
         if clean:
             (tmp_path / MARK).touch()
-        log, around = made(tmp_path)
+        log, around = make_directory(tmp_path)
         assert stop_of(log, around, broker) == Stop(clean, point, start, recovers=True)
         assert stop_for_lookup(log, around, broker) == Stop(clean, point, start, recovers=True)
 
 
 def test_without_checkpoints(tmp_path: Path) -> None:
-    log, around = made(tmp_path)
+    log, around = make_directory(tmp_path)
     assert stop_of(log, around, NEW) == Stop(clean=False)
     assert stop_for_lookup(log, around, NEW) == Stop(clean=True)
     assert stop_of(log, None, NEW) == Stop(clean=False)
     assert stop_for_lookup(log, None, NEW) == Stop(clean=True)
     (tmp_path / MARK).touch()
-    log, around = made(tmp_path)
+    log, around = make_directory(tmp_path)
     assert stop_of(log, around, NEW) == Stop(clean=True)
     (tmp_path / MARK).unlink()
     (tmp_path / "meta.properties").touch()
-    log, around = made(tmp_path)
+    log, around = make_directory(tmp_path)
     assert stop_for_lookup(log, around, NEW) == Stop(clean=False)
 
 
 def test_checkpoint_that_cannot_be_read(tmp_path: Path) -> None:
-    log, around = made(tmp_path, recovery_point="no checkpoint", log_start="nor this")
+    log, around = make_directory(tmp_path, recovery_point="no checkpoint", log_start="nor this")
     for broker in (NEW, (0, 9)):
         assert stop_of(log, around, broker) == Stop(clean=False)
     with pytest.raises(RefusalError, match="the recovery point checkpoint cannot be read"):
@@ -66,11 +66,11 @@ def test_checkpoint_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_directories_that_are_started_otherwise(tmp_path: Path) -> None:
     (tmp_path / MARK).touch()
-    log, around = made(tmp_path, f"t-0.{'0' * 32}-delete", recovery_point=5)
+    log, around = make_directory(tmp_path, f"t-0.{'0' * 32}-delete", recovery_point=5)
     assert stop_of(log, around, NEW) == Stop(clean=True, recovery_point=5, recovers=False)
-    log, around = made(tmp_path, f"t-0.{'0' * 32}-future")
+    log, around = make_directory(tmp_path, f"t-0.{'0' * 32}-future")
     assert stop_of(log, around, NEW).recovers
-    log, around = made(tmp_path, "__cluster_metadata-0")
+    log, around = make_directory(tmp_path, "__cluster_metadata-0")
     assert stop_of(log, around, NEW) == Stop(clean=False)
-    log, around = made(tmp_path, "nothing")
+    log, around = make_directory(tmp_path, "nothing")
     assert stop_of(log, around, NEW) == Stop(clean=False)

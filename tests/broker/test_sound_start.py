@@ -132,7 +132,7 @@ def test_end_of_a_large_index(at: int, slot: tuple[int, int], written: int, zero
 
 
 @pytest.mark.parametrize(("count", "written"), [((1 << 15), 3), ((1 << 15) + 1, (1 << 15) + 1)])
-def test_index_that_is_still_looked_at_whole(count: int, written: int) -> None:
+def test_index_that_is_still_read_completely(count: int, written: int) -> None:
     slots = [(n + 1, n + 1) for n in range(count)]
     slots[3] = (3, 3)
     assert count_written_slots(OffsetIndex(index_of(*slots), 0)) == written

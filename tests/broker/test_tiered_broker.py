@@ -72,7 +72,7 @@ def fill(broker: Broker, topic: str, rng: random.Random, *, made: bool = False) 
     assert all(answer["ok"] for answer in answers), answers
 
 
-def judged(data: str, tier: str, *limits: str) -> dict[str, RemoteFate]:
+def run_why(data: str, tier: str, *limits: str) -> dict[str, RemoteFate]:
     """Give what `why` says of remote segments, with limits of topics, by their ids."""
     configs = tuple(map(read_topic_config, ("retention.ms=-1", *limits)))
     options = WhyOptions(int(time() * 1000), tier=tier, configs=configs)
@@ -80,21 +80,21 @@ def judged(data: str, tier: str, *limits: str) -> dict[str, RemoteFate]:
     return {row.segment_id: row for row in rows}
 
 
-def deleted_as_foretold(broker: Broker, data: str, tier: str, rng: random.Random) -> int:
+def count_predicted_deletions(broker: Broker, data: str, tier: str, rng: random.Random) -> int:
     """Set limits: the broker deletes the remote segments that are foretold; count them."""
-    before = judged(data, tier)
+    before = run_why(data, tier)
     assert not [row for row in before.values() if row.verdict == "deletable"]
     limits = {topic: rng.randrange(30_000, 80_000) for topic in TOPICS[::2]}
     words = [f"{topic}:retention.bytes={size}" for topic, size in limits.items()]
     foretold = {
-        one for one, row in judged(data, tier, *words).items() if row.verdict == "deletable"
+        one for one, row in run_why(data, tier, *words).items() if row.verdict == "deletable"
     }
     broker.ask(*(
         {"op": "alter_topic", "topic": topic, "configs": {"retention.bytes": str(size)}}
         for topic, size in limits.items()
     ))  # fmt: skip
     settled(broker.ask, TOPICS)
-    left = judged(data, tier)
+    left = run_why(data, tier)
     assert before.keys() - left.keys() == foretold
     assert not [row for row in left.values() if row.verdict == "deletable"]
     assert {row.verdict for row in left.values()} <= {"kept", "not-deleted-by-policy"}
@@ -109,7 +109,7 @@ def test_answers_and_rebuilt_topics(broker: Broker, tmp_path: Path) -> None:
         fill(broker, topic, rng)
     data = str(broker.directory)
     assert compare(broker.ask, TOPICS, data, str(tier)) > 20 * len(TOPICS)
-    assert deleted_as_foretold(broker, data, str(tier), rng) > len(TOPICS) // 2
+    assert count_predicted_deletions(broker, data, str(tier), rng) > len(TOPICS) // 2
     operations = [
         {"op": "delete_records", "topic": topic, "before": rng.randrange(50, 250)}
         for topic in TOPICS[::2]
@@ -120,7 +120,7 @@ def test_answers_and_rebuilt_topics(broker: Broker, tmp_path: Path) -> None:
     fill(broker, held, rng, made=True)
     compare(broker.ask, TOPICS, data, str(tier))
     broker.run("kill")
-    half = [row for row in judged(data, str(tier)).values() if row.state == "COPY_SEGMENT_STARTED"]
+    half = [row for row in run_why(data, str(tier)).values() if row.state == "COPY_SEGMENT_STARTED"]
     assert {(row.topic, row.verdict) for row in half} == {(held, "unfinished")}
     (tier / f"hold-{held}").unlink()
     start(broker)

@@ -13,7 +13,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from corpus import expected, shared
-from tiered import MOMENTS, Runs, add, answers, broker_on_faults, moment, offsets_consumed, planted
+from tiered import (
+    MOMENTS,
+    Runs,
+    add,
+    answers,
+    broker_on_faults,
+    moment,
+    plant_faults,
+    read_consumed_offsets,
+)
 
 from kdump.broker.list_offsets import list_offsets
 from kdump.broker.lookup_records import BrokerError
@@ -97,9 +106,9 @@ def test_every_recorded_answer(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MOMENTS)
-def test_what_consumers_received_is_visible(name: str) -> None:
+def test_consumed_records_are_visible(name: str) -> None:
     data, tier = moment(name)
-    received = offsets_consumed(name)
+    received = read_consumed_offsets(name)
     for isolation in ISOLATIONS:
         found, codes = visible(data, tier, isolation)
         assert set(codes) <= {"high-watermark-unknown", "read-committed-stops"}
@@ -120,7 +129,7 @@ def test_what_consumers_received_is_visible(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MOMENTS)
-def test_records_that_were_not_given_are_told_of(name: str) -> None:
+def test_missing_remote_records_are_reported(name: str) -> None:
     data, _ = moment(name)
     _, codes = visible(data, None, "read_uncommitted", "orders")
     assert codes == ["remote-not-given"]
@@ -132,7 +141,7 @@ def rows(*words: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", MOMENTS)
-def test_info_and_predict_have_what_the_broker_had(name: str) -> None:
+def test_info_and_predict_match_the_broker(name: str) -> None:
     """Which topics are tiered, what partitions take here, and where each log ends after a start."""
     data, _ = moment(name)
     configs, sizes = (
@@ -171,7 +180,7 @@ def faults() -> list[dict[str, Any]]:
 @pytest.mark.parametrize("recorded", faults(), ids=lambda one: one["fault"])
 def test_a_broker_on_each_fault(recorded: dict[str, Any], tmp_path: Path) -> None:
     cached = recorded["index_cache"]
-    data, tier = planted(recorded["fault"], tmp_path / "planted", index_cache=cached)
+    data, tier = plant_faults(recorded["fault"], tmp_path / "planted", index_cache=cached)
     theirs = {(one["topic"], one["partition"]): one for one in recorded["answers"]}
     for isolation in ISOLATIONS:
         for place, view in views(data, tier, isolation):

@@ -55,7 +55,7 @@ def ask_of(cluster: ThreeNodes) -> Ask:
     return ask
 
 
-def written(topics: list[str], rng: random.Random) -> list[Json]:
+def write_operations(topics: list[str], rng: random.Random) -> list[Json]:
     """Give operations that append some segments to each topic."""
     found: list[Json] = []
     for topic in topics:
@@ -70,7 +70,7 @@ def written(topics: list[str], rng: random.Random) -> list[Json]:
     return found
 
 
-def led_by(cluster: ThreeNodes, node: int) -> None:
+def wait_for_leader(cluster: ThreeNodes, node: int) -> None:
     """Wait until a node leads all topics."""
     from confluent_kafka.admin import AdminClient
 
@@ -108,17 +108,17 @@ def test_unclean_elections(tmp_path: Path) -> None:
         new = [NewTopic(one, 1, replica_assignment=[[1, 2]], config=configs) for one in TOPICS]
         for made in admin.create_topics(new, operation_timeout=120).values():
             made.result(120)
-        ask(*written(TOPICS, rng))
+        ask(*write_operations(TOPICS, rng))
         asked += compare(ask, TOPICS, str(cluster.data(1)), str(tier))
         cluster.kill(2)
         time.sleep(8)
-        ask(*written(TOPICS, rng))  # node 2 has none of this
+        ask(*write_operations(TOPICS, rng))  # node 2 has none of this
         asked += compare(ask, TOPICS, str(cluster.data(1)), str(tier))
         cluster.kill(1)
         cluster.start(2)
-        led_by(cluster, 2)
+        wait_for_leader(cluster, 2)
         asked += compare(ask, TOPICS, str(cluster.data(2)), str(tier))
-        ask(*written(TOPICS[::2], rng))
+        ask(*write_operations(TOPICS[::2], rng))
         asked += compare(ask, TOPICS, str(cluster.data(2)), str(tier))
         options = WhyOptions(int(time.time() * 1000), tier=str(tier))
         rows = [one for one in why([str(cluster.data(2))], options) if isinstance(one, RemoteFate)]
@@ -136,8 +136,8 @@ def test_unclean_elections(tmp_path: Path) -> None:
         time.sleep(30)
         places = [TopicPartition(one, 0) for one in TOPICS]
         admin.elect_leaders(ElectionType.PREFERRED, places).result(60)
-        led_by(cluster, 1)
-        ask(*written(TOPICS[::3], rng))
+        wait_for_leader(cluster, 1)
+        ask(*write_operations(TOPICS[::3], rng))
         asked += compare(ask, TOPICS, str(cluster.data(1)), str(tier))
     finally:
         cluster.close()

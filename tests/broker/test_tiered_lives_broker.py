@@ -93,7 +93,7 @@ def made(topic: str) -> Json:
     return {"op": "create_topic", "topic": topic, "segmentBytes": 12_000, "configs": configs}
 
 
-def filled(topic: str, rng: random.Random, turn: int) -> list[Json]:
+def fill_operations(topic: str, rng: random.Random, turn: int) -> list[Json]:
     """Give operations that append; those of the first turn are days old where time decides."""
     base = NOW - (72 * HOUR if kind_of(topic) == "aged" and turn < 2 else HOUR)
     found: list[Json] = []
@@ -109,7 +109,7 @@ def filled(topic: str, rng: random.Random, turn: int) -> list[Json]:
     return found
 
 
-def settled(broker: Broker) -> dict[str, dict[object, list[object]]]:
+def wait_until_settled(broker: Broker) -> dict[str, dict[object, list[object]]]:
     """Wait until nothing moves any more; give what the broker answers of each topic."""
     special = SPECIAL | (PENDING if broker.version != "4.1.1" else {})
     times = [*range(NOW - 73 * HOUR, NOW - 71 * HOUR, 400_000), NOW + HOUR,
@@ -165,7 +165,7 @@ def compare(
     return asked, wrong
 
 
-def consumed(broker: Broker, data: str, tier: str) -> tuple[int, list[object]]:
+def check_consumed(broker: Broker, data: str, tier: str) -> tuple[int, list[object]]:
     """Hold records, of all and from places inside, against what consumers are handed."""
     asks = [
         {"op": "consume", "topic": topic, "isolation": level}
@@ -216,15 +216,15 @@ def test_lives(broker: Broker, tmp_path: Path) -> None:
     start(broker, "--tier", str(tier))
     rng = random.Random(SEED)
     ask(broker, [made(topic) for topic in TOPICS])
-    ask(broker, [one for topic in TOPICS for one in filled(topic, rng, 0)])
+    ask(broker, [one for topic in TOPICS for one in fill_operations(topic, rng, 0)])
     data = str(broker.directory)
     counts: list[int] = []
     wrongs: list[object] = []
 
     def hold(moment: str) -> None:
-        answers = settled(broker)
+        answers = wait_until_settled(broker)
         for asked, wrong in (
-            compare(data, str(tier), answers), consumed(broker, data, str(tier)),
+            compare(data, str(tier), answers), check_consumed(broker, data, str(tier)),
         ):  # fmt: skip
             counts.append(asked)
             wrongs.extend((moment, one) for one in wrong)
@@ -236,7 +236,7 @@ def test_lives(broker: Broker, tmp_path: Path) -> None:
             (tier / f"hold-{topic}").touch()
         if kind_of(topic) == "total":
             (tier / f"keep-{topic}").touch()
-    ask(broker, [one for topic in TOPICS for one in filled(topic, rng, 1)])
+    ask(broker, [one for topic in TOPICS for one in fill_operations(topic, rng, 1)])
     ask(
         broker,
         [
@@ -256,7 +256,7 @@ def test_lives(broker: Broker, tmp_path: Path) -> None:
     start(broker)
     hold("after the kill")
     for turn in (2, 3):
-        ask(broker, [one for topic in TOPICS for one in filled(topic, rng, turn)])
+        ask(broker, [one for topic in TOPICS for one in fill_operations(topic, rng, turn)])
         if turn == 2:
             broker.run("stop")
             start(broker)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import corpus
 from long_runs import SEED, how_many
-from segments import logs_checked
+from segments import check_logs
 
 from kdump import kernels
 from kdump.findings.finding import Finding, Severity
@@ -71,7 +71,7 @@ def place(batches: RecordBatches, row: int) -> tuple[int, int]:
     return batches.position(row), batches.size_bytes(row)
 
 
-def changed(directory: Path, draw: random.Random, seen: Counter[tuple[str, str]]) -> None:
+def check_each_change(directory: Path, draw: random.Random, seen: Counter[tuple[str, str]]) -> None:
     """Change one byte, look, and put it back."""
     logs = [log for log in sorted(directory.glob("*.log")) if log.stat().st_size]
     log = draw.choices(logs, [path.stat().st_size for path in logs])[0]
@@ -86,7 +86,7 @@ def changed(directory: Path, draw: random.Random, seen: Counter[tuple[str, str]]
     byte = whole[position] ^ draw.choice([1 << draw.randrange(8), draw.randrange(1, 256)])
     log.write_bytes(whole[:position] + bytes([byte]) + whole[position + 1 :])
     os.utime(log, ns=(status.st_atime_ns, status.st_mtime_ns))
-    found = grave(logs_checked(directory))
+    found = grave(check_logs(directory))
     log.write_bytes(whole)
     os.utime(log, ns=(status.st_atime_ns, status.st_mtime_ns))
 
@@ -118,9 +118,9 @@ def test_one_byte_changed(tmp_path: Path) -> None:
         directory = draw.choice(every)
         copy = tmp_path / directory.name
         shutil.copytree(directory, copy)
-        assert not grave(logs_checked(copy))
+        assert not grave(check_logs(copy))
         for _ in range(A_PARTITION):
-            changed(copy, draw, seen)
+            check_each_change(copy, draw, seen)
         shutil.rmtree(copy)
     print(dict(sorted(seen.items())))
     assert {area for area, _ in seen} == {COVERED, OFFSET, SIZE, EPOCH, MAGIC}

@@ -10,7 +10,7 @@ from pathlib import Path
 import corpus
 import pytest
 from each import each
-from segments import logs_checked
+from segments import check_logs
 
 ELSEWHERE = "concerns neither a log nor its indexes; other checks find it"
 EPOCH = "the leader epoch lies outside every checksum; the epoch checkpoint may tell"
@@ -75,7 +75,7 @@ OF_CASE: dict[tuple[str, str], set[str]] = {
 
 
 def codes(path: Path) -> set[str]:
-    return {found.code for found in logs_checked(path, deep=True)}
+    return {found.code for found in check_logs(path, deep=True)}
 
 
 def is_code(word: str) -> bool:
@@ -103,7 +103,7 @@ def test_modern(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", ["killed", "clean", "killed-norp"])
-def test_modern_that_kept_the_broker_from_starting(case: str, tmp_path: Path) -> None:
+def test_modern_damage_that_prevented_the_start(case: str, tmp_path: Path) -> None:
     folder = f"modern/recovery/{case}"
     fatal = corpus.corpus(f"{folder}/fatal")
     found = sorted(path for path in fatal.rglob("rv-*") if path.is_dir())
@@ -180,5 +180,5 @@ def test_each_damage_of_the_old_set_is_one_finding() -> None:
         for path in sorted(corpus.corpus(f"old/{name}").rglob("d-*-0")):
             kind = path.name.removeprefix("d-").removesuffix("-0")
             several = kind == "nobothidx"  # of four segments
-            found = logs_checked(path, deep=True)
+            found = check_logs(path, deep=True)
             assert len(found) == (4 if several else len(OLD[kind])), (path, found)

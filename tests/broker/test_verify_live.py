@@ -136,7 +136,7 @@ def _told(item: object, options: VerifyOptions) -> str:
     return f"{asked}: {item}"
 
 
-def test_nothing_but_notes_beside_a_busy_broker(broker: Broker) -> None:
+def test_only_notes_on_a_busy_broker(broker: Broker) -> None:
     busy(broker)
     told: list[str] = []
     notes: Counter[str] = Counter()
@@ -186,9 +186,7 @@ def test_a_running_broker_is_seen_by_its_lock(broker: Broker) -> None:
     assert facts_of(str(broker.directory)).locked is True
 
 
-def test_a_transaction_hangs_beside_a_running_broker_and_not_where_the_log_just_ends(
-    broker: Broker, tmp_path: Path
-) -> None:
+def test_hanging_transaction_needs_a_running_broker(broker: Broker, tmp_path: Path) -> None:
     """A second is what a transaction may take here; the log of the copy is as old."""
     broker.ask("create_topic", topic="waiting", configs={})
     broker.ask("txn", topic="waiting", txn="w", count=3, end="open")

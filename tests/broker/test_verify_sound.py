@@ -92,7 +92,9 @@ def options(draw: random.Random) -> dict[str, str]:
     return given
 
 
-def made(parent: Path, number: int, profiles: tuple[str, ...]) -> tuple[Path, dict[str, str]]:
+def make_directory(
+    parent: Path, number: int, profiles: tuple[str, ...]
+) -> tuple[Path, dict[str, str]]:
     """Write a directory; a batch larger than a segment is refused, then segments are large."""
     draw = random.Random(number)
     profile, given = profiles[number % len(profiles)], options(draw)
@@ -107,7 +109,7 @@ def made(parent: Path, number: int, profiles: tuple[str, ...]) -> tuple[Path, di
 @pytest.mark.oracle
 @each("number", range(SEED, SEED + COUNT))
 def test_directories_from_a_seed(tmp_path: Path, number: int) -> None:
-    directory, _ = made(tmp_path, number, PROFILES)
+    directory, _ = make_directory(tmp_path, number, PROFILES)
     assert not grave(checked(directory, deep=True))
     assert not grave(checked(directory, quick=True))
     partition = partition_of(directory)
@@ -149,7 +151,7 @@ def old(version: str) -> OldOracle:
 def test_indexes_of_older_brokers(tmp_path: Path, version: str, how: str, number: int) -> None:
     """One entry for an append of many batches, first offsets and last ones (I9)."""
     profiles = tuple(profile for profile in PROFILES if not profile.endswith(("state", "data")))
-    directory, given = made(tmp_path, number, profiles)
+    directory, given = make_directory(tmp_path, number, profiles)
     draw = random.Random(number)
     members: dict[str, Any] = {"indexIntervalBytes": int(given.get("indexIntervalBytes", 4096))}
     if how == "replay":

@@ -31,7 +31,7 @@ def test_change_cites_a_rule_a_proposal_or_a_ticket(name: str) -> None:
 
 
 @each_change
-def test_change_is_one_sentence_about_releases_that_there_are(name: str) -> None:
+def test_change_is_one_sentence_about_existing_releases(name: str) -> None:
     change = CHANGES[name]
     assert re.fullmatch(r"(?s)[A-Za-z].*[a-z0-9]\.", change.does)
     assert change.since[: len(NEWEST)] <= NEWEST
@@ -39,7 +39,7 @@ def test_change_is_one_sentence_about_releases_that_there_are(name: str) -> None
     assert read_broker_version(text_of(change.since)) == change.since
 
 
-def test_changes_stand_in_the_order_of_releases_each_once() -> None:
+def test_changes_are_unique_and_in_release_order() -> None:
     found = [change.since for change in CHANGES.values()]
     assert found == sorted(found)
     assert len({change.does for change in CHANGES.values()}) == len(CHANGES) > 30
@@ -157,7 +157,7 @@ def test_version_of_no_broker(text: str) -> None:
         read_broker_version(text)
 
 
-def test_an_answer_holds_for_another_release_where_nothing_that_was_asked_differs() -> None:
+def test_answer_applies_to_releases_without_a_relevant_change() -> None:
     old, new = (2, 8), (4, 4)
     asked = [versions.TIME_INDEX, versions.KRAFT_ONLY]
 

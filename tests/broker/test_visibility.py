@@ -62,7 +62,7 @@ def test_where_every_transaction_is_decided(
     assert [*states.open] == [9]
 
 
-def test_without_an_open_transaction_there_is_no_bound(tmp_path: Path) -> None:
+def test_no_bound_without_an_open_transaction(tmp_path: Path) -> None:
     log = log_in(tmp_path / "t-0", {0: FIRST, 3: SECOND[:3]})
     assert last_stable_offset(log, 0, None, LIMIT)[0] is None
     assert last_stable_offset(log, 0, 6, LIMIT)[0] == 6
@@ -108,7 +108,7 @@ def view_of(root: Path, *, committed: bool = True) -> View:
     return View(target, committed=committed, limit=LIMIT)
 
 
-def test_who_holds_readers_of_committed_data(tmp_path: Path) -> None:
+def test_transaction_that_blocks_read_committed_consumers(tmp_path: Path) -> None:
     path = tmp_path / "t-0"
     log_in(path, {0: FIRST, 3: SECOND})
     checkpoint = tmp_path / "replication-offset-checkpoint"

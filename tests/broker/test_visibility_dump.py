@@ -7,7 +7,7 @@ from pathlib import Path
 
 import builders
 import pytest
-from dumped import dumped
+from dumped import run_dump
 
 from kdump.broker.visibility import View
 from kdump.engine.dump.run import dump
@@ -73,15 +73,15 @@ def ten(log_dir: Path) -> Path:
     return write_log(log_dir, [data(n) for n in range(10)])
 
 
-def seen(path: Path, level: str = "read_uncommitted") -> tuple[list[int], list[Finding]]:
-    rows, found = dumped(path, visible=True, isolation=level)
+def dump_offsets(path: Path, level: str = "read_uncommitted") -> tuple[list[int], list[Finding]]:
+    rows, found = run_dump(path, visible=True, isolation=level)
     return [row["offset"] for row in rows], found
 
 
 def test_up_to_the_high_watermark(log_dir: Path) -> None:
     path = ten(log_dir)
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "other 7 3", "orders 7 6", "orders 6 1")
-    assert seen(path) == ([0, 1, 2, 3, 4, 5], [])
+    assert dump_offsets(path) == ([0, 1, 2, 3, 4, 5], [])
 
 
 def test_inside_a_batch(log_dir: Path) -> None:
@@ -89,13 +89,13 @@ def test_inside_a_batch(log_dir: Path) -> None:
     path = write_log(log_dir, [data(0, count=4), data(4, count=4)])
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 6")
     write_checkpoint(log_dir, names.LOG_START_CHECKPOINT, "orders 7 2")
-    assert seen(path) == ([2, 3, 4, 5], [])
+    assert dump_offsets(path) == ([2, 3, 4, 5], [])
 
 
 def test_high_watermark_above_the_log_end_is_cut_to_it(log_dir: Path) -> None:
     path = ten(log_dir)
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 600")
-    assert seen(path) == (list(range(10)), [])
+    assert dump_offsets(path) == (list(range(10)), [])
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_the_log_end_serves_with_a_note(
     write_checkpoint(log_dir, names.LOG_START_CHECKPOINT, "orders 7 2")
     if line:
         write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, line, time=WRITTEN - age)
-    offsets, found = seen(path)
+    offsets, found = dump_offsets(path)
     assert offsets == list(range(2, 10))
     assert [one.code for one in found] == ["high-watermark-unknown"]
     assert why in found[0].message
@@ -126,14 +126,14 @@ def test_the_log_end_serves_with_a_note(
 def test_a_checkpoint_not_much_older_than_the_log_serves(log_dir: Path, age: int) -> None:
     path = ten(log_dir)
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 5", time=WRITTEN - age)
-    assert seen(path) == (list(range(5)), [])
+    assert dump_offsets(path) == (list(range(5)), [])
 
 
 def test_log_start(log_dir: Path) -> None:
     path = ten(log_dir)
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 10")
     write_checkpoint(log_dir, names.LOG_START_CHECKPOINT, "orders 7 4")
-    assert seen(path)[0] == [4, 5, 6, 7, 8, 9]
+    assert dump_offsets(path)[0] == [4, 5, 6, 7, 8, 9]
 
 
 def test_log_start_below_the_first_segment(log_dir: Path) -> None:
@@ -141,7 +141,7 @@ def test_log_start_below_the_first_segment(log_dir: Path) -> None:
     path = write_log(log_dir, [data(n) for n in range(50, 55)], bases=(50,))
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 55")
     write_checkpoint(log_dir, names.LOG_START_CHECKPOINT, "orders 7 4")
-    offsets, (told,) = seen(path)
+    offsets, (told,) = dump_offsets(path)
     assert offsets == [50, 51, 52, 53, 54]
     where = "not on this disk: they are in remote storage, unless they were deleted"
     assert str(told.message) == f"Offsets 4 to 49 are {where}."
@@ -151,7 +151,7 @@ def test_a_log_start_checkpoint_that_cannot_be_read(log_dir: Path) -> None:
     path = ten(log_dir)
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 10")
     (log_dir / names.LOG_START_CHECKPOINT).write_text("0\nmany\n")
-    offsets, found = seen(path)
+    offsets, found = dump_offsets(path)
     assert offsets == list(range(10))
     assert [one.code for one in found] == ["log-start-unknown"]
 
@@ -161,25 +161,25 @@ def test_a_range_narrows_the_view(log_dir: Path) -> None:
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 7")
     write_checkpoint(log_dir, names.LOG_START_CHECKPOINT, "orders 7 3")
     for low, high, expected in ((0, 99, [3, 4, 5, 6]), (4, 6, [4, 5]), (8, 99, []), (0, 3, [])):
-        rows, _ = dumped(path, visible=True, from_offset=low, to_offset=high)
+        rows, _ = run_dump(path, visible=True, from_offset=low, to_offset=high)
         assert [row["offset"] for row in rows] == expected
 
 
-def test_a_segment_file_stands_in_its_partition(log_dir: Path) -> None:
+def test_segment_file_is_read_in_its_partition(log_dir: Path) -> None:
     path = ten(log_dir)
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 7")
-    assert seen(path / f"{0:020}.log")[0] == list(range(7))
+    assert dump_offsets(path / f"{0:020}.log")[0] == list(range(7))
 
 
-def test_control_records_are_no_consumers(log_dir: Path) -> None:
+def test_control_records_are_not_visible(log_dir: Path) -> None:
     entries = [
         data(0, 5, transactional=True),
         builders.marker(COMMIT, base_offset=1, producer_id=5),
     ]
     path = write_log(log_dir, [*entries, data(2)])
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 3")
-    assert seen(path)[0] == [0, 2]
-    assert seen(path, "read_committed")[0] == [0, 2]
+    assert dump_offsets(path)[0] == [0, 2]
+    assert dump_offsets(path, "read_committed")[0] == [0, 2]
 
 
 # Transactions ------------------------------------------------------------------------------------
@@ -206,8 +206,8 @@ def transactions(log_dir: Path) -> Path:
 
 def test_aborted_and_open_transactions(log_dir: Path) -> None:
     path = transactions(log_dir)
-    assert seen(path) == ([0, 1, 2, 4, 5, 7, 8], [])
-    shown, (note,) = seen(path, "read_committed")
+    assert dump_offsets(path) == ([0, 1, 2, 4, 5, 7, 8], [])
+    shown, (note,) = dump_offsets(path, "read_committed")
     assert shown == [1, 4, 5]
     assert (note.code, note.severity, note.offset) == ("read-committed-stops", Severity.NOTE, 7)
     assert "Producer 6, epoch 0, has a transaction open since offset 7 (2023-11-14T22:" in (
@@ -222,28 +222,28 @@ def test_a_range_that_ends_before_the_open_transaction_does_not_meet_it(log_dir:
         assert sum(isinstance(item, Finding) for item in dump([path], options)) == notes
 
 
-def test_what_the_transaction_index_does_not_name_is_handed_out(log_dir: Path) -> None:
+def test_transactions_missing_in_the_index_are_returned(log_dir: Path) -> None:
     """As a broker does; a missing index silently gives aborted records to consumers."""
     path = transactions(log_dir)
     (path / f"{0:020}.txnindex").unlink()
-    assert seen(path, "read_committed")[0] == [0, 1, 2, 4, 5]
+    assert dump_offsets(path, "read_committed")[0] == [0, 1, 2, 4, 5]
 
 
 def test_a_transaction_index_with_an_unknown_version_ends_there(log_dir: Path) -> None:
     path = transactions(log_dir)
     (path / f"{0:020}.txnindex").write_bytes(b"\x09" + bytes(33))
-    assert seen(path, "read_committed")[0] == [0, 1, 2, 4, 5]
+    assert dump_offsets(path, "read_committed")[0] == [0, 1, 2, 4, 5]
 
 
 def test_decided_above_the_high_watermark_is_not_decided(log_dir: Path) -> None:
     """The marker at 6 is not replicated yet, so what it commits is not stable (L7)."""
     path = transactions(log_dir)
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 6")
-    assert seen(path, "read_committed")[0] == [1, 4]
+    assert dump_offsets(path, "read_committed")[0] == [1, 4]
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 3")
-    assert seen(path, "read_committed")[0] == []
+    assert dump_offsets(path, "read_committed")[0] == []
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 7")
-    assert seen(path, "read_committed")[0] == [1, 4, 5]
+    assert dump_offsets(path, "read_committed")[0] == [1, 4, 5]
 
 
 def two_segments(log_dir: Path) -> Path:
@@ -273,7 +273,7 @@ def test_open_since_an_earlier_segment(log_dir: Path, snapshot: str) -> None:
         write_snapshot(path, 7)
     if snapshot == "elsewhere":
         write_snapshot(path, 5)
-    shown, (note,) = seen(path, "read_committed")
+    shown, (note,) = dump_offsets(path, "read_committed")
     assert shown == [0]
     assert (note.code, note.offset) == ("read-committed-stops", 1)
 
@@ -283,7 +283,7 @@ def test_a_snapshot_saves_the_replay(log_dir: Path) -> None:
     path = two_segments(log_dir)
     write_snapshot(path, 3, (5, 2))
     (path / f"{0:020}.log").write_bytes(data(0) + data(1) + data(2))
-    assert seen(path, "read_committed")[0] == [0, 1, 2, 3, 6]
+    assert dump_offsets(path, "read_committed")[0] == [0, 1, 2, 3, 6]
 
 
 def test_a_producer_that_aborted_in_a_segment_that_is_not_read(log_dir: Path) -> None:
@@ -293,12 +293,12 @@ def test_a_producer_that_aborted_in_a_segment_that_is_not_read(log_dir: Path) ->
     path = write_log(log_dir, first, second, bases=(0, 2))
     write_aborted(path, 0, (5, 0, 1, 2))
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 4")
-    assert seen(path, "read_committed")[0] == [2]
-    rows, _ = dumped(path, visible=True, isolation="read_committed", from_offset=2)
+    assert dump_offsets(path, "read_committed")[0] == [2]
+    rows, _ = run_dump(path, visible=True, isolation="read_committed", from_offset=2)
     assert [row["offset"] for row in rows] == [2]
-    assert seen(path / f"{2:020}.log", "read_committed")[0] == [2]
+    assert dump_offsets(path / f"{2:020}.log", "read_committed")[0] == [2]
     write_checkpoint(log_dir, names.LOG_START_CHECKPOINT, "orders 7 2")
-    assert seen(path, "read_committed")[0] == [2]
+    assert dump_offsets(path, "read_committed")[0] == [2]
 
 
 def random_log(log_dir: Path, rng: random.Random) -> tuple[Path, dict[int, str], int]:
@@ -343,7 +343,7 @@ def test_random_transactions_in_any_range(log_dir: Path, seed: int) -> None:
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 80")
     for low in (0, *rng.sample(range(80), 5)):
         high = rng.randrange(low, 90)
-        rows, found = dumped(
+        rows, found = run_dump(
             path, visible=True, isolation="read_committed", from_offset=low, to_offset=high
         )
         assert [row["offset"] for row in rows] == [
@@ -353,9 +353,9 @@ def test_random_transactions_in_any_range(log_dir: Path, seed: int) -> None:
         assert [one.code for one in found] == ["read-committed-stops"] * stopped, (low, high)
 
 
-def test_headers_of_what_is_visible(log_dir: Path) -> None:
+def test_headers_of_visible_batches(log_dir: Path) -> None:
     path = transactions(log_dir)
-    rows, _ = dumped(path, visible=True, isolation="read_committed", mode="batches")
+    rows, _ = run_dump(path, visible=True, isolation="read_committed", mode="batches")
     assert [row["base_offset"] for row in rows] == [1, 4, 5]
 
 
@@ -379,16 +379,16 @@ def test_damage_does_not_hide_an_open_transaction(log_dir: Path) -> None:
 def test_an_empty_partition(log_dir: Path) -> None:
     path = write_log(log_dir, [])
     write_checkpoint(log_dir, names.REPLICATION_CHECKPOINT, "orders 7 0")
-    assert seen(path) == ([], [])
-    assert seen(path, "read_committed") == ([], [])
+    assert dump_offsets(path) == ([], [])
+    assert dump_offsets(path, "read_committed") == ([], [])
 
 
-def test_before_0_8_there_is_no_high_watermark(log_dir: Path) -> None:
+def test_no_high_watermark_before_0_8(log_dir: Path) -> None:
     path = log_dir / "orders-7"
     path.mkdir()
     payload = b"hello"
     entry = struct.pack(">BBI", 1, 0, builders.crc32(payload)) + payload
     (path / f"{0:020}.kafka").write_bytes(struct.pack(">i", len(entry)) + entry)
-    rows, found = dumped(path, visible=True)
+    rows, found = run_dump(path, visible=True)
     assert [row["value"] for row in rows] == [payload.hex()]
     assert found == []

@@ -79,7 +79,7 @@ def test_verify_checks_the_records(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--entries", "--tail=3", "--visible"])
-def test_what_does_not_apply(option: str) -> None:
+def test_options_that_do_not_apply(option: str) -> None:
     result = run("dump", option, CLIENTS)
     assert result.exit_code == 1
     assert result.stderr.count("\n") == 1
@@ -111,7 +111,7 @@ def test_frames_are_known_by_the_first_request(tmp_path: Path) -> None:
     assert "client_id" not in run("dump", "--format", "jsonl", path).stdout
 
 
-def test_the_hint_names_the_file_that_was_given(tmp_path: Path) -> None:
+def test_hint_names_the_given_file(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
     path.write_bytes(gzip.decompress(CLIENTS.read_bytes()))
     hint = json.loads(run("info", "--format", "jsonl", path).stdout)

@@ -94,7 +94,7 @@ def test_a_lookup_lists_each_directory_and_opens_each_file_once() -> None:
     assert more <= {f"open {sample.parent / 'meta.properties'}"}
 
 
-def test_group_help_lists_what_is_there() -> None:
+def test_group_help_lists_all_commands() -> None:
     result = CliRunner().invoke(cli, ["--help"])
     assert result.exit_code == 0
     assert "Show records" in result.output

@@ -45,7 +45,7 @@ def test_a_moment_is_an_offset_or_a_time(moment: str, offset: int) -> None:
         (["--diff", "1"], "is not a time"),
     ],
 )
-def test_what_cannot_be_asked(arguments: list[str], said: str) -> None:
+def test_invalid_requests(arguments: list[str], said: str) -> None:
     done = CliRunner().invoke(cli, ["cluster", *arguments, SAMPLE])
     assert done.exit_code == 2
     assert said in done.stderr
@@ -63,7 +63,7 @@ def test_every_way_has_every_form(form: str, way: list[str]) -> None:
     assert ("As of offset" in done.stdout) is (form == "table")
 
 
-def test_tables_have_titles_and_say_once_what_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_have_titles_and_print_common_values_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     node = str(ROOT / "sample-data" / "damaged" / "4.4.0-three-nodes" / "n1")
 

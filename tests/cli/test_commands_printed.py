@@ -41,7 +41,7 @@ COMMAND = re.compile(
 )
 
 
-def damaged(directory: Path) -> None:
+def make_damaged(directory: Path) -> None:
     """Write a partition with damage inside, at its end, and in an index."""
     write_segment(directory, 0, batches(0, 5) + batches(10, 5), next_offset=20)
     broken = bytearray(batches(20, 5))
@@ -58,9 +58,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made.partition("sound", 0)
     made.stop()
     for name in HOSTILE:
-        damaged(made.path / f"{name}-0")
-    damaged(made.path / f"{'a' * 249}-0")
-    damaged(made.path / "orders-0")
+        make_damaged(made.path / f"{name}-0")
+    make_damaged(made.path / f"{'a' * 249}-0")
+    make_damaged(made.path / "orders-0")
     shutil.copytree(made.path / "orders-0", made.path / f"orders.{'0' * 32}-delete")
     log = Log()
     for name in HOSTILE[:5]:
@@ -86,7 +86,7 @@ def strings(value: object) -> Iterator[str]:
             yield from strings(one)
 
 
-def printed(*words: str) -> Iterator[str]:
+def collect_commands(*words: str) -> Iterator[str]:
     """Run a command, and take every command out of what it prints."""
     sys.argv = ["kdump", *words]
     result = CliRunner().invoke(cli, list(words))
@@ -99,7 +99,7 @@ def printed(*words: str) -> Iterator[str]:
             yield from (match.group() for match in COMMAND.finditer(text))
 
 
-def evaluated(lines: list[str], directory: Path) -> list[list[str]]:
+def evaluate(lines: list[str], directory: Path) -> list[list[str]]:
     """Have bash evaluate the lines in an empty directory; return the words of what it ran."""
     stubs, empty, calls = directory / "stubs", directory / "empty", directory / "calls"
     stubs.mkdir(parents=True)
@@ -126,7 +126,7 @@ def evaluated(lines: list[str], directory: Path) -> list[list[str]]:
     return [one.split("\0") for one in ran if one]
 
 
-def test_printed_commands_run_nothing_of_the_disks(root: Path, tmp_path: Path) -> None:
+def test_printed_commands_never_run_names_from_disk(root: Path, tmp_path: Path) -> None:
     other = tmp_path / "other;>RAN;"
     shutil.copytree(root, other)
     for log in other.glob("*/*20.log"):
@@ -138,21 +138,23 @@ def test_printed_commands_run_nothing_of_the_disks(root: Path, tmp_path: Path) -
     here = str(root)
     hang = [*map(str, (DATA / "clean/4.4.0-transactions").iterdir())]
     lines = [
-        *printed("verify", "--format", "table", here),
-        *printed("predict", "--format", "jsonl", here),
-        *printed("verify", "--nagios", here),
-        *printed("why", "--format", "jsonl", "--free", "1GiB", "--config", "retention.ms=-1", here),
-        *printed("compare", "--format", "table", here, str(other)),
-        *printed("elect", here, str(other)),
-        *printed("elect", "--topic", "__cluster_metadata", str(lone)),
-        *printed("reindex", "--format", "table", here),
-        *printed("salvage", "--format", "table", "--topic", ";>RAN;", here),
-        *printed("salvage", "--format", "table", "--out", "out;>RAN", f"{root}/sound-0"),
-        *printed("groups", "--history", "--format", "table", "--group", HOSTILE[1], here),
-        *printed("groups", "--history", "--format", "table", "--group", HOSTILE[4], here),
-        *printed("transactions", "--format", "jsonl", *hang),
+        *collect_commands("verify", "--format", "table", here),
+        *collect_commands("predict", "--format", "jsonl", here),
+        *collect_commands("verify", "--nagios", here),
+        *collect_commands(
+            "why", "--format", "jsonl", "--free", "1GiB", "--config", "retention.ms=-1", here
+        ),
+        *collect_commands("compare", "--format", "table", here, str(other)),
+        *collect_commands("elect", here, str(other)),
+        *collect_commands("elect", "--topic", "__cluster_metadata", str(lone)),
+        *collect_commands("reindex", "--format", "table", here),
+        *collect_commands("salvage", "--format", "table", "--topic", ";>RAN;", here),
+        *collect_commands("salvage", "--format", "table", "--out", "out;>RAN", f"{root}/sound-0"),
+        *collect_commands("groups", "--history", "--format", "table", "--group", HOSTILE[1], here),
+        *collect_commands("groups", "--history", "--format", "table", "--group", HOSTILE[4], here),
+        *collect_commands("transactions", "--format", "jsonl", *hang),
     ]  # fmt: skip
-    ran = evaluated(sorted({*lines}), tmp_path / "bash")
+    ran = evaluate(sorted({*lines}), tmp_path / "bash")
     tools = {words[0] for words in ran}
     assert tools >= {
         *("kdump", "rm", "mv", "cp", "chown", "kafka-consumer-groups.sh", "kafka-server-stop.sh"),

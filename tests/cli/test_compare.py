@@ -66,14 +66,14 @@ def test_rows_in_a_pipe(left: Path, flipped: Path) -> None:
     ("fail_on", "of_damage", "of_a_note"),
     [("never", 0, 0), ("note", 3, 3), ("rebuild", 3, 0), ("damage", 3, 0)],
 )
-def test_what_counts_as_failure(
+def test_differences_that_count_as_failure(
     left: Path, flipped: Path, behind: Path, fail_on: str, of_damage: int, of_a_note: int
 ) -> None:
     assert run("--fail-on", fail_on, left, flipped).exit_code == of_damage
     assert run("--fail-on", fail_on, left, behind).exit_code == of_a_note
 
 
-def test_unreadable_path_is_told_and_the_others_compared(left: Path, tmp_path: Path) -> None:
+def test_unreadable_path_is_reported_and_the_others_compared(left: Path, tmp_path: Path) -> None:
     result = run(left, replica(tmp_path, "same", LOG), tmp_path / "nowhere")
     assert result.exit_code == 1
     assert result.stderr == f"kdump: {tmp_path / 'nowhere'}: No such file or directory\n"
@@ -108,7 +108,7 @@ def test_csv(left: Path, flipped: Path, tmp_path: Path) -> None:
     assert [line[:4] for line in lines[1:]] == [["replica-difference", "orders", "0", "damaged"]]
 
 
-def test_keys_that_are_no_text(tmp_path: Path) -> None:
+def test_binary_keys(tmp_path: Path) -> None:
     odd = [each._replace(items=(each.items[0]._replace(key=b"\xff"),)) for each in batches(0, 1)]
     other = [each._replace(items=(each.items[0]._replace(value=b"o"),)) for each in odd]
     result = run(replica(tmp_path, "a", odd), replica(tmp_path, "b", other))
@@ -133,7 +133,7 @@ def test_table_of_damage(left: Path, flipped: Path) -> None:
     assert max(map(len, lines)) <= 100 or str(left) in max(lines, key=len)
 
 
-def test_table_of_what_is_usual(left: Path, behind: Path, tmp_path: Path) -> None:
+def test_table_of_usual_differences(left: Path, behind: Path, tmp_path: Path) -> None:
     text = table(left, behind)
     assert text.startswith(f"A = {left}\nB = {behind}\n\nbehind                orders-0\n")
     assert "B is behind by 10 records." in text.replace("\n    ", " ")
@@ -149,7 +149,7 @@ def test_table_names_what_was_found_once(left: Path, behind: Path) -> None:
     assert "not compared: alone-0, alone-1, alone-2, alone-3, alone-4 and 2 more." in text
 
 
-def test_table_counts_what_it_does_not_tell(left: Path, tmp_path: Path) -> None:
+def test_table_counts_omitted_differences(left: Path, tmp_path: Path) -> None:
     log = [each._replace(epoch=4) if each.base % 10 else each for each in LOG]
     text = table("--limit", "2", left, replica(tmp_path, "right", log))
     assert text.count("epoch-differs at") == 2
@@ -163,7 +163,7 @@ def test_names_from_a_disk_are_hostile(tmp_path: Path) -> None:
     assert "\x1b" not in table(left, right)
 
 
-def test_command_is_typed_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_printed_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is printed behind an arrow runs, and shows both sides of a record."""
     odd = LOG[8]._replace(
         items=(*LOG[8].items[:2], LOG[8].items[2]._replace(value=b"odd"), *LOG[8].items[3:])
@@ -182,7 +182,7 @@ def test_command_is_typed_as_it_stands(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
-def test_command_names_paths_that_exist_whatever_they_hold(tmp_path: Path) -> None:
+def test_command_names_existing_paths(tmp_path: Path) -> None:
     """Control bytes, quotes, bytes that are no UTF-8: a shell reads the path as it is."""
     name = os.fsdecode(b"a\x1b[31m\n'\xff\\b")
     replica(tmp_path, name, LOG)

@@ -154,7 +154,7 @@ def test_entries(partition: Path) -> None:
     assert rows(result)[0]["row"] == "offset-index-entry"
 
 
-def test_damage_is_3_and_reading_goes_on(damaged: Path) -> None:
+def test_damage_is_status_3_and_reading_continues(damaged: Path) -> None:
     result = dump(damaged)
     assert result.exit_code == 3
     assert [row.get("offset", row["row"]) for row in rows(result)] == [0, 1, "batch", 4, 5]
@@ -217,7 +217,7 @@ def test_wrong_usage_is_2(args: list[str]) -> None:
     assert result.stdout == ""
 
 
-def test_isolation_is_taken_in_any_case(partition: Path) -> None:
+def test_isolation_ignores_letter_case(partition: Path) -> None:
     committed, shouted = (
         dump("--isolation", word, partition).stdout for word in ("read_committed", "READ_COMMITTED")
     )
@@ -250,7 +250,7 @@ def test_format_kafka(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[2].startswith("baseOffset: 0 lastOffset: 1 count: 2 ")
 
 
-def test_format_kafka_takes_no_visible(partition: Path) -> None:
+def test_format_kafka_rejects_visible(partition: Path) -> None:
     assert dump("--format", "kafka", "--visible", partition).exit_code == 2
 
 
@@ -278,7 +278,7 @@ def test_output_parquet_of_a_damaged_log(damaged: Path, tmp_path: Path) -> None:
     assert parquet.read_table(path)["offset"].to_pylist() == [0, 1, 4, 5]
 
 
-def test_output_never_into_what_is_read(partition: Path) -> None:
+def test_output_into_the_input_is_refused(partition: Path) -> None:
     before = sorted(partition.iterdir())
     assert dump("--output", partition / "out.jsonl", partition).exit_code == 5
     assert dump("--output", partition / LOG, partition / LOG).exit_code == 5
@@ -302,7 +302,7 @@ def test_pyarrow_missing_is_1(
     assert list(tmp_path.glob("*out*")) == []
 
 
-def test_bytes_as_asked_for(partition: Path) -> None:
+def test_bytes_in_the_requested_form(partition: Path) -> None:
     found = [
         rows(dump("--bytes", mode, "--limit", "1", partition))[0]["key"]
         for mode in ("auto", "utf8", "hex", "base64")
@@ -335,7 +335,7 @@ def long_log(tmp_path: Path) -> Path:
     return directory
 
 
-def test_reader_that_goes_away_is_1_without_a_word(long_log: Path) -> None:
+def test_closed_pipe_is_status_1_without_a_message(long_log: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "kdump", "dump", str(long_log)],
         stdout=subprocess.PIPE,

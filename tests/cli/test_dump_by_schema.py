@@ -162,7 +162,7 @@ def test_headers_name_a_schema(data: Path) -> None:
     assert found[6]["value"] == "\1" + "\0" * 16
 
 
-def test_what_is_not_decoded_stays_and_says_why(data: Path) -> None:
+def test_undecoded_values_stay_bytes_with_a_reason(data: Path) -> None:
     bad = {
         frame(99, b"x"): "unknown id: 99",
         frame(7, b""): "truncated",
@@ -193,7 +193,7 @@ def test_what_is_not_decoded_stays_and_says_why(data: Path) -> None:
     assert "not decoded" not in dump("-q", "--topic", "x", data).stderr
 
 
-def test_subjects_that_do_not_fit_and_records_that_are_none_are_told(data: Path) -> None:
+def test_mismatched_subjects_and_invalid_records_are_reported(data: Path) -> None:
     topic(data, "orders", [(frame(8, b"\2k"), frame(7, OF_A))])
     assert "subject" not in dump("--format", "jsonl", "--topic", "orders", data).stderr
     topic(data, "x", [(frame(8, b"\2k"), frame(7, OF_A)), (None, frame(9, b"\2\2"))])
@@ -218,7 +218,7 @@ def test_an_id_of_a_context_is_for_the_topics_that_its_subjects_name(data: Path)
     assert values("--topic", "far", data) == [{"schema": said(7, ":.blue:far-value"), "data": 3}]
 
 
-def test_filters_see_what_is_decoded(data: Path) -> None:
+def test_filters_see_decoded_values(data: Path) -> None:
     topic(
         data,
         "orders",
@@ -288,7 +288,7 @@ def test_rows_of_schemas(data: Path) -> None:
     assert any(row["row"] == "schema" for row in rows("--decode", "schema", data))
 
 
-def test_damage_in_the_registry_is_told(data: Path) -> None:
+def test_registry_damage_is_reported(data: Path) -> None:
     path = data / "_schemas-0" / LOG
     made = path.read_bytes()
     path.write_bytes(made[:200] + b"!" + made[201:])
@@ -298,7 +298,7 @@ def test_damage_in_the_registry_is_told(data: Path) -> None:
     assert "the registry's topic is damaged" in result.stderr
 
 
-def test_parquet_and_the_library_have_what_is_decoded(data: Path, tmp_path: Path) -> None:
+def test_parquet_and_library_have_decoded_values(data: Path, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     topic(data, "orders", [(b"k", frame(7, OF_A))])
     out = tmp_path / "o.parquet"
@@ -354,7 +354,7 @@ def test_values_as_the_newest_version_has_them(data: Path) -> None:
 NEW = {"name": "more", "type": "string", "default": "x"}
 
 
-def test_a_value_that_cannot_be_read_leaves_nothing_behind() -> None:
+def test_unreadable_value_leaves_no_partial_output() -> None:
     """A traceback grows with each time that one error is raised, and holds the value."""
     registry = Registry()
     registry.take(0, *schema_record("a-value", 1, 7, "{"))
@@ -373,7 +373,7 @@ def test_a_value_that_cannot_be_read_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize("copy", ["clean", "killed"])
-def test_every_value_is_what_the_deserializers_have(copy: str, tmp_path: Path) -> None:
+def test_values_equal_those_of_the_deserializers(copy: str, tmp_path: Path) -> None:
     """And every schema, and every value of a topic whose schema a file has."""
     found = corpus(f"values/data/{copy}") / "data"
     root = shared()

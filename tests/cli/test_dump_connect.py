@@ -125,7 +125,7 @@ def test_no_filter_finds_a_secret(data: Path) -> None:
 
 
 @pytest.mark.parametrize("copy", ["clean", "killed"])
-def test_what_connect_mirror_maker_and_streams_wrote(copy: str) -> None:
+def test_records_of_connect_mirror_maker_and_streams(copy: str) -> None:
     """Is what Connect's own interface, and Kafka's own classes, said of it."""
     found = corpus(f"values/data/{copy}") / "data"
     root = shared()

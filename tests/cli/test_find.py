@@ -116,7 +116,7 @@ def test_wrong_usage_is_2(command: str, args: list[str]) -> None:
     assert run(command, *args).exit_code == 2
 
 
-def test_a_path_may_look_like_an_option_behind_the_marks(partition: Path) -> None:
+def test_path_may_look_like_an_option_after_dashes(partition: Path) -> None:
     assert run("find-offset", "--", "-nonesuch", "5").exit_code == 1
 
 
@@ -125,7 +125,7 @@ def test_now_and_back() -> None:
     assert 0 <= now - 1_800_000 - read_target("now-30m") + 1000 < 60_000
 
 
-def test_none_is_4_only_where_no_partition_has_an_answer(partition: Path) -> None:
+def test_status_4_only_when_no_partition_answers(partition: Path) -> None:
     late = run("find-time", partition, TIME + 100)
     assert (late.exit_code, row_of(late)["offset"]) == (4, None)
     other = partition.parent / "audit-0"
@@ -149,7 +149,7 @@ def test_old_message_format(partition: Path) -> None:
     assert "UNSUPPORTED_FOR_MESSAGE_FORMAT" in str(row_of(result)["error"])
 
 
-def test_an_index_that_lies_is_found_and_fails(partition: Path) -> None:
+def test_wrong_index_is_found_and_fails(partition: Path) -> None:
     size = (partition / f"{STEM}.log").stat().st_size // 3
     entry = (1).to_bytes(4) + (2 * size).to_bytes(4)
     (partition / f"{STEM}.index").write_bytes(entry)
@@ -176,7 +176,7 @@ def test_a_record_that_consumers_fail_on_is_shown_and_fails(partition: Path) -> 
 
 
 @pytest.mark.parametrize(("none", "end"), [(None, 6), ("latest", 6), ("earliest", 0)])
-def test_reset_csv_goes_to_an_end_of_the_log_where_no_record_is_later(
+def test_reset_csv_uses_the_log_end_without_later_records(
     partition: Path, none: str | None, end: int
 ) -> None:
     words = [] if none is None else ["--none", none]
@@ -189,14 +189,14 @@ def test_reset_csv_goes_to_an_end_of_the_log_where_no_record_is_later(
     assert (row["offset"], row["reset_offset"], row["reset_to"]) == (None, end, none or "latest")
 
 
-def test_reset_csv_leaves_out_what_has_no_answer(partition: Path) -> None:
+def test_reset_csv_omits_partitions_without_an_answer(partition: Path) -> None:
     result = run("find-time", partition, TIME + 100, "--format", "reset-csv", "--none", "skip")
     assert (result.exit_code, result.stdout) == (4, "")
     assert "left out: orders-7: no answer" in result.stderr
     assert "1 partition: 0 at the record found, 1 left out" in result.stderr
 
 
-def test_reset_csv_to_an_offset_out_of_range_goes_to_the_nearer_end(partition: Path) -> None:
+def test_reset_csv_clamps_an_offset_out_of_range(partition: Path) -> None:
     checkpoint = partition.parent / "log-start-offset-checkpoint"
     checkpoint.write_text("0\n1\norders 7 2\n")
     for offset, line in ((0, "2"), (3, "3"), (6, "6"), (7_000, "6")):
@@ -252,7 +252,7 @@ def test_explained_table_has_the_answer_first_and_numbered_steps(partition: Path
     assert "a scan of the log finds the same" in lines[-1]
 
 
-def test_many_segments_passed_over_are_told_in_short(partition: Path) -> None:
+def test_many_skipped_segments_are_condensed(partition: Path) -> None:
     for base in range(6, 30, 2):
         stem = f"{base:020}"
         (partition / f"{stem}.log").write_bytes(
@@ -269,7 +269,7 @@ def test_many_segments_passed_over_are_told_in_short(partition: Path) -> None:
     assert sum(step["step"] == "segment" for step in steps) == 13
 
 
-def test_quiet_prints_nothing_and_the_status_tells(partition: Path) -> None:
+def test_quiet_prints_nothing_and_sets_the_status(partition: Path) -> None:
     result = run("find-offset", partition, 77, "-q")
     assert (result.exit_code, result.stdout) == (4, "")
 
@@ -289,7 +289,7 @@ def test_workers_give_the_same_output(partition: Path) -> None:
         assert "orders" in alone.stdout
 
 
-def test_what_one_worker_needs_and_no_more_is_imported(partition: Path) -> None:
+def test_one_worker_imports_only_its_modules(partition: Path) -> None:
     imported = modules_after("find-offset", str(partition), "3")
     assert "kdump.engine.find.run" in imported
     packages = {name.split(".")[0] for name in imported}
@@ -297,7 +297,7 @@ def test_what_one_worker_needs_and_no_more_is_imported(partition: Path) -> None:
     assert not imported & {"kdump.spark", "kdump.engine.work.pipeline"}
 
 
-def test_a_partition_that_vanishes_is_no_answer(
+def test_vanished_partition_is_not_an_answer(
     partition: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def planned(*asked: Any) -> Iterator[Any]:
@@ -312,7 +312,7 @@ def test_a_partition_that_vanishes_is_no_answer(
     assert (found["code"], found["path"]) == ("file-vanished", str(partition))
 
 
-def test_rows_held_back_are_shown_when_interrupted(
+def test_buffered_rows_are_printed_on_interrupt(
     partition: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pour = results.pour

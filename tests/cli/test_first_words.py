@@ -25,7 +25,7 @@ def kdump(*args: object, **environment: str) -> Result:
     ("word", "command"),
     [("ls", "info"), ("repair", "reindex"), ("lag", "groups"), ("verifi", "verify")],
 )
-def test_a_word_that_is_no_command_leads_to_one(word: str, command: str) -> None:
+def test_unknown_command_suggests_one(word: str, command: str) -> None:
     result = kdump(word)
     assert result.exit_code == 2
     assert f"\n  kdump {command} " in result.stderr
@@ -64,7 +64,7 @@ def test_words_lead_to_commands_that_exist() -> None:
     assert set(_MEANT) == set(NAMES)
 
 
-def test_a_word_like_no_command_and_a_path_say_what_to_do() -> None:
+def test_unknown_word_or_path_prints_a_hint() -> None:
     assert "kdump --help lists the commands" in kdump("zzzz").stderr
     assert kdump(LOG).output == kdump("info", LOG).output
     assert "\x1b" not in kdump("l\x1b[2Js").stderr
@@ -144,7 +144,7 @@ def test_json_names_jsonl() -> None:
     assert "one object per line: jsonl" in result.stderr
 
 
-def test_defaults_come_from_the_environment() -> None:
+def test_defaults_are_read_from_the_environment() -> None:
     asked = ("dump", "--limit", 1, LOG)
     assert kdump(*asked, KDUMP_FORMAT="csv").output == kdump(*asked, "--format", "csv").output
     assert kdump(*asked, "--format", "jsonl", KDUMP_FORMAT="csv").output == kdump(*asked).output

@@ -50,14 +50,14 @@ def test_usage_in_csv_is_one_table(directory: Path) -> None:
     assert [line["topic"] for line in lines] == ["payments", "orders"]
 
 
-def test_words_may_come_in_any_order(directory: Path) -> None:
+def test_words_in_any_order(directory: Path) -> None:
     rows = rows_of(run("usage", "--by", "codec,topic", directory))
     assert list(rows[0])[:4] == ["row", "by", "topic", "codec"]
     assert rows[0]["by"] == "topic,codec"
 
 
 @pytest.mark.parametrize("by", ["colour", "key,codec", "", "topic,,", "hour,day", "day,key"])
-def test_words_that_make_no_group(directory: Path, by: str) -> None:
+def test_invalid_group_words(directory: Path, by: str) -> None:
     assert run("usage", "--by", by, directory).exit_code == 2
 
 
@@ -72,7 +72,7 @@ def test_bars_of_hours_and_days(directory: Path, by: str, time: str) -> None:
     ]
 
 
-def test_keys_are_written_as_asked(directory: Path) -> None:
+def test_keys_are_written_in_the_requested_form(directory: Path) -> None:
     row = rows_of(run("usage", "--by", "key", "--bytes", "hex", directory))[0]
     assert (row["key"], row["key_size_bytes"], row["records_count"]) == ("6bff", 2, 12)
 
@@ -87,7 +87,7 @@ def test_top(tmp_path: Path, args: tuple[object, ...], shown: int) -> None:
     assert (rows[-1]["groups"], rows[-1]["listed"]) == (30, shown)
 
 
-def test_damage_is_told_and_not_counted(directory: Path) -> None:
+def test_damage_is_reported_and_not_counted(directory: Path) -> None:
     log = directory / "orders-0" / f"{0:020}.log"
     whole = log.read_bytes()
     log.write_bytes(damage.flip(whole, 70) + builders.batch(base_offset=3))
@@ -105,7 +105,7 @@ def test_path_that_is_not_there(directory: Path) -> None:
         assert rows_of(result)[-1]["paths_unfinished"] == 1
 
 
-def test_nothing_named() -> None:
+def test_missing_selection() -> None:
     for command in ("usage", "sequences"):
         assert run(command).exit_code == 2
         assert run(command, "--master", "local[2]", ".").exit_code == 2
@@ -124,7 +124,7 @@ def test_sequences_are_notes(tmp_path: Path) -> None:
     assert run("sequences", "--fail-on", "rebuild", path).exit_code == 0
 
 
-def test_explained_rows_are_asked_for(tmp_path: Path) -> None:
+def test_explained_rows_need_the_option(tmp_path: Path) -> None:
     path = write_log(tmp_path, {0: [data(0, 7, 0), data(9, 7, 5)]})
     assert len(rows_of(run("sequences", path))) == 1
     rows = rows_of(run("sequences", "--explained", "--fail-on", "note", path))

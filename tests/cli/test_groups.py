@@ -7,7 +7,7 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 from offsets_log import Log, classic, commit
-from terminals import obeyed, on_terminal
+from terminals import find_controls, on_terminal
 
 from kdump.cli import cli
 
@@ -97,12 +97,12 @@ def test_plan_leaves_share_groups_out() -> None:
     assert run("--format", "reset-csv", both).stdout.startswith("batch-old,phoenix,0,0\n")
 
 
-def test_history_is_no_plan() -> None:
+def test_history_is_not_a_plan() -> None:
     result = run("--history", "--format", "reset-csv", SAMPLE)
     assert result.exit_code == 2
 
 
-def test_nothing_found_is_said() -> None:
+def test_empty_result_is_reported() -> None:
     result = run("--group", "nobody", SAMPLE)
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == "kdump: no group found\n"
@@ -130,7 +130,7 @@ def test_damage_sets_the_status(tmp_path: Path) -> None:
     assert run(path).exit_code == 0
 
 
-def moved(directory: Path) -> Path:
+def make_moved(directory: Path) -> Path:
     log = Log()
     log.add(classic("g", 1), commit("g", "t-0", 5))
     log.add(classic("g", 0))
@@ -138,8 +138,8 @@ def moved(directory: Path) -> Path:
     return log.write(directory / "__consumer_offsets-0")
 
 
-def test_person_is_told_how_to_put_it_back(tmp_path: Path) -> None:
-    path = moved(tmp_path)
+def test_undo_command_is_printed(tmp_path: Path) -> None:
+    path = make_moved(tmp_path)
     status, written = on_terminal("groups", "--history", str(path))
     text = written.decode().replace("\r\n", "\n")
     assert status == 0
@@ -151,7 +151,7 @@ def test_person_is_told_how_to_put_it_back(tmp_path: Path) -> None:
     assert result.stdout == "t,0,5\n"
 
 
-def test_moves_forward_and_by_members_are_no_matter(tmp_path: Path) -> None:
+def test_forward_and_member_commits_are_ignored(tmp_path: Path) -> None:
     log = Log()
     log.add(classic("g", 1), commit("g", "t-0", 5))
     log.add(commit("g", "t-0", 2))
@@ -173,7 +173,7 @@ def test_tables_hold_hostile_names(tmp_path: Path) -> None:
     for words in ((), ("--history",), ("--wide",), ("--format", "csv"), ("--format", "jsonl")):
         _, written = on_terminal("groups", *words, str(path))
         assert written
-        assert not obeyed(written), words
+        assert not find_controls(written), words
     for form in ("jsonl", "csv", "reset-csv"):
         assert run("--format", form, path).exit_code == 0
 
@@ -192,7 +192,7 @@ def offsets(*words: object) -> list[tuple[object, object]]:
     return [(row["previous_offset"], row["offset"]) for row in rows]
 
 
-def test_history_of_what_went_backwards(tmp_path: Path) -> None:
+def test_history_of_backward_commits(tmp_path: Path) -> None:
     path = jumps(tmp_path)
     assert len(offsets(path)) == 7
     assert offsets("--backwards", path) == [(9, 2), (None, 3)]

@@ -22,7 +22,7 @@ def headings(text: str) -> list[str]:
     return [line[:-1] for line in text.splitlines() if line.endswith(":") and line[:1].isupper()]
 
 
-def test_commands_stand_under_what_they_are_for() -> None:
+def test_commands_are_grouped_by_purpose() -> None:
     text = kdump("--help").output
     assert headings(text) == ["Options", "Look", "Check", "Find", "Explain", "Repair"]
     for name in NAMES:
@@ -30,7 +30,7 @@ def test_commands_stand_under_what_they_are_for() -> None:
 
 
 @each("command", NAMES)
-def test_options_stand_under_headings(command: str) -> None:
+def test_options_are_grouped_under_headings(command: str) -> None:
     result = kdump(command, "--help")
     assert (result.exit_code, "error" in result.stderr) == (0, False)
     found = headings(result.output)
@@ -57,7 +57,7 @@ def test_short_forms(tmp_path: Path) -> None:
 
 @each("version", ["0.5", "2.9", "3.10", "1.2", "0.12", "3.x.y", "x", ""])
 @each("command", ["find-offset {} 3", "find-time {} -1", "reindex {}"])
-def test_versions_that_never_were_are_wrong_usage(command: str, version: str) -> None:
+def test_nonexistent_versions_are_usage_errors(command: str, version: str) -> None:
     words = command.format(SAMPLE / "orders.zstd-0").split()
     result = kdump(*words, "--broker-version", version)
     assert result.exit_code == 2
@@ -75,7 +75,7 @@ WITH_VERSION = [name for name in NAMES if takes_version(name)]
 
 @each("name", WITH_VERSION)
 @each(("version", "is_newer"), [("5.0", True), ("4.5.1", True), ("4.4.0", False)])
-def test_version_newer_than_any_known_is_said(
+def test_newer_version_than_known_is_reported(
     tmp_path: Path, name: str, version: str, *, is_newer: bool
 ) -> None:
     partition = CLEAN / "4.4.0/d1/__consumer_offsets-0"
@@ -117,7 +117,7 @@ def test_version_newer_than_any_known_is_said(
     ],
     ids=str,
 )
-def test_seconds_are_not_taken_for_1970(words: tuple[str, ...]) -> None:
+def test_seconds_are_not_read_as_1970(words: tuple[str, ...]) -> None:
     path = SAMPLE / "orders.zstd-0"
     args = (*words, "1700040000") if len(words) == 2 else (*words, path, "1700040000")
     result = kdump(*args, *([path] if len(words) == 2 else []))
@@ -125,7 +125,7 @@ def test_seconds_are_not_taken_for_1970(words: tuple[str, ...]) -> None:
     assert "type 1700040000000 or @1700040000" in " ".join(result.stderr.split())
 
 
-def test_seconds_behind_an_at() -> None:
+def test_seconds_after_an_at_sign() -> None:
     path = SAMPLE / "orders.zstd-0"
     seconds, milliseconds = (
         kdump("find-time", path, time).stdout for time in ("@1700040000", "1700040000000")

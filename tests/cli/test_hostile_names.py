@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 from commands import DATA
 from directories import DataDirectory, batches, write_segment
-from terminals import obeyed, on_terminal
+from terminals import find_controls, on_terminal
 from transaction_log import transaction
 
 from kdump.cli import cli
@@ -158,7 +158,7 @@ def test_terminal_is_sent_nothing_to_obey(data: Path, command: str) -> None:
     status, written = on_terminal(*words_of(command, *paths))
     assert status in (0, 1, 2, 3, 4)
     assert b"Traceback" not in written
-    assert obeyed(written) == []
+    assert find_controls(written) == []
 
 
 @pytest.mark.parametrize("command", INTERNAL)
@@ -166,12 +166,14 @@ def test_strings_of_internal_topics_are_as_harmless(tmp_path: Path, command: str
     status, written = on_terminal(*command.split(), str(internal_topics(tmp_path / "data")))
     assert status in (0, 1, 2, 3, 4)
     assert b"Traceback" not in written
-    assert obeyed(written) == []
+    assert find_controls(written) == []
 
 
 @pytest.mark.parametrize("form", ["table", "markdown"])
 def test_lines_without_a_table_are_as_harmless_in_a_pipe(data: Path, form: str) -> None:
-    assert obeyed(run("info", "--format", form, data).stdout.encode("utf-8", "replace")) == []
+    assert (
+        find_controls(run("info", "--format", form, data).stdout.encode("utf-8", "replace")) == []
+    )
 
 
 def test_manifest_of_a_salvage(data: Path, tmp_path: Path) -> None:
@@ -181,7 +183,7 @@ def test_manifest_of_a_salvage(data: Path, tmp_path: Path) -> None:
     result = run("salvage", "--out", out, source)
     assert result.exit_code == 0, result.stderr
     page = (tmp_path / "out.manifest.txt").read_bytes()
-    assert obeyed(page) == []
+    assert find_controls(page) == []
     assert not [line for line in page.splitlines() if line.startswith((b"LOST", b"  LOST"))]
     assert b"FORGED\\x1b]52;c;aGk=\\x07" in page
     manifest = json.loads((tmp_path / "out.manifest.json").read_bytes())
@@ -204,7 +206,7 @@ def test_door_to_a_terminal(colour: bool) -> None:
 def test_colours_are_the_only_sequences(data: Path, command: str) -> None:
     _, written = on_terminal(*words_of(command, data, data), colour=True)
     assert b"\x1b[" in written
-    assert obeyed(written, colour=True) == []
+    assert find_controls(written, colour=True) == []
 
 
 @pytest.mark.parametrize(
@@ -233,7 +235,7 @@ def test_arguments_are_sent_back_safely(words: list[str | bytes]) -> None:
     status, written = on_terminal(*words)
     assert status in (1, 2, 3)
     assert b"Traceback" not in written
-    assert obeyed(written) == []
+    assert find_controls(written) == []
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
@@ -255,10 +257,10 @@ def test_text_of_kafka_has_no_more_lines_in_a_pipe(data: Path) -> None:
     assert all(line.startswith(starts) for line in result.stdout.splitlines())
     assert f"-0/{0:020}.log" in result.stdout
     assert "\\x1b]52;c;aGk=\\x07" in result.stdout
-    assert not obeyed(result.stderr_bytes)
+    assert not find_controls(result.stderr_bytes)
 
 
-def test_names_stay_apart(tmp_path: Path) -> None:
+def test_names_remain_distinct(tmp_path: Path) -> None:
     """What is spelled out and a name that looks the same already."""
     for name in ("a\nb-0", "a\\nb-0"):
         write_segment(tmp_path / name, 0, batches(0, 1), next_offset=2)
@@ -268,7 +270,7 @@ def test_names_stay_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["find-offset", "find-time"])
-def test_reset_plan_names_no_topic_that_is_none(data: Path, command: str) -> None:
+def test_reset_plan_omits_invalid_topics(data: Path, command: str) -> None:
     result = run(*words_of(f"{command} --format reset-csv", data))
     assert result.stdout.splitlines()[-1].startswith("sound,0,")
     assert {line.split(",")[0] for line in result.stdout.splitlines()} <= {"keys", "sound"}
@@ -277,7 +279,7 @@ def test_reset_plan_names_no_topic_that_is_none(data: Path, command: str) -> Non
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow", "directory"])
-def test_topic_that_is_no_text_in_binary_forms(data: Path, tmp_path: Path, form: str) -> None:
+def test_non_text_topic_in_binary_formats(data: Path, tmp_path: Path, form: str) -> None:
     pytest.importorskip("pyarrow")
     if form == "directory":
         out = tmp_path / "out"

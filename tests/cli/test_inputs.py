@@ -91,7 +91,7 @@ def rows(command: str, path: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_an_archive_is_read_as_what_lies_in_it(tmp_path: Path, command: str) -> None:
+def test_archive_is_read_like_its_contents(tmp_path: Path, command: str) -> None:
     archive = as_tar()(OF_44, tmp_path)
     status, theirs = rows(command, str(OF_44))
     found, ours = rows(command, str(archive))
@@ -127,7 +127,7 @@ def test_workers_read_an_archive(tmp_path: Path) -> None:
     assert one[0] == 0
 
 
-def test_what_is_printed_of_an_archive_can_be_typed(tmp_path: Path) -> None:
+def test_printed_archive_paths_are_accepted(tmp_path: Path) -> None:
     archive = as_tar("gz")(SAMPLES / "damaged" / "one-bit", tmp_path / "")
     _, out, _ = kdump("verify", str(archive), "--format", "jsonl")
     path = re.findall(r'"path":"([^"]+)"', out)[0]
@@ -136,7 +136,7 @@ def test_what_is_printed_of_an_archive_can_be_typed(tmp_path: Path) -> None:
     assert (status, "crc-mismatch" in error) == (3, True)
 
 
-def test_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_no_temporary_files_remain(tmp_path: Path) -> None:
     archive = as_tar("gz")(OF_41 / "d2", tmp_path)
     room = tmp_path / "tmp"
     room.mkdir()
@@ -184,7 +184,7 @@ def test_standard_input(tmp_path: Path) -> None:
     assert out == rows("dump PATH", str(OF_41 / "d2"))[1]
 
 
-def test_what_nothing_says_is_asked_for(tmp_path: Path) -> None:
+def test_unknown_kind_must_be_given(tmp_path: Path) -> None:
     path = tmp_path / "noise"
     path.write_bytes(random.Random(1).randbytes(5000))
     status, _, error = kdump("dump", str(path))
@@ -229,7 +229,7 @@ def test_tiered_storage(tmp_path: Path, place: str) -> None:
     assert rows("find-offset PATH 700", str(tmp_path / "remote"))[0] == 0
 
 
-def test_what_is_no_archive_to_write_into_or_for_spark(tmp_path: Path) -> None:
+def test_archives_are_refused_for_writing_and_spark(tmp_path: Path) -> None:
     archive = as_tar()(OF_41 / "d2", tmp_path)
     status, _, error = kdump("reindex", str(archive), "--write")
     assert (status, "nothing is written into an archive; unpack it first" in error) == (2, True)
@@ -237,7 +237,7 @@ def test_what_is_no_archive_to_write_into_or_for_spark(tmp_path: Path) -> None:
     assert (status, "Spark reads no archives" in error) == (2, True)
 
 
-def test_salvage_takes_copies_out_of_archives(tmp_path: Path) -> None:
+def test_salvage_reads_copies_in_archives(tmp_path: Path) -> None:
     one = as_tar("gz")(SAMPLES / "damaged" / "one-bit", tmp_path)
     out = tmp_path / "out"
     status, told, error = kdump(
@@ -294,7 +294,7 @@ def test_bombs_are_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["tar", "tar.gz", "tar.zst"])
-def test_of_an_archive_that_ends_early_the_start_is_read(tmp_path: Path, form: str) -> None:
+def test_truncated_archive_is_read_up_to_its_end(tmp_path: Path, form: str) -> None:
     archive = PACKS[form](OF_41 / "d2", tmp_path)
     data = archive.read_bytes()
     archive.write_bytes(data[: len(data) * 2 // 3])
@@ -303,7 +303,7 @@ def test_of_an_archive_that_ends_early_the_start_is_read(tmp_path: Path, form: s
     assert re.search("ends early or is damaged|is cut short", error)
 
 
-def test_loose_file_is_reported_as_it_was_given(
+def test_loose_file_is_reported_by_its_given_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not by the view under which it is read; and no index is missed beside it."""

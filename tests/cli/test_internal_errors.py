@@ -100,7 +100,7 @@ LISTING = "kdump.storage.local_log:LocalLog.__init__"
 
 @pytest.mark.parametrize("command", sorted({*COMMANDS} - {"groups", "cluster", "transactions"}))
 @pytest.mark.parametrize("target", [OPENING, LISTING])
-def test_exception_of_one_partition_is_a_finding_and_the_others_are_done(
+def test_exception_of_one_partition_does_not_stop_the_others(
     command: str, target: str, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if command in ("compare", "elect"):
@@ -167,7 +167,7 @@ VERIFY_PHASES = {
 
 
 @pytest.mark.parametrize("phase", sorted(VERIFY_PHASES))
-def test_each_phase_of_verify_may_fail_and_the_summary_comes(
+def test_each_phase_of_verify_may_fail_before_the_summary(
     phase: str, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = data / BROKEN / f"{0:020}.log"

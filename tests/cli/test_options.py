@@ -130,7 +130,7 @@ def test_durations(text: str, seconds: float) -> None:
 
 
 @each("text", ["", "soon", "-5", "1.5h", "h", "5 m x"])
-def test_what_is_no_duration(text: str) -> None:
+def test_invalid_durations(text: str) -> None:
     with pytest.raises(ValueError, match="not a duration"):
         read_duration(text)
 
@@ -166,7 +166,7 @@ def test_an_option_that_is_a_command_now_is_refused_by_its_name(
 
 
 @each("command", ["verify", "predict", "why", "reindex", "find-time"])
-def test_a_setting_of_no_topic_here_is_said(command: str, tmp_path: Path) -> None:
+def test_setting_for_an_absent_topic_is_reported(command: str, tmp_path: Path) -> None:
     partition = tmp_path / "orders-0"
     partition.mkdir()
     (partition / f"{0:020}.log").write_bytes(builders.batch())

@@ -33,7 +33,7 @@ def kdump(*args: object) -> Result:
     return CliRunner().invoke(cli, [str(arg) for arg in args])
 
 
-def named(command: str) -> str:
+def name_outputs(command: str) -> str:
     """Write a command with a place for its output and one for a path, and what stands behind it."""
     paths = next(one for one in registered(command).params if isinstance(one, click.Argument))
     behind = " 3" if "PATHS... " in (paths.metavar or "") else ""
@@ -42,7 +42,7 @@ def named(command: str) -> str:
 
 
 COMMANDS = [
-    *map(named, READING),
+    *map(name_outputs, READING),
     "dump -o {} --batches {}",
     "verify --state {} {}",
     "verify --textfile {} {}",
@@ -96,7 +96,7 @@ def test_folder_that_may_not_be_entered(partition: Path, shut: Path, command: st
     assert line.startswith("kdump: --")
 
 
-def test_monitoring_is_told_in_its_own_words(partition: Path, tmp_path: Path) -> None:
+def test_monitoring_output_formats(partition: Path, tmp_path: Path) -> None:
     result = kdump("verify", "--nagios", "--state", tmp_path / "none" / "state", partition)
     assert result.exit_code == 3
     assert result.stdout.startswith("KDUMP UNKNOWN")

@@ -31,7 +31,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return made.path
 
 
-def held(root: Path) -> dict[str, bytes]:
+def read_files(root: Path) -> dict[str, bytes]:
     return {str(one): one.read_bytes() for one in sorted(root.rglob("*")) if one.is_file()}
 
 
@@ -61,7 +61,7 @@ TARGETS = [
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_nothing_is_written_among_a_brokers_files(data: Path, tmp_path: Path, target: str) -> None:
+def test_output_among_broker_files_is_refused(data: Path, tmp_path: Path, target: str) -> None:
     (data / "folder").mkdir()
     shutil.copytree(data / "orders-0", tmp_path / "odd")
     shutil.copytree(data / "orders-0", tmp_path / "lone-0")
@@ -75,33 +75,35 @@ def test_nothing_is_written_among_a_brokers_files(data: Path, tmp_path: Path, ta
     (tier / f"{0:020}-AAAAAAAAAAAAAAAAAAAAAA.log").write_bytes(b"")
     sources = tmp_path / "elsewhere"
     DataDirectory(sources).partition("read", 0)
-    before = held(tmp_path)
+    before = read_files(tmp_path)
     for words in WRITERS:
         paths = [sources, "earliest"] if words[0] == "find-time" else [sources]
         result = run(*words, target, *paths)
         assert result.exit_code == 5, (words, result.output)
         assert f"{words[-1]} {target}: is" in result.stderr
-    assert held(tmp_path) == before
+    assert read_files(tmp_path) == before
 
 
-def test_place_is_looked_at_from_inside(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = held(data)
+def test_output_directory_is_checked_through_its_descriptor(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = read_files(data)
     monkeypatch.chdir(data / "orders-0")
     for target in (LOG, "new", "../new", "../other-0/new"):
         assert run("dump", "--force", "-o", target, ".").exit_code == 5
-    assert held(data) == before
+    assert read_files(data) == before
 
 
 def test_open_file_of_a_broker(data: Path) -> None:
     with (data / "orders-0" / LOG).open("ab") as file:
-        before = held(data)
+        before = read_files(data)
         for folder in ("/dev/fd", f"/proc/{os.getpid()}/fd", "/proc/self/fd"):
             assert run("dump", "-o", f"{folder}/{file.fileno()}", data / "other-0").exit_code == 5
-    assert held(data) == before
+    assert read_files(data) == before
 
 
 def test_directories_that_are_made(data: Path, tmp_path: Path) -> None:
-    before = held(tmp_path)
+    before = read_files(tmp_path)
     sources = tmp_path / "elsewhere"
     DataDirectory(sources).partition("read", 0)
     for words in (
@@ -112,7 +114,9 @@ def test_directories_that_are_made(data: Path, tmp_path: Path) -> None:
     ):
         result = run(*words, sources / "read-0")
         assert result.exit_code == 5, (words, result.output)
-    assert held(data) == {path: one for path, one in before.items() if path.startswith(str(data))}
+    assert read_files(data) == {
+        path: one for path, one in before.items() if path.startswith(str(data))
+    }
 
 
 @pytest.mark.parametrize("name", ["out.jsonl", "out.csv", "out.parquet"])
@@ -128,7 +132,7 @@ def test_file_is_replaced_only_with_force(data: Path, tmp_path: Path, name: str)
     assert out.read_bytes() != b"mine"
 
 
-def test_empty_file_is_taken(data: Path, tmp_path: Path) -> None:
+def test_empty_file_is_overwritten(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "made-by-mktemp"
     out.touch()
     assert run("dump", "-o", out, data / "orders-0").exit_code == 0
@@ -155,7 +159,7 @@ def test_file_of_that_form_is_replaced(
     assert out.read_bytes() == b"mine"
 
 
-def test_files_beside_what_is_salvaged(data: Path, tmp_path: Path) -> None:
+def test_files_next_to_salvaged_copies(data: Path, tmp_path: Path) -> None:
     page = tmp_path / "new.manifest.txt"
     page.write_text("mine")
     assert run("salvage", "--out", "new", data / "orders-0").exit_code == 5
@@ -166,7 +170,7 @@ def test_files_beside_what_is_salvaged(data: Path, tmp_path: Path) -> None:
         assert run("salvage", "--out", "new", data / "orders-0").exit_code == 0
 
 
-def test_line_says_what_was_written(data: Path, tmp_path: Path) -> None:
+def test_summary_line_names_the_written_file(data: Path, tmp_path: Path) -> None:
     sources = tmp_path / "elsewhere"
     DataDirectory(sources).partition("read", 0)
     out = tmp_path / "out.csv"
@@ -175,9 +179,7 @@ def test_line_says_what_was_written(data: Path, tmp_path: Path) -> None:
 
 
 @each("command", ["dump --format csv", "dump --format kafka", "dump --format arrow", "usage"])
-def test_a_quiet_run_writes_what_a_file_is_asked_for(
-    data: Path, tmp_path: Path, command: str
-) -> None:
+def test_quiet_run_writes_the_output_file(data: Path, tmp_path: Path, command: str) -> None:
     """Only standard output and the courtesies are left out."""
     if "arrow" in command:
         pytest.importorskip("pyarrow")
@@ -202,14 +204,14 @@ def test_offset_in_the_place_of_a_file(data: Path, tmp_path: Path, number: str) 
     assert (tmp_path / number).exists()
 
 
-def test_pipes_and_devices_stay(data: Path) -> None:
+def test_pipes_and_devices_are_not_replaced(data: Path) -> None:
     for path in ("/dev/null", "/dev/stdout"):
         result = run("dump", "-o", path, data / "orders-0")
         assert (result.exit_code, result.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("name", ["out.jsonl", "out.parquet", "out.arrow"])
-def test_old_file_is_kept_where_the_new_one_is_not_whole(
+def test_old_file_is_kept_if_the_new_one_is_incomplete(
     data: Path, tmp_path: Path, name: str
 ) -> None:
     out = tmp_path / name
@@ -224,7 +226,7 @@ def test_old_file_is_kept_where_the_new_one_is_not_whole(
     assert out.stat().st_size
 
 
-def test_segment_alone_is_no_partition(data: Path, tmp_path: Path) -> None:
+def test_lone_segment_is_not_a_partition(data: Path, tmp_path: Path) -> None:
     """A log that was copied to look at it: its directory is the user's."""
     folder = tmp_path / "case"
     folder.mkdir()

@@ -27,7 +27,9 @@ def partition(tmp_path: Path) -> Path:
     return tmp_path / "orders-0"
 
 
-def shown(*words: object, lines: int = LINES, stdin: bool = True, **env: str) -> tuple[int, str]:
+def run_on_terminal(
+    *words: object, lines: int = LINES, stdin: bool = True, **env: str
+) -> tuple[int, str]:
     """Run kdump on a terminal with so many lines; return its status and what is shown."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, 100, 0, 0))
@@ -49,7 +51,7 @@ def shown(*words: object, lines: int = LINES, stdin: bool = True, **env: str) ->
 
 
 def test_long_table_and_its_findings_are_paged(partition: Path) -> None:
-    status, text = shown("dump", partition, **MARKS)
+    status, text = run_on_terminal("dump", partition, **MARKS)
     lines = [line for line in text.splitlines() if "the pure Python kernel" not in line]
     assert status == 3
     assert all(line.startswith("P:") for line in lines)
@@ -60,7 +62,7 @@ def test_long_table_and_its_findings_are_paged(partition: Path) -> None:
 
 
 def test_table_of_a_plan_is_paged(partition: Path) -> None:
-    _, text = shown("usage", "--by", "partition", partition, lines=3, **MARKS)
+    _, text = run_on_terminal("usage", "--by", "partition", partition, lines=3, **MARKS)
     assert "P:orders" in text
 
 
@@ -76,7 +78,7 @@ def test_table_of_a_plan_is_paged(partition: Path) -> None:
     ],
 )
 def test_no_pager(partition: Path, words: tuple[str, ...], given: dict[str, str]) -> None:
-    status, text = shown("dump", partition, *words, **given)
+    status, text = run_on_terminal("dump", partition, *words, **given)
     assert status == 3
     assert "P:" not in text
     assert "torn-tail" in text
@@ -84,21 +86,21 @@ def test_no_pager(partition: Path, words: tuple[str, ...], given: dict[str, str]
 
 
 def test_short_table_is_not_paged(partition: Path) -> None:
-    assert "P:" not in shown("dump", "--limit", "3", partition, **MARKS)[1]
+    assert "P:" not in run_on_terminal("dump", "--limit", "3", partition, **MARKS)[1]
 
 
-def test_no_pager_where_nobody_can_type(partition: Path) -> None:
-    assert "P:" not in shown("dump", partition, stdin=False, **MARKS)[1]
+def test_no_pager_without_an_interactive_terminal(partition: Path) -> None:
+    assert "P:" not in run_on_terminal("dump", partition, stdin=False, **MARKS)[1]
 
 
 def test_pager_that_is_left_early(partition: Path) -> None:
     for command, lines in (("head -n 2", 2), ("true", 0)):
-        status, text = shown("dump", partition, KDUMP_PAGER=command)
+        status, text = run_on_terminal("dump", partition, KDUMP_PAGER=command)
         assert status in (1, 3)  # 1 where it is left before everything is written
         assert len(text.splitlines()) == lines
 
 
-def test_what_comes_slowly_is_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_output_is_not_buffered(monkeypatch: pytest.MonkeyPatch) -> None:
     class Raw:
         def __init__(self) -> None:
             self.pieces: list[bytes] = []

@@ -57,7 +57,7 @@ def shell(command: str, cwd: Path | None = None) -> tuple[int, list[str]]:
         (f"find-offset {SOUND} 1 >/dev/full", 1, "kdump: standard output: No space left"),
     ],
 )
-def test_output_that_takes_nothing(
+def test_output_that_accepts_nothing(
     tmp_path: Path, command: str, status: int, said: str | None
 ) -> None:
     """One line and a status, whatever is wrong with what is written to."""
@@ -71,7 +71,7 @@ def test_output_that_takes_nothing(
 
 
 @pytest.mark.parametrize("form", ["arrow", "parquet"])
-def test_binary_output_that_takes_nothing(form: str) -> None:
+def test_binary_output_that_accepts_nothing(form: str) -> None:
     pytest.importorskip("pyarrow")
     reached, lines = shell(f"{KDUMP} dump --format {form} --output /dev/full {SOUND}")
     assert (reached, lines) == (1, ["kdump: /dev/full: No space left on device"])
@@ -83,7 +83,7 @@ def test_device_without_end_is_not_read(option: str) -> None:
     assert reached == 0
 
 
-def test_data_is_not_written_into_what_took_the_place_of_a_closed_file(tmp_path: Path) -> None:
+def test_data_is_not_written_into_a_reused_descriptor(tmp_path: Path) -> None:
     """A file opened while standard output is closed is not taken for it."""
     out = tmp_path / "out.csv"
     assert shell(f"{KDUMP} dump --output {out} {SOUND} >&- 2>&- <&-")[0] == 0
@@ -94,7 +94,7 @@ def test_data_is_not_written_into_what_took_the_place_of_a_closed_file(tmp_path:
     "size", ["9223372036854775807", "9223372036854775808", "2147483648", "9" * 30]
 )
 @pytest.mark.parametrize("option", ["--index-interval-bytes", "--max-index-bytes"])
-def test_sizes_that_no_broker_takes(option: str, size: str) -> None:
+def test_sizes_that_brokers_reject(option: str, size: str) -> None:
     reached, lines = shell(f"{KDUMP} reindex {option} {size} {SOUND}")
     assert reached == 2
     fits = int(size) < 1 << 63
@@ -113,7 +113,7 @@ def noisy(tmp_path: Path) -> Path:
     return tmp_path / "data" / "noisy-0"
 
 
-def standing_still(*words: object) -> "subprocess.Popen[bytes]":
+def start_blocked(*words: object) -> "subprocess.Popen[bytes]":
     """Start kdump and wait until it writes findings, which nobody reads on."""
     process = subprocess.Popen(
         [sys.executable, "-m", "kdump", *map(str, words)],
@@ -131,7 +131,7 @@ def _attentive() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def ended(process: "subprocess.Popen[bytes]", number: int) -> Any:
+def end_process(process: "subprocess.Popen[bytes]", number: int) -> Any:
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
     assert b"Traceback" not in errors
@@ -141,7 +141,7 @@ def ended(process: "subprocess.Popen[bytes]", number: int) -> Any:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet", "arrow"])
-def test_signal_leaves_nothing_behind(
+def test_signal_leaves_no_temporary_files(
     noisy: Path, tmp_path: Path, number: signal.Signals, form: str
 ) -> None:
     if form in ("parquet", "arrow"):
@@ -149,9 +149,9 @@ def test_signal_leaves_nothing_behind(
     out = tmp_path / "out" / "rows"
     out.parent.mkdir()
     out.write_bytes(b"before")
-    process = standing_still("dump", "--force", "--format", form, "--output", out, noisy)
+    process = start_blocked("dump", "--force", "--format", form, "--output", out, noisy)
     assert len(list(out.parent.iterdir())) == 2
-    assert ended(process, number) == 1
+    assert end_process(process, number) == 1
     assert list(out.parent.iterdir()) == [out]
     assert out.read_bytes() == b"before"
 
@@ -176,8 +176,8 @@ def test_signal_ends_a_bulk_dump(noisy: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     out = tmp_path / "out"
     words = ("--format", "parquet", "--output", f"{out}/", "-j", 2)
-    process = standing_still("dump", *words, noisy)
-    assert ended(process, signal.SIGTERM) == 1
+    process = start_blocked("dump", *words, noisy)
+    assert end_process(process, signal.SIGTERM) == 1
     assert not (out / "_staging").exists()
 
 
@@ -198,7 +198,7 @@ def test_ignored_signal_stays_ignored(noisy: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["--output", "--textfile", "--state"])
-def test_mode_of_the_old_file_stays(tmp_path: Path, option: str) -> None:
+def test_mode_of_the_old_file_is_kept(tmp_path: Path, option: str) -> None:
     out = tmp_path / "out"
     out.touch(mode=0o600)
     inode = out.stat().st_ino

@@ -343,7 +343,7 @@ def _settle(root: Path) -> None:
         os.utime(path, (NOW_S - 90_000, NOW_S - 90_000))
 
 
-def _damaged(samples: Path, run: Run) -> None:
+def _damage(samples: Path, run: Run) -> None:
     """Copy a sample, and do a few things to it that a seed decides."""
     rng = random.Random(f"damage {run.damage}")
     name = next(word for word in run.words.split() if word.startswith("damaged-"))
@@ -373,10 +373,10 @@ def _damaged(samples: Path, run: Run) -> None:
     _settle(copy)
 
 
-def printed(samples: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> str:
+def run_and_normalize(samples: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return what a run prints, and its status, but for what a machine says of itself."""
     if run.damage >= 0:
-        _damaged(samples, run)
+        _damage(samples, run)
     monkeypatch.chdir(samples)
     monkeypatch.setenv("COLUMNS", str(WIDTHS[crc32(run.words.encode()) % len(WIDTHS)]))
     monkeypatch.setattr("kdump.engine.info.run._room", lambda path: None)
@@ -402,16 +402,18 @@ def name_of(run: Run) -> str:
 def test_outputs_are_those_recorded(
     samples: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = printed(samples, run, monkeypatch)
-    assert digest(text) == recorded()[run.words], text
+    text = run_and_normalize(samples, run, monkeypatch)
+    assert digest(text) == read_recorded()[run.words], text
 
 
-def recorded() -> dict[str, str]:
+def read_recorded() -> dict[str, str]:
     lines = RECORDED.read_text("utf-8").splitlines()
     return {words: known for known, _, words in (line.partition(" ") for line in lines)}
 
 
 @pytest.mark.skipif(not RECORDS, reason="KDUMP_RECORD=1 records anew")
 def test_record(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [f"{digest(printed(samples, run, monkeypatch))} {run.words}\n" for run in RUNS]
+    lines = [
+        f"{digest(run_and_normalize(samples, run, monkeypatch))} {run.words}\n" for run in RUNS
+    ]
     RECORDED.write_text("".join(lines), "utf-8")

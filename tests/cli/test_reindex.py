@@ -59,7 +59,7 @@ def test_write_then_nothing_to_do(partition: Path) -> None:
     assert [row["action"] for row in rows(result)] == ["keep", "keep"]
 
 
-def test_settings_of_the_broker_hold_where_none_are_given(partition: Path, tmp_path: Path) -> None:
+def test_broker_settings_apply_by_default(partition: Path, tmp_path: Path) -> None:
     properties = tmp_path / "server.properties"
     properties.write_text(f"log.dirs={partition.parent}\nlog.index.interval.bytes=0\n")
     entries = [row["entries_after"] for row in rows(run("--server-properties", properties))]
@@ -130,7 +130,7 @@ def test_table_names_each_file(partition: Path, monkeypatch: pytest.MonkeyPatch)
     assert any("rebuild" in line and "3" in line for line in lines)
 
 
-def test_what_to_type_next(
+def test_next_command_is_printed(
     partition: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a b").symlink_to(partition)
@@ -160,7 +160,7 @@ def test_a_file_that_gives_settings_only(partition: Path, tmp_path: Path) -> Non
     assert [row["entries_after"] for row in found] == [2, 1]
 
 
-def test_a_table_says_whose_setting_an_index_is_built_by(tmp_path: Path) -> None:
+def test_table_names_the_source_of_index_settings(tmp_path: Path) -> None:
     shutil.copytree(SAMPLE, tmp_path / "data")
     index = tmp_path / "data" / "d1" / "orders.lz4-0" / f"{STEM}.index"
     index.unlink()

@@ -45,7 +45,7 @@ def test_a_dry_run_writes_nothing(copies: list[Path], tmp_path: Path) -> None:
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_what_is_lost_is_the_status(copies: list[Path]) -> None:
+def test_lost_records_set_the_status(copies: list[Path]) -> None:
     result = run(copies[0])
     assert result.exit_code == 3
     assert rows_of(result)[0]["lost"] == [[10, 14]]
@@ -107,7 +107,7 @@ def test_tables_and_csv(copies: list[Path]) -> None:
     assert json.loads(line["lost"]) == []
 
 
-def test_a_terminal_is_told_what_to_do_next(copies: list[Path], tmp_path: Path) -> None:
+def test_terminal_output_names_the_next_command(copies: list[Path], tmp_path: Path) -> None:
     status, written = on_terminal("salvage", *map(str, copies))
     assert status == 0
     assert b"Nothing was written. To build it:\r\n  kdump salvage" in written

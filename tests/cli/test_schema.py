@@ -25,14 +25,14 @@ def test_rows_are_listed_by_kind() -> None:
     assert (epoch["type"], epoch["null"]) == ("int32", True)
 
 
-def test_a_kind_that_there_is_not_is_wrong_usage() -> None:
+def test_unknown_kind_is_a_usage_error() -> None:
     result = run("gruop")
     assert result.exit_code == 2
     assert "gruop" in result.output
 
 
 @pytest.mark.parametrize(("words", "sample", "behind"), RUNS)
-def test_the_json_schema_has_what_rows_have(words: str, sample: str, behind: str) -> None:
+def test_json_schema_matches_rows(words: str, sample: str, behind: str) -> None:
     known = schemas()
     for kind, rows in rows_of(words, sample, behind).items():
         if kind in known:

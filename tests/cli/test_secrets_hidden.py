@@ -56,7 +56,7 @@ def partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-def hidden(shown: str) -> bool:
+def is_hidden(shown: str) -> bool:
     """Whether a secret is in none of the spellings of bytes that forms have."""
     text = shown.replace(" ", "").replace("\n", "")
     spelled = [HUSH, HUSH.encode().hex(), "h.u.s.h"]
@@ -90,9 +90,9 @@ def test_text(partition: Path, tmp_path: Path, form: str) -> None:
         path.write_bytes(builders.batch([builders.record(0, 0, None, SCRAM)]))
     for path in (partition, snapshot, lone):
         shown = run("dump", *form.split(), path)
-        assert hidden(shown), (path, shown)
+        assert is_hidden(shown), (path, shown)
     shown = run("dump", "--show-secrets", *form.split(), partition)
-    assert not hidden(shown)
+    assert not is_hidden(shown)
 
 
 @pytest.mark.parametrize("decode", ["raw", "auto"])
@@ -103,7 +103,7 @@ def test_binary(partition: Path, tmp_path: Path, form: str, decode: str) -> None
         run("dump", *more, "--decode", decode, "-o", out, partition)
         table = pq.read_table(out) if form == "parquet" else ipc.open_file(out).read_all()
         values = repr(table.to_pylist())
-        assert ("4711" in values, hidden(values)) == (True, not more)
+        assert ("4711" in values, is_hidden(values)) == (True, not more)
 
 
 def test_parts(partition: Path, tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_parts(partition: Path, tmp_path: Path) -> None:
     (part,) = out.rglob("*.parquet")
     values = repr(pq.read_table(part, partitioning=None).to_pylist())
     assert "4711" in values
-    assert hidden(values)
+    assert is_hidden(values)
 
 
 @pytest.mark.parametrize("form", ["table", "jsonl", "csv"])
@@ -130,19 +130,19 @@ def test_other_commands(partition: Path, tmp_path: Path, form: str) -> None:
         ("usage", "--by", "key", partition),
     ):
         shown = run(*words, "--format", form)
-        assert hidden(shown), (words, shown)
+        assert is_hidden(shown), (words, shown)
 
 
-def test_filters_do_not_find_what_is_hidden(partition: Path) -> None:
+def test_filters_do_not_match_hidden_values(partition: Path) -> None:
     """Else a search, character by character, would tell what is masked."""
     for form in ("--format jsonl", "--decode raw --format csv", "--format kafka"):
         words = ("dump", *form.split(), "--grep", HUSH)
         assert "4711" not in run(*words, partition), form
-        assert not hidden(run(*words, "--show-secrets", partition)), form
+        assert not is_hidden(run(*words, "--show-secrets", partition)), form
     assert "(redacted)" in run("dump", "--grep", r"\(redacted\)", partition)
 
 
-def test_the_library_hides_what_the_command_does(partition: Path) -> None:
+def test_library_hides_the_same_secrets(partition: Path) -> None:
     data = kdump.open(partition)
     for secrets in (False, True):
         found = [
@@ -154,7 +154,7 @@ def test_the_library_hides_what_the_command_does(partition: Path) -> None:
             data.table("scram_users", show_secrets=secrets).to_pylist(),
             data.rows("dump", mode="hex", show_secrets=secrets),
         ]
-        assert [hidden(repr([*rows])) for rows in found] == [not secrets] * len(found)
+        assert [is_hidden(repr([*rows])) for rows in found] == [not secrets] * len(found)
 
 
 def test_records_that_differ_in_a_secret_are_not_duplicates(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_records_that_differ_in_a_secret_are_not_duplicates(tmp_path: Path) -> N
     assert [row["offset"] for row in rows if row["row"] == "duplicate"] == [0, 2]
 
 
-def test_what_is_blotted() -> None:
+def test_blotted_fields() -> None:
     for value in (SCRAM, PASSWORD, JAAS, CUT):
         blot = blot_fields(value, is_sure=True)
         assert blot == value[:3] + b"*" * (len(value) - 3)
@@ -178,7 +178,7 @@ def test_what_is_blotted() -> None:
     assert blot_fields(CUT, is_sure=False) is None  # text of a user that begins so
 
 
-def test_control_records_hold_none() -> None:
+def test_control_records_contain_no_secrets() -> None:
     at = Path(__file__).parents[2] / "sample-data/clean/4.1.1/d1/__cluster_metadata-0"
     result = CliRunner().invoke(cli, ["dump", "--bytes", "hex", "--limit", "1", str(at)])
     row = json.loads(result.stdout)

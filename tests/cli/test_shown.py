@@ -52,7 +52,7 @@ def on_terminal(*args: object, form: str | None = None) -> str:
 
 
 @pytest.mark.parametrize(("form", "as_json"), [(None, False), ("csv", False), ("jsonl", True)])
-def test_findings_on_a_terminal_beside_a_pipe(
+def test_findings_on_a_terminal_while_rows_are_piped(
     damaged: Path, form: str | None, as_json: bool
 ) -> None:
     line = on_terminal("dump", damaged, form=form).splitlines()[0]
@@ -64,7 +64,9 @@ def test_findings_in_a_pipe_are_json_in_every_form(damaged: Path) -> None:
         assert json.loads(kdump("dump", "--format", form, damaged).stderr)["row"] == "finding"
 
 
-def test_rows_behind_damage_are_no_wider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_after_damage_keep_their_width(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The range of offsets of a damaged batch is wider than any offset."""
     monkeypatch.setenv("COLUMNS", "80")
     base = 48_301_220
@@ -92,7 +94,7 @@ def test_header_row_of_a_damaged_batch_and_records_only(damaged: Path) -> None:
     assert kdump("dump", "--batches", "--records-only", damaged).exit_code == 2
 
 
-def test_wide_cuts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wide_output_is_not_truncated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     records = [builders.record(n, n, b"k" * 90, b"v" * (70_000 * n)) for n in range(2)]
     directory = tmp_path / "orders-0"
@@ -156,7 +158,7 @@ def test_csv_that_no_spreadsheet_calculates(tmp_path: Path, large: bool) -> None
         (["--key", "k5"], ""),
     ],
 )
-def test_nothing_found_is_said(partition: Path, options: list[str], told: str) -> None:
+def test_empty_result_is_reported(partition: Path, options: list[str], told: str) -> None:
     result = kdump("dump", *options, partition)
     assert (result.exit_code, result.stderr) == (0, told)
 
@@ -169,7 +171,7 @@ def test_nothing_found_is_said(partition: Path, options: list[str], told: str) -
         ("00000000000000000000.snapshot", bytes.fromhex("0001d7d6bd0c00000000")),
     ],
 )
-def test_empty_files_are_said_to_be(partition: Path, name: str, content: bytes) -> None:
+def test_empty_files_are_reported(partition: Path, name: str, content: bytes) -> None:
     (partition / name).write_bytes(content)
     result = kdump("dump", "--entries", partition / name)
     assert result.stdout == ""

@@ -8,7 +8,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 from offsets_log import START_MS, Log
 from producing import data, write_log
-from terminals import obeyed, on_terminal
+from terminals import find_controls, on_terminal
 from transaction_log import transaction
 
 from kdump.cli import cli
@@ -80,7 +80,7 @@ def test_only_open_ones_and_ids(tmp_path: Path) -> None:
         assert [json.loads(line)["transactional_id"] for line in lines] == ids
 
 
-def test_nothing_is_said_to_be_nothing(tmp_path: Path) -> None:
+def test_empty_result_is_reported(tmp_path: Path) -> None:
     result = run("--id", "none", hanging(tmp_path))
     assert result.exit_code == 0
     assert result.stderr == "kdump: no transaction found\n"
@@ -92,9 +92,9 @@ def test_directory_without_partitions(tmp_path: Path) -> None:
     assert result.exit_code == 1
 
 
-def test_terminal_is_told_how_to_end_it(tmp_path: Path) -> None:
+def test_terminal_output_names_the_abort_command(tmp_path: Path) -> None:
     status, written = on_terminal("transactions", str(hanging(tmp_path, "\x1b[2J")))
-    assert (status, obeyed(written)) == (0, [])
+    assert (status, find_controls(written)) == (0, [])
     assert f"To end it, on a running cluster:\r\n  {ABORT}" in written.decode()
 
 

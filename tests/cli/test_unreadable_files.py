@@ -44,7 +44,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return bad
 
 
-def _asked(*words: object) -> tuple[list[dict[str, Any]], str, int]:
+def _run(*words: object) -> tuple[list[dict[str, Any]], str, int]:
     result = CliRunner().invoke(cli, [*map(str, words), "--format", "jsonl"])
     assert result.exception is None or isinstance(result.exception, SystemExit)
     return [*map(json.loads, result.stdout.splitlines())], result.stderr, result.exit_code
@@ -55,11 +55,11 @@ def _asked(*words: object) -> tuple[list[dict[str, Any]], str, int]:
     [*_files(NODE), SOUND / "bootstrap.checkpoint"],
     ids=lambda path: str(path.relative_to(SAMPLE)),
 )
-def test_what_a_start_reads_is_not_known(path: Path, broken: set[str]) -> None:
+def test_unreadable_start_files_make_the_start_unknown(path: Path, broken: set[str]) -> None:
     node = NODE if path.is_relative_to(NODE) else SOUND
-    before, _, _ = _asked("predict", "--quick", node)
+    before, _, _ = _run("predict", "--quick", node)
     broken.add(str(path))
-    rows, _, _ = _asked("predict", "--quick", node)
+    rows, _, _ = _run("predict", "--quick", node)
     starts = [row for row in rows if row["row"] == "node-start"]
     assert "refuses" not in {row["outcome"] for row in starts}
     if path.parent.name.startswith("t"):
@@ -73,9 +73,9 @@ def test_what_a_start_reads_is_not_known(path: Path, broken: set[str]) -> None:
 @pytest.mark.parametrize(
     "path", _files(SOUND)[SEED % _OF :: _OF], ids=lambda path: str(path.relative_to(SOUND))
 )
-def test_verify_names_the_file_and_nothing_else(path: Path, broken: set[str]) -> None:
+def test_verify_names_only_the_file(path: Path, broken: set[str]) -> None:
     broken.add(str(path))
-    rows, errors, status = _asked("verify", SOUND)
+    rows, errors, status = _run("verify", SOUND)
     worst = [row for row in rows if row["row"] == "finding" and row["severity"] != "note"]
     if not worst:
         assert str(path) in errors
@@ -94,7 +94,7 @@ def test_metadata_that_is_a_link_to_nowhere_leaves_a_forecast(
     for path in (node / "__cluster_metadata-0").glob(pattern):
         path.unlink()
         path.symlink_to(target or path.name)
-    rows, _, _ = _asked("predict", "--quick", node)
+    rows, _, _ = _run("predict", "--quick", node)
     starts = [row for row in rows if row["row"] == "node-start"]
     assert "refuses" not in {row["outcome"] for row in starts}
     assert any(
@@ -102,20 +102,20 @@ def test_metadata_that_is_a_link_to_nowhere_leaves_a_forecast(
     )
 
 
-def test_what_is_unreadable_in_a_view_has_the_path_that_was_given(
+def test_unreadable_file_in_a_view_has_the_given_path(
     broken: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An error of a class of its own keeps what it says."""
     monkeypatch.setattr("kdump.output.report.has_given_paths", lambda: True)
     path = SOUND / "headers_all-0" / "leader-epoch-checkpoint"
     broken.add(str(path))
-    rows, errors, status = _asked("verify", path.parent)
+    rows, errors, status = _run("verify", path.parent)
     assert status == 1
     assert f"{path}: bytes 0 to " in errors + json.dumps(rows)
 
 
 @pytest.mark.parametrize("closed", ["directory", "files"])
-def test_who_may_read_it_is_named_once(closed: str, tmp_path: Path) -> None:
+def test_permitted_user_is_named_once(closed: str, tmp_path: Path) -> None:
     for number in range(2):
         shutil.copytree(SOUND / "empty.topic-0", tmp_path / f"orders-{number}")
         at = [tmp_path / f"orders-{number}"]

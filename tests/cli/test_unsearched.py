@@ -41,7 +41,7 @@ def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("command", READING)
-def test_what_was_not_searched_is_named(
+def test_unsearched_parts_are_named(
     command: str, parent: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for waits in ("ANSWER_SECONDS", "_FIRST_SECONDS"):  # no cluster is there to be waited for
@@ -57,7 +57,7 @@ def test_what_was_not_searched_is_named(
     assert "reading b1/deep/er/d1, b1/deep/er/d2 below it" in result.stderr
 
 
-def test_verify_calls_nothing_sound_of_which_a_part_was_not_searched(parent: Path) -> None:
+def test_verify_never_calls_a_partial_search_sound(parent: Path) -> None:
     result = CliRunner().invoke(cli, ["verify", "--format", "table", str(parent)])
     assert "no damage" not in result.stdout.lower()
     assert "Not everything was checked; 47 segments checked, nothing wrong found in them" in (

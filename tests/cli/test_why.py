@@ -50,13 +50,13 @@ def test_table_on_a_terminal(data: Path) -> None:
         ("retention.ms=7d", "has a value that retention.ms does not accept"),
     ],
 )
-def test_settings_that_are_none(data: Path, config: str, told: str) -> None:
+def test_invalid_settings(data: Path, config: str, told: str) -> None:
     result = kdump("--config", config, data)
     assert result.exit_code == 2
     assert told in " ".join(result.stderr.split())
 
 
-def test_the_table_begins_with_what_is_unknown(data: Path) -> None:
+def test_table_starts_with_unknown_facts(data: Path) -> None:
     lines = kdump("--format", "table", "--now", START_MS, data).stdout.splitlines()
     assert lines[0].startswith("NOTE    topic-settings-unknown: Topic settings of")
     assert kdump("--format", "table", "--fail-on", "note", data).exit_code == 3
@@ -72,7 +72,7 @@ def test_quiet_with_a_file_of_metrics(data: Path, tmp_path: Path) -> None:
     assert kdump("-q", "--textfile", file, data, tmp_path / "none").exit_code == 1
 
 
-def test_metrics_are_not_written_over_what_is_read(data: Path) -> None:
+def test_metrics_file_cannot_replace_an_input(data: Path) -> None:
     log = data / "orders-0" / f"{0:020}.log"
     before = log.read_bytes()
     assert kdump("--textfile", log, data).exit_code == 5

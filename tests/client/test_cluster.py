@@ -73,7 +73,7 @@ DENIED = failing(KafkaError.TOPIC_AUTHORIZATION_FAILED)
 # A broker that answers ---------------------------------------------------------------------------
 
 
-def test_what_is_sent_is_read_back(brokers: str) -> None:
+def test_sent_records_are_read_back(brokers: str) -> None:
     ends: list[int] = []
     with Cluster(brokers, {"linger.ms": "1"}) as cluster:
         assert cluster.id.startswith("mockCluster")
@@ -166,7 +166,7 @@ def test_each_client_has_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     assert own is not None
 
 
-def test_settings_that_no_client_takes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_client_settings_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match=r'^b:9092: No such configuration property: "nonsense"$'):
         Cluster("b:9092", {"nonsense": "1"})
     with (
@@ -220,9 +220,7 @@ def reading(clock: Clock, monkeypatch: pytest.MonkeyPatch, *answers: Any) -> tup
     return Cluster("b:9092", {}), reader
 
 
-def test_a_broker_that_comes_back_is_waited_for(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_client_waits_for_a_returning_broker(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster, reader = reading(clock, monkeypatch, TRANSPORT)
     for patience in (20.5, 300.5):  # the longer, once somebody has answered
         began = clock.now
@@ -240,7 +238,9 @@ def test_a_broker_that_comes_back_is_waited_for(
     assert clock.now == began
 
 
-def test_bounds_are_those_that_stand_still(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_are_read_until_they_are_stable(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ticks: list[Fraction] = []
     cluster, _ = reading(clock, monkeypatch, (0, 5), (0, 5), (0, 7), (0, 5), (1, 5))
     assert cluster.still_bounds("orders", 0, lambda: ticks.append(clock.now)) == (1, 5)
@@ -259,7 +259,7 @@ def broken(code: int) -> Any:
     return SimpleNamespace(error=lambda: KafkaError(code, "it is so"), offset=lambda: None)
 
 
-def test_reading_back_ends_where_it_should(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_back_ends_at_the_bound(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second, third = message(2, ONE), message(4, NULLS), message(7, ONE)
     down, end = broken(KafkaError._ALL_BROKERS_DOWN), broken(KafkaError._PARTITION_EOF)
     found = [(2, ONE), (4, NULLS)]
@@ -295,7 +295,7 @@ def test_reading_back_that_fails_is_an_error(clock: Clock, monkeypatch: pytest.M
         assert reader.asked[-1] == "unassign"
 
 
-def test_what_a_topic_is(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_facts_of_a_topic(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     orders = SimpleNamespace(partitions={0: 0, 1: 0})
     topics = SimpleNamespace(topics={"orders": orders}, cluster_id=7)
     cluster, reader = reading(clock, monkeypatch, topics)
@@ -398,7 +398,7 @@ def test_records_go_out_in_order(clock: Clock) -> None:
     assert (ONE.size_bytes, NULLS.size_bytes) == (27, 0)
 
 
-def test_what_does_not_arrive_is_lost(clock: Clock) -> None:
+def test_unacknowledged_records_are_lost(clock: Clock) -> None:
     sender, producer, _ = sending(clock)
     producer.arrives, producer.answer = lambda: True, KafkaError(KafkaError._MSG_TIMED_OUT, "late")
     with pytest.raises(UncertainSendError, match=r"^a record did not arrive: late$"):
@@ -450,7 +450,7 @@ def test_silence_is_borne_for_a_while(clock: Clock) -> None:
 # Words -------------------------------------------------------------------------------------------
 
 
-def test_which_errors_may_pass() -> None:
+def test_transient_errors() -> None:
     numbers = [getattr(KafkaError, name) for name in dir(KafkaError) if name.lstrip("_").isupper()]
     passing = {KafkaError(one).name() for one in numbers if module.may_pass(KafkaError(one))}
     assert passing == {

@@ -68,7 +68,7 @@ def test_settings_are_translated(tmp_path: Path, text: str, expected: dict[str, 
         ("sasl.jaas.config=com.sun.Krb5LoginModule required;", "sasl.jaas.config"),
     ],
 )
-def test_what_has_no_translation_is_refused(tmp_path: Path, text: str, told: str) -> None:
+def test_untranslatable_settings_are_refused(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         settings(tmp_path, text)
 

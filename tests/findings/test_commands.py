@@ -34,7 +34,7 @@ def parses(words: tuple[Word, ...]) -> bool:
     return True
 
 
-def test_a_bad_batch_is_looked_at() -> None:
+def test_bad_batch_command() -> None:
     words = command_for(found("crc-mismatch", position=100, offset=50))
     assert words is not None
     assert format_command(words) == f"kdump dump --hex --from-offset 50 --limit 1 {LOG}"

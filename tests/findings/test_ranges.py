@@ -3,7 +3,7 @@
 from kdump.findings.ranges import offsets_clause, offsets_text, range_cell
 
 
-def test_one_offset_is_no_range() -> None:
+def test_single_offset_is_one_number() -> None:
     assert range_cell(7, 7) == "7"
     assert range_cell(7, 8) == "7\N{EN DASH}8"
     assert offsets_text(7, 7) == "offset 7"

@@ -23,7 +23,7 @@ import pytest
 from click.testing import CliRunner
 from directories import DataDirectory, batches, write_segment
 from long_runs import SEED, how_many
-from terminals import obeyed
+from terminals import find_controls
 
 from kdump import kernels
 from kdump.cli import cli, results
@@ -169,11 +169,11 @@ def run(command: str, root: Path, copy: Path, pauses: list[float], *, terminal: 
         return f"paused {len(pauses)} times"
     if result.exit_code not in range(6):
         return f"status {result.exit_code}"
-    if found := obeyed(result.stderr_bytes):
+    if found := find_controls(result.stderr_bytes):
         return f"standard error: {found}"
     if command.startswith(_TELL_TOPICS) and b"sound" not in result.stdout_bytes:
         return f"the sound partition was not read: {result.stderr[:300]}"
-    if terminal and (found := obeyed(result.stdout_bytes)):
+    if terminal and (found := find_controls(result.stdout_bytes)):
         return f"on a terminal: {found}"
     return form_of(command, result.stdout_bytes)
 
@@ -184,7 +184,7 @@ def form_of(command: str, out: bytes) -> str | None:
         odd = [line for line in out.splitlines() if not _PLAN.fullmatch(line)]
         return f"reset plan: {odd}" if odd else None
     if command.endswith(("kafka", "table")) or "--nagios" in command:
-        found = obeyed(out)
+        found = find_controls(out)
         return f"text: {found}" if found else None
     if command.endswith("jsonl"):
         for line in out.decode().splitlines():

@@ -46,7 +46,7 @@ def test_any_buffer_will_do(kernel: ModuleType) -> None:
         assert kernel.walk(view, 0, len(data), 0, -1, True, 1)[0].rows() == whole
 
 
-def test_buffers_are_given_back(kernel: ModuleType) -> None:
+def test_buffers_are_released(kernel: ModuleType) -> None:
     data = bytearray(batch())
     batches, records = decode(kernel, data)  # type: ignore[arg-type]
     kernel.format_records(len, data, batches, records, None, json_form(b"", 0))

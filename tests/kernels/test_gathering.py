@@ -60,7 +60,7 @@ def test_gather_keys_and_values(kernel: ModuleType) -> None:
     assert items(into, g.G_VALUE_VALID, 2) == [1, 0]
 
 
-def test_gather_what_batches_say(kernel: ModuleType) -> None:
+def test_gather_batch_columns(kernel: ModuleType) -> None:
     data = batch([record(0), record(2)], base_sequence=0x7FFFFFFE, last_offset_delta=2)
     second = len(data)
     data += batch(base_offset=5, base_sequence=-1, attributes=0x18, producer_id=7)
@@ -128,7 +128,7 @@ def test_gather_again_over_what_was_there(kernel: ModuleType) -> None:
     [{"rows": 2}, {"headers": 2}, {"keys": 5}, {"values": 8}, {"names": 21}, {"contents": 2}],
     ids=str,
 )
-def test_gather_stops_where_there_is_no_room(kernel: ModuleType, less: dict[str, int]) -> None:
+def test_gather_stops_without_room(kernel: ModuleType, less: dict[str, int]) -> None:
     one = [(b"\xff", b"c")]  # in base64, with its mark, eleven bytes
     data = batch([record(n, key=b"ke", value=b"val", headers=one) for n in range(3)])
     batches, records = decode(kernel, data)

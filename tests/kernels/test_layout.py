@@ -21,7 +21,7 @@ def test_the_walk_reads_the_format_of_the_magic(magic: int, kernel: ModuleType) 
     assert batches.crc(0) == int.from_bytes(entry[at : at + 4], "big")
 
 
-def test_formats_stand_in_the_order_of_their_magic() -> None:
+def test_formats_are_ordered_by_magic() -> None:
     assert [read.magic for read in FORMATS] == [0, 1, 2]
     assert [message_format(magic).magic for magic in (0, 1, 2, 255)] == [0, 1, 0, 0]
 

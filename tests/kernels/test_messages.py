@@ -77,7 +77,7 @@ def test_reads_what_the_interpreter_reads() -> None:
     assert left
 
 
-def test_leaves_to_the_interpreter_what_nobody_knows_or_asks_for_much() -> None:
+def test_falls_back_to_the_interpreter() -> None:
     read = _fast.message_reader(message("PartitionChangeRecord").layout(2))
     head, leader = bytes(20), b"\1\4" + bytes(4)
     assert read(head + b"\1" + leader, 0) is not None
@@ -197,9 +197,7 @@ def drawn_log(rng: random.Random) -> bytes:
 
 
 @pytest.mark.fuzz
-def test_folds_changes_to_what_they_come_to_one_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folded_changes_equal_single_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(SEED)
     path = tmp_path / "__cluster_metadata-0"
     path.mkdir()

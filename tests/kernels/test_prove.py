@@ -149,7 +149,7 @@ class TestEntries:
             assert state == [2, 0, 114, 1004, 0, 0]
             assert marks == [1000, 1002]  # the newest before each position
 
-    def test_what_does_not_hold(self, kernel: ModuleType) -> None:
+    def test_contradicted_entries(self, kernel: ModuleType) -> None:
         size = self.size(kernel)
         found, state, _ = self.proved(kernel, [(2, size), (4, 2 * size), (9, 3 * size + 1)])
         assert found == [(c.PASSES_OVER, 0, 1), (c.PASSES_OVER, 1, 2), (c.NO_BATCH, 2, 4)]
@@ -180,7 +180,7 @@ class TestEntries:
         assert kernel.prove_entries(batches, b"", times((77, 1)), 0, state, array("q"), 9) == []
         assert list(state) == [0, 1, 1, -1, 1, 0]
 
-    def test_a_proof_goes_on_where_it_ended(self, kernel: ModuleType) -> None:
+    def test_proof_continues_where_it_ended(self, kernel: ModuleType) -> None:
         size = self.size(kernel)
         batches = self.batches(kernel)
         offset_slots = offsets((5, size), (7, 3 * size))
@@ -193,14 +193,14 @@ class TestEntries:
         assert [(why, slot) for why, slot, _ in found] == [(c.PASSES_OVER, 1), (c.OTHER_TIME, 1)]
         assert list(state) == [2, 2, 114, 1004, 0, 0]
 
-    def test_what_is_not_returned_is_counted(self, kernel: ModuleType) -> None:
+    def test_omitted_entries_are_counted(self, kernel: ModuleType) -> None:
         size = self.size(kernel)
         pairs = [(number, number * size // 3 + 1) for number in range(9)]
         found, state, _ = self.proved(kernel, pairs, most=2)
         assert len(found) == 2
         assert state[5] == 7
 
-    def test_room_for_marks_is_asked_for(self, kernel: ModuleType) -> None:
+    def test_room_for_marks_is_requested(self, kernel: ModuleType) -> None:
         if kernel is _pure:
             pytest.skip("the array itself refuses")
         with pytest.raises(ValueError, match="array"):

@@ -35,7 +35,7 @@ def test_decode_record_of_a_broker(kernel: ModuleType) -> None:
     assert records.rows() == [(0, 61, 30, 0, 0x1A1FB6E74C0, 66, 4, 71, 19, 91, 0, 0)]
 
 
-def test_decode_run_takes_what_is_plain(kernel: ModuleType) -> None:
+def test_decode_run_accepts_plain_batches(kernel: ModuleType) -> None:
     first = batch([record(0, 5), record(3, -5, None, b"")], base_offset=10, last_offset_delta=3)
     second = message(20, b"k", None, magic=0)
     third = batch([record(headers=[(b"a", b"1"), (b"", None)])], base_offset=30)
@@ -91,7 +91,7 @@ def test_decode_run_stops_at_what_is_not_plain(kernel: ModuleType, other: bytes)
     assert (records.count, behind, stop, reason) == (1, 3, len(data), reasons.END)
 
 
-def test_decode_run_takes_markers(kernel: ModuleType) -> None:
+def test_decode_run_accepts_markers(kernel: ModuleType) -> None:
     longer = batch(
         [record(0, key=bytes(5), value=bytes(9), headers=[(b"h", None)])],
         base_offset=3,
@@ -242,7 +242,7 @@ def test_varint_of_five_bytes(kernel: ModuleType, delta: bytes, expected: int) -
         (body(b"\x80" * 5), reasons.RECORD_LENGTH_MISMATCH),
     ],
 )
-def test_decode_says_what_is_wrong(kernel: ModuleType, payload: bytes, reason: int) -> None:
+def test_decode_gives_the_reason(kernel: ModuleType, payload: bytes, reason: int) -> None:
     records, stop, why = decode_payload(kernel, payload)
     assert (records.count, why) == (int(stop > 0), reason)
     # The same behind a good record, whose bytes must not serve to fill the gap.
@@ -252,7 +252,7 @@ def test_decode_says_what_is_wrong(kernel: ModuleType, payload: bytes, reason: i
         assert (records.count, stop, why) == (1, len(good), reason)
 
 
-def test_decode_inner_length_is_held_against_the_record(kernel: ModuleType) -> None:
+def test_decode_checks_inner_lengths(kernel: ModuleType) -> None:
     one = body(b"\0", b"\0", NO, varint(20), b"\0")
     records, stop, reason = decode_payload(kernel, one + record(value=b"x" * 40), 2)
     assert (records.count, stop, reason) == (0, 0, reasons.VALUE_LENGTH)
@@ -439,7 +439,7 @@ def test_the_first_record_that_differs_ends_it(kernel: ModuleType, other: bytes)
     assert kernel.same_records(*left, 0, *left, 0) == 3
 
 
-def test_a_null_key_is_the_same_wherever_it_lies(kernel: ModuleType) -> None:
+def test_null_keys_are_equal_at_any_position(kernel: ModuleType) -> None:
     left = decoded(kernel, one(0, None, None, headers=[]), one(1))
     right = decoded(kernel, one(0, None, None, headers=[]))
     assert kernel.same_records(*left, 0, *right, 0) == 1

@@ -50,7 +50,7 @@ def test_resync_leaves_sums_to_the_caller(kernel: ModuleType) -> None:
         assert kernel.resync(data, 0, known, len(data) - known - 1, -1, 99, MANY)[0] == -1
 
 
-def test_resync_says_where_it_needs_more(kernel: ModuleType) -> None:
+def test_resync_gives_the_position_that_needs_more(kernel: ModuleType) -> None:
     data = b"x" * 100 + batch(base_offset=50)[:65]
     assert kernel.resync(data, 0, len(data), 1000, 0, 99, MANY) == (-1, 100, False)
     assert kernel.resync(data, 120, len(data), 1000, 0, 99, MANY) == (-1, 120, False)

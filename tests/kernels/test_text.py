@@ -203,7 +203,7 @@ INVALID = [
 
 
 @each("bad", INVALID)
-def test_format_bytes_that_are_no_text(kernel: ModuleType, bad: bytes) -> None:
+def test_format_binary_bytes(kernel: ModuleType, bad: bytes) -> None:
     for value in (bad, b"a" + bad, b"before it" + bad + b"behind it", bad * 7):
         data = batch([record(key=value, value=value, headers=[(value, value)])])
         in_base64 = base64.b64encode(value).decode()
@@ -235,7 +235,7 @@ def test_format_null_is_not_empty(kernel: ModuleType, value: bytes | None, mode:
 
 @each("mode", range(4))
 @each("unit", [b"plain.", "né".encode(), b"\0", b"\xff\xe2\x80", b"\xf0\x9f\x98\x80"])
-def test_format_long_values_come_in_pieces(kernel: ModuleType, unit: bytes, mode: int) -> None:
+def test_format_long_values_in_pieces(kernel: ModuleType, unit: bytes, mode: int) -> None:
     value = b"." + unit * (1_500_000 // len(unit))
     data = batch([record(value=value, key=b"k")])
     batches, records = decode(kernel, data)
@@ -451,7 +451,7 @@ def test_batches_before_their_records(kernel: ModuleType) -> None:
     ]
 
 
-def test_what_a_control_record_says(kernel: ModuleType) -> None:
+def test_text_of_a_control_record(kernel: ModuleType) -> None:
     data = batch([record(0, 0, b"k", b"v"), record(1)])
     batches, records = decode(kernel, data)
     out: list[bytes] = []

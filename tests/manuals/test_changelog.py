@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text("utf-8")
 
 
-def test_unreleased_comes_first() -> None:
+def test_unreleased_is_first() -> None:
     assert re.findall(r"^## (.*)$", CHANGELOG, re.MULTILINE)[0] == "Unreleased"
 
 

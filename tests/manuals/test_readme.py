@@ -29,7 +29,7 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize(("command", "output"), EXAMPLES, ids=[c for c, _ in EXAMPLES])
-def test_example_prints_what_it_says(
+def test_examples_print_the_shown_output(
     command: str, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Standard output and standard error together; a line of `...` stands for any lines."""

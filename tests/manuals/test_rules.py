@@ -59,7 +59,7 @@ def test_each_rule_is_cited_or_background() -> None:
 
 
 @each("code", RULES)
-def test_rule_says_since_when_and_how_it_is_known(code: str) -> None:
+def test_rules_name_releases_and_sources(code: str) -> None:
     last = RULES[code][1].rstrip().splitlines()[-1]
     found = re.fullmatch(r"Since \d[^·]* · ([a-z, ]+)( · background)?", last)
     assert found is not None, last

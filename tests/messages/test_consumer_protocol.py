@@ -43,7 +43,7 @@ def test_a_later_version_is_read_as_the_newest() -> None:
 
 
 @each("data", [b"", b"\0", b"\xff\xff" + bytes(20), b"\0\0\x7f\xff\xff\xff"])
-def test_bytes_that_hold_none(data: bytes) -> None:
+def test_bytes_without_a_message(data: bytes) -> None:
     assert subscription(data) is None
     assert assignment(data) is None
 
@@ -82,7 +82,7 @@ def test_keys_are_as_they_were() -> None:
         assert open_value(key) == key
 
 
-def test_what_members_say_together_is_bounded() -> None:
+def test_total_size_of_member_data_is_bounded() -> None:
     """Each of them might ask for as much as a whole record may."""
     topics = [{"topic": "", "partitions": []}] * (MOST_ELEMENTS // 2)
     said = b"\0\0" + message_bytes(ASSIGNMENT, 0, {"assignedPartitions": topics})

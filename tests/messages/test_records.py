@@ -51,7 +51,7 @@ def newest() -> Iterator[tuple[str, str, list[Path]]]:
             yield copy, name, found
 
 
-def test_every_record_of_the_newest_broker_is_what_its_own_classes_say() -> None:
+def test_records_of_the_newest_broker_match_its_classes() -> None:
     kinds: Counter[str] = Counter()
     for copy, name, found in newest():
         topic = name.partition(".")[0].rpartition("-")[0]
@@ -92,7 +92,7 @@ def value_of(value: DecodedValue | None) -> tuple[int | None, Any]:
 
 
 @pytest.mark.oracle
-def test_every_record_of_a_broker_of_4_1_is_what_its_own_classes_say() -> None:
+def test_records_of_a_4_1_broker_match_its_classes() -> None:
     broker = oracle()
     kinds: Counter[str | None] = Counter()
     for name in (*names("modern/data"), "modern/extras/metadata-torn-after"):
@@ -114,7 +114,7 @@ def test_every_record_of_a_broker_of_4_1_is_what_its_own_classes_say() -> None:
         ("share-state", "__share_group_state"),
     ],
 )
-def test_made_records_are_what_the_brokers_classes_say(
+def test_generated_records_match_the_broker_classes(
     profile: str, topic: str, tmp_path: Path
 ) -> None:
     broker = oracle()
@@ -164,7 +164,7 @@ def test_key_and_value_of_a_commit() -> None:
     assert value.data["offset"] == 5
 
 
-def test_the_first_commits_had_a_type_of_their_own() -> None:
+def test_first_commits_had_a_separate_type() -> None:
     """0.8.2 wrote type 0, which the broker now calls so."""
     old = message_bytes(message("LegacyOffsetCommitValue"), 0, {"offset": 5, "metadata": "m"})
     key, value = decode("__consumer_offsets", b"\0\0" + COMMIT_KEY, b"\0\0" + old)
@@ -209,7 +209,7 @@ def test_null_is_null() -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_keeps_its_bytes(
+def test_unreadable_records_keep_their_bytes(
     key: bytes | None, value: bytes, said: tuple[object, ...]
 ) -> None:
     read_key, read_value = decode("__consumer_offsets", key, value)
@@ -247,7 +247,7 @@ def test_values_of_the_metadata_log(data: bytes, said: tuple[object, ...]) -> No
     assert (value.type, value.type_id, value.version, value.problem, value.rest) == said
 
 
-def test_a_key_where_there_is_none() -> None:
+def test_unexpected_key() -> None:
     key, _ = decode("__cluster_metadata", b"what", None)
     assert key == DecodedValue("metadata", None, None, None, None, b"what", UNKNOWN_TYPE)
 

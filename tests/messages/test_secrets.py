@@ -111,7 +111,7 @@ def test_tokens_are_named_by_their_ids() -> None:
 @pytest.mark.parametrize(
     "name", ["UserScramCredentialRecord", "ConfigRecord", "DelegationTokenRecord"]
 )
-def test_what_is_left_unread_of_such_records(name: str) -> None:
+def test_unread_part_of_secret_records(name: str) -> None:
     known = message(name)
     assert known.id is not None
     sound = record(name, SCRAM | {"value": "hush value", "name": "sasl.jaas.config"})

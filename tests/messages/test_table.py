@@ -40,7 +40,7 @@ each_version = pytest.mark.parametrize(("name", "version"), VERSIONS)
 
 @pytest.mark.fuzz
 @each_version
-def test_what_is_written_is_read(name: str, version: int) -> None:
+def test_written_messages_are_read_back(name: str, version: int) -> None:
     known = message(name)
     for said in drawn(name, version, _ROUNDS):
         data = message_bytes(known, version, said)
@@ -69,7 +69,7 @@ def test_kafkas_own_classes_write_and_read_the_same(name: str, version: int) -> 
         assert (theirs["left"], theirs["hex"]) == (0, data.hex())
 
 
-def test_a_tagged_structure_that_says_nothing_is_not_written() -> None:
+def test_empty_tagged_structure_is_not_written() -> None:
     """As Kafka's classes do: one whose fields all have their defaults is as one that is absent."""
     known = message("ConsumerGroupMemberMetadataValue")
     said = {"sessionTimeoutMs": 0, "supportedProtocols": []}
@@ -142,7 +142,7 @@ def test_fields_appear_and_go_with_versions() -> None:
         message_bytes(known, -1, {})
 
 
-def test_tags_nobody_knows_are_kept_and_written_again() -> None:
+def test_unknown_tags_are_kept_and_rewritten() -> None:
     known = message("TransactionLogValue")
     said = {
         "producerId": 1,
@@ -160,7 +160,7 @@ def test_tags_nobody_knows_are_kept_and_written_again() -> None:
     assert data.endswith(b"\x09\x05later\xac\x02\x00")
 
 
-def test_a_tag_whose_size_is_wrong_is_malformed() -> None:
+def test_tag_with_a_wrong_size_is_malformed() -> None:
     known = message("BeginTransactionRecord")
     sound = b"\x01\x00\x05\x05name"
     assert known.read(0, sound) == {"name": "name"}
@@ -169,7 +169,7 @@ def test_a_tag_whose_size_is_wrong_is_malformed() -> None:
             known.read(0, broken)
 
 
-def test_null_where_none_may_be() -> None:
+def test_unexpected_null() -> None:
     known = message("TopicRecord")
     with pytest.raises(MalformedError):
         known.read(0, b"\x00" + bytes(16) + b"\x00")
@@ -188,7 +188,7 @@ def test_a_structure_that_may_be_null() -> None:
     assert known.read(0, data)["classicMemberMetadata"] == member
 
 
-def test_text_that_is_no_utf8_comes_back() -> None:
+def test_non_utf8_text_round_trips() -> None:
     known = message("OffsetCommitKey")
     said = known.read(0, b"\x00\x02\xff\xfe\x00\x01t\x00\x00\x00\x01")
     assert said["group"].encode("utf-8", "surrogateescape") == b"\xff\xfe"

@@ -69,7 +69,7 @@ def test_changes_of_statements() -> None:
         "def f(a: 'B') -> 'C': ...",
     ],
 )
-def test_what_no_test_sees_is_not_changed(source: str) -> None:
+def test_invisible_code_is_not_mutated(source: str) -> None:
     assert changed(source) == set()
 
 

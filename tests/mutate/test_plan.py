@@ -4,7 +4,7 @@ from pathlib import Path
 
 from mutate.changes import Change, Module
 from mutate.plan import rounds
-from mutate.reach import Reach, Uses, reaching
+from mutate.reach import Reach, Uses, find_reaching
 
 NEAR, FAR = "tests/a/test_m.py", "tests/cli/test_all.py"
 SOURCE = b"LIMIT = 5\n\ndef f(a):\n    return a < LIMIT\n\ndef g():\n    return 1\n"
@@ -22,7 +22,7 @@ def chosen(reach: Reach, line: int, most_seconds: float = 60) -> list[list[str]]
     module = Module("kdump/a/m.py", SOURCE)
     modules = {"kdump/a/m.py": module}
     (change, *_) = module.changes[line]
-    found = reaching(reach, modules, Uses(modules), change, pure=False)
+    found = find_reaching(reach, modules, Uses(modules), change, pure=False)
     planned = rounds(reach, change.path, found, pure=False, most_seconds=most_seconds)
     return [list(one.limits) for one in planned]
 
@@ -66,9 +66,9 @@ def test_a_constants_tests_are_those_that_use_it(tmp_path: Path) -> None:
     assert chosen(reach, 1) == [[f"{NEAR}::test_f"]]
 
 
-def test_a_line_that_no_test_reaches_has_none(tmp_path: Path) -> None:
+def test_unreached_line_has_no_mutants(tmp_path: Path) -> None:
     reach = written(tmp_path, {f"{NEAR}::test_f": (0.1, {"kdump/a/m.py": {4}})})
     module = Module("kdump/a/m.py", SOURCE)
     change = Change("kdump/a/m.py", 7, "constant", 0, 0, "")
     modules = {"kdump/a/m.py": module}
-    assert reaching(reach, modules, Uses(modules), change, pure=False) == set()
+    assert find_reaching(reach, modules, Uses(modules), change, pure=False) == set()

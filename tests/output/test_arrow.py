@@ -219,7 +219,7 @@ def test_a_record_that_fits_no_column(tmp_path: Path, monkeypatch: pytest.Monkey
         written(tmp_path, "arrow", one(value=b"v" * 21))
 
 
-def test_record_batches_hold_what_they_held_when_written(tmp_path: Path) -> None:
+def test_record_batches_are_immutable_after_write(tmp_path: Path) -> None:
     """Buffers are filled again after each; a writer must not hold on to them."""
     chunk = record_chunk(b"".join(
         builders.batch([builders.record(n, 0, None if n % 3 else b"k%d" % n, b"%d" % at)

@@ -23,7 +23,7 @@ def test_signs_are_as_wide_in_ascii() -> None:
     assert encode("é", "ascii") == b"\\xe9"
 
 
-def test_what_is_no_terminal_keeps_its_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_non_terminal_keeps_its_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LC_ALL", "C")
     assert encoding_of(io.TextIOWrapper(io.BytesIO(), "utf-8")) == "utf-8"
     assert encoding_of(io.TextIOWrapper(io.BytesIO(), "latin-1")) == "latin-1"

@@ -11,10 +11,10 @@ from typing import Any
 
 import damage
 import pytest
-from bulk import HERE, batches, bulk_dumped, left_in, two_partitions
+from bulk import HERE, batches, digest_files, run_bulk_dump, two_partitions
 from corpus import corpus
 from drivers import Through
-from dumped import dumped
+from dumped import run_dump
 
 from kdump.engine.work.pipeline import Driver, Workers
 from kdump.engine.work.splits import Split
@@ -41,7 +41,7 @@ def rows_of(output: Path) -> list[dict[str, Any]]:
 def test_rows_are_those_of_dump(directory: Path, tmp_path: Path) -> None:
     for number, split_bytes in enumerate((1, 5000, 1 << 20, None)):
         output = tmp_path / str(number)
-        count, found = bulk_dumped(directory, output, split_bytes=split_bytes)
+        count, found = run_bulk_dump(directory, output, split_bytes=split_bytes)
         assert count == 2400
         assert not found
         ours = [
@@ -50,15 +50,15 @@ def test_rows_are_those_of_dump(directory: Path, tmp_path: Path) -> None:
         ]
         theirs = [
             (row["topic"], row["partition"], row["segment"], row["position"], row["offset"])
-            for row in dumped(directory)[0]
+            for row in run_dump(directory)[0]
         ]
         assert ours == theirs
 
 
 def test_layout(directory: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
-    bulk_dumped(directory, output)
-    assert [*left_in(output)] == [
+    run_bulk_dump(directory, output)
+    assert [*digest_files(output)] == [
         "_SUCCESS",
         *(f"topic=orders/partition=0/part-{n:08}.parquet" for n in range(3)),
         *(f"topic=orders/partition=1/part-{n:08}.parquet" for n in range(3, 6)),
@@ -68,14 +68,14 @@ def test_layout(directory: Path, tmp_path: Path) -> None:
 
 
 def test_any_number_of_workers_writes_the_same_bytes(directory: Path, tmp_path: Path) -> None:
-    bulk_dumped(directory, tmp_path / "one", split_bytes=5000)
-    bulk_dumped(directory, tmp_path / "two", Workers(2), split_bytes=5000)
-    assert left_in(tmp_path / "one") == left_in(tmp_path / "two")
+    run_bulk_dump(directory, tmp_path / "one", split_bytes=5000)
+    run_bulk_dump(directory, tmp_path / "two", Workers(2), split_bytes=5000)
+    assert digest_files(tmp_path / "one") == digest_files(tmp_path / "two")
 
 
 def test_statistics_let_readers_skip(directory: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
-    bulk_dumped(directory, output)
+    run_bulk_dump(directory, output)
     part = pq.ParquetFile(output / "topic=orders/partition=0/part-00000001.parquet")
     ranges = {}
     for number in range(part.metadata.num_columns):
@@ -89,7 +89,7 @@ def test_statistics_let_readers_skip(directory: Path, tmp_path: Path) -> None:
 
 def test_arrow_reads_the_directory_as_one_table(directory: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
-    bulk_dumped(directory, output)
+    run_bulk_dump(directory, output)
     table = pq.read_table(output, filters=[("partition", "=", 1), ("offset", "<", 5)])
     assert table.column("topic").to_pylist() == ["orders"] * 5
     assert table.column("offset").to_pylist() == [0, 1, 2, 3, 4]
@@ -98,7 +98,7 @@ def test_arrow_reads_the_directory_as_one_table(directory: Path, tmp_path: Path)
 def test_duckdb_reads_the_directory(directory: Path, tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
     output = tmp_path / "out"
-    bulk_dumped(directory, output)
+    run_bulk_dump(directory, output)
     query = f"select partition, count(*), max(\"offset\") from '{output}/**/*.parquet'"
     counted = duckdb.sql(query + " group by partition order by partition").fetchall()
     assert [tuple(map(int, row)) for row in counted] == [(0, 1200, 1199), (1, 1200, 1199)]
@@ -106,33 +106,33 @@ def test_duckdb_reads_the_directory(directory: Path, tmp_path: Path) -> None:
 
 def test_batches(directory: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
-    count, _ = bulk_dumped(directory, output, split_bytes=5000, mode="batches")
+    count, _ = run_bulk_dump(directory, output, split_bytes=5000, mode="batches")
     assert count == 240
     assert len(rows_of(output)) == 240
 
 
-def test_findings_come_in_the_order_of_dump(directory: Path, tmp_path: Path) -> None:
+def test_findings_are_in_dump_order(directory: Path, tmp_path: Path) -> None:
     for log in directory.rglob("*.log"):
         log.write_bytes(damage.flip(log.read_bytes(), 5000))
     for number, driver in enumerate((HERE, Workers(2))):
-        count, found = bulk_dumped(directory, tmp_path / str(number), driver, split_bytes=9000)
-        rows, theirs = dumped(directory)
+        count, found = run_bulk_dump(directory, tmp_path / str(number), driver, split_bytes=9000)
+        rows, theirs = run_dump(directory)
         assert found == theirs
         assert count == len([row for row in rows if row["row"] == "record"])
 
 
-def test_names_that_a_file_system_or_hive_takes_amiss(tmp_path: Path) -> None:
+def test_names_unsafe_for_file_systems_or_hive(tmp_path: Path) -> None:
     path = tmp_path / "a=b%c d-0"
     path.mkdir()
     (path / f"{0:020}.log").write_bytes(batches(0))
-    bulk_dumped(path, tmp_path / "out")
+    run_bulk_dump(path, tmp_path / "out")
     assert (tmp_path / "out/topic=a%3Db%25c%20d/partition=0/part-00000000.parquet").is_file()
 
 
 def test_log_outside_a_partition(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(batches(0))
-    bulk_dumped(path, tmp_path / "elsewhere/out")
+    run_bulk_dump(path, tmp_path / "elsewhere/out")
     null = "__HIVE_DEFAULT_PARTITION__"
     part = tmp_path / f"elsewhere/out/topic={null}/partition={null}/part-00000000.parquet"
     assert part.is_file()
@@ -140,15 +140,15 @@ def test_log_outside_a_partition(tmp_path: Path) -> None:
 
 def test_directory_that_holds_something_is_refused(directory: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
-    bulk_dumped(directory, output)
-    before = left_in(output)
+    run_bulk_dump(directory, output)
+    before = digest_files(output)
     with pytest.raises(NotEmpty, match="not empty"):
-        bulk_dumped(directory, output)
+        run_bulk_dump(directory, output)
     (output / "_SUCCESS").unlink()
     (output / "_staging").mkdir()
     with pytest.raises(NotEmpty, match="killed"):
-        bulk_dumped(directory, output)
-    assert left_in(output).keys() == before.keys() - {"_SUCCESS"}
+        run_bulk_dump(directory, output)
+    assert digest_files(output).keys() == before.keys() - {"_SUCCESS"}
 
 
 def test_output_inside_what_is_read_is_refused(directory: Path) -> None:
@@ -165,7 +165,7 @@ def test_step_that_fails_leaves_nothing(directory: Path, tmp_path: Path) -> None
         yield splits[-1], PathError("disk", "No space left on device")
 
     with pytest.raises(PathError, match="No space"):
-        bulk_dumped(directory, tmp_path / "out", driver)
+        run_bulk_dump(directory, tmp_path / "out", driver)
     assert not (tmp_path / "out").exists()
 
 
@@ -180,10 +180,10 @@ def test_split_that_failed_once_is_tried_again(directory: Path, tmp_path: Path) 
             died = len(calls) == 1 and split.number in (1, 4)
             yield split, KdumpError("died") if died else result
 
-    bulk_dumped(directory, tmp_path / "tried", driver)
-    bulk_dumped(directory, tmp_path / "out")
+    run_bulk_dump(directory, tmp_path / "tried", driver)
+    run_bulk_dump(directory, tmp_path / "out")
     assert calls == [6, 2]
-    assert left_in(tmp_path / "tried") == left_in(tmp_path / "out")
+    assert digest_files(tmp_path / "tried") == digest_files(tmp_path / "out")
 
 
 def test_attempts_that_run_twice_leave_one_part(directory: Path, tmp_path: Path) -> None:
@@ -195,9 +195,9 @@ def test_attempts_that_run_twice_leave_one_part(directory: Path, tmp_path: Path)
             pass
         yield from driver(splits, step, progress)
 
-    bulk_dumped(directory, tmp_path / "twice", driver)
-    bulk_dumped(directory, tmp_path / "out")
-    assert left_in(tmp_path / "twice") == left_in(tmp_path / "out")
+    run_bulk_dump(directory, tmp_path / "twice", driver)
+    run_bulk_dump(directory, tmp_path / "out")
+    assert digest_files(tmp_path / "twice") == digest_files(tmp_path / "out")
 
 
 def test_late_attempt_cannot_bring_the_directory_back(directory: Path, tmp_path: Path) -> None:
@@ -208,12 +208,12 @@ def test_late_attempt_cannot_bring_the_directory_back(directory: Path, tmp_path:
         late.append((step, splits[0]))
         return driver(splits, step, progress)
 
-    bulk_dumped(directory, tmp_path / "out", driver)
-    before = left_in(tmp_path / "out")
+    run_bulk_dump(directory, tmp_path / "out", driver)
+    before = digest_files(tmp_path / "out")
     step, split = late[0]
     with pytest.raises(PathError, match="_staging"):
         step(split, lambda size: None)  # type: ignore[arg-type]
-    assert left_in(tmp_path / "out") == before
+    assert digest_files(tmp_path / "out") == before
 
 
 def test_worker_that_is_killed(directory: Path, tmp_path: Path) -> None:
@@ -230,10 +230,10 @@ def test_worker_that_is_killed(directory: Path, tmp_path: Path) -> None:
 
         return Workers(2)(splits, killed_once, progress)
 
-    bulk_dumped(directory, tmp_path / "killed", driver)
-    bulk_dumped(directory, tmp_path / "out")
+    run_bulk_dump(directory, tmp_path / "killed", driver)
+    run_bulk_dump(directory, tmp_path / "out")
     assert once.exists()
-    assert left_in(tmp_path / "killed") == left_in(tmp_path / "out")
+    assert digest_files(tmp_path / "killed") == digest_files(tmp_path / "out")
 
 
 def command(*arguments: object, **settings: Any) -> subprocess.CompletedProcess[str]:
@@ -286,7 +286,7 @@ def test_visible(tmp_path: Path) -> None:
     path = corpus("modern/data/clean")
     root = next(log.parent.parent for log in sorted(path.rglob("*.txnindex")))
     options = {"visible": True, "isolation": "read_committed"}
-    count, found = bulk_dumped(root, tmp_path / "out", split_bytes=4096, **options)
-    rows, theirs = dumped(root, **options)
+    count, found = run_bulk_dump(root, tmp_path / "out", split_bytes=4096, **options)
+    rows, theirs = run_dump(root, **options)
     assert count == len(rows)
     assert found == theirs

@@ -61,7 +61,7 @@ COLUMNS = (
 )
 
 
-def test_column_that_says_nothing_is_left_out_first() -> None:
+def test_empty_column_is_dropped_first() -> None:
     cells = [tuple(column.cell(row) for column in COLUMNS) for row in ROWS]
     assert fit(COLUMNS, cells, 50).without(COLUMNS) == []
     narrow = fit(COLUMNS, cells, 38)

@@ -3,7 +3,7 @@
 from kdump.output.copy_names import CopyNames
 
 
-def test_directories_have_letters_in_the_order_they_come() -> None:
+def test_directories_get_letters_in_order() -> None:
     names = CopyNames()
     assert [*names.introduce(["/b/orders-0", "/a/orders-0"])] == ["A = /b", "B = /a"]
     assert [*names.introduce(["/a/orders-1", "/c\x1b/orders-1"])] == ["C = /c\\x1b"]

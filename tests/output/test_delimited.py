@@ -37,7 +37,7 @@ def test_quotes_commas_and_line_ends_survive() -> None:
     assert value.decode() in rows[1]
 
 
-def test_bytes_as_asked_for() -> None:
+def test_bytes_in_the_requested_form() -> None:
     assert ",base64:/w==," in written(one(b"k", b"\xff"))
     assert ",6b,ff," in written(one(b"k", b"\xff"), mode=HEX)
 

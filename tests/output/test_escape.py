@@ -23,7 +23,7 @@ def test_harmless_text_is_left_alone(text: str) -> None:
     assert visible(text) == text
 
 
-def test_bytes_that_are_no_utf8_are_numbered() -> None:
+def test_non_utf8_bytes_are_escaped() -> None:
     assert visible_bytes(b"\x00\x00\x05order\xff\xe2\x82") == "\\x00\\x00\\x05order\\xff\\xe2\\x82"
 
 

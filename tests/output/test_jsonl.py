@@ -86,7 +86,7 @@ def test_rows_that_passed_filters_only() -> None:
     assert [row["value"] for row in rows] == ["1", "3"]
 
 
-def test_control_records_say_what_they_mean() -> None:
+def test_control_records_include_their_meaning() -> None:
     chunk = one()
     chunk.controls = [{"type": "COMMIT", "version": 0, "coordinator_epoch": 3}]
     written: list[bytes] = []

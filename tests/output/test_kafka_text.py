@@ -113,7 +113,7 @@ def test_torn_tail_is_counted(log: Path) -> None:
     assert rest == []
 
 
-def test_walk_goes_on_where_the_tool_dies(log: Path) -> None:
+def test_walk_continues_where_the_tool_dies(log: Path) -> None:
     data = builders.batch() + builders.batch(base_offset=1) + builders.batch(base_offset=2)
     size = len(builders.batch())
     log.write_bytes(damage.zero(data, size + 8, 4))
@@ -134,7 +134,7 @@ def test_gaps_are_listed_backwards(log: Path) -> None:
     ]
 
 
-def test_index_is_held_against_the_log(log: Path) -> None:
+def test_index_is_compared_with_the_log(log: Path) -> None:
     data = b"".join(builders.batch(base_offset=n) for n in range(3))
     size = len(data) // 3
     log.write_bytes(data)
@@ -146,7 +146,7 @@ def test_index_is_held_against_the_log(log: Path) -> None:
     assert err == [f"Mismatches in :{index}", "  Index offset: 2, log offset: 1"]
 
 
-def test_position_behind_the_log_kills_the_tool_only(log: Path) -> None:
+def test_position_after_the_log_end_kills_only_the_tool(log: Path) -> None:
     log.write_bytes(builders.batch())
     index = log.with_suffix(".index")
     index.write_bytes(bytes(8) + (1).to_bytes(4, "big") + (9999).to_bytes(4, "big"))
@@ -156,7 +156,7 @@ def test_position_behind_the_log_kills_the_tool_only(log: Path) -> None:
     assert "kafka-dump-log dies here" in err[0]
 
 
-def test_time_index_is_looked_up(log: Path) -> None:
+def test_time_index_is_searched(log: Path) -> None:
     log.write_bytes(b"".join(builders.batch(base_offset=n, base_timestamp=n + 5) for n in range(3)))
     log.with_suffix(".index").write_bytes(b"")
     index = log.with_suffix(".timeindex")

@@ -111,7 +111,7 @@ def test_csv_of_rows_without_a_mark_is_as_ever(partition: Path) -> None:
     assert [row[offset] for row in rows] == ["1", "3", "4", "7", "8"]
 
 
-def test_tables_say_so_in_the_note(partition: Path) -> None:
+def test_tables_mention_it_in_the_note(partition: Path) -> None:
     lines = dump("--format", "table", partition).splitlines()[3:]
     notes = {
         int(line.split()[0]): words
@@ -163,7 +163,7 @@ def test_the_table_of_spark_has_the_same_columns(partition: Path) -> None:
     assert (given(rows, "crc_valid"), given(rows, "inner_codec")) == (CRC_VALID, INNER_CODEC)
 
 
-def test_the_text_of_kafka_dump_log_says_what_that_tool_says(partition: Path) -> None:
+def test_kafka_format_equals_kafka_dump_log(partition: Path) -> None:
     lines = dump("--format", "kafka", partition).splitlines()
     wrong = [line.split()[2] for line in lines if "isValid: false" in line]
     assert wrong == ["2"]  # the tool ends at a message that is compressed again

@@ -15,7 +15,7 @@ def produced(**more: Any) -> Produced:
     )
 
 
-def test_what_was_produced_is_told() -> None:
+def test_produced_records_are_reported() -> None:
     assert _produced_notes(None) == []
     assert _produced_notes(produced()) == ["produced: 1,200 records as 7–1206"]
     assert _produced_notes(produced(first_offset=None)) == ["to be produced: 1,200 records"]
@@ -30,7 +30,7 @@ def test_what_was_produced_is_told() -> None:
     ]
 
 
-def test_what_is_lost_mended_or_undecided_is_told() -> None:
+def test_lost_mended_and_undecided_records_are_reported() -> None:
     one = {"path": "a", "from": 3, "to": 4}
     fields = [
         {"name": "crc", "stored": 1, "inferred": 2},

@@ -146,7 +146,7 @@ def test_hostile_bytes_are_spelled_out() -> None:
     assert "[red]\\u202e\\x9b" in line
 
 
-def test_colours_only_where_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colors_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b" not in "".join(drawn(one(None)))
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
@@ -176,7 +176,7 @@ def test_entries_are_as_wide_as_the_widest() -> None:
     ]
 
 
-def test_long_names_stand_on_two_lines() -> None:
+def test_long_names_use_two_lines() -> None:
     _, upper, lower, *_ = drawn(made("aborted-transaction"))
     assert (upper.split()[-2:], lower.split()[-2:]) == (["last", "stable"], ["offset", "offset"])
 
@@ -226,14 +226,14 @@ def test_markup_in_a_name_is_text() -> None:
     assert drawn(entry(1, topic="[red]a[/red] :smile:"))[-1].startswith("[red]a[/red] :smile: ")
 
 
-def test_a_long_name_goes_on_below_and_is_whole() -> None:
+def test_long_name_wraps_completely() -> None:
     name = "n" * 100
     lines = drawn(entry(1, topic=name))
     assert max(map(len, lines)) <= 80
     assert "".join(line.split()[0] for line in lines[3:]) == name
 
 
-def test_rows_are_held_a_page_at_a_time() -> None:
+def test_rows_are_buffered_by_page() -> None:
     pieces: list[bytes] = []
     table = Table(pieces.append, io.StringIO(), AUTO)
     for number in range(2500):

@@ -25,7 +25,7 @@ def test_file_appears_when_kept(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_nothing_is_left_when_dropped(tmp_path: Path) -> None:
+def test_dropped_file_is_removed(tmp_path: Path) -> None:
     target = OutputFile(str(tmp_path / "out.jsonl"))
     target.stream.write(b"x")
     target.drop()
@@ -75,7 +75,7 @@ def test_input_is_never_written(
         refuse_input_as_output(output, inputs)
 
 
-def test_file_beside_a_lone_copy_may_be_written(
+def test_file_next_to_a_lone_copy_may_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -122,7 +122,7 @@ def test_name_as_long_as_names_may_be(tmp_path: Path, size: int) -> None:
 
 
 @each("name", ["x" * 256, "loop", "none/x", "nul\0", "file/x"])
-def test_what_cannot_be_written_is_an_error(tmp_path: Path, name: str) -> None:
+def test_unwritable_output_is_an_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "file").touch()
     with pytest.raises(PathError):

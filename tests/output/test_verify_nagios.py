@@ -59,7 +59,7 @@ def test_line_of_damage() -> None:
     )
 
 
-def test_line_of_a_sound_directory_says_what_is_left() -> None:
+def test_line_of_a_sound_directory_gives_the_rest() -> None:
     row = summary(segments_out_of_time=3).replaced(unchecked=3)
     assert plugin_line(None, row, 0, "") == (
         "KDUMP OK - 4 partitions, 9 segments checked"
@@ -84,13 +84,13 @@ def test_line_of_what_could_not_be_done() -> None:
         ("note", summary(damage=1), 2),
     ],
 )
-def test_what_alarms_is_asked_for(fail_on: str, row: VerifySummary, status: int) -> None:
+def test_alarm_level_is_configurable(fail_on: str, row: VerifySummary, status: int) -> None:
     assert plugin_status(row, 0, fail_on) == status
     assert plugin_status(row, 1, fail_on) == (status if status == 2 else 3)
     assert plugin_status(None, 1, fail_on) == 3
 
 
-def test_what_alarms_nobody_is_said_all_the_same() -> None:
+def test_findings_below_the_alarm_level_are_printed() -> None:
     line = plugin_line(WORST, summary(damage=2, rebuild=3), 0, "", "never")
     assert line.startswith(
         "KDUMP OK - 4 partitions, 9 segments checked; not reported under --fail-on never: "
@@ -159,7 +159,7 @@ def test_the_worst_ten_are_kept() -> None:
     assert told == ["damage", "rebuild", "note", "note"]
 
 
-def test_quick_says_what_it_looked_at() -> None:
+def test_quick_reports_what_it_checked() -> None:
     row = summary().replaced(mode="quick", segments=0, tails=9)
     assert plugin_line(None, row, 0, "").startswith(
         "KDUMP OK - 4 partitions, names, sizes, indexes and tails of 9 segments checked (--quick) |"

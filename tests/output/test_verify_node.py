@@ -31,5 +31,5 @@ def lines(*outcomes: str) -> list[str]:
         ),
     ],
 )
-def test_reasons_of_the_verdict_come_first(outcomes: tuple[str, ...], told: str) -> None:
+def test_verdict_reasons_are_first(outcomes: tuple[str, ...], told: str) -> None:
     assert [line.strip() for line in lines(*outcomes)] == told.split("|")

@@ -14,7 +14,7 @@ def planned() -> Progress:
     return progress
 
 
-def test_the_line_says_what_is_done_found_and_left() -> None:
+def test_line_gives_progress_findings_and_rest() -> None:
     text = PlannedTally(planned()).text()
     assert text.startswith("4 of 10 partitions · 512.0 MiB of 1.0 GiB · ")
     assert "s left · 2 damage · 7 notes · " in text

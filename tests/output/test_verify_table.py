@@ -77,7 +77,7 @@ DAMAGE = found(
 )._replace(served_from=48_301_394, skipped_by_seek=56, served_by="4.1 running")
 
 
-def test_the_heading_says_whose_directory_it_is() -> None:
+def test_heading_names_the_node_of_the_directory() -> None:
     assert drawn(summary())[:3] == [
         "/var/lib/kafka",
         "  broker 3 · cluster 5L6g3nShT-eMCtK--X86sw",
@@ -136,7 +136,7 @@ def test_a_command_in_the_message_is_printed_once() -> None:
     assert any("This ends it: see below. More." in line for line in lines)
 
 
-def test_the_worst_comes_first_whatever_came_first() -> None:
+def test_worst_finding_is_first() -> None:
     lines = drawn(
         found("file-vanished", 1),
         found("offset-index-order", 2, position=8),
@@ -162,19 +162,19 @@ def test_many_of_a_kind_are_counted() -> None:
     assert lines[-1] == "DAMAGE   25 more crc-mismatch in orders-7; --format jsonl lists them"
 
 
-def test_more_than_can_be_held_are_counted() -> None:
+def test_findings_above_the_limit_are_counted() -> None:
     lines = drawn(*(found("crc-mismatch", n, position=0) for n in range(2100)), quiet=True)
     assert lines[-1] == "DAMAGE   100 more findings; --format jsonl lists them"
 
 
-def test_notes_are_condensed_unless_asked_for() -> None:
+def test_notes_are_condensed_by_default() -> None:
     notes = [found("file-vanished", number % 3) for number in range(10)]
     assert drawn(*notes, quiet=True)[0].startswith("NOTE     10 × file-vanished in 3 places: ")
     every = drawn(*notes, quiet=True, all_notes=True)
     assert sum(line.startswith("NOTE") for line in every) == 10
 
 
-def test_the_end_says_what_was_found_read_and_left() -> None:
+def test_summary_gives_findings_bytes_and_rest() -> None:
     row = summary(
         findings={"damage": 1, "rebuild": 2, "note": 3},
         not_checked={"segments_out_of_time": 2, "bytes_out_of_time": 4096},
@@ -190,7 +190,7 @@ def test_the_end_says_what_was_found_read_and_left() -> None:
     )
 
 
-def test_nothing_wrong_is_said_plainly() -> None:
+def test_sound_result_is_stated() -> None:
     lines = drawn(summary(mode="deep"), status=lambda: 0)
     assert lines[4:] == [
         "No damage, nothing to rebuild.",
@@ -226,7 +226,7 @@ def test_colour_is_only_the_level() -> None:
     assert [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in coloured] == plain
 
 
-def test_a_log_end_astray_stands_before_all_other_damage() -> None:
+def test_misplaced_log_end_is_listed_first() -> None:
     lines = drawn(
         *(found("crc-mismatch", partition, position=4) for partition in range(3)),
         found("log-end-astray", 9, position=8),
@@ -237,7 +237,7 @@ def test_a_log_end_astray_stands_before_all_other_damage() -> None:
     assert any("Do not start a broker on it" in line for line in lines)
 
 
-def test_consequences_that_are_sentences_stand_by_themselves() -> None:
+def test_sentence_consequences_are_separate() -> None:
     words = "A broker that looks for offsets 8-9 skips this wrapper, which contains them."
     text = " ".join(" ".join(drawn(found("wrapper-offset", consequences=(words,)))).split())
     assert words in text

@@ -76,7 +76,7 @@ def test_a_plain_message(magic: int) -> None:
     assert read(message(9, magic=magic, value=None)) == ([(9, None)], [reasons.END], "")
 
 
-def test_a_message_whose_lengths_run_past_it() -> None:
+def test_message_with_overlong_lengths() -> None:
     body = b"\x00\x00\x00\x00" + b"\x00\x00\x01\x00"
     assert read(message(9, body=body)) == ([], [reasons.VALUE_LENGTH], "")
     assert read(message(9, body=b"\x00\x00\x01\x00" + bytes(4))) == ([], [reasons.KEY_LENGTH], "")

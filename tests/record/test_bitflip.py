@@ -42,7 +42,7 @@ def test_every_bit_of_the_stored_sum(checksum: Callable[[bytes], int], polynomia
 
 
 @SUMS
-def test_two_flips_are_hardly_ever_taken_for_one(
+def test_two_flips_are_rarely_mistaken_for_one(
     checksum: Callable[[bytes], int], polynomial: int
 ) -> None:
     rng = random.Random(11)

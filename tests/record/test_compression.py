@@ -103,7 +103,7 @@ def test_a_number_no_version_defines(codec: int) -> None:
 
 
 @EACH
-def test_the_limit_is_what_may_come_out(name: str) -> None:
+def test_limit_bounds_the_output(name: str) -> None:
     codec, pack = STREAMS[name]
     packed = pack(TEXT)
     assert unpacked(codec, packed, len(TEXT)).data == TEXT
@@ -129,7 +129,7 @@ def test_cut_at_every_byte(name: str) -> None:
 
 # A raw block comes out whole or not at all; linked blocks are refused by brokers anyway (F33).
 @each("name", sorted(STREAMS.keys() - {"raw snappy", "lz4 linked"}))
-def test_what_came_out_before_a_cut_is_kept(name: str) -> None:
+def test_output_before_a_cut_is_kept(name: str) -> None:
     codec, pack = STREAMS[name]
     packed = pack(NOISE * 4)
     plain = unpacked(codec, packed[:-9])
@@ -238,7 +238,7 @@ def test_reserved_bits_of_a_gzip_header_are_refused(member: int) -> None:
     assert (plain.data, plain.reason) == (b"one" * member, reasons.CODEC_FAILED)
 
 
-def test_isal_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_isal_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "isal", None)  # so that the import fails
     compression._isal.cache_clear()
     try:
@@ -263,7 +263,7 @@ def test_a_gzip_stream_with_a_wrong_sum_gives_all_its_text() -> None:
     assert plain.data == TEXT
 
 
-def test_a_gzip_stream_broken_in_the_middle_gives_what_lies_before() -> None:
+def test_broken_gzip_stream_yields_its_sound_prefix() -> None:
     packer = zlib.compressobj(wbits=31)
     first = packer.compress(NOISE) + packer.flush(zlib.Z_FULL_FLUSH)
     packed = first + b"\xff" * 20 + packer.compress(TEXT) + packer.flush()
@@ -313,13 +313,13 @@ def test_lz4_with_the_header_checksum_of_magic_0() -> None:
     assert plain.detail.startswith("LZ4 header checksum")
 
 
-def test_lz4_content_checksum_is_not_looked_at() -> None:
+def test_lz4_content_checksum_is_ignored() -> None:
     packed = lz4_stream(TEXT, content_checksum=True)
     assert unpacked(LZ4, flip_bit(packed, len(packed) - 1, 3)) == Plain(TEXT)
     assert unpacked(LZ4, packed[:-1]).reason == reasons.CODEC_FAILED
 
 
-def test_lz4_block_checksum_is_looked_at() -> None:
+def test_lz4_block_checksum_is_verified() -> None:
     packed = lz4_stream(NOISE + TEXT, block_checksum=True)
     plain = unpacked(LZ4, flip_bit(packed, 7 + 4 + 65_536 + 4 + 4 + 10, 0))
     assert plain.reason == reasons.CODEC_FAILED
@@ -327,7 +327,7 @@ def test_lz4_block_checksum_is_looked_at() -> None:
     assert "block checksum" in plain.detail
 
 
-def test_lz4_bytes_behind_the_end_mark_are_ignored() -> None:
+def test_lz4_bytes_after_the_end_mark_are_ignored() -> None:
     assert unpacked(LZ4, lz4_stream(TEXT) + b"junk") == Plain(TEXT)
 
 

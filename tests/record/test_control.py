@@ -106,7 +106,7 @@ SOUND = {
 
 
 @each("name", SOUND)
-def test_what_each_type_says(name: str) -> None:
+def test_fields_of_each_type(name: str) -> None:
     number, value, expected = SOUND[name]
     told = control.parse(key(number), value)
     assert told.pop("version") == 0

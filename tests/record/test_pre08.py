@@ -55,7 +55,7 @@ def test_the_sum_covers_the_payload_only() -> None:
     assert not unknown.known_magic
 
 
-def test_why_there_is_no_entry() -> None:
+def test_reasons_for_no_entry() -> None:
     whole = pre08_message(b"hello")
     assert reason_at(b"") == reasons.END
     assert [reason_at(whole[:size]) for size in (1, 3)] == [reasons.SHORT_TAIL] * 2
@@ -80,7 +80,7 @@ def test_wrappers_in_wrappers() -> None:
     assert told(outer) == [(b"a", 1000), (b"b", 1000), (b"a", 1000), (b"b", end)]
 
 
-def test_an_empty_wrapper_holds_nothing_and_is_no_damage() -> None:
+def test_empty_wrapper_is_sound() -> None:
     empty = pre08_wrapper([])
     assert told(empty) == []
     outer = pre08_wrapper([pre08_message(b"a"), empty])
@@ -118,7 +118,7 @@ def test_messages_before_a_failure_are_handed_out() -> None:
     ]  # fmt: skip
 
 
-def test_codec_3_was_none() -> None:
+def test_codec_3_was_not_defined() -> None:
     assert told(pre08_message(b"x", attributes=3)) == [(reasons.CODEC_UNKNOWN, "codec 3")]
     assert [codec_name(number) for number in range(4)] == ["none", "gzip", "snappy", "unknown-3"]
     assert told(pre08_message(b"x", attributes=0xFC)) == [(b"x", 1011)]

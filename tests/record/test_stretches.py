@@ -116,7 +116,7 @@ def test_records_are_those_of_each_batch_alone(seed: int, wrappers: bool) -> Non
 
 
 @each("seed", range(100))
-def test_records_that_are_asked_for_ahead_are_those_of_each_batch_alone(seed: int) -> None:
+def test_prefetched_records_equal_those_of_each_batch(seed: int) -> None:
     draw = random.Random(seed)
     log = log_of(draw)
     batches, _, _ = kernels.walk(log, 0, len(log), 50, -1, True, 1 << 30)
@@ -134,7 +134,7 @@ def test_records_that_are_asked_for_ahead_are_those_of_each_batch_alone(seed: in
             )
 
 
-def test_batches_in_order_are_had_ahead_and_others_are_not() -> None:
+def test_only_batches_in_order_are_prefetched() -> None:
     log = b"".join(packed_batch(at, [builders.record()]) for at in range(20))
     batches, _, _ = kernels.walk(log, 0, len(log), 0, -1, True, 1 << 30)
     reads = []
@@ -169,7 +169,7 @@ def test_many_compressed_batches_are_one_stretch() -> None:
     assert [one.behind - one.first for one in read(log, most=8)] == [8, 8, 4]
 
 
-def test_what_is_not_asked_for_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unrequested_batches_are_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     log = b"".join(packed_batch(at, [builders.record()]) for at in range(6))
     opened = []
     decompress = compression.decompress

@@ -57,7 +57,7 @@ def salvaged(tmp_path: Path) -> Path:
         {"sha256": []},
     ],
 )  # fmt: skip
-def test_odd_manifest_is_refused(salvaged: Path, change: dict[str, Any]) -> None:
+def test_malformed_manifest_is_refused(salvaged: Path, change: dict[str, Any]) -> None:
     content = json.loads((salvaged / "out.manifest.json").read_text())
     content["files"][0].update(change)
     odd = salvaged / "odd.json"
@@ -81,7 +81,7 @@ def test_manifest_that_leads_out_of_the_directory_reads_nothing_there(
     assert '"outcome":"differs"' not in result.stdout
 
 
-def test_carving_takes_the_lowest_offset(tmp_path: Path) -> None:
+def test_carving_accepts_the_lowest_offset(tmp_path: Path) -> None:
     batches = []
     for offset in (0, 1, -(2**63), 2, -(2**63) + 1):
         made = builders.batch([builders.record(0, 0, b"k", b"v")], base_offset=0)
@@ -126,7 +126,7 @@ def test_links_to_nothing_and_fifos_in_a_tier_hide_nothing(tmp_path: Path) -> No
     assert result.exit_code == 1
 
 
-def test_fifo_among_held_logs_is_named_and_hides_nothing(tmp_path: Path) -> None:
+def test_fifo_among_held_logs_is_reported(tmp_path: Path) -> None:
     data = copied("nulls_all-0", tmp_path / "d" / "nulls-0").parent
     log = copied("orders.plain-0", data / "orders-0") / f"{341:020}.log"
     log.unlink()

@@ -55,7 +55,7 @@ def test_findings_and_offsets(name: str) -> None:
 
 @each("mode", ["records", "batches", "hex"])
 @each("name", sorted(EXPECTED))
-def test_every_mode_comes_to_its_end(name: str, mode: str) -> None:
+def test_every_mode_terminates(name: str, mode: str) -> None:
     options = DumpOptions(mode=mode, deep=True, visible=mode == "records")
     assert list(_taken(dump([str(HERE / name)], options)))
 

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from assignors import Case, assignors, made_group
+from assignors import Case, assignors, make_group
 from long_runs import SEED, how_many
 
 from kdump.replay.assignors.fitting import CLASSIC, NEWER, classic_member
@@ -42,7 +42,7 @@ def test_made_groups_are_assigned_as_kafka_does(version: str, newer: bool) -> No
     kafka = assignors(version)
     for number in range(how_many(100, 4000)):
         draw = random.Random(SEED * 1_000_000 + number)
-        case = made_group(draw, newer=newer)
+        case = make_group(draw, newer=newer)
         members = members_of(case)
         said = kafka.give(case)
         topics = topics_of(case, members)

@@ -43,7 +43,7 @@ METADATA = "__cluster_metadata-0"
 NEWEST = ("newest/data/clean", "newest/data/killed")
 
 
-def test_real_logs_come_to_what_the_broker_knew() -> None:
+def test_replay_of_real_logs_matches_the_broker() -> None:
     for name in names("modern/data"):
         directory = corpus(name) / "d1" / METADATA
         state = read_cluster(str(directory))
@@ -209,7 +209,7 @@ def in_order(told: dict[str, Any]) -> dict[str, Any]:
 
 @each("copy", NEWEST)
 @each("whole", [False, True])
-def test_each_recorded_moment_is_as_the_admin_client_told(copy: str, whole: bool) -> None:
+def test_each_recorded_moment_matches_the_admin_client(copy: str, whole: bool) -> None:
     path = str(corpus(copy) / "d1" / METADATA)
     untold = 0
     for moment in moments(copy):
@@ -319,7 +319,7 @@ def test_a_snapshot_bridges_what_the_log_has_lost(tmp_path: Path) -> None:
     assert alone.holes[0].bridged_by is None
 
 
-def test_what_was_counted_is_kept_over_a_bridge_and_a_broken_snapshot_is_none(
+def test_counts_survive_a_bridge_and_a_broken_snapshot_is_skipped(
     tmp_path: Path,
 ) -> None:
     directory = tmp_path / METADATA
@@ -341,7 +341,7 @@ def test_what_was_counted_is_kept_over_a_bridge_and_a_broken_snapshot_is_none(
         assert (replay.snapshot, replay.state.complete) == (5, True)
 
 
-def test_a_log_that_lost_its_begin_tells_what_snapshots_say(tmp_path: Path) -> None:
+def test_log_without_its_start_uses_snapshots(tmp_path: Path) -> None:
     directory = tmp_path / METADATA
     shutil.copytree(SAMPLE / METADATA, directory)
     whole = read_replay(str(directory), whole=True).state
@@ -366,7 +366,7 @@ def test_a_log_that_lost_its_begin_tells_what_snapshots_say(tmp_path: Path) -> N
     assert [(hole.first, hole.following) for hole in early.holes] == [(0, 616)]
 
 
-def test_snapshot_and_log_come_to_the_same_as_the_log_alone(tmp_path: Path) -> None:
+def test_snapshot_plus_log_equals_the_log(tmp_path: Path) -> None:
     directory = tmp_path / "__cluster_metadata-0"
     directory.mkdir()
     first = [topic("a", 1), partition(0, 1), topic("b", 2), partition(0, 2)]
@@ -412,7 +412,7 @@ def test_a_log_with_something_missing_is_not_complete(tmp_path: Path, at: str) -
 
 
 @pytest.mark.parametrize("from_offset", [5, None])
-def test_a_log_that_begins_behind_its_snapshot_is_not_complete(
+def test_log_that_starts_after_its_snapshot_is_incomplete(
     tmp_path: Path, from_offset: int | None
 ) -> None:
     directory = tmp_path / "__cluster_metadata-0"
@@ -483,7 +483,7 @@ def test_a_record_of_a_snapshot_that_cannot_be_read_breaks_it(tmp_path: Path) ->
         ((5, 7), False, 9, {"t5", "t6", "t7", "t8"}),  # offset 4 is nowhere
     ],
 )
-def test_the_log_goes_on_where_the_snapshot_ends(
+def test_log_continues_after_the_snapshot(
     tmp_path: Path, bases: tuple[int, int], complete: bool, next_offset: int, names: set[str]
 ) -> None:
     directory = tmp_path / "__cluster_metadata-0"

@@ -89,7 +89,7 @@ def test_topics_that_are_and_were(
     assert (state.complete, state.last_ms) == (True, 90 + 10 * len(records))
 
 
-def test_a_deleted_topic_says_when_and_by_which_record() -> None:
+def test_deleted_topic_has_the_time_and_record() -> None:
     settings = setting("a", "retention.ms", "5"), setting("b", "retention.ms", "6")
     changes: list[Change] = []
     state = state_of(topic("a", A), placed(), *settings, removed(A), on_change=changes.append)
@@ -340,7 +340,7 @@ TOKEN = {"tokenId": "t", "owner": "User:a", "requester": "User:b", "renewers": [
         ([("ZkMigrationState", {"zkMigrationState": 2})], ["the migration from ZooKeeper"]),
     ],
 )
-def test_what_is_set_and_taken_away(records: list[Said], left: list[str]) -> None:
+def test_values_set_and_removed(records: list[Said], left: list[str]) -> None:
     changes: list[Change] = []
     state = state_of(*records, on_change=changes.append)
     assert [subject_of(fact) for _, fact in facts(state)] == left

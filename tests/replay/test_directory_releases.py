@@ -111,7 +111,7 @@ def test_registration_names_a_release(levels: dict[str, int], release: v.Version
 
 
 @pytest.mark.parametrize("share", [1, 2])
-def test_unstable_levels_are_told_from_those_of_the_next_release(share: int) -> None:
+def test_unstable_levels_differ_from_the_next_release(share: int) -> None:
     """Seen on 4.1.1, which registers so where unstable features are enabled."""
     levels = {
         "group.version": 1, "kraft.version": 1, "metadata.version": 29, "share.version": share,
@@ -120,7 +120,7 @@ def test_unstable_levels_are_told_from_those_of_the_next_release(share: int) -> 
     assert v.find_release_by_levels(levels) == ((4, 1) if share == 1 else (4, 2))
 
 
-def test_registrations_tell_of_upgrades(tmp_path: Path) -> None:
+def test_registrations_reveal_upgrades(tmp_path: Path) -> None:
     """Three starts: of 3.6 twice, then of 3.7, a day later each."""
     data = tmp_path / "data"
     log = data / "__cluster_metadata-0"

@@ -316,7 +316,7 @@ def test_cuts_change_nothing() -> None:
             assert state(held) == state(whole)
 
 
-def test_members_may_be_told_in_any_order_of_reading() -> None:
+def test_members_do_not_depend_on_read_order() -> None:
     """Names that are not wanted are left out, and nothing else changes."""
     held = replayed(chunks(LOGS[0]))
     whole = read_groups(held, everything)

@@ -68,7 +68,7 @@ def test_copies_of_partitions_date_nothing(tmp_path: Path) -> None:
     assert Releases().range_of(str(tmp_path)) == (NEWEST, NEWEST)
 
 
-def test_several_directories_come_to_the_newest() -> None:
+def test_several_directories_use_the_newest_release() -> None:
     paths = [str(SAMPLES / one) for one in ("clean/2.8.2", "clean/4.1.1/d1", "clean/0.7.2")]
     assert Releases().newest(paths) == (4, 1)
     assert Releases().newest([]) == NEWEST
@@ -152,7 +152,7 @@ _NODES = "damaged/4.4.0-three-nodes"
         ),
     ],
 )
-def test_each_answer_says_what_the_oldest_release_does_instead(
+def test_answers_mention_the_oldest_release(
     words: str, kind: str, oldest: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(directory_releases, "writers", lambda *_: ((0, 10, 0), (4, 4)))

@@ -61,7 +61,7 @@ def until(done: Callable[[], bool]) -> None:
     raise AssertionError
 
 
-def test_each_node_is_of_its_own_release(tmp_path: Path) -> None:
+def test_each_node_has_its_release(tmp_path: Path) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
 
     cluster = ThreeNodes(tmp_path, OLD)

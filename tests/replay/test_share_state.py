@@ -47,7 +47,7 @@ def replayed(*pairs: Pair, directory: Path, until_ms: int | None = None) -> Shar
     return held
 
 
-def test_update_says_what_changed(tmp_path: Path) -> None:
+def test_update_contains_the_changes(tmp_path: Path) -> None:
     held = replayed(
         snapshot(startOffset=5, leaderEpoch=2),
         update(startOffset=7, leaderEpoch=-1),
@@ -62,7 +62,7 @@ def test_start_that_was_never_set(tmp_path: Path) -> None:
     assert held.partitions[KEY][:2] == (None, None)
 
 
-def test_update_without_a_snapshot_says_nothing(tmp_path: Path) -> None:
+def test_update_without_a_snapshot_is_ignored(tmp_path: Path) -> None:
     assert replayed(update(startOffset=7, leaderEpoch=1), directory=tmp_path).partitions == {}
 
 

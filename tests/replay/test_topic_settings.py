@@ -119,7 +119,7 @@ def test_a_topic_that_a_cleaner_was_in_is_compacted(tmp_path: Path) -> None:
 
 
 @each("value", ["-1", "2147483648", "", "many", "9" * 30])
-def test_what_no_controller_takes_is_no_setting(tmp_path: Path, value: str) -> None:
+def test_invalid_settings_are_ignored(tmp_path: Path, value: str) -> None:
     data = with_log(directory(tmp_path, "d1"), config(OF_TOPIC, "orders", INTERVAL, value))
     assert interval_of(data, TopicSettings(Settings())) == (4096, s.DEFAULT)
 
@@ -132,7 +132,7 @@ def test_another_topic_of_the_same_name_has_no_settings_here(tmp_path: Path) -> 
         assert interval_of(data, TopicSettings(Settings()))[1] == source
 
 
-def test_the_metadata_log_takes_none_of_the_settings_of_logs(tmp_path: Path) -> None:
+def test_metadata_log_ignores_topic_settings(tmp_path: Path) -> None:
     properties = tmp_path / "server.properties"
     properties.write_text("log.index.interval.bytes=50\nmetadata.log.segment.bytes=60\n")
     said = config(OF_BROKER, "", "log.index.interval.bytes", "40")
@@ -142,7 +142,7 @@ def test_the_metadata_log_takes_none_of_the_settings_of_logs(tmp_path: Path) -> 
     assert (found.index_interval_bytes, found.segment_bytes) == (4096, 60)
 
 
-def test_where_a_metadata_log_is_looked_for(tmp_path: Path) -> None:
+def test_metadata_log_search_path(tmp_path: Path) -> None:
     here = directory(tmp_path, "d2")
     assert metadata_log_for(str(here)) is None
     other = with_log(directory(tmp_path, "d1"))

@@ -67,7 +67,7 @@ def test_states(name: str, tmp_path: Path) -> None:
     assert not found.awaits(8, ("t", 0))
 
 
-def test_state_of_a_number_that_nobody_knows(tmp_path: Path) -> None:
+def test_unknown_state_number(tmp_path: Path) -> None:
     log = Log()
     log.add(transaction("a", 99), transaction("b", -1))
     assert [one.state for one in read(log, tmp_path)] == ["Unknown(99)", "Unknown(-1)"]
@@ -179,7 +179,7 @@ def test_replay_of_one_id_is_that_of_all() -> None:
 
 
 @pytest.mark.oracle
-def test_made_records_come_to_what_the_brokers_classes_read(tmp_path: Path) -> None:
+def test_generated_records_match_the_broker_classes(tmp_path: Path) -> None:
     """The last record of each id, as the broker's own decoder has it, unless it is a tombstone."""
     broker, count = oracle(), 0
     for seed in range(20 if LONG else 4):

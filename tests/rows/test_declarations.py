@@ -38,7 +38,7 @@ def test_no_two_kinds_have_one_name() -> None:
 
 
 @each("name", kinds())
-def test_a_kind_says_what_it_and_its_members_are(name: str) -> None:
+def test_kinds_and_members_are_described(name: str) -> None:
     kind = kinds()[name]
     assert inspect.cleandoc(kind.__doc__ or "").endswith(".")
     for field in members(kind):
@@ -47,7 +47,7 @@ def test_a_kind_says_what_it_and_its_members_are(name: str) -> None:
         assert field.omitted is (field.name in kind.omits)
 
 
-def test_types_come_from_annotations() -> None:
+def test_types_are_read_from_annotations() -> None:
     fields = {field.name: field for field in members(kinds()["committed-offset"])}
     assert fields["commit_ms"][1:2] == ("int64",)
     assert (fields["commit_ms"].role, fields["commit_ms"].null) == ("time", False)

@@ -8,34 +8,34 @@ import pytest
 from kdump.rows.row import Row
 
 
-class Placed(Row):
+class PlacedRow(Row):
     topic: Annotated[str, "the topic"]
 
 
-class Counted(Placed, kind="counted", omits=("more",)):
+class CountedRow(PlacedRow, kind="counted", omits=("more",)):
     count: Annotated[int, "how many"]
     more: Annotated[int | None, "and more"] = None
 
 
-def test_members_come_behind_those_of_the_base() -> None:
-    row = Counted("orders", 3)
+def test_members_follow_those_of_the_base() -> None:
+    row = CountedRow("orders", 3)
     assert (row.row, row.topic, row.count, row.more) == ("counted", "orders", 3, None)
-    assert row == Counted("orders", count=3, more=None)
+    assert row == CountedRow("orders", count=3, more=None)
     assert [*row] == ["orders", 3, None]
 
 
-def test_what_is_left_out_where_it_is_null_is_no_member_of_json() -> None:
-    assert Counted("orders", 3).fields == {"topic": "orders", "count": 3}
-    assert list(Counted("orders", 3, 4).fields) == ["topic", "count", "more"]
+def test_omitted_nulls_are_not_json_members() -> None:
+    assert CountedRow("orders", 3).fields == {"topic": "orders", "count": 3}
+    assert list(CountedRow("orders", 3, 4).fields) == ["topic", "count", "more"]
 
 
 def test_a_row_is_not_changed_but_replaced() -> None:
-    row = Counted("orders", 3)
+    row = CountedRow("orders", 3)
     with pytest.raises(AttributeError):
         row.count = 4  # type: ignore[misc]
-    assert row.replaced(count=4) == Counted("orders", 4)
+    assert row.replaced(count=4) == CountedRow("orders", 4)
 
 
 def test_rows_go_from_one_process_to_another() -> None:
-    row = pickle.loads(pickle.dumps(Counted("orders", 3, 4)))
-    assert (type(row), row.more) == (Counted, 4)
+    row = pickle.loads(pickle.dumps(CountedRow("orders", 3, 4)))
+    assert (type(row), row.more) == (CountedRow, 4)

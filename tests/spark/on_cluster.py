@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import pyspark
-from bulk import HERE, bulk_dumped
+from bulk import HERE, run_bulk_dump
 from clusters import connect_server, packed_environment, python_without, standalone
-from declared_rows import timeless
+from declared_rows import without_times
 from drivers import Through
 
 from kdump.engine.verify.options import VerifyOptions
@@ -81,7 +81,7 @@ def acted(driver: Driver, act: Act, change: Any) -> Driver:
 def dumped(data: Path, out: Path, driver: Any, act: Act = nothing, change: Any = None) -> list[Any]:
     """Dump; give the number of rows and what was found."""
 
-    rows, found = bulk_dumped(data, out, acted(driver, act, change), SPLIT_BYTES)
+    rows, found = run_bulk_dump(data, out, acted(driver, act, change), SPLIT_BYTES)
     return [rows, *map(repr, found)]
 
 
@@ -89,7 +89,7 @@ def verified(data: Path, driver: Any, act: Act = nothing, change: Any = None) ->
     """Verify; give what comes of it, without how long it took."""
 
     items = verify([str(data)], VerifyOptions(), driver=acted(driver, act, change))
-    return [repr(timeless(item)) for item in items]
+    return [repr(without_times(item)) for item in items]
 
 
 @contextmanager

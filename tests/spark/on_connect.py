@@ -18,8 +18,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from bulk import bulk_dumped, left_in
-from declared_rows import timeless
+from bulk import digest_files, run_bulk_dump
+from declared_rows import without_times
 from drivers import Through
 from reusing import PUSHDOWN, VIEWS_OF_LOGS, refusal, uses
 
@@ -45,7 +45,7 @@ FIND = FindOptions(explain=True, check=True)
 def verified(**driver: Any) -> list[Any]:
     """Give what verify yields, without how long it took."""
     items = verify([str(DAMAGED)], VerifyOptions(), progress=Progress(), **driver)
-    return [*map(timeless, items)]
+    return [*map(without_times, items)]
 
 
 def found(**driver: Any) -> list[Any]:
@@ -147,13 +147,13 @@ def main(out: Path) -> None:
     """Compare."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # where it was ignored
     out.mkdir()
-    here = bulk_dumped(SOUND, out / "here", split_bytes=9000)
+    here = run_bulk_dump(SOUND, out / "here", split_bytes=9000)
     with spark_session(None, "local[2]") as spark:
         driver = {"driver": SparkDriver(spark)}
-        there = bulk_dumped(SOUND, out / "there", SparkDriver(spark, 4, decodes=True), 9000)
+        there = run_bulk_dump(SOUND, out / "there", SparkDriver(spark, 4, decodes=True), 9000)
         told = {
             "connect": not hasattr(spark, "_sc"),
-            "dump": there == here and left_in(out / "there") == left_in(out / "here"),
+            "dump": there == here and digest_files(out / "there") == digest_files(out / "here"),
             "verify": verified(**driver) == verified(),
             "find": found(**driver) == found(),
             "read": read(spark) == read_here() != [],

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from clusters import connect_server, standalone
-from declared_rows import timeless
+from declared_rows import without_times
 from every_code import differing
 
 from kdump.engine.registry import COMMANDS
@@ -110,7 +110,9 @@ def jobs() -> Iterator[tuple[str, Callable[[Any], list[str]]]]:
         ) -> list[str]:  # fmt: skip
             more = {} if driver is None else {"driver": driver}
             items = command.run(paths, *asked, command.options(**options), **more)
-            return [repr(item if isinstance(item, Exception) else timeless(item)) for item in items]
+            return [
+                repr(item if isinstance(item, Exception) else without_times(item)) for item in items
+            ]
 
         yield name, run
 

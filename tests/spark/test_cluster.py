@@ -9,7 +9,7 @@ from typing import Any
 import builders
 import damage
 import pytest
-from bulk import left_in
+from bulk import digest_files
 
 pytestmark = [pytest.mark.spark]
 
@@ -62,8 +62,10 @@ def test_lost_workers_executors_and_files(data: Path, tmp_path: Path) -> None:
         found = " ".join(told[f"lost-{what}-here"][1:])
         assert "torn-tail" in found
         assert ("file-vanished" if what == "dump" else "segments-apart") in found
-    assert left_in(out / "worker") == left_in(out / "executor") == left_in(out / "here")
-    assert left_in(out / "lost-spark") == left_in(out / "lost-here")
+    assert (
+        digest_files(out / "worker") == digest_files(out / "executor") == digest_files(out / "here")
+    )
+    assert digest_files(out / "lost-spark") == digest_files(out / "lost-here")
 
 
 def test_copy_of_a_slow_task(data: Path, tmp_path: Path) -> None:
@@ -77,7 +79,7 @@ def test_copy_of_a_slow_task(data: Path, tmp_path: Path) -> None:
     first, second = told["dump-attempts"].values()
     assert first != second
     assert "None" not in (first, second)
-    assert left_in(out / "copied") == left_in(out / "here")
+    assert digest_files(out / "copied") == digest_files(out / "here")
 
 
 def test_environment_sent_to_executors_without_kdump(data: Path, tmp_path: Path) -> None:
@@ -90,4 +92,4 @@ def test_environment_sent_to_executors_without_kdump(data: Path, tmp_path: Path)
     for way in ("sent", "connect"):
         assert told["dump"][way] == told["dump"]["here"]
         assert told["verify"][way] == told["verify"]["here"]
-        assert left_in(out / way) == left_in(out / "here")
+        assert digest_files(out / way) == digest_files(out / "here")

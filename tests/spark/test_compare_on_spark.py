@@ -7,7 +7,7 @@ import damage
 import pytest
 from comparing import batches, replica
 from corpus import corpus
-from declared_rows import timeless
+from declared_rows import without_times
 
 from kdump.engine.compare.plan import CompareOptions
 from kdump.engine.compare.run import compare
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 def told(*paths: Path, driver: Driver = ONE_BY_ONE) -> list[Any]:
     """Give what compare yields, without how long it took."""
     items = compare([str(path) for path in paths], CompareOptions(), driver=driver)
-    return [repr(item) if isinstance(item, Exception) else timeless(item) for item in items]
+    return [repr(item) if isinstance(item, Exception) else without_times(item) for item in items]
 
 
 def test_replicas_that_differ_in_every_way(spark: Any, tmp_path: Path) -> None:

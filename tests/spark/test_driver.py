@@ -12,7 +12,7 @@ from typing import Any
 import builders
 import damage
 import pytest
-from bulk import batches, bulk_dumped, left_in, two_partitions
+from bulk import batches, digest_files, run_bulk_dump, two_partitions
 from corpus import corpus, files, names
 from drivers import Through, after
 from long_runs import LONG
@@ -39,12 +39,12 @@ def compare(
     spark: Any, path: Path, tmp_path: Path, split_bytes: int | None, **options: Any
 ) -> None:
     here, there = tmp_path / f"here-{split_bytes}", tmp_path / f"there-{split_bytes}"
-    ours = bulk_dumped(path, here, split_bytes=split_bytes, **options)
-    theirs = bulk_dumped(
+    ours = run_bulk_dump(path, here, split_bytes=split_bytes, **options)
+    theirs = run_bulk_dump(
         path, there, SparkDriver(spark, TASKS, decodes=True), split_bytes, **options
     )
     assert theirs == ours
-    assert left_in(there) == left_in(here)
+    assert digest_files(there) == digest_files(here)
 
 
 def roots(name: str) -> list[Path]:
@@ -129,7 +129,7 @@ def test_log_that_is_cut_or_removed_after_the_plan(
         gone.unlink(missing_ok=True)
 
     driver = after(change, SparkDriver(spark, TASKS, decodes=True))
-    rows, found = bulk_dumped(directory, tmp_path / "out", driver, split_bytes)
+    rows, found = run_bulk_dump(directory, tmp_path / "out", driver, split_bytes)
     assert rows == 2400 - 100 - 400
     assert sorted((one.code, one.path) for one in found) == [
         ("file-shrank", str(shrunk)),
@@ -177,10 +177,12 @@ def done_again(spark: Any, directory: Path, tmp_path: Path, way: str) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
             raise OSError("the disk went away for a moment")
 
-    bulk_dumped(directory, tmp_path / "here")
-    bulk_dumped(directory, tmp_path / "there", sabotaged(SparkDriver(spark, 3, decodes=True), act))
+    run_bulk_dump(directory, tmp_path / "here")
+    run_bulk_dump(
+        directory, tmp_path / "there", sabotaged(SparkDriver(spark, 3, decodes=True), act)
+    )
     assert once.exists()
-    assert left_in(tmp_path / "there") == left_in(tmp_path / "here")
+    assert digest_files(tmp_path / "there") == digest_files(tmp_path / "here")
 
 
 def test_error_of_a_task_is_one_line_with_its_file(
@@ -193,7 +195,7 @@ def test_error_of_a_task_is_one_line_with_its_file(
     with pytest.raises(
         SparkJobError, match=r"^.*orders-1/0+\.log: OSError: the disk .*\(on "
     ) as told:
-        bulk_dumped(
+        run_bulk_dump(
             directory, tmp_path / "out", sabotaged(SparkDriver(spark, 3, decodes=True), act)
         )
     assert "\n" not in str(told.value)
@@ -216,7 +218,7 @@ def test_interruption_cancels_the_job(spark: Any, directory: Path, tmp_path: Pat
         return driver(splits, step, progress)
 
     with pytest.raises(KeyboardInterrupt):
-        bulk_dumped(directory, tmp_path / "out", interrupted)
+        run_bulk_dump(directory, tmp_path / "out", interrupted)
     assert not (tmp_path / "out").exists()
     assert not spark.sparkContext.statusTracker().getActiveJobsIds()
 
@@ -226,7 +228,7 @@ def test_other_version_is_refused(
 ) -> None:
     monkeypatch.setattr(preflight, "__version__", "9.9")
     with pytest.raises(ExecutorError, match=r"executor on \S+ has kdump .*, and this is 9\.9"):
-        bulk_dumped(directory, tmp_path / "out", SparkDriver(spark, decodes=True))
+        run_bulk_dump(directory, tmp_path / "out", SparkDriver(spark, decodes=True))
     assert not (tmp_path / "out").exists()
 
 
@@ -251,7 +253,7 @@ def test_progress_counts_tasks(spark: Any, directory: Path, tmp_path: Path) -> N
         progress.tick = lambda: seen.append((progress.done_bytes, progress.at[0]))
         return driver(splits, step, progress)
 
-    bulk_dumped(directory, tmp_path / "out", driver)
+    run_bulk_dump(directory, tmp_path / "out", driver)
     assert seen[-1] == (
         sum(log.stat().st_size for log in files(directory, "*.log")),
         "3 of 3 tasks on Spark",
@@ -260,13 +262,13 @@ def test_progress_counts_tasks(spark: Any, directory: Path, tmp_path: Path) -> N
 
 
 def test_spark_reads_the_parts(spark: Any, directory: Path, tmp_path: Path) -> None:
-    bulk_dumped(directory, tmp_path / "out")
+    run_bulk_dump(directory, tmp_path / "out")
     table = spark.read.parquet(str(tmp_path / "out"))
     assert table.count() == 2400
     assert table.where("topic = 'orders' and partition = 1 and offset < 5").count() == 5
 
 
-def test_groups_hold_every_item_once_and_the_largest_come_first() -> None:
+def test_groups_contain_each_item_once_largest_first() -> None:
     sizes = [5, 100, 1, 1, 60, 0, 40, 7]
     for most in (1, 3, None):
         groups = group_items(sizes, 70, most)

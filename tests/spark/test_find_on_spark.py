@@ -92,7 +92,7 @@ def test_partition_that_vanished_since_the_plan_is_a_note(spark: Any, data: Path
     assert [item.path for item in gone] == [str(data / "orders-1")]
 
 
-def test_relative_paths_are_told_as_they_were_given(
+def test_relative_paths_are_printed_as_given(
     spark: Any, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(data)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from corpus import corpus, shared
 from damaged_catalogue import OTHERS, Damaged
-from every_code import at_once, made_in
+from every_code import at_once, make_damages
 from findings_rows import rows_of, told
 from fleet import make_fleet
-from tiered import planted
+from tiered import plant_faults
 from view_rows import view_rows
 
 from kdump.engine.reading.options import DumpOptions
@@ -43,7 +43,7 @@ def compared(damaged: Damaged) -> Counter[str]:
 
 def test_each_code_of_the_catalogue(tmp_path: Path) -> None:
     """All at once that need no settings, and by itself each that is not found so."""
-    made = made_in(tmp_path)
+    made = make_damages(tmp_path)
     found = compared(at_once(made, deep=False)) + compared(at_once(made, deep=True))
     assert len(found) > 75
     for code in made.keys() - found.keys():
@@ -58,7 +58,7 @@ def test_damage_of_sample_data() -> None:
     assert {"torn-tail", "crc-mismatch", "offset-index-missing"} <= found.keys()
 
 
-def test_what_is_said_of_data_directories_and_replicas(tmp_path: Path) -> None:
+def test_findings_about_data_directories_and_replicas(tmp_path: Path) -> None:
     for name in ("d1", "d2"):
         shutil.copytree(SAMPLES / "clean/4.1.1" / name, tmp_path / name)
     first, second = tmp_path / "d1", tmp_path / "d2"
@@ -100,7 +100,7 @@ def test_faults_of_remote_storage(tmp_path: Path) -> None:
     """Those that were planted in a broker's, and damaged segments of Aiven's plugin."""
     found: Counter[str] = Counter()
     for faults in (("f01", "f05", "f09", "f12", "f18", "f19"), ("f13", "f15")):
-        data, tier = planted(faults[0], tmp_path / faults[0], *faults[1:])
+        data, tier = plant_faults(faults[0], tmp_path / faults[0], *faults[1:])
         found += compared(Damaged([Path(data)], tier=tier))
     root = shared()
     assert root is not None

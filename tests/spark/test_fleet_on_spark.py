@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from corpus import corpus
-from declared_rows import timeless
+from declared_rows import without_times
 
 from kdump.engine.sequences.run import SequenceOptions, sequences
 from kdump.engine.transactions.run import TransactionOptions, transactions
@@ -29,7 +29,7 @@ def directories(name: str) -> list[str]:
 
 def told(items: Any) -> list[Any]:
     """Give what was yielded, without how long it took."""
-    return [repr(item) if isinstance(item, Exception) else timeless(item) for item in items]
+    return [repr(item) if isinstance(item, Exception) else without_times(item) for item in items]
 
 
 @pytest.mark.parametrize("name", ["modern/data/killed", "old/damage-01022.all.before"])
@@ -71,7 +71,7 @@ def test_transactions(spark: Any) -> None:
     assert told(transactions(paths, TransactionOptions(), driver=SparkDriver(spark, 4))) == ours
 
 
-def test_more_keys_than_are_held(spark: Any, tmp_path: Path) -> None:
+def test_more_keys_than_the_limit(spark: Any, tmp_path: Path) -> None:
     """Approximate rows, too, are the same: the plan and the order of merging are."""
     paths = directories("modern/data/clean")
     options = UsageOptions(by=("key",))

@@ -44,6 +44,6 @@ def test_executors_without_pyarrow() -> None:
     assert told.startswith("no executor answers: ModuleNotFoundError: No module named 'x' (exec")
 
 
-def test_what_java_says_stands_before_what_py4j_says() -> None:
+def test_java_message_precedes_the_py4j_message() -> None:
     error = RuntimeError("An error occurred while calling None.a.B.\n: java.x: it is stopped.\nat")
     assert one_line(error) == "java.x: it is stopped."

@@ -64,14 +64,14 @@ def test_sample_data(view: str, name: str, options: dict[str, object]) -> None:
     assert found.total() > 5
 
 
-def test_findings_of_a_replay_say_of_which_partition() -> None:
+def test_replay_findings_name_their_partition() -> None:
     rows = view_rows("transactions", [SAMPLES / "damaged/4.1.1-stopped"])
     told = [row for row in rows if row["row"] == "finding"]
     assert told
     assert all(row["topic"] is not None and row["partition"] is not None for row in told)
 
 
-def test_findings_of_a_replay_have_all_that_the_command_says() -> None:
+def test_replay_findings_equal_those_of_the_command() -> None:
     said = {field.name for field in members(FindingRow) if not field.omitted}
     for view in VIEWS:
         assert not said - columns_of(view).keys(), view

@@ -15,7 +15,7 @@ import builders
 import pytest
 import registry_log
 from corpus import corpus, files, names
-from dumped import Json, dumped
+from dumped import Json, run_dump
 from long_runs import LONG
 from message_writing import message_bytes
 from metadata_log import config, log_of, partition, topic
@@ -98,7 +98,7 @@ def as_dumped(row: Any) -> Json:
 
 
 def expected(path: Path, **options: Any) -> list[Json]:
-    rows = [row for row in dumped(path, **options)[0] if row["row"] == "record"]
+    rows = [row for row in run_dump(path, **options)[0] if row["row"] == "record"]
     for row in rows:
         for name in ("row", "format", "next_offset"):
             row.pop(name, None)
@@ -138,7 +138,7 @@ def test_first_columns_are_those_of_sparks_kafka_source(spark: Any, directory: P
         assert dict(read(spark, directory, view=view).dtypes) == columns_of(view)
 
 
-def test_internal_topics_are_decoded_where_it_is_asked_for(spark: Any, tmp_path: Path) -> None:
+def test_internal_topics_are_decoded_on_request(spark: Any, tmp_path: Path) -> None:
     key = b"\0\1" + message_bytes(message("OffsetCommitKey"), 0, {"group": "billing"})
     value = b"\0\3" + message_bytes(message("OffsetCommitValue"), 3, {"offset": 5})
     for name in ("__consumer_offsets-0", "orders-0"):
@@ -221,7 +221,7 @@ def test_batches(spark: Any, directory: Path) -> None:
     rows = (
         read(spark, directory, view="batches").orderBy("topic", "partition", "position").collect()
     )
-    theirs, _ = dumped(directory, mode="batches")
+    theirs, _ = run_dump(directory, mode="batches")
     assert len(rows) == len(theirs) == 360
     place = ("topic", "partition", "segment", "position")
     ours = sorted(
@@ -354,7 +354,7 @@ def rows_read(reader: Any) -> list[Any]:
         ({"view": "summary", "tier": "/"}, "it is an option of findings"),
     ],
 )
-def test_values_are_held_to_what_the_command_takes(
+def test_option_values_are_validated_like_the_command(
     directory: Path, options: dict[str, str], reason: str
 ) -> None:
     with pytest.raises(UsageError, match=reason):
@@ -384,7 +384,7 @@ def half_aborted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", ["isolation", "ISOLATION"])
 @pytest.mark.parametrize("value", ["read_committed", "READ_COMMITTED", "Read_Committed"])
-def test_isolation_is_taken_in_any_case(half_aborted: Path, name: str, value: str) -> None:
+def test_isolation_ignores_letter_case(half_aborted: Path, name: str, value: str) -> None:
     assert rows_read(planned(half_aborted, **{name: value})) == [0]
     assert rows_read(planned(half_aborted)) == [0, 1, 2]
 
@@ -502,7 +502,7 @@ def test_large_logs_are_cut_at_proved_batches(
     assert rows[0] == sorted(row["offset"] for row in expected(root))
 
 
-def test_the_pure_kernel_is_an_error_where_it_is_asked_for(
+def test_pure_kernel_is_an_error_if_compiled_is_required(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kdump.output import process_tuning
@@ -534,7 +534,7 @@ with spark_session("local[1]", None) as spark:
 
 
 @pytest.mark.parametrize("has_it", [True, False])
-def test_a_registered_source_says_where_kdump_is_missing(directory: Path, has_it: bool) -> None:
+def test_registered_source_names_hosts_without_kdump(directory: Path, has_it: bool) -> None:
     """Workers find modules by PYTHONPATH; the program that starts them has kdump in any case."""
     if not has_it and find_spec("kdump") is not None:
         pytest.skip("kdump is installed for this Python, so nothing can be missing")

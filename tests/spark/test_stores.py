@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bulk import HERE, left_in, two_partitions
+from bulk import HERE, digest_files, two_partitions
 
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.verify.options import VerifyOptions
@@ -47,7 +47,7 @@ def test_parts(spark: Any, tmp_path: Path) -> None:
 
     write(str(directory), str(tmp_path / "here"), HERE)
     write(f"file://{directory}", f"file://{tmp_path}/there/", SparkDriver(spark, decodes=True))
-    assert left_in(tmp_path / "there") == left_in(tmp_path / "here")
+    assert digest_files(tmp_path / "there") == digest_files(tmp_path / "here")
 
 
 @pytest.mark.parametrize("prefix", ["file:", "file://"])

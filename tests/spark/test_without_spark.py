@@ -76,7 +76,7 @@ def test_no_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
             pass
 
 
-def test_nobody_listens_at_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_server_is_listening(monkeypatch: pytest.MonkeyPatch) -> None:
     """gRPC would try for ten minutes and say nothing meanwhile."""
     for name in ("grpc_proxy", "https_proxy", "http_proxy"):
         monkeypatch.delenv(name, raising=False)

@@ -129,7 +129,7 @@ def test_partitions_that_cannot_match_are_not_opened(opened: list[str]) -> None:
     assert {name.split("/")[0] for name in opened} == {"orders-1"}
 
 
-def test_only_what_is_taken_is_read(opened: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_consumed_rows_are_read(opened: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kdump.output.arrow.ROWS_A_BATCH", 50)
     data = SAMPLES / "clean/4.1.1"
     assert kdump.dataset(data).head(3).num_rows == 3
@@ -165,7 +165,7 @@ def test_polars() -> None:
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "polars"])
-def test_a_limit_leaves_nothing_behind(engine: str) -> None:
+def test_limit_leaves_no_open_files(engine: str) -> None:
     pytest.importorskip(engine, reason=f"{engine} is not installed")
     take = {
         "duckdb": "import duckdb; c = duckdb.connect(); c.register('r', kdump.dataset(p));"

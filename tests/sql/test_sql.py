@@ -76,7 +76,7 @@ def rows(query: str, *words: object) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def test_the_query_may_stand_first_or_last() -> None:
+def test_query_may_be_first_or_last() -> None:
     query = "select count(*) as n from records"
     assert rows(query, *BOTH) == [{"row": "answer", "n": 418}]
     last = CliRunner().invoke(cli, ["sql", *map(str, BOTH), query])
@@ -136,7 +136,7 @@ def test_nothing_else_is_in_reach(
     assert (list(tmp_path.iterdir()), frame) == ([], [1])
 
 
-def test_a_statement_that_is_no_selection_is_wrong_usage(tmp_path: Path) -> None:
+def test_statement_other_than_select_is_a_usage_error(tmp_path: Path) -> None:
     result = sql(f"copy records to '{tmp_path / 'out'}'", CLEAN / "d1")
     assert (result.exit_code, result.stdout, list(tmp_path.iterdir())) == (2, "", [])
     assert "Error: give one SELECT statement" in result.stderr
@@ -158,7 +158,7 @@ def test_error_while_rows_are_made() -> None:
     assert "Conversion Error" in result.stderr
 
 
-def test_damage_is_told_after_the_rows() -> None:
+def test_damage_is_reported_after_the_rows() -> None:
     result = sql("select count(key) as n from records", SAMPLES / "damaged/one-bit")
     assert (result.exit_code, json.loads(result.stdout)["n"] > 900) == (3, True)
     assert json.loads(result.stderr.splitlines()[-1])["code"] == "crc-mismatch"
@@ -166,7 +166,7 @@ def test_damage_is_told_after_the_rows() -> None:
     assert never.exit_code == 0
 
 
-def test_count_takes_the_word_of_headers() -> None:
+def test_count_uses_batch_headers() -> None:
     counted, read = (
         sql(f"select count({what}) as n from records", SAMPLES / "damaged/one-bit")
         for what in ("*", "magic")
@@ -175,7 +175,7 @@ def test_count_takes_the_word_of_headers() -> None:
     assert json.loads(counted.stdout)["n"] == json.loads(read.stdout)["n"] + 17
 
 
-def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_unreadable_files_are_reported(tmp_path: Path) -> None:
     result = sql("select count(*) from records", tmp_path / "none", CLEAN / "d1")
     assert result.exit_code == 1
     assert "No such file" in result.stderr
@@ -260,7 +260,7 @@ def test_memory_and_scratch(tmp_path: Path) -> None:
     assert result.exit_code == 5
 
 
-def test_memory_that_is_too_small_is_told() -> None:
+def test_too_little_memory_is_reported() -> None:
     query = "select list(repeat('x', 1000) || i) from range(200000) t(i)"
     result = sql(query, "--memory", "20MB", CLEAN / "d1")
     assert (result.exit_code, "see --memory" in result.stderr) == (1, True)
@@ -367,7 +367,7 @@ def agree(shown: Any, typed: Any) -> bool:
     return bool(typed == shown or float(shown) == typed)
 
 
-def test_data_of_the_corpus_is_what_its_json_says() -> None:
+def test_corpus_data_equals_its_json() -> None:
     from kdump.api.sql import session
 
     data = corpus("values/data/clean") / "data"

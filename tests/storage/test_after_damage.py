@@ -19,7 +19,7 @@ from kdump.storage.source import Source
 COUNT = how_many(60, 1000)
 
 
-class Made(NamedTuple):
+class MadeLog(NamedTuple):
     """A log: its bytes, and where its entries lie."""
 
     data: bytes
@@ -43,7 +43,7 @@ def stored(plain: bytes) -> bytes:
     return packer.compress(plain) + packer.flush()
 
 
-def make(rng: random.Random) -> tuple[int, Made]:
+def make(rng: random.Random) -> tuple[int, MadeLog]:
     """Make a log of one format or of several, with or without holes in its offsets."""
     kinds = rng.choice((("v2",), ("v2",), ("zip2",), ("v0",), ("v1",), ("wrap",), ("v1", "v2")))
     base = rng.choice((0, 0, 7, 10_000, 1 << 33))
@@ -86,13 +86,13 @@ def make(rng: random.Random) -> tuple[int, Made]:
     starts = [0]
     for part in parts[:-1]:
         starts.append(starts[-1] + len(part))
-    return base, Made(b"".join(parts), starts)
+    return base, MadeLog(b"".join(parts), starts)
 
 
 # Damage ------------------------------------------------------------------------------------------
 
 
-def flips(rng: random.Random, made: Made, every: int) -> bytes:
+def flips(rng: random.Random, made: MadeLog, every: int) -> bytes:
     data = bytearray(made.data)
     for number, (start, entry) in enumerate(made.entries()):
         if number % every == 0:
@@ -100,7 +100,7 @@ def flips(rng: random.Random, made: Made, every: int) -> bytes:
     return bytes(data)
 
 
-def lengths(rng: random.Random, made: Made, every: int) -> bytes:
+def lengths(rng: random.Random, made: MadeLog, every: int) -> bytes:
     data = bytearray(made.data)
     for number, start in enumerate(made.starts):
         if number % every == 0:
@@ -108,7 +108,7 @@ def lengths(rng: random.Random, made: Made, every: int) -> bytes:
     return bytes(data)
 
 
-def in_a_row(rng: random.Random, made: Made) -> bytes:
+def in_a_row(rng: random.Random, made: MadeLog) -> bytes:
     data = bytearray(made.data)
     first = rng.randrange(len(made.starts))
     entries = list(made.entries())[first : first + rng.randint(1, 40)]
@@ -117,7 +117,7 @@ def in_a_row(rng: random.Random, made: Made) -> bytes:
     return bytes(data)
 
 
-def over(rng: random.Random, made: Made, what: Callable[[int], bytes]) -> bytes:
+def over(rng: random.Random, made: MadeLog, what: Callable[[int], bytes]) -> bytes:
     data = made.data
     size = min(rng.choice((1, 8, 20, 61, 200, 512, 4096)), len(data))
     at = rng.randrange(len(data) - size + 1)
@@ -126,13 +126,13 @@ def over(rng: random.Random, made: Made, what: Callable[[int], bytes]) -> bytes:
     return data[:at] + what(size) + data[at + size :]
 
 
-def page(rng: random.Random, made: Made) -> bytes:
+def page(rng: random.Random, made: MadeLog) -> bytes:
     size = min(rng.choice((200, 512, 4096)), len(made.data) // 2)
     start = rng.randrange(len(made.data) - size + 1)
     return over(rng, made, lambda wanted: made.data[start : start + wanted].ljust(wanted, b"\0"))
 
 
-def damage(rng: random.Random, made: Made) -> tuple[bytes, list[int]]:
+def damage(rng: random.Random, made: MadeLog) -> tuple[bytes, list[int]]:
     """Break a log; return it and where each entry would start now, -1 for one that is gone."""
     how = rng.randrange(9)
     if how == 0:
@@ -158,7 +158,7 @@ def damage(rng: random.Random, made: Made) -> tuple[bytes, list[int]]:
         starts = [start if start < at else start - size for start in made.starts]
         return broken, [start if start >= 0 else -1 for start in starts]
     if rng.random() < 0.3:
-        broken = over(rng, Made(broken, made.starts), rng.randbytes)
+        broken = over(rng, MadeLog(broken, made.starts), rng.randbytes)
     return broken, made.starts
 
 
@@ -302,7 +302,7 @@ def test_many_wild_offsets_do_not_make_the_search_begin_again(tmp_path: Path) ->
     assert len(walked(path)[0]) == 3001
 
 
-def test_that_nothing_is_believed_behind_is_found_out_once(
+def test_missing_sound_entries_are_detected_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All that is left of the file is searched for the first wild offset, not for each."""
@@ -324,7 +324,7 @@ def test_that_nothing_is_believed_behind_is_found_out_once(
     assert read < 8 << 20
 
 
-def test_a_log_inside_a_value_is_no_part_of_a_broken_entry_that_leads_on(tmp_path: Path) -> None:
+def test_log_inside_a_value_after_a_broken_entry(tmp_path: Path) -> None:
     inner = b"".join(entry(n) for n in range(3, 6))
     outer = bytearray(
         builders.batch([builders.record(n, value=inner) for n in range(4)], base_offset=2)
@@ -349,7 +349,7 @@ def relength(data: bytes, size: int) -> bytes:
     return data[:8] + struct.pack(">i", size - 12) + data[12:]
 
 
-def test_a_header_with_a_wrong_checksum_is_no_proof_of_where_an_entry_ends(
+def test_wrong_checksum_does_not_prove_the_entry_end(
     tmp_path: Path,
 ) -> None:
     """A broken length leads to it, inside the value of a sound entry; nothing follows it."""
@@ -407,9 +407,7 @@ def test_an_entry_that_a_broken_length_covers(tmp_path: Path, lower: bool) -> No
 
 
 @pytest.mark.parametrize("behind", [b"", entry(0), entry(1 << 40)])
-def test_an_entry_that_a_broken_length_covers_to_what_says_nothing_of_its_offset(
-    tmp_path: Path, behind: bytes
-) -> None:
+def test_entry_covered_by_a_broken_length(tmp_path: Path, behind: bytes) -> None:
     """The end of the file, or an entry that cannot be where it is."""
     one, two = entry(4), entry(5)
     path = tmp_path / name_of(0)
@@ -421,9 +419,7 @@ def test_an_entry_that_a_broken_length_covers_to_what_says_nothing_of_its_offset
 
 
 @pytest.mark.parametrize("broken", [entry(2)[:-1] + b"x", b"x" * 100])
-def test_a_block_that_belongs_before_damage_is_believed_behind_it(
-    tmp_path: Path, broken: bytes
-) -> None:
+def test_misplaced_block_is_accepted_after_damage(tmp_path: Path, broken: bytes) -> None:
     """Its offsets are those that the damage left out; others as low are not believed."""
     path = tmp_path / name_of(0)
     before = entry(0) + entry(1) + broken + entry(50) + entry(51) + entry(52)
@@ -446,7 +442,7 @@ def test_entries_too_small_to_be_any(tmp_path: Path) -> None:
     ]
 
 
-def test_a_gap_says_what_was_read_of_it(tmp_path: Path) -> None:
+def test_gap_contains_the_header_read(tmp_path: Path) -> None:
     broken = entry(1)[:-1] + b"x"
     path = tmp_path / name_of(0)
     path.write_bytes(entry(0) + broken + b"\0\0" + entry(2) + bytes(100))
@@ -478,7 +474,7 @@ def test_only_so_many_broken_entries_are_kept_in_memory(tmp_path: Path) -> None:
         relength(entry(1), 30)[:30],
     ],
 )
-def test_behind_damage_no_entry_is_held_before_its_checksum_is_right(
+def test_entries_after_damage_are_verified_before_buffering(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bytes, between: bytes
 ) -> None:
     """A file that is broken once may claim any size, many times over."""

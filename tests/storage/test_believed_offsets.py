@@ -38,7 +38,7 @@ def test_before_any_entry_the_name_and_the_next_segment_bound() -> None:
     assert segment(None, OFFSET_MAX).bounds() == Bounds(-1, RELATIVE_OFFSETS, -1, OFFSET_MAX)
 
 
-def test_a_walk_from_the_middle_goes_on_behind_the_entry_before() -> None:
+def test_walk_from_the_middle_continues_after_the_previous_entry() -> None:
     midst = BelievedOffsets(100, 200, 149, whole=False)
     assert midst.bounds() == Bounds(149, 200, 149, 200)
     nameless = BelievedOffsets(None, OFFSET_MAX, 149, whole=False)
@@ -46,7 +46,7 @@ def test_a_walk_from_the_middle_goes_on_behind_the_entry_before() -> None:
     assert BelievedOffsets(100, 200, 50, whole=False).bounds().low == 99
 
 
-def test_what_is_admitted_lies_between_the_bounds() -> None:
+def test_admitted_offsets_are_within_the_bounds() -> None:
     bounds = Bounds(99, 200, 50, 300)
     assert bounds.admit(100, 199)
     assert not bounds.admit(99, 150)
@@ -104,7 +104,7 @@ def test_of_a_long_run_the_last_entries_count() -> None:
     assert believed.bounds().low == 709
 
 
-def test_entries_long_past_have_no_say() -> None:
+def test_distant_entries_have_no_influence() -> None:
     """Of one that was too high nothing is left once sixteen follow, in one run or in many."""
     for runs in (1, 16):
         believed = segment(0, OFFSET_MAX)
@@ -116,7 +116,7 @@ def test_entries_long_past_have_no_say() -> None:
         assert believed.bounds().wide_low == 29
 
 
-def test_what_a_gap_left_out_is_believed_further_behind() -> None:
+def test_entries_skipped_by_a_gap_are_accepted_later() -> None:
     believed = segment(0, OFFSET_MAX)
     believed.add(entries((0, 9), (10, 19)))
     believed.gap()

@@ -34,7 +34,7 @@ def test_no_entries(data: bytes) -> None:
 
 
 @each("data", [b"0\r\n1\r\na 0 5\r\n", b"0\r1\ra 0 5", b"0\n1\na\t0   5  \n", b"0\n+1\na +0 +5\n"])
-def test_what_java_takes_as_well(data: bytes) -> None:
+def test_forms_accepted_by_java(data: bytes) -> None:
     found = checkpoints.parse_offsets(data)
     assert (found.entries, found.problems) == ([PartitionOffset("a", 0, 5)], [])
 

@@ -28,10 +28,10 @@ def test_facts_of_a_directory(tmp_path: Path) -> None:
     assert facts_of(str(tmp_path)) == DirectoryFacts(str(tmp_path), "3", "abc", False)
 
 
-def test_facts_of_a_directory_that_says_nothing(tmp_path: Path) -> None:
+def test_facts_of_an_empty_directory(tmp_path: Path) -> None:
     gone = str(tmp_path / "gone")
     assert facts_of(gone)[:3] == (gone, None, None)
 
 
-def test_nobody_asks_for_a_lock_in_a_store(tmp_path: Path) -> None:
+def test_no_lock_is_checked_in_a_store(tmp_path: Path) -> None:
     assert facts_of(f"file://{tmp_path}").locked is None

@@ -30,7 +30,7 @@ def test_nothing_to_read(tmp_path: Path) -> None:
     assert measure([(str(tmp_path / "gone"), 100 * MIB)]) is None
 
 
-def test_no_longer_than_asked(tmp_path: Path) -> None:
+def test_measurement_stays_within_the_limit(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(bytes(64 * MIB))
     assert measure([(str(path), 64 * MIB)], seconds=-1) is None

@@ -12,7 +12,7 @@ import damage
 import pytest
 from each import each
 from long_runs import SEED, how_many
-from reads import counted_reads
+from reads import count_reads
 
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
@@ -86,9 +86,7 @@ def test_entries_of_a_sound_file(tmp_path: Path) -> None:
 
 @each("count", [7, 8, 9, 40, 41, 170, BATCHES_A_RUN, 2 * BATCHES_A_RUN + 1])
 @each("broken", [False, True])
-def test_each_entry_comes_once_however_many_there_are(
-    tmp_path: Path, count: int, broken: bool
-) -> None:
+def test_each_entry_is_yielded_once(tmp_path: Path, count: int, broken: bool) -> None:
     """In runs that are short behind damage, and bounded elsewhere."""
     one = entry(0, 1)
     first = damage.flip(one, len(one) - 1) if broken else one
@@ -192,7 +190,7 @@ def test_no_entry_is_believed_above_the_next_segment(tmp_path: Path) -> None:
         assert free[2][1:] == (len(b"".join(data[:2])), len(data[2]))
 
 
-def test_entry_far_behind_garbage_is_found(tmp_path: Path) -> None:
+def test_entry_far_after_garbage_is_found(tmp_path: Path) -> None:
     """Garbage of several search windows, with the next entry across the end of one."""
     for size in (after_damage._WINDOW - 30, 1_000_003):
         garbage = random.Random(size).randbytes(size)
@@ -206,7 +204,7 @@ def test_entry_far_behind_garbage_is_found(tmp_path: Path) -> None:
         ]
 
 
-def test_large_entry_far_behind_garbage_is_found(tmp_path: Path) -> None:
+def test_large_entry_far_after_garbage_is_found(tmp_path: Path) -> None:
     data = [entry(0), random.Random(3).randbytes(300_000), entry(1, 2_000_000), entry(2)]
     with opened(tmp_path / "a.log", b"".join(data)) as source:
         found = parts(FileRecords(source))
@@ -456,7 +454,7 @@ def test_one_flip_costs_one_entry(tmp_path: Path) -> None:
         assert kept >= set(starts[:7]) - {starts[hit]}, f"KDUMP_FUZZ_SEED={number}"
 
 
-def test_oversize_is_a_row_of_its_own(tmp_path: Path) -> None:
+def test_oversize_entry_is_a_separate_row(tmp_path: Path) -> None:
     data = entry(0, 2 * BLOCK_BYTES)
     with opened(tmp_path / "a.log", data) as source:
         (item,) = FileRecords(source, limit=1).walk()
@@ -498,7 +496,7 @@ def test_nothing_between_the_headers_of_large_batches_is_read(
     disk_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those smaller than a block and those larger."""
-    read = counted_reads(monkeypatch)
+    read = count_reads(monkeypatch)
     for size in (20_000, 70_000, 300_000):
         path = disk_path / str(size)
         path.write_bytes(b"".join(entry(n, size) for n in range(40)))

@@ -47,7 +47,7 @@ class TestOffsetIndex:
         assert (len(index), index.trailing_bytes) == (1, 3)
         assert index.sanity() == "length 11 is not a multiple of 8"
 
-    def test_zero_tail_is_no_entry(self) -> None:
+    def test_zero_tail_is_not_an_entry(self) -> None:
         index = OffsetIndex(offsets((29, 4216), (41, 8400)) + bytes(8 * 10000), 0)
         assert index.extent() == Extent(2, 2, 10002, 0, 0)
         assert index.tool_end() == 2
@@ -77,11 +77,11 @@ class TestOffsetIndex:
     def test_what_ends_the_written_entries(self, bad: tuple[int, int], end: int) -> None:
         assert OffsetIndex(offsets((29, 4216), bad), 0).logical_end() == end
 
-    def test_first_entry_at_position_zero_is_none(self) -> None:
+    def test_first_slot_at_position_zero_is_not_an_entry(self) -> None:
         assert OffsetIndex(offsets((3, 0)), 0).logical_end() == 0
         assert OffsetIndex(offsets((0, 4216)), 0).logical_end() == 1
 
-    def test_positions_lie_inside_the_log(self, index: OffsetIndex) -> None:
+    def test_positions_are_inside_the_log(self, index: OffsetIndex) -> None:
         assert index.logical_end(log_size=13001) == 3
         assert index.logical_end(log_size=13000) == 2
         assert index.logical_end(log_size=0) == 0
@@ -105,7 +105,7 @@ class TestOffsetIndex:
         slots = [(n, n) for n in range(1, 10_001)]
         assert OffsetIndex(offsets(*slots), 0).logical_end(limit) == min(limit - 1, 10_000)
 
-    def test_slots_behind_the_end(self) -> None:
+    def test_slots_after_the_end(self) -> None:
         """Those that rise are counted apart, each from the last that did."""
         data = offsets((29, 4216), (5, 12000), (41, 8400), (41, 9000), (50, 8400), (60, 9000))
         assert OffsetIndex(data, 0).extent() == Extent(1, 6, 6, 3, 2)
@@ -209,9 +209,7 @@ class TestTimeIndex:
         ("second", "end"),
         [((7, 3), 2), ((7, 0), 2), ((0, 3), 0), ((-7, 3), 0), ((7, -3), 0), ((1, 0), 2)],
     )
-    def test_a_zero_slot_counts_where_the_one_behind_it_is_written(
-        self, second: tuple[int, int], end: int
-    ) -> None:
+    def test_zero_slot_counts_before_a_written_one(self, second: tuple[int, int], end: int) -> None:
         assert TimeIndex(times((0, 0), second), 0).logical_end() == end
 
     def test_extent(self, index: TimeIndex) -> None:
@@ -226,7 +224,7 @@ class TestTimeIndex:
         assert TimeIndex(times((5, 1)) + b"x", 0).sanity() == "length 13 is not a multiple of 12"
         assert TimeIndex(b"", 0).sanity() is None
 
-    def test_tool_stops_at_the_first_zero_offset_behind_slot_0(self) -> None:
+    def test_tool_stops_at_the_first_zero_offset_after_slot_0(self) -> None:
         assert TimeIndex(times((5, 0), (6, 1), (7, 0), (8, 4)), 0).tool_end() == 2
 
 
@@ -248,7 +246,7 @@ class TestLargeFile:
             assert pieces.extent() == whole.extent() == Extent(7000, 9000, 18000, 1, 1999)
             assert pieces.trailing_bytes == 3
 
-    def test_which_files_are_held(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_files_kept_in_memory(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path = tmp_path / "00000000000000000000.index"
         path.write_bytes(offsets((1, 1), (2, 2)))
         for limit, slotwise, held in ((16, False, True), (15, False, False), (16, True, False)):

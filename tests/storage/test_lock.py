@@ -20,11 +20,11 @@ def held(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path
 
 
-def test_a_lock_that_is_held(held: Path) -> None:
+def test_held_lock(held: Path) -> None:
     assert lock.is_held(str(held)) is True
 
 
-def test_asking_takes_nothing_and_changes_nothing(held: Path) -> None:
+def test_check_neither_locks_nor_writes(held: Path) -> None:
     before = (held / ".lock").stat()
     lock.is_held(str(held))
     after = (held / ".lock").stat()
@@ -32,14 +32,14 @@ def test_asking_takes_nothing_and_changes_nothing(held: Path) -> None:
     assert lock.is_held(str(held)) is True
 
 
-def test_a_file_that_a_broker_left_is_no_lock(tmp_path: Path) -> None:
+def test_stale_lock_file_is_not_a_lock(tmp_path: Path) -> None:
     assert lock.is_held(str(tmp_path)) is False
     (tmp_path / ".lock").touch()
     assert lock.is_held(str(tmp_path)) is False
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may open everything")
-def test_a_file_that_cannot_be_opened_says_nothing(tmp_path: Path) -> None:
+def test_unreadable_lock_file_is_unknown(tmp_path: Path) -> None:
     (tmp_path / ".lock").touch(mode=0)
     assert lock.is_held(str(tmp_path)) is None
 
@@ -50,16 +50,16 @@ def test_a_lock_around_a_partition(held: Path) -> None:
     assert lock.is_held_around(str(held / "one" / "orders-0")) is False
 
 
-def test_nobody_holds_a_lock_in_a_store() -> None:
+def test_no_lock_in_a_store() -> None:
     assert lock.is_held("s3://bucket/data") is False
     assert lock.is_held_around("s3://bucket/data/orders-0") is False
 
 
-def test_a_directory_that_is_gone_has_no_lock(tmp_path: Path) -> None:
+def test_missing_directory_has_no_lock(tmp_path: Path) -> None:
     assert lock.is_held(str(tmp_path / "gone")) is False
 
 
-def test_what_cannot_be_asked_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_lock_check_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ".lock").symlink_to(".lock")
     assert lock.is_held(str(tmp_path)) is None
     assert lock.is_held_around(str(tmp_path / "orders-0")) is None

@@ -32,7 +32,7 @@ COMMANDS = [
 ]
 
 
-class Failing:
+class FailingEntry:
     """An entry of a listing of which the medium does not say what it is."""
 
     def __init__(self, entry: "os.DirEntry[str]", number: int) -> None:
@@ -59,7 +59,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, name: str, number: int) -> None:
 
     def some_fail(path: str, *, fresh: bool = False) -> Sequence[Any]:
         found = entries(path, fresh=fresh)
-        return [Failing(entry, number) if entry.name == name else entry for entry in found]  # type: ignore[arg-type]
+        return [FailingEntry(entry, number) if entry.name == name else entry for entry in found]  # type: ignore[arg-type]
 
     monkeypatch.setattr(places, "entries", some_fail)
 
@@ -85,7 +85,7 @@ def under(path: Path, selection: Selection = EVERYTHING) -> Iterator[str | PathE
             yield item
 
 
-def test_what_lies_in_a_data_directory(data: Path) -> None:
+def test_contents_of_a_data_directory(data: Path) -> None:
     for name in ("orders-10", "orders-9", "a-0", f"b-0.{'0' * 32}-delete", "lost+found"):
         (data / name).mkdir()
     found = LogDir.open(str(data))
@@ -173,7 +173,7 @@ def test_files_of_the_directory_that_fail(
     assert name in told
 
 
-def test_only_what_is_asked_for_is_told_of(data: Path) -> None:
+def test_only_selected_entries_are_reported(data: Path) -> None:
     for name in ("loop", "users-7", "users-8.0123456789abcdef0123456789abcdef-delete"):
         (data / name).symlink_to(name)
 
@@ -187,7 +187,7 @@ def test_only_what_is_asked_for_is_told_of(data: Path) -> None:
     assert len(told(topic="users", retired=True)) == 2
 
 
-def test_odd_entry_in_a_partition_is_a_note(data: Path) -> None:
+def test_unknown_entry_in_a_partition_is_a_note(data: Path) -> None:
     (data / "orders-0" / "loop").symlink_to("loop")
     status, out, _ = run("verify --format jsonl {}", data)
     assert status == 0
@@ -228,7 +228,7 @@ def test_a_data_directory_is_listed_once_for_its_partitions(data: Path) -> None:
 @pytest.mark.parametrize(
     "name", [".kafka_cleanshutdown", "recovery-point-offset-checkpoint", "more-0"]
 )
-def test_a_data_directory_is_listed_anew_when_it_changed(data: Path, name: str) -> None:
+def test_changed_data_directory_is_listed_again(data: Path, name: str) -> None:
     dirs = LogDirs()
     before = dirs.around(str(data / "orders-0"))
     path = data / name
@@ -242,7 +242,7 @@ def test_a_data_directory_is_listed_anew_when_it_changed(data: Path, name: str) 
         assert dirs.around(str(data / "orders-0")) is not after
 
 
-def test_for_a_moment_nothing_is_asked(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listing_is_cached_briefly(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(log_dir.time, "monotonic", lambda: now[0])
     dirs = LogDirs()
@@ -267,7 +267,7 @@ def test_the_directories_that_are_remembered_are_bounded(tmp_path: Path) -> None
     assert dirs.around(str(tmp_path / "63" / "orders-0")) is not last
 
 
-def test_around_nothing_there_is_no_data_directory(tmp_path: Path) -> None:
+def test_missing_path_has_no_data_directory(tmp_path: Path) -> None:
     assert LogDirs().around(str(tmp_path / "gone" / "orders-0")) is None
 
 

@@ -64,7 +64,7 @@ def test_any_count_of_digits_parses() -> None:
     assert names.parse("0" * 90 + "7.log").base_offset == 7
 
 
-def test_offset_beyond_int64_is_no_offset() -> None:
+def test_offset_beyond_int64_is_invalid() -> None:
     assert names.parse(f"{2**63 - 1}.log").base_offset == 2**63 - 1
     assert names.parse(f"{2**63}.log").kind is Kind.UNKNOWN
     assert names.parse("9" * 5000 + ".log").kind is Kind.UNKNOWN

@@ -52,7 +52,7 @@ def test_compaction_leaves_jumps() -> None:
     assert told((0, 3), GAP, (1000, 1000), (5000, 5001), (90_000, 90_000)) == [(3, 1000, 0)]
 
 
-def test_a_batch_too_high_behind_the_gap() -> None:
+def test_batch_too_high_after_the_gap() -> None:
     """Offsets go on below it: its records can be read, and are no loss."""
     assert told((0, 3), GAP, (900, 902), (10, 12), (13, 13)) == [(3, 10, 3)]
     assert told((0, 3), GAP, (900, 902), (10, 12)) == [(3, 10, 3)]
@@ -63,7 +63,7 @@ def test_batches_too_high_before_the_gap() -> None:
     assert told((0, 3), (900, 900), (990, 991), GAP, (10, 12), (13, 13)) == [(3, 10, 3)]
 
 
-def test_as_many_must_tell_against_them() -> None:
+def test_equal_counts_contradict_them() -> None:
     """One batch below two that rise may be the wrong one."""
     assert told((0, 3), GAP, (900, 900), (990, 991), (10, 12)) == [(3, 900, 0)]
 
@@ -109,7 +109,7 @@ def test_a_gap_is_let_go_once_enough_follow() -> None:
     assert [len([*joined.take(batches((n, n)))]) for n in (7, 8)] == [0, 1]
 
 
-def test_no_more_gaps_wait_than_can_be_held() -> None:
+def test_number_of_pending_gaps_is_bounded() -> None:
     offsets = Offsets(3, END)
     assert [len([*offsets.hold(GAP)]) for _ in range(18)] == [0] * 16 + [1, 1]
 
@@ -127,7 +127,7 @@ def test_a_wrapper_names_its_last_offset() -> None:
     assert next_offset(lambda row: 13) == next_offset(lambda row: -1) == next_offset(None) == 12
 
 
-def test_what_may_follow() -> None:
+def test_offsets_that_may_follow() -> None:
     offsets = Offsets(9, 100)
     assert offsets.believes(10, 10)
     assert offsets.believes(50, 99)

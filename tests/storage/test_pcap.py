@@ -70,7 +70,7 @@ def test_the_second_cooked_link(tmp_path: Path) -> None:
     assert b"".join(part for _, part in bytes_of(data, read(tmp_path / "one", data))[:5]) == _TEXT
 
 
-def test_what_is_not_read_is_named(tmp_path: Path) -> None:
+def test_unread_packets_are_reported(tmp_path: Path) -> None:
     whole = captures.frame_of(_MADE[2])
     fragment = whole[:20] + b"\x20\0" + whole[22:]
     udp = whole[:23] + b"\x11" + whole[24:]
@@ -143,7 +143,7 @@ def segment(sequence: int, size: int, missing: int = 0) -> Segment:
     return Segment(None, (b"", 0), (b"", 0), sequence, 16, sequence, size, missing)
 
 
-def test_what_never_comes_is_counted() -> None:
+def test_missing_bytes_are_counted() -> None:
     stream = Stream()
     stream.open(99)
     assert [one[:2] for one in stream.take(segment(100, 10), is_last=False)] == [(100, 10)]

@@ -21,7 +21,7 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"{request.param}{directory}"
 
 
-def test_what_lies_at_a_path(root: str) -> None:
+def test_status_of_a_path(root: str) -> None:
     kinds = {}
     for name in ("orders-0", "a.log", "gone"):
         at = f"{root}/{name}"
@@ -42,7 +42,7 @@ def test_sizes(root: str) -> None:
         places.getsize(f"{root}/gone")
 
 
-def test_what_lies_in_a_directory(root: str) -> None:
+def test_entries_of_a_directory(root: str) -> None:
     assert sorted(places.listdir(root)) == ["a.log", "b.log", "orders-0"]
     found = {entry.name: places.is_dir(entry) for entry in places.entries(root)}
     assert found == {"a.log": False, "b.log": False, "orders-0": True}
@@ -50,7 +50,7 @@ def test_what_lies_in_a_directory(root: str) -> None:
         places.listdir(f"{root}/gone")
 
 
-def test_an_entry_that_says_nothing_is_no_directory() -> None:
+def test_entry_of_unknown_type_is_not_a_directory() -> None:
     class Loop:
         def is_dir(self) -> bool:
             raise OSError
@@ -87,7 +87,7 @@ def test_whether_a_store_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert not places.is_any_store_open()
 
 
-def test_a_file_that_is_gone_from_a_store(tmp_path: Path) -> None:
+def test_file_missing_in_a_store(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="No such file"):
         places.status_in_store(f"file://{tmp_path}/gone")
     with pytest.raises(OSError, match="No such file"):

@@ -100,7 +100,7 @@ def test_tails(path: Path) -> None:
 
 @pytest.mark.parametrize("behind", [b"", b"\0", ENTRIES[3]])
 @pytest.mark.parametrize("size", [1, 3, 4, 5, 40, 60, 400])
-def test_an_entry_behind_garbage_is_found_at_the_end_of_the_file(
+def test_entry_after_garbage_is_found_at_the_end_of_the_file(
     path: Path, size: int, behind: bytes
 ) -> None:
     """A payload shorter than its checksum may be there by chance, unless the file ends with it."""
@@ -118,7 +118,7 @@ def test_lost_bytes_cost_the_entry_they_belonged_to(path: Path) -> None:
     assert len(told) == len(ENTRIES)
 
 
-def test_zeros_and_a_small_number_are_not_taken_for_an_empty_message(path: Path) -> None:
+def test_zeros_are_not_read_as_an_empty_message(path: Path) -> None:
     # Sound in itself: magic 0, no payload, whose sum is 0. What follows it is not.
     like_one = bytes(3) + b"\x05" + bytes(5)
     junk = b"\xff" * 5 + like_one + b"\xee" * 30
@@ -131,7 +131,7 @@ def test_zeros_and_a_small_number_are_not_taken_for_an_empty_message(path: Path)
     ]
 
 
-def test_an_entry_larger_than_the_limit_is_summed_and_not_held(
+def test_entry_above_the_limit_is_checksummed_in_pieces(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pre08_records, "BLOCK_BYTES", 1000)
@@ -237,7 +237,7 @@ def test_hostile_bytes_are_summed_a_bounded_number_of_times(
 @pytest.mark.parametrize(
     ("allowance", "told_of"), [(MIB, ["length-too-small", ""]), (1000, ["search-given-up"])]
 )
-def test_a_search_that_costs_too_much_is_given_up(
+def test_expensive_search_is_abandoned(
     path: Path, monkeypatch: pytest.MonkeyPatch, allowance: int, told_of: list[str]
 ) -> None:
     """And that is said of all that is left."""
@@ -272,7 +272,7 @@ def test_a_walk_from_an_entry_on(path: Path) -> None:
         assert [*records.walk(STARTS[-1])] == []
 
 
-def test_entries_behind_many_gaps_are_still_found(path: Path) -> None:
+def test_entries_after_many_gaps_are_found(path: Path) -> None:
     data = (ENTRIES[1] + b"\0\0\0\x09\0") * 3000
     told = seen(path, data)
     assert len(told) - len(gaps(told)) == 3000

@@ -51,7 +51,7 @@ def test_cut_inside_the_header(size: int) -> None:
     assert (problem.expected, problem.actual) == (10, size)
 
 
-def test_what_is_wrong_and_where() -> None:
+def test_problems_and_their_positions() -> None:
     def problem(data: bytes) -> Problem:
         (found,) = ProducerSnapshot(data).problems()
         return found
@@ -117,7 +117,7 @@ def test_negative_count() -> None:
     assert list(ProducerSnapshot(snapshot(ONE, count=-1))) == []
 
 
-def test_bytes_behind_the_entries() -> None:
+def test_bytes_after_the_entries() -> None:
     assert codes(snapshot(ONE, TWO, count=1)) == ["snapshot-size"]
 
 
@@ -128,7 +128,7 @@ def test_any_bytes(data: bytes, headed: bool) -> None:
     assert len(found.problems()) <= 1
 
 
-def test_of_a_large_file_of_noise_only_the_header_is_held(tmp_path: Path) -> None:
+def test_only_the_header_of_a_large_noise_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / f"{5:020}.snapshot"
     path.write_bytes(b"\x00\x02" + bytes(9 << 20))
     found = check_snapshot(str(path))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from each import each
-from reads import counted_reads
+from reads import count_reads
 
 from kdump.storage import names
 from kdump.storage.names import Kind
@@ -16,7 +16,7 @@ SAMPLES = Path(__file__).parents[2] / "sample-data"
 ALIKE = {Kind.METADATA_SNAPSHOT: Kind.LOG}
 
 
-def test_files_of_brokers_are_recognized_as_what_their_names_say() -> None:
+def test_broker_files_are_recognized_without_their_names() -> None:
     seen: dict[Kind, int] = {}
     for path in sorted((SAMPLES / "clean").rglob("*")):
         name = names.parse(path.name)
@@ -52,11 +52,11 @@ def test_a_large_file_of_another_kind_is_not_searched(
     """What is asked is how it begins: also where much in it looks like messages of 0.7."""
     path = tmp_path / "x"
     path.write_bytes(b"ARROW1\0\0" + b"\0\0\0\x20\1\0" * 700_000)
-    read_bytes = counted_reads(monkeypatch)
+    read_bytes = count_reads(monkeypatch)
     assert recognize(str(path)).word is None
     assert 0 < sum(read_bytes) <= 3 << 20
 
 
 @each("word", KINDS)
-def test_names_that_are_given_say_the_kind(word: str) -> None:
+def test_names_determine_the_kind(word: str) -> None:
     assert names.parse(file_name(word, 42)).kind is KINDS[word]

@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-class Counting(Source):
+class CountingSource(Source):
     """Counts the bytes that are read."""
 
     counted = 0
@@ -59,7 +59,7 @@ def test_any_range(path: Path, monkeypatch: pytest.MonkeyPatch, free: int, backw
             assert sums.of(start, end, CRC32C) == builders.crc32c(DATA[start:end])
 
 
-def test_a_sum_goes_on_from_another(path: Path) -> None:
+def test_sum_continues_from_another(path: Path) -> None:
     with Source(path) as source:
         first = sum_of(source, running_sums.kernels.crc32, 0, 1000)
         assert sum_of(source, running_sums.kernels.crc32, 1000, SIZE, first) == builders.crc32(DATA)
@@ -70,14 +70,14 @@ def test_claims_without_number_cost_no_more_than_the_file(
 ) -> None:
     """Beyond what is free each claim is answered from some kilobytes."""
     monkeypatch.setattr(running_sums, "_FREE_BYTES", 0)
-    with Counting(path) as source:
+    with CountingSource(path) as source:
         sums = Sums(source)
         for start in range(500):
             assert sums.of(start, SIZE - start, CRC32) == builders.crc32(DATA[start : SIZE - start])
         assert source.counted < 3 * SIZE + 500 * 2 * 4096
 
 
-def test_marks_far_behind_are_let_go(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_marks_are_dropped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running_sums, "_FREE_BYTES", -1 << 40)
     monkeypatch.setattr(running_sums, "_KEPT", 10)
     with Source(path) as source:

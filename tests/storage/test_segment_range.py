@@ -15,7 +15,7 @@ def test_the_newest_ends_where_no_index_entry_reaches() -> None:
     assert end_of(2**63 - 9, None) == 2**63 - 1
 
 
-def test_one_that_goes_on_where_another_ends() -> None:
+def test_range_that_continues_another() -> None:
     assert joins_on(9, 10)
     assert not joins_on(9, 9)
     assert not joins_on(9, 11)

@@ -32,7 +32,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "some.file"
 
 
-def test_reads_what_is_asked(path: Path) -> None:
+def test_reads_the_requested_range(path: Path) -> None:
     path.write_bytes(b"0123456789")
     with Source(path) as source:
         assert source.size == 10
@@ -153,7 +153,7 @@ def test_unreadable_ranges_that_do_not_touch_stay_apart(path: Path) -> None:
         assert source.unreadable == [(PAGE, 2 * PAGE), (3 * PAGE, 5 * PAGE), (7 * PAGE, 8 * PAGE)]
 
 
-def test_unreadable_page_behind_which_the_file_ends_early(path: Path) -> None:
+def test_unreadable_page_before_an_early_end(path: Path) -> None:
     path.write_bytes(pages(4))
     with BadPages(path) as source:
         source.bad = frozenset({1})
@@ -163,7 +163,7 @@ def test_unreadable_page_behind_which_the_file_ends_early(path: Path) -> None:
         assert source.unreadable == [(PAGE, 2 * PAGE)]
 
 
-def test_another_error_behind_an_unreadable_page(path: Path) -> None:
+def test_other_error_after_an_unreadable_page(path: Path) -> None:
     path.write_bytes(pages(4))
 
     class Worse(BadPages):
@@ -179,7 +179,7 @@ def test_another_error_behind_an_unreadable_page(path: Path) -> None:
     assert (caught.value.path, caught.value.reason) == (str(path), os.strerror(errno.ESTALE))
 
 
-def test_short_reads_of_the_system_are_gone_on_with(path: Path) -> None:
+def test_short_reads_are_continued(path: Path) -> None:
     path.write_bytes(pages(3, extra=7))
 
     class Slow(Source):
@@ -339,7 +339,7 @@ def told(monkeypatch: pytest.MonkeyPatch, extents: list[tuple[int, int]]) -> Non
 
 
 @pytest.mark.skipif(not hasattr(os, "SEEK_DATA"), reason="the system knows no holes")
-def test_holes_are_not_looked_at(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_holes_are_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_bytes(bytes(100_000))
     told(monkeypatch, [(4096, 8192), (40_960, 45_056)])
     with Source(path) as source:

@@ -66,7 +66,7 @@ def test_a_partition_by_another_name(tmp_path: Path) -> None:
     assert len(target.files) == 2
 
 
-def test_paths_stay_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_are_kept_as_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = partition(tmp_path, "orders-3", 0)
     monkeypatch.chdir(path)
     (target,) = targets(".")
@@ -138,7 +138,7 @@ def test_a_selection(tmp_path: Path) -> None:
     ]
 
 
-def test_a_selection_that_matches_nothing_says_so(tmp_path: Path) -> None:
+def test_empty_selection_is_reported(tmp_path: Path) -> None:
     partition(tmp_path, "orders-0", 0)
     for path in (tmp_path, tmp_path / "orders-0"):
         (error,) = resolve([str(path)], Selection("nobody", 3))
@@ -164,7 +164,7 @@ def retired_directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_retired_files_and_directories_only_when_asked_for(tmp_path: Path) -> None:
+def test_retired_files_and_directories_need_the_option(tmp_path: Path) -> None:
     path = retired_directory(tmp_path)
     (target,) = targets(path)
     assert (target.topic, len(target.files)) == ("orders", 4)
@@ -184,7 +184,7 @@ def test_retired_files_and_directories_when_named(tmp_path: Path) -> None:
     assert (file.topic, file.active, file.next_base) == ("orders", False, None)
 
 
-def test_files_of_a_partition_say_where_they_belong(tmp_path: Path) -> None:
+def test_files_know_their_partition(tmp_path: Path) -> None:
     path = partition(retired_directory(tmp_path), "users-7", 0)
     (path / "leader-epoch-checkpoint").write_text("0\n0\n")
     (path / f"{0:020}.log.deleted").write_bytes(b"")
@@ -199,7 +199,7 @@ def test_files_of_a_partition_say_where_they_belong(tmp_path: Path) -> None:
     assert all(file.name.name == Path(file.path).name for file in target.files)
 
 
-def test_files_that_are_not_asked_for_one_by_one(tmp_path: Path) -> None:
+def test_files_not_selected_individually(tmp_path: Path) -> None:
     path = partition(tmp_path, "orders-3", 0)
     (target,) = resolve([str(path)], EVERYTHING, listed=False)
     assert isinstance(target, Target)
@@ -208,7 +208,7 @@ def test_files_that_are_not_asked_for_one_by_one(tmp_path: Path) -> None:
     assert target.path == target.log.path == str(path)
 
 
-def test_files_of_the_data_directory_come_with_all_of_it_only(tmp_path: Path) -> None:
+def test_directory_files_need_the_complete_directory(tmp_path: Path) -> None:
     partition(tmp_path, "orders-0", 0)
     for name in ("meta.properties", "notes.txt", "cleaner-offset-checkpoint.tmp", ".lock"):
         (tmp_path / name).write_bytes(b"")
@@ -336,7 +336,7 @@ def test_server_properties_too_large_to_be_any(tmp_path: Path) -> None:
         data_directories(str(settings(tmp_path, text.ljust((1 << 20) + 1))))
 
 
-def test_a_snapshot_of_the_metadata_log_is_no_log_of_the_partition(tmp_path: Path) -> None:
+def test_metadata_snapshot_is_not_a_log(tmp_path: Path) -> None:
     path = partition(tmp_path, "__cluster_metadata-0", 0)
     (path / f"{245:020}-0000000001.checkpoint").write_bytes(b"")
     (target,) = targets(path)
@@ -346,7 +346,7 @@ def test_a_snapshot_of_the_metadata_log_is_no_log_of_the_partition(tmp_path: Pat
     assert one.topic == "__cluster_metadata"
 
 
-def test_server_properties_beside_paths_give_settings_only(tmp_path: Path) -> None:
+def test_server_properties_with_paths_give_only_settings(tmp_path: Path) -> None:
     partition(tmp_path / "d1", "orders-0", 0)
     partition(tmp_path / "d2", "orders-1", 0)
     path = settings(tmp_path, f"log.dirs={tmp_path}/d1,{tmp_path}/d2\n")
@@ -463,9 +463,7 @@ def test_remote_storage_is_named_once(tmp_path: Path) -> None:
     assert error.startswith(f"{tmp_path}/tier: was not searched for data directories: it is remote")
 
 
-def test_search_that_reaches_its_bound_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bounded_search_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(10):
         (tmp_path / f"{number:04}").mkdir()
     partition(tmp_path / "0003", "orders-0", 0)

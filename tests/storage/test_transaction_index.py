@@ -27,11 +27,11 @@ def test_entries() -> None:
     assert index.sanity() is None
 
 
-def test_empty_is_no_damage() -> None:
+def test_empty_index_is_sound() -> None:
     assert codes(b"") == []
 
 
-def test_the_problem_of_an_entry_is_where_it_stands() -> None:
+def test_problem_has_the_position_of_the_entry() -> None:
     data = entry(last=5) + entry(last=4, version=9) + entry(last=3, version=8) + b"abc"
     assert TransactionIndex(data, 0).problems() == [
         Problem("transaction-index-version", 34, 34, 0, 9, 2),
@@ -64,7 +64,7 @@ def test_brokers_before_4_4_look_at_the_first_byte_of_the_version() -> None:
     assert TransactionIndex(entry(version=0x0100), 0, one_byte=True).find_refused_version() == 1
 
 
-def test_a_version_is_told_of_whichever_byte_it_stands_in() -> None:
+def test_wrong_version_is_reported_in_either_byte() -> None:
     assert codes(entry(version=0x0009)) == [("transaction-index-version", 0, 0, 9, 1)]
     data = entry() + entry(last=9, version=0x0100) + entry(last=12)
     assert codes(data) == [("transaction-index-version", 34, 0, 0x0100, 1)]

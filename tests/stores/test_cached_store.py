@@ -43,7 +43,7 @@ def test_one_listing_answers_for_many(store: CountingStore, clock: Clock) -> Non
     assert store.requests.total() == 2
 
 
-def test_old_listing_is_taken_again(store: CountingStore, clock: Clock, tmp_path: Path) -> None:
+def test_old_listing_is_refreshed(store: CountingStore, clock: Clock, tmp_path: Path) -> None:
     listed = CachedStore(store, clock)
     listed.entries("p", "s3://b/p")
     (tmp_path / "p" / "c").write_bytes(b"")
@@ -53,7 +53,7 @@ def test_old_listing_is_taken_again(store: CountingStore, clock: Clock, tmp_path
     assert [entry.name for entry in listed.entries("p", "s3://b/p", fresh=True)] == ["a", "b", "c"]
 
 
-def test_what_cannot_be_opened_is_no_longer_listed(
+def test_unopenable_entry_drops_the_listing(
     store: CountingStore, clock: Clock, tmp_path: Path
 ) -> None:
     listed = CachedStore(store, clock)
@@ -65,7 +65,7 @@ def test_what_cannot_be_opened_is_no_longer_listed(
     assert listed.status("p/b") is not None
 
 
-def test_single_file_is_no_listing(store: CountingStore) -> None:
+def test_single_file_is_not_listed(store: CountingStore) -> None:
     assert CachedStore(store).status("p/a") is not None
     assert store.requests == {("status", "p/a"): 1}
 

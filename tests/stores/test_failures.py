@@ -35,7 +35,7 @@ class HttpError(OSError):
         (NotADirectoryError("x"), NotADirectoryError),
     ],
 )
-def test_what_a_store_says_for_certain(error: Exception, kind: type[Exception]) -> None:
+def test_definite_store_errors(error: Exception, kind: type[Exception]) -> None:
     told = failure(URI, error)
     assert isinstance(told, kind)
     assert told.strerror
@@ -52,7 +52,7 @@ def test_what_a_store_says_for_certain(error: Exception, kind: type[Exception]) 
         RuntimeError("expired token\nat line 1"),
     ],
 )
-def test_what_is_no_answer(error: Exception) -> None:
+def test_errors_without_an_answer(error: Exception) -> None:
     told = failure(URI, error)
     assert isinstance(told, StoreError)
     assert "\n" not in str(told)

@@ -33,7 +33,7 @@ def test_same_as_the_path(name: str, tmp_path: Path) -> None:
             assert answer(command, f"{URI}/{name}") == expected
 
 
-def test_what_lies_there() -> None:
+def test_directory_entries() -> None:
     directory = f"{URI}/clean/4.1.1/d2/orders.plain-0"
     assert places.isdir(directory)
     assert not places.isfile(directory)

@@ -8,7 +8,7 @@ from typing import Any
 import builders
 import pytest
 from bulk import batches
-from counting_store import CountingStore, counting_store, no_answer
+from counting_store import CountingStore, no_answer, serve_counting_store
 
 from kdump.engine.dump.run import dump
 from kdump.engine.dump.split_reader import SplitReader
@@ -53,7 +53,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CountingS
         path.with_suffix(".timeindex").write_bytes(
             (1_700_000_000_000 + base + 3999).to_bytes(8, "big") + (3999).to_bytes(4, "big")
         )
-    with counting_store(tmp_path) as served:
+    with serve_counting_store(tmp_path) as served:
         yield served
 
 
@@ -147,7 +147,7 @@ def test_lookup_ends_with_an_error_where_the_store_does_not_answer(store: Counti
     assert [type(error) for error in errors] == [StoreError]
 
 
-def test_part_is_given_up_where_the_store_does_not_answer(store: CountingStore) -> None:
+def test_part_fails_when_the_store_does_not_answer(store: CountingStore) -> None:
     split = split_of()
     fail_reads_of(store, "8000.log")
     with pytest.raises(StoreError):

@@ -10,7 +10,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from bulk import left_in, two_partitions
+from bulk import digest_files, two_partitions
 from s3_server import BUCKET, delete, download, s3_environment, upload, why_no_server
 
 pytest.importorskip("pyarrow", reason="PyArrow is not installed")
@@ -73,7 +73,7 @@ def test_parts_are_byte_equal(tmp_path: Path) -> None:
             (tmp_path / name / path).write_bytes(data)
         local = tmp_path / f"{name}-here"
         assert kdump("dump", "--format", "parquet", "--output", f"{local}/", source).returncode == 0
-        assert left_in(tmp_path / name) == left_in(local)
+        assert digest_files(tmp_path / name) == digest_files(local)
         again = kdump("dump", "--format", "parquet", "--output", output, source)
         assert again.returncode == 5
         assert "is not empty" in again.stderr
@@ -89,7 +89,7 @@ def test_run_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert download(name) == {}
 
 
-def test_object_that_is_gone(tmp_path: Path) -> None:
+def test_deleted_object(tmp_path: Path) -> None:
     uri = upload(two_partitions(tmp_path / "data"), f"gone-{uuid.uuid4().hex}")
     delete(f"{uri}/orders-0/00000000000000000400.log")
     result = kdump("dump", "--format", "jsonl", f"{uri}/orders-0/00000000000000000400.log")

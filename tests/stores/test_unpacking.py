@@ -91,7 +91,7 @@ def test_random_damage(tmp_path: Path, form: str) -> None:
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["archive"]
 
 
-def test_what_is_an_archive_its_first_bytes_say() -> None:
+def test_archives_are_recognized_by_their_first_bytes() -> None:
     found = {form: kind_of(data[:512]) for form, data in seeds().items()}
     assert found == {"tar": "tar", "gz": "gzip", "zst": "zstd", "zip": "zip"}
     assert kind_of(b"") is None

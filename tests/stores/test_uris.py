@@ -37,7 +37,7 @@ def test_split(uri: str, root: str, path: str) -> None:
     assert uris.split(uri) == (root, path)
 
 
-def test_options_behind_a_question_mark_are_refused() -> None:
+def test_uri_query_options_are_refused() -> None:
     with pytest.raises(PathError, match="AWS_ENDPOINT_URL"):
         uris.split("s3://bucket/orders-0?endpoint_override=localhost")
 

@@ -59,7 +59,7 @@ def read(file: Windows, position: int, size: int) -> bytes:
     return bytes(buffer[:done])
 
 
-def test_small_file_comes_whole_with_its_first_byte() -> None:
+def test_small_file_is_fetched_completely() -> None:
     data = random.Random(1).randbytes(MIB)
     file = Bytes(data)
     reader = Windows(file, file.status)
@@ -69,7 +69,7 @@ def test_small_file_comes_whole_with_its_first_byte() -> None:
 
 
 @pytest.mark.parametrize(("hint", "most"), [(True, 10), (False, 12)])
-def test_reading_on_takes_few_large_requests(large: bytes, hint: bool, most: int) -> None:
+def test_sequential_reads_use_few_large_requests(large: bytes, hint: bool, most: int) -> None:
     file = Bytes(large)
     reader = Windows(file, file.status)
     reader.sequential = hint
@@ -132,7 +132,7 @@ def test_failure_that_stays_is_an_error_and_no_bytes(large: bytes) -> None:
     assert not isinstance(StoreError("s3://b/x", "reset"), PathError)
 
 
-def test_file_that_is_gone(large: bytes) -> None:
+def test_deleted_file(large: bytes) -> None:
     file = Bytes(large)
     reader = Windows(file, file.status)
     file.gone = True

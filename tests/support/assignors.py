@@ -62,7 +62,7 @@ def assignors(version: str) -> Assignors:
     return Assignors(jars)
 
 
-def made_group(draw: random.Random, *, newer: bool) -> Case:
+def make_group(draw: random.Random, *, newer: bool) -> Case:
     """Make topics, members, and what these had before: fresh, uneven, in conflict, out of date."""
     count = draw.choice((1, 1, 2, 3, 5, 12, 13))
     names = [*dict.fromkeys(_name(draw, newer=newer) for _ in range(count))]
@@ -77,7 +77,7 @@ def made_group(draw: random.Random, *, newer: bool) -> Case:
     ids = [f"client-{draw.getrandbits(16):x}" for _ in range(draw.choice((1, 2, 3, 4, 7, 15, 30)))]
     same = draw.sample(names, draw.randint(1, len(names)))
     is_even = draw.random() < 0.5
-    owned = _owned_before(draw, ids, topics)
+    owned = _draw_ownership(draw, ids, topics)
     is_static = draw.random() < 0.3
     generation = draw.choice((-1, 5))
     members = []
@@ -110,7 +110,7 @@ def _name(draw: random.Random, *, newer: bool) -> str:
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
-def _owned_before(
+def _draw_ownership(
     draw: random.Random, ids: list[str], topics: dict[str, Any]
 ) -> dict[str, dict[str, list[int]]]:
     """Say what members had: nothing, their part, or part of it with claims on the same."""

@@ -51,7 +51,7 @@ def varint(number: int) -> bytes:
     return unsigned_varint((number << 1 ^ number >> 63) & 0xFFFFFFFFFFFFFFFF)
 
 
-def sized(data: bytes | None) -> bytes:
+def with_size(data: bytes | None) -> bytes:
     """Write bytes behind their varint length; null is -1."""
     return varint(-1) if data is None else varint(len(data)) + data
 
@@ -70,9 +70,9 @@ def record(
 ) -> bytes:
     """Write one v2 record; `slack` follows its last header inside its length."""
     body = bytes([attributes]) + varint(timestamp_delta) + varint(offset_delta)
-    body += sized(key) + sized(value)
+    body += with_size(key) + with_size(value)
     body += varint(len(headers) if headers_count is None else headers_count)
-    body += b"".join(sized(name) + sized(content) for name, content in headers) + slack
+    body += b"".join(with_size(name) + with_size(content) for name, content in headers) + slack
     return varint(len(body) if length is None else length) + body
 
 

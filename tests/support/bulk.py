@@ -37,7 +37,7 @@ def two_partitions(root: Path) -> Path:
     return root
 
 
-def bulk_dumped(
+def run_bulk_dump(
     path: Path,
     output: Path,
     driver: Driver = HERE,
@@ -60,7 +60,7 @@ def bulk_dumped(
     return rows, found
 
 
-def left_in(directory: Path) -> dict[str, str]:
+def digest_files(directory: Path) -> dict[str, str]:
     """Give every file by its path with a digest of its bytes."""
     return {
         str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()

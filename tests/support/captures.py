@@ -121,7 +121,7 @@ def capture(made: Iterable[Packet], link: int = ETHERNET, **how: bool | int) -> 
     )
 
 
-def swapped(made: list[Packet], rng: random.Random, *, within: int = 5) -> list[Packet]:
+def swap_packets(made: list[Packet], rng: random.Random, *, within: int = 5) -> list[Packet]:
     """Reorder segments that carry bytes, each by a few places, and send some twice."""
     keyed = [(at + rng.random() * within, one) for at, one in enumerate(made) if one.data]
     keyed += [(at + within, one) for at, one in keyed if rng.random() < 0.2]

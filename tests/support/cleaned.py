@@ -81,7 +81,7 @@ def facts_of(view: PartitionView) -> LogFacts:
     return log_facts(view.target, BROKER, clean=True)
 
 
-class Cleaned(NamedTuple):
+class CleanerResult(NamedTuple):
     """What a cleaning drops and leaves, and where the next begins."""
 
     dead: frozenset[int]
@@ -90,7 +90,7 @@ class Cleaned(NamedTuple):
     bytes_left: int
 
 
-def ours(question: Question, view: PartitionView) -> tuple[Choice, Cleaned | None]:
+def ours(question: Question, view: PartitionView) -> tuple[Choice, CleanerResult | None]:
     """What the model says; None where the cleaner fails."""
     settings = question.settings
     log = cleaner_log(view, facts_of(view))
@@ -108,10 +108,10 @@ def ours(question: Question, view: PartitionView) -> tuple[Choice, Cleaned | Non
     nothing = choice.first_dirty_offset >= choice.end_offset
     left = sum(one.size_bytes for one in log.segments) - dropped
     checkpoint = question.checkpoint if nothing else cleaning.map.end
-    return choice, Cleaned(dead, dropped, checkpoint, left)
+    return choice, CleanerResult(dead, dropped, checkpoint, left)
 
 
-def theirs(question: Question) -> Cleaned | None:
+def theirs(question: Question) -> CleanerResult | None:
     """What the broker's cleaner leaves; None where it fails."""
     answer = question.asked("clean")
     if not answer["ok"]:
@@ -120,7 +120,9 @@ def theirs(question: Question) -> Cleaned | None:
     before = offsets(oracle().ask("offsets", dir=question.directory))
     dead = before - offsets(result["segments"])
     dropped = result["bytesBefore"] - result["bytesAfter"]
-    return Cleaned(frozenset(dead), dropped, result["cleanerCheckpoint"], result["bytesAfter"])
+    return CleanerResult(
+        frozenset(dead), dropped, result["cleanerCheckpoint"], result["bytesAfter"]
+    )
 
 
 def offsets(segments: Iterable[Json]) -> set[int]:

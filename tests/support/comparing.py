@@ -128,7 +128,7 @@ def checkpoint(offset: int, partition: str = "orders 0") -> str:
     return f"0\n1\n{partition} {offset}\n"
 
 
-class Compared:
+class ComparisonResult:
     """What compare yields, sorted out."""
 
     def __init__(self, items: Iterable[Row | KdumpError]) -> None:
@@ -169,10 +169,10 @@ class Compared:
         return found
 
 
-def compared(*paths: Path, driver: Driver = ONE_BY_ONE, **options: Any) -> Compared:
+def compared(*paths: Path, driver: Driver = ONE_BY_ONE, **options: Any) -> ComparisonResult:
     """Compare directories."""
     asked = CompareOptions(**options)
-    return Compared(compare([str(path) for path in paths], asked, driver=driver))
+    return ComparisonResult(compare([str(path) for path in paths], asked, driver=driver))
 
 
 def changed(batch: Batch, offset: int, value: bytes) -> Batch:

@@ -39,7 +39,7 @@ def _remove(path: Path) -> None:
 
 
 @cache
-def _unpacked(name: str, whose: str = "ours") -> Path:
+def _unpack(name: str, whose: str = "ours") -> Path:
     root = shared()
     assert root is not None
     target = _cache() / whose / name
@@ -56,13 +56,13 @@ def corpus(name: str) -> Path:
     """Give a directory with what the archive holds, e.g. `modern/data/clean`: read only."""
     if shared() is None:
         pytest.skip("no corpora: KDUMP_SHARED names none, and there is no ../shared")
-    return _unpacked(name)
+    return _unpack(name)
 
 
 def corpus_to_let_go(name: str) -> Path:
     """Give another copy, for broker code: opening an index that is not there makes an empty one."""
     corpus(name)
-    return _unpacked(name, "theirs")
+    return _unpack(name, "theirs")
 
 
 def expected(name: str) -> Path:
@@ -75,7 +75,7 @@ def expected(name: str) -> Path:
         pytest.skip("no corpora: KDUMP_SHARED names none, and there is no ../shared")
     family, _, rest = name.partition("/")
     path = root / "corpus" / family / "expected" / rest
-    return path if path.is_file() else _unpacked(f"{family}/expected/{rest}")
+    return path if path.is_file() else _unpack(f"{family}/expected/{rest}")
 
 
 def names(folder: str) -> list[str]:

@@ -82,7 +82,7 @@ def no_answer(uri: str) -> StoreError:
 
 
 @contextmanager
-def counting_store(root: Path) -> Iterator[CountingStore]:
+def serve_counting_store(root: Path) -> Iterator[CountingStore]:
     """Serve a directory as `counted://files`, in this process alone."""
     store = CountingStore(root)
     key = (os.getpid(), "counted://files")

@@ -143,7 +143,7 @@ class Disk:
         self._pending.append({name: None})
 
 
-def written_out(state: tuple[tuple[str, Inode], ...], path: Path) -> Path:
+def write_state(state: tuple[tuple[str, Inode], ...], path: Path) -> Path:
     """Make a directory as a crash left it; names of one file with equal content are links."""
     path.mkdir()
     made: dict[Inode, Path] = {}

@@ -95,7 +95,7 @@ OTHERS = _MORE | {code: command for command, codes in _COMMANDS.items() for code
 # Logs, and the indexes beside them.
 
 
-def _spoiled(spoil: Callable[[Path], object], **how: object) -> Maker:
+def _spoil_partition(spoil: Callable[[Path], object], **how: object) -> Maker:
     """Spoil a sound partition of two segments."""
 
     def make(root: Path) -> Damaged:
@@ -107,12 +107,14 @@ def _spoiled(spoil: Callable[[Path], object], **how: object) -> Maker:
 
 def _at(position: int, new: bytes, *, row: int = 5, base: int = SEALED) -> Maker:
     """Write other bytes into the header of a batch."""
-    return _spoiled(lambda path: change(path, base, positions(path, base)[row] + position, new))
+    return _spoil_partition(
+        lambda path: change(path, base, positions(path, base)[row] + position, new)
+    )
 
 
 def _file(base: int, extension: str, spoil: Callable[[bytes], bytes], **how: object) -> Maker:
     """Spoil one file of a sound partition."""
-    return _spoiled(
+    return _spoil_partition(
         lambda path: write(path, base, extension, spoil(read(path, base, extension))), **how
     )
 
@@ -165,11 +167,11 @@ def _slot(row: int, of: Callable[[int, int], tuple[int, int]], extension: str = 
     return _file(SEALED, extension, spoil)
 
 
-def _gone(base: int, extension: str) -> Maker:
-    return _spoiled(lambda path: (path / name(base, extension)).unlink())
+def _remove_file(base: int, extension: str) -> Maker:
+    return _spoil_partition(lambda path: (path / name(base, extension)).unlink())
 
 
-def _flipped(path: Path) -> None:
+def _flip_bit(path: Path) -> None:
     log = read(path, SEALED, "log")
     write(path, SEALED, "log", damage.flip_bit(log, positions(path)[5] + 70, 2))
 
@@ -300,19 +302,19 @@ def _put(at: str, content: bytes = b"x") -> Maker:
     return _directory(lambda made: (made.path / at).write_bytes(content))
 
 
-def _made(at: str) -> Maker:
+def _make_file(at: str) -> Maker:
     return _directory(lambda made: (made.path / at).mkdir())
 
 
-def _unlinked(at: str) -> Maker:
+def _remove_path(at: str) -> Maker:
     return _directory(lambda made: (made.path / at).unlink())
 
 
-def _renamed(old: str, new: str) -> Maker:
+def _rename_path(old: str, new: str) -> Maker:
     return _directory(lambda made: (made.path / old).rename(made.path / new))
 
 
-def _checkpointed(which: str, **offsets: int) -> Maker:
+def _write_checkpoint(which: str, **offsets: int) -> Maker:
     return _directory(lambda made: made.checkpoint(which, **offsets))
 
 
@@ -326,7 +328,7 @@ def _stale_entry(made: DataDirectory) -> None:
     made.checkpoint("replication")
 
 
-def _swapped(made: DataDirectory) -> None:
+def _swap_files(made: DataDirectory) -> None:
     for extension in ("log", "index", "timeindex"):
         path = made.path / "users-3" / f"{10:020}.{extension}"
         path.rename(path.with_name(f"{path.name}.swap"))
@@ -338,13 +340,13 @@ def _without_segment(made: DataDirectory, *, proof: bool) -> None:
         (path / f"{10:020}.{extension}").unlink()
 
 
-def _given_away(made: DataDirectory) -> None:
+def _change_owner(made: DataDirectory) -> None:
     for path in [made.path, *made.path.rglob("*")]:
         os.chown(path, 500, 500)
     os.chown(made.path / "orders-0" / f"{10:020}.index", 0, 0)
 
 
-def _changed_at(made: DataDirectory, base: int, seconds: int) -> None:
+def _set_file_time(made: DataDirectory, base: int, seconds: int) -> None:
     changed_ns = (TIME + 1000 * seconds) * 1_000_000
     os.utime(made.path / "orders-0" / f"{base:020}.log", ns=(changed_ns, changed_ns))
 
@@ -444,7 +446,7 @@ _WHOLE = metadata_log.snapshot_of(_SNAPSHOT)
 _REQUEST = bytes.fromhex("00120000000000010002") + b"ab"
 
 
-def _framed(*frames: bytes) -> bytes:
+def _frame_messages(*frames: bytes) -> bytes:
     return b"".join(len(one).to_bytes(4, "big") + one for one in frames)
 
 
@@ -456,18 +458,18 @@ def _bytes(content: Callable[[], bytes], kind: str = "frames") -> Maker:
     return make
 
 
-def _said(*messages: captures.Message, lost: int | None = None, first: int = 0) -> Maker:
+def _write_capture(*messages: captures.Message, lost: int | None = None, first: int = 0) -> Maker:
     made = captures.packets(messages, size=100)
     kept = [one for number, one in enumerate(made) if number != lost][first:]
     return _bytes(lambda: captures.capture(kept), "capture")
 
 
-def _recorded() -> bytes:
+def _read_recorded() -> bytes:
     return gzip.decompress(CAPTURE.read_bytes())
 
 
 MAKERS: dict[str, Maker] = {
-    "crc-mismatch": _spoiled(_flipped),
+    "crc-mismatch": _spoil_partition(_flip_bit),
     "batch-length": _at(8, struct.pack(">i", 5)),
     "batch-cut-short": _at(8, struct.pack(">i", 1 << 30)),
     "batch-too-small": _at(8, struct.pack(">i", 20)),
@@ -511,8 +513,8 @@ MAKERS: dict[str, Maker] = {
     "pre08-gap": _pre08,
     "offset-index-size": _file(SEALED, "index", lambda raw: raw + b"abc"),
     "offset-index-order": _slot(2, lambda offset, position: (offset, 1)),
-    "log-too-short": _spoiled(_cut_between_batches),
-    "offset-index-missing": _gone(SEALED, "index"),
+    "log-too-short": _spoil_partition(_cut_between_batches),
+    "offset-index-missing": _remove_file(SEALED, "index"),
     "offset-index-empty": _file(SEALED, "index", lambda raw: b""),
     "offset-index-position": _slot(2, lambda offset, position: (offset, position + 1)),
     "offset-index-offset": _slot(2, lambda offset, position: (offset - 3, position)),
@@ -520,7 +522,7 @@ MAKERS: dict[str, Maker] = {
     "offset-index-stale": _stale("index", offset_index([(900, 9000)])),
     "time-index-size": _file(SEALED, "timeindex", lambda raw: raw + b"abc"),
     "time-index-order": _slot(2, lambda time_ms, offset: (time_ms, 0), "timeindex"),
-    "time-index-missing": _gone(SEALED, "timeindex"),
+    "time-index-missing": _remove_file(SEALED, "timeindex"),
     "time-index-offset": _forgetful,
     "time-index-entry": _slot(2, lambda time_ms, offset: (time_ms + 1, offset), "timeindex"),
     "time-index-last": _slot(-1, lambda time_ms, offset: (5, offset), "timeindex"),
@@ -563,24 +565,24 @@ MAKERS: dict[str, Maker] = {
     "leader-epochs-missing": _epochs((0, 0, 1, 1, 1, 4, 4), (0, 0), (4, 5)),
     "checkpoint-malformed": _put("cleaner-offset-checkpoint", b"0\nx\n"),
     "properties-malformed": _put("users-3/partition.metadata", b"version: 0\n"),
-    "log-name": _renamed(f"users-3/{10:020}.log", "users-3/10.log"),
-    "file-name": _renamed(f"users-3/{10:020}.timeindex", "users-3/00010.timeindex"),
+    "log-name": _rename_path(f"users-3/{10:020}.log", "users-3/10.log"),
+    "file-name": _rename_path(f"users-3/{10:020}.timeindex", "users-3/00010.timeindex"),
     "file-stops-start": _put("orders-0/backup.log"),
     "file-unknown": _put("orders-0/a.txt"),
-    "file-access": _directory(_given_away),
+    "file-access": _directory(_change_owner),
     "index-without-log": _put(f"orders-0/{999999:020}.index", b""),
     "leftover": _put(f"orders-0/{10:020}.log.deleted"),
     "reindex-unfinished": _put(f"orders-0/{10:020}.index.kdump-tmp"),
-    "swap-left": _directory(_swapped),
+    "swap-left": _directory(_swap_files),
     "segments-apart": _directory(lambda made: _without_segment(made, proof=False)),
     "offsets-apart": _cluster(spoil=_without_batch),
     "segment-missing": _directory(lambda made: _without_segment(made, proof=True)),
-    "partition-empty": _made("new-0"),
-    "directory-retired": _renamed("orders-0", f"orders-0.{7:032x}-delete"),
-    "directory-stops-start": _made("lost+found"),
+    "partition-empty": _make_file("new-0"),
+    "directory-retired": _rename_path("orders-0", f"orders-0.{7:032x}-delete"),
+    "directory-stops-start": _make_file("lost+found"),
     "partition-twice": _two(lambda first, second: second.partition("orders", 0)),
     "partition-missing": _cluster(metadata_log.partition(2, 7, (1,), (1001,))),
-    "partition-metadata-missing": _unlinked("orders-1/partition.metadata"),
+    "partition-metadata-missing": _remove_path("orders-1/partition.metadata"),
     "topic-id-differs": _cluster(
         metadata_log.topic("users", 88), metadata_log.partition(0, 88, (1,), (1001,)),
         spoil=_another_id,
@@ -597,7 +599,7 @@ MAKERS: dict[str, Maker] = {
         ),
         stated=True,
     ),
-    "meta-properties-missing": _unlinked("meta.properties"),
+    "meta-properties-missing": _remove_path("meta.properties"),
     "meta-properties-malformed": _put("meta.properties", b"version=2\n"),
     "meta-properties-foreign": _foreign,
     "bootstrap-checkpoint-malformed": _directory(_bootstrap),
@@ -608,12 +610,12 @@ MAKERS: dict[str, Maker] = {
     "metadata-snapshot-damaged": _cluster(
         spoil=_cluster_snapshot(damage.flip(_WHOLE, _WHOLE.index(b"orders")))
     ),
-    "checkpoint-missing": _unlinked("recovery-point-offset-checkpoint"),
+    "checkpoint-missing": _remove_path("recovery-point-offset-checkpoint"),
     "checkpoint-stale-entry": _directory(_stale_entry),
     "checkpoint-lacks-partition": _directory(_without_entry),
-    "checkpoint-beyond-end": _checkpointed("recovery-point", orders=25),
-    "log-end-lost": _checkpointed("replication", orders=25),
-    "cleaner-offset": _checkpointed("cleaner", orders=25),
+    "checkpoint-beyond-end": _write_checkpoint("recovery-point", orders=25),
+    "log-end-lost": _write_checkpoint("replication", orders=25),
+    "cleaner-offset": _write_checkpoint("cleaner", orders=25),
     "roll-unexplained": _directory(lambda made: None, "log.segment.bytes=1000000"),
     "over-message-limit": _directory(lambda made: None, f"message.max.bytes={BATCH_BYTES - 1}"),
     "compression-type-differs": _directory(lambda made: None, "compression.type=zstd"),
@@ -626,19 +628,21 @@ MAKERS: dict[str, Maker] = {
         batches(0, 60), batches(60, 90), settings="log.index.size.max.bytes=16"
     ),
     "record-time-limit": _directory(
-        lambda made: _changed_at(made, 10, -5), "log.message.timestamp.after.max.ms=5015", deep=True
+        lambda made: _set_file_time(made, 10, -5),
+        "log.message.timestamp.after.max.ms=5015", deep=True
     ),
 }  # fmt: skip
 
 CAPTURES: dict[str, Maker] = {
-    "frame-length": _bytes(lambda: _framed(_REQUEST) + b"\xff\xff\xff\xfb" * 3),
-    "frame-cut-short": _bytes(lambda: _framed(_REQUEST, _REQUEST)[:-3]),
+    "frame-length": _bytes(lambda: _frame_messages(_REQUEST) + b"\xff\xff\xff\xfb" * 3),
+    "frame-cut-short": _bytes(lambda: _frame_messages(_REQUEST, _REQUEST)[:-3]),
     "frame-malformed": _bytes(
-        lambda: _framed(_REQUEST, bytes.fromhex("0001000400000004000161") + bytes(2))),
+        lambda: _frame_messages(_REQUEST, bytes.fromhex("0001000400000004000161") + bytes(2))),
     "frame-unknown": _bytes(
-        lambda: _framed(_REQUEST, bytes.fromhex("03e70000000000020001") + b"a")),
-    "capture-gap": _said((0, 0, _framed(*[_REQUEST] * 40)), lost=4),
-    "capture-cut-short": _bytes(lambda: _recorded()[:-30], "capture"),
-    "capture-skipped": _said((0, 0, b"GET / HTTP/1.1\r\n\r\n"), (1, 0, _framed(_REQUEST))),
-    "capture-encrypted": _said((0, 0, b"\x16\x03\x01\x02\0\1\0\1\xfc\3\3" + bytes(300))),
+        lambda: _frame_messages(_REQUEST, bytes.fromhex("03e70000000000020001") + b"a")),
+    "capture-gap": _write_capture((0, 0, _frame_messages(*[_REQUEST] * 40)), lost=4),
+    "capture-cut-short": _bytes(lambda: _read_recorded()[:-30], "capture"),
+    "capture-skipped": _write_capture(
+        (0, 0, b"GET / HTTP/1.1\r\n\r\n"), (1, 0, _frame_messages(_REQUEST))),
+    "capture-encrypted": _write_capture((0, 0, b"\x16\x03\x01\x02\0\1\0\1\xfc\3\3" + bytes(300))),
 }  # fmt: skip

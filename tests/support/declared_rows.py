@@ -59,7 +59,7 @@ def _nothing(field: Field) -> Any:
     return [] if field.type.startswith("list<") else {} if field.type == "json" else ""
 
 
-def timeless(item: Any) -> Any:
+def without_times(item: Any) -> Any:
     """Give back what was yielded; a row without how long it took, and what a disk says of now."""
     if not isinstance(item, Row):
         return item

@@ -18,7 +18,7 @@ LONGEST_IN_FULL = 400  # bytes; the recorded answers name longer values by hash 
 Json = dict[str, Any]
 
 
-def dumped(path: Path, **options: Any) -> tuple[list[Json], list[Finding]]:
+def run_dump(path: Path, **options: Any) -> tuple[list[Json], list[Finding]]:
     """Give the rows of `dump --format jsonl --bytes hex`, and the findings."""
     text = bytearray()
     sink = JsonLines(text.extend, BYTES_HEX)
@@ -39,7 +39,7 @@ def json_lines(text: bytes | bytearray) -> list[Json]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def as_consumed(row: Json) -> Json:
+def to_consumer_form(row: Json) -> Json:
     """Write a `record` row as the recorded consumers of modern brokers wrote theirs."""
     members: Json = {
         "offset": row["offset"],

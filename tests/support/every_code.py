@@ -9,7 +9,7 @@ from damaged_catalogue import MAKERS, NEEDS_ROOT, Damaged
 from findings_rows import rows_of, told
 
 
-def made_in(root: Path) -> dict[str, Damaged]:
+def make_damages(root: Path) -> dict[str, Damaged]:
     """Make a damaged directory for each code, all that can be made here."""
     made = {}
     for code, make in MAKERS.items():
@@ -41,7 +41,7 @@ def on_spark(spark: Any, damaged: Damaged) -> list[dict[str, Any]]:
 
 def differing(spark: Any, root: Path, *, one_by_one: bool = False) -> tuple[int, list[str]]:
     """Say how many codes were compared, and where view and command differ."""
-    made = made_in(root)
+    made = make_damages(root)
     asked = {"all": at_once(made, deep=False), "all, deep": at_once(made, deep=True)}
     asked |= {
         code: one for code, one in made.items() if one_by_one or one.server_properties is not None

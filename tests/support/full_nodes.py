@@ -11,13 +11,13 @@ from pathlib import Path
 import metadata_log
 from broken_nodes import (
     META,
-    Broken,
     Change,
+    Fault,
     both,
     chown,
     cut,
     feature,
-    flipped,
+    flip_bit,
     folder,
     gone,
     meta,
@@ -57,7 +57,7 @@ def last(name: str) -> Callable[[Node], Path]:
     return lambda node: max(min(node.second.glob("orders-*")).glob(name))
 
 
-def denied(name: str) -> Change:
+def deny_access(name: str) -> Change:
     return lambda node: chown(os.path.relpath(last(name)(node), node.first), 0o600)(node)
 
 
@@ -105,102 +105,102 @@ _CHECKPOINTS = {
 }
 _FIRST = "00000000000000000000"
 TABLE = [
-    Broken("as it was", (*ALL, *BETWEEN), lambda node: None, 2),
-    *(Broken(f"epochs {name}", (*ALL, *(OLDER if name in ("of version 7", "negative") else ())),
+    Fault("as it was", (*ALL, *BETWEEN), lambda node: None, 2),
+    *(Fault(f"epochs {name}", (*ALL, *(OLDER if name in ("of version 7", "negative") else ())),
              inside("leader-epoch-checkpoint", content), 2)
       for name, content in _EPOCHS.items()),
-    *(Broken(f"identity {name}", (*ALL[1:], *(BETWEEN if name == "version 7" else ())),
+    *(Fault(f"identity {name}", (*ALL[1:], *(BETWEEN if name == "version 7" else ())),
              inside("partition.metadata", content), 2)
       for name, content in _IDENTITIES.items()),
-    *(Broken(f"identity {name} unclean", ("2.8.2", "4.1.1"),
+    *(Fault(f"identity {name} unclean", ("2.8.2", "4.1.1"),
              both(inside("partition.metadata", _IDENTITIES[name]), unclean), 2)
       for name in ("empty", "text")),
     # the same beside the metadata log: the directory going offline ends the node
-    *(Broken(f"first epochs {name}", (*ALL, *BETWEEN[:3]),
+    *(Fault(f"first epochs {name}", (*ALL, *BETWEEN[:3]),
              inside("leader-epoch-checkpoint", _EPOCHS[name], "first"), 2)
       for name in ("of version 7", "bad number")),
-    *(Broken(f"first identity {name}", ("2.8.2", "3.7.2", "4.4.0"),
+    *(Fault(f"first identity {name}", ("2.8.2", "3.7.2", "4.4.0"),
              inside("partition.metadata", _IDENTITIES[name], "first"), 2)
       for name in ("text", "one line")),
-    Broken("first log a directory", ALL, inside(f"{_FIRST}.log", None, "first"), 2),
-    Broken("both epochs of version 7", ALL, both(
+    Fault("first log a directory", ALL, inside(f"{_FIRST}.log", None, "first"), 2),
+    Fault("both epochs of version 7", ALL, both(
         inside("leader-epoch-checkpoint", b"7\n0\n", "first"),
         inside("leader-epoch-checkpoint", b"7\n0\n")), 2),
     # other files of a partition
-    Broken("snapshot torn", ALL, cut(last("*.snapshot"), 5), 2),
-    Broken("snapshot empty", ALL, cut(last("*.snapshot"), 0), 2),
-    Broken("snapshot flipped", ALL, flipped(last("*.snapshot"), 8), 2),
-    Broken("snapshot too new", ALL, flipped(last("*.snapshot"), 0), 2),
-    Broken("snapshot a directory", ALL, inside("*.snapshot", None), 2),
-    Broken("another snapshot a directory", ALL, inside(f"{77:020}.snapshot", None), 2),
-    Broken("snapshot of no number", ALL, inside("abc.snapshot", b""), 2),
-    Broken("txnindex torn", ALL, inside(f"{_FIRST}.txnindex", b"x"), 2),
-    Broken("txnindex zeros", ALL, inside(f"{_FIRST}.txnindex", bytes(34)), 2),
-    Broken("txnindex garbage", ALL, inside(f"{_FIRST}.txnindex", b"\7" * 68), 2),
-    Broken("txnindex a directory", ALL, inside(f"{_FIRST}.txnindex", None), 2),
-    Broken("txnindex alone", ALL, inside(f"{777:020}.txnindex", b"x"), 2),
-    Broken("txnindex of no number", ALL, inside("abc.txnindex", b""), 2),
-    Broken("index a directory", ALL, inside(f"{_FIRST}.index", None), 2),
-    Broken("index torn", ALL, inside(f"{_FIRST}.index", b"xyz"), 2),
-    Broken("index of no number", ALL, inside("abc.index", b""), 2),
-    Broken("timeindex a directory", ALL, inside(f"{_FIRST}.timeindex", None), 2),
-    Broken("timeindex torn", ALL, inside(f"{_FIRST}.timeindex", b"xyz"), 2),
-    Broken("timeindex of no number", ALL, inside("abc.timeindex", b""), 2),
-    Broken("log a directory", ALL, inside(f"{_FIRST}.log", None), 2),
-    Broken("log of no number", ALL, inside("abc.log", b""), 2),
-    Broken("log of a negative number", ALL, inside("-1.log", b""), 2),
-    Broken("log torn", ALL, cut(last("*.log"), -10), 2),
-    Broken("log torn unclean", ALL, both(cut(last("*.log"), -10), unclean), 2),
-    Broken("index torn unclean", ALL, both(inside(f"{_FIRST}.index", b"xyz"), unclean), 2),
-    Broken("txnindex torn unclean", ALL,
+    Fault("snapshot torn", ALL, cut(last("*.snapshot"), 5), 2),
+    Fault("snapshot empty", ALL, cut(last("*.snapshot"), 0), 2),
+    Fault("snapshot flipped", ALL, flip_bit(last("*.snapshot"), 8), 2),
+    Fault("snapshot too new", ALL, flip_bit(last("*.snapshot"), 0), 2),
+    Fault("snapshot a directory", ALL, inside("*.snapshot", None), 2),
+    Fault("another snapshot a directory", ALL, inside(f"{77:020}.snapshot", None), 2),
+    Fault("snapshot of no number", ALL, inside("abc.snapshot", b""), 2),
+    Fault("txnindex torn", ALL, inside(f"{_FIRST}.txnindex", b"x"), 2),
+    Fault("txnindex zeros", ALL, inside(f"{_FIRST}.txnindex", bytes(34)), 2),
+    Fault("txnindex garbage", ALL, inside(f"{_FIRST}.txnindex", b"\7" * 68), 2),
+    Fault("txnindex a directory", ALL, inside(f"{_FIRST}.txnindex", None), 2),
+    Fault("txnindex alone", ALL, inside(f"{777:020}.txnindex", b"x"), 2),
+    Fault("txnindex of no number", ALL, inside("abc.txnindex", b""), 2),
+    Fault("index a directory", ALL, inside(f"{_FIRST}.index", None), 2),
+    Fault("index torn", ALL, inside(f"{_FIRST}.index", b"xyz"), 2),
+    Fault("index of no number", ALL, inside("abc.index", b""), 2),
+    Fault("timeindex a directory", ALL, inside(f"{_FIRST}.timeindex", None), 2),
+    Fault("timeindex torn", ALL, inside(f"{_FIRST}.timeindex", b"xyz"), 2),
+    Fault("timeindex of no number", ALL, inside("abc.timeindex", b""), 2),
+    Fault("log a directory", ALL, inside(f"{_FIRST}.log", None), 2),
+    Fault("log of no number", ALL, inside("abc.log", b""), 2),
+    Fault("log of a negative number", ALL, inside("-1.log", b""), 2),
+    Fault("log torn", ALL, cut(last("*.log"), -10), 2),
+    Fault("log torn unclean", ALL, both(cut(last("*.log"), -10), unclean), 2),
+    Fault("index torn unclean", ALL, both(inside(f"{_FIRST}.index", b"xyz"), unclean), 2),
+    Fault("txnindex torn unclean", ALL,
            both(inside(f"{_FIRST}.txnindex", b"x"), unclean), 2),
-    Broken("swap a directory", ALL, inside(f"{_FIRST}.log.swap", None), 2),
-    Broken("swap of no number", ALL, inside("abc.log.swap", b""), 2),
-    Broken("swap of an index", ALL, inside(f"{_FIRST}.index.swap", b""), 2),
-    Broken("swap of another file", ALL, inside(f"{_FIRST}.snapshot.swap", b""), 2),
-    Broken("cleaned a directory", ALL, inside(f"{_FIRST}.log.cleaned", None), 2),
-    Broken("cleaned of no number", ALL, inside("abc.log.cleaned", b""), 2),
-    Broken("deleted a directory", ALL, inside(f"{_FIRST}.log.deleted", None), 2),
-    Broken("deleted of no number", ALL, inside("abc.log.deleted", b""), 2),
-    Broken("a folder inside", ALL, inside("notes", None), 2),
+    Fault("swap a directory", ALL, inside(f"{_FIRST}.log.swap", None), 2),
+    Fault("swap of no number", ALL, inside("abc.log.swap", b""), 2),
+    Fault("swap of an index", ALL, inside(f"{_FIRST}.index.swap", b""), 2),
+    Fault("swap of another file", ALL, inside(f"{_FIRST}.snapshot.swap", b""), 2),
+    Fault("cleaned a directory", ALL, inside(f"{_FIRST}.log.cleaned", None), 2),
+    Fault("cleaned of no number", ALL, inside("abc.log.cleaned", b""), 2),
+    Fault("deleted a directory", ALL, inside(f"{_FIRST}.log.deleted", None), 2),
+    Fault("deleted of no number", ALL, inside("abc.log.deleted", b""), 2),
+    Fault("a folder inside", ALL, inside("notes", None), 2),
     # small files of the second directory
-    *(Broken(f"{file} {name}", ("2.4.1", "3.3.2", "3.9.1"), text(file, content, "second"), 2)
+    *(Fault(f"{file} {name}", ("2.4.1", "3.3.2", "3.9.1"), text(file, content, "second"), 2)
       for file in ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint")
       for name, content in _CHECKPOINTS.items()),
     # Before, the first of the two is read when the broker is told to lead, which none is here.
-    *(Broken(f"{file} {name}", ("3.3.2", "3.9.1"), text(file, _CHECKPOINTS[name], "second"), 2)
+    *(Fault(f"{file} {name}", ("3.3.2", "3.9.1"), text(file, _CHECKPOINTS[name], "second"), 2)
       for file in ("replication-offset-checkpoint", "cleaner-offset-checkpoint")
       for name in ("of version 7", "bad number")),
-    *(Broken(f"{file} a directory", ALL, folder(file, "second"), 2)
+    *(Fault(f"{file} a directory", ALL, folder(file, "second"), 2)
       for file in ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint",
                    "replication-offset-checkpoint", "cleaner-offset-checkpoint")),
-    Broken("second meta missing", KRAFT[:3], gone(META, "second"), 2),
-    Broken("second meta empty", ALL, text(META, "", "second"), 2),
-    Broken("second meta version 2", ALL, meta("second", version="2"), 2),
-    Broken("second meta text", ALL, text(META, "hello", "second"), 2),
-    Broken("second meta bad escape", ALL, text(META, "version=1\nnode.id=\\u12\n", "second"), 2),
-    Broken("second meta a directory", ALL, folder(META, "second"), 2),
-    Broken("second meta no node", KRAFT[:3], meta("second", node_id=None), 2),
-    Broken("second meta no cluster", KRAFT[:3], meta("second", cluster_id=None), 2),
-    Broken("second meta other node", KRAFT[:3], meta("second", node_id="4"), 2),
-    Broken("second meta of two nodes", ("2.4.1", "3.3.2", "4.1.1"),
+    Fault("second meta missing", KRAFT[:3], gone(META, "second"), 2),
+    Fault("second meta empty", ALL, text(META, "", "second"), 2),
+    Fault("second meta version 2", ALL, meta("second", version="2"), 2),
+    Fault("second meta text", ALL, text(META, "hello", "second"), 2),
+    Fault("second meta bad escape", ALL, text(META, "version=1\nnode.id=\\u12\n", "second"), 2),
+    Fault("second meta a directory", ALL, folder(META, "second"), 2),
+    Fault("second meta no node", KRAFT[:3], meta("second", node_id=None), 2),
+    Fault("second meta no cluster", KRAFT[:3], meta("second", cluster_id=None), 2),
+    Fault("second meta other node", KRAFT[:3], meta("second", node_id="4"), 2),
+    Fault("second meta of two nodes", ("2.4.1", "3.3.2", "4.1.1"),
            both(meta(node_id="1"), meta("second", node_id="4", broker_id="4")), 2),
-    Broken("meta no node in either", (*KRAFT[:3], *BETWEEN), both(
+    Fault("meta no node in either", (*KRAFT[:3], *BETWEEN), both(
         meta(node_id=None), meta("second", node_id=None)), 2),
-    Broken("meta no cluster in either", (*KRAFT[:3], *BETWEEN), both(
+    Fault("meta no cluster in either", (*KRAFT[:3], *BETWEEN), both(
         meta(cluster_id=None), meta("second", cluster_id=None)), 2),
-    Broken("meta no version in either", KRAFT[:3], both(
+    Fault("meta no version in either", KRAFT[:3], both(
         meta(version=None), meta("second", version=None)), 2),
-    Broken("meta empty in either", KRAFT[:3], both(text(META, ""), text(META, "", "second")), 2),
-    Broken("mark a directory", ALL, folder(".kafka_cleanshutdown", "second"), 2),
-    Broken("mark garbage", ALL, text(".kafka_cleanshutdown", "x", "second"), 2),
-    Broken("lost+found", ("2.4.1", *KRAFT[:3]), folder("lost+found", "second"), 2),
-    Broken("lock a directory", ("2.4.1", *KRAFT[:3]), folder(".lock", "second"), 2),
+    Fault("meta empty in either", KRAFT[:3], both(text(META, ""), text(META, "", "second")), 2),
+    Fault("mark a directory", ALL, folder(".kafka_cleanshutdown", "second"), 2),
+    Fault("mark garbage", ALL, text(".kafka_cleanshutdown", "x", "second"), 2),
+    Fault("lost+found", ("2.4.1", *KRAFT[:3]), folder("lost+found", "second"), 2),
+    Fault("lock a directory", ("2.4.1", *KRAFT[:3]), folder(".lock", "second"), 2),
     # the metadata log
-    *(Broken(f"quorum-state {name}", (*KRAFT[:3], *BETWEEN),
+    *(Fault(f"quorum-state {name}", (*KRAFT[:3], *BETWEEN),
              text("quorum-state", content, "metadata"), 2)
       for name, content in (("empty", ""), ("garbage", "leader=1"))),
-    *(Broken(f"quorum-state {name}", (*KRAFT[:3], *BETWEEN), change, 2)
+    *(Fault(f"quorum-state {name}", (*KRAFT[:3], *BETWEEN), change, 2)
       for name, change in (
           ("cut", cut(lambda node: node.metadata / "quorum-state", -20)),
           ("a list", text("quorum-state", "[]", "metadata")),
@@ -216,11 +216,11 @@ TABLE = [
           ("voters null", quorum(currentVoters=None)),
           ("a directory", folder("quorum-state", "metadata")),
       )),
-    *(Broken(f"metadata {name}", (*KRAFT[:3], *BETWEEN), change, 2)
+    *(Fault(f"metadata {name}", (*KRAFT[:3], *BETWEEN), change, 2)
       for name, change in (
-          ("snapshot flipped", flipped(newest_snapshot, 170)),
-          ("snapshot header flipped", flipped(newest_snapshot, 70)),
-          ("snapshot of another magic", flipped(newest_snapshot, 16)),
+          ("snapshot flipped", flip_bit(newest_snapshot, 170)),
+          ("snapshot header flipped", flip_bit(newest_snapshot, 70)),
+          ("snapshot of another magic", flip_bit(newest_snapshot, 16)),
           ("snapshot empty", cut(newest_snapshot, 0)),
           ("feature 99", records(feature("metadata.version", 99))),
           ("record unknown", records(metadata_log.framed(200, 0, b"\0"))),
@@ -229,7 +229,7 @@ TABLE = [
           ("topic twice", records(metadata_log.topic("t", 5), metadata_log.topic("t", 5))),
           ("topic removed", records(metadata_log.remove_topic(77))),
       )),
-    *(Broken(f"metadata {name}", KRAFT[:3], change, 2)
+    *(Fault(f"metadata {name}", KRAFT[:3], change, 2)
       for name, change in (
           ("snapshot torn", cut(newest_snapshot, -30)),
           ("snapshot in half", cut(newest_snapshot, 200)),
@@ -245,7 +245,7 @@ TABLE = [
           ("bootstrap garbage", text("bootstrap.checkpoint", "x" * 300)),
       )),
     # rights
-    *(Broken(f"{name} unreadable", ("2.4.1", "3.3.2", "3.9.1", "4.4.0"), denied(name), 2, True)
+    *(Fault(f"{name} unreadable", ("2.4.1", "3.3.2", "3.9.1", "4.4.0"), deny_access(name), 2, True)
       for name in ("partition.metadata", "leader-epoch-checkpoint", "*.snapshot", "*.txnindex",
                    "*.timeindex", "*.index", "*.log")),
 ]  # fmt: skip

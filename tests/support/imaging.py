@@ -36,19 +36,19 @@ def ext4_again(image: Path) -> None:
     _run("mkfs.ext4", "-q", "-F", "-b", 4096, "-E", "nodiscard", image)
 
 
-def ext4_deleted(image: Path, folder: Path) -> None:
+def delete_below(image: Path, folder: Path) -> None:
     """Delete all files below a folder, as rm -r does."""
     paths = sorted(folder.rglob("*"), reverse=True)
     names = [(path.relative_to(folder), path.is_dir()) for path in paths]
     _debugfs(image, [f'{"rmdir" if is_dir else "rm"} "/{name}"' for name, is_dir in names])
 
 
-def ext4_thinned(image: Path, names: Iterable[str]) -> None:
+def delete_files(image: Path, names: Iterable[str]) -> None:
     """Delete some files."""
     _debugfs(image, [f'rm "/{name}"' for name in names])
 
 
-def ext4_written(image: Path, files: Iterable[tuple[Path, str]]) -> None:
+def write_files(image: Path, files: Iterable[tuple[Path, str]]) -> None:
     """Write files into the file system: into what is free, where it is."""
     _debugfs(image, [f'write "{path}" "/{name}"' for path, name in files])
 

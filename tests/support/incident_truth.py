@@ -61,7 +61,7 @@ def tools() -> str | None:
     return f"{jars}:{jar}" if Path(jar).exists() else None
 
 
-def dumped(paths: list[Path], decoder: str | None = None) -> dict[Path, list[Batch]]:
+def dump_logs(paths: list[Path], decoder: str | None = None) -> dict[Path, list[Batch]]:
     """Have the broker's classes print logs."""
     found: dict[Path, list[Batch]] = {path: [] for path in paths}
     if not paths:
@@ -180,7 +180,7 @@ class Truth:
             if not path.parent.name.endswith("-delete"):
                 by_decoder[_DECODERS.get(topic)].append(path)
         for decoder, paths in by_decoder.items():
-            for path, batches in dumped(paths, decoder).items():
+            for path, batches in dump_logs(paths, decoder).items():
                 topic, _, partition = path.parent.name.rpartition("-")
                 found.setdefault((topic, int(partition)), []).extend(batches)
         return found

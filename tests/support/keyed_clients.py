@@ -25,7 +25,7 @@ KEYS = [
 ]  # fmt: skip
 
 
-class Sent(NamedTuple):
+class ConsumedRecord(NamedTuple):
     """A record as a consumer is handed it."""
 
     partition: int
@@ -111,7 +111,7 @@ class Clients:
 
     def consumed(
         self, topics: dict[str, int], isolation: str = "read_uncommitted"
-    ) -> dict[str, list[Sent]]:
+    ) -> dict[str, list[ConsumedRecord]]:
         """Give all records of topics, as a consumer is handed them."""
         consumer = self.confluent.Consumer(
             {
@@ -127,7 +127,7 @@ class Clients:
         ]
         consumer.assign(places)
         left = len(places)
-        came: dict[str, list[Sent]] = defaultdict(list)
+        came: dict[str, list[ConsumedRecord]] = defaultdict(list)
         while left:
             for one in consumer.consume(1000, 1):
                 if one.error() is not None:
@@ -135,7 +135,7 @@ class Clients:
                     left -= 1
                     continue
                 came[one.topic()].append(
-                    Sent(
+                    ConsumedRecord(
                         one.partition(), one.offset(), one.timestamp()[1], one.key(), one.value(),
                         tuple(one.headers() or ()),
                     )

@@ -41,10 +41,10 @@ class _Log:
         self.terms: dict[int, Term] = {}
         self.ties = EpochTies(self)  # type: ignore[arg-type]
 
-    def term(self, epoch: int) -> Term | None:
+    def find_term(self, epoch: int) -> Term | None:
         return self.terms.get(epoch)
 
-    def spot(self, offset: int, epoch: int) -> Spot:
+    def find_spot(self, offset: int, epoch: int) -> Spot:
         return Spot(self.name, offset, epoch)
 
 
@@ -101,7 +101,7 @@ class MadeClocks:
     def _append(self, log: _Log, at_ms: int) -> Stamp:
         leader = log.terms[log.epoch].leader
         stamp = Stamp(
-            leader, at_ms + self.ahead_at(leader, at_ms), log.spot(log.end, log.epoch), at_ms
+            leader, at_ms + self.ahead_at(leader, at_ms), log.find_spot(log.end, log.epoch), at_ms
         )
         log.ties.batch(log.epoch, stamp.shown_ms, log.end)
         log.end += self._draw.choice((1, 1, 3))
@@ -176,12 +176,12 @@ def held(made: MadeClocks) -> tuple[int, list[str]]:
         then = stamp.true_ms + made.ahead_at(clocks.common, stamp.true_ms)
         for spot in (None, stamp.spot):
             times = clocks.between(stamp.broker, stamp.shown_ms, stamp.shown_ms, spot)
-            low, high = _known(*times)
+            low, high = _bounds_or_any(*times)
             if not low <= then <= high:
                 wrong.append(f"{stamp}, at {spot}: {then - low}, {high - then}")
         close += high - low < 5_000
     for row in clocks.rows():
-        low, high = _known(row.at_least_ms, row.at_most_ms)
+        low, high = _bounds_or_any(row.at_least_ms, row.at_most_ms)
         for at_ms in {one.true_ms for one in made.stamps if one.broker == row.broker_id}:
             ahead = made.ahead_at(row.broker_id, at_ms) - made.ahead_at(clocks.common, at_ms)
             if not low <= ahead <= high:
@@ -190,5 +190,5 @@ def held(made: MadeClocks) -> tuple[int, list[str]]:
     return close, wrong
 
 
-def _known(low: int | None, high: int | None) -> tuple[int, int]:
+def _bounds_or_any(low: int | None, high: int | None) -> tuple[int, int]:
     return -(1 << 60) if low is None else low, 1 << 60 if high is None else high

@@ -61,7 +61,7 @@ def _put_length(out: bytearray, length: int, width: str, *, flexible: bool) -> N
         out += struct.pack(">" + NUMBERS[width], length)
 
 
-def sized_writer(kind: str, *, flexible: bool) -> Write:
+def make_sized_writer(kind: str, *, flexible: bool) -> Write:
     """Return what writes a string or bytes."""
     is_text = kind == "string"
     width = "int16" if is_text else "int32"
@@ -164,5 +164,5 @@ def _value_writer(kind: str, fields: tuple[Field, ...], version: int, flexible: 
     if kind == "uuid":
         return put_uuid
     if kind in ("string", "bytes", "records"):
-        return sized_writer(kind, flexible=flexible)
+        return make_sized_writer(kind, flexible=flexible)
     return _struct_writer(fields, version, flexible)

@@ -249,7 +249,7 @@ def sentences_in(said: str) -> list[str]:
     return list(dict.fromkeys([*fatal, *found]))
 
 
-def said_equal(foretold: str, sentences: list[str]) -> bool:
+def is_same_sentence(foretold: str, sentences: list[str]) -> bool:
     """Whether a foretold sentence is the first that a broker threw.
 
     Which of two directories was loaded first is left to threads; an enumeration to its hashes; the

@@ -11,8 +11,8 @@ from broken_nodes import (
     KRAFT,
     META,
     ZK,
-    Broken,
     Change,
+    Fault,
     both,
     feature,
     folder,
@@ -53,7 +53,7 @@ _REPLACED = {
 }
 
 
-def prefixed(data: bytes) -> Change:
+def prefix_bytes(data: bytes) -> Change:
     def change(node: Node) -> None:
         path = node.first / META
         path.write_bytes(data + path.read_bytes())
@@ -61,7 +61,7 @@ def prefixed(data: bytes) -> Change:
     return change
 
 
-def suffixed(data: bytes) -> Change:
+def suffix_bytes(data: bytes) -> Change:
     def change(node: Node) -> None:
         path = node.first / META
         path.write_bytes(path.read_bytes() + data)
@@ -73,7 +73,7 @@ def directory(name: str) -> Change:
     return lambda node: (node.first / name).mkdir(parents=True)
 
 
-def linked(name: str, to: str) -> Change:
+def link_file(name: str, to: str) -> Change:
     """Put a symbolic link in the place of a file, which is kept under another name."""
 
     def change(node: Node) -> None:
@@ -84,12 +84,12 @@ def linked(name: str, to: str) -> Change:
     return change
 
 
-def directory_linked(node: Node) -> None:
+def link_directory(node: Node) -> None:
     node.first.rename(node.directory / "real")
     node.first.symlink_to("real")
 
 
-def directory_link_broken(node: Node) -> None:
+def break_directory_link(node: Node) -> None:
     shutil.rmtree(node.first)
     node.first.symlink_to("/nonexistent/d")
 
@@ -126,7 +126,7 @@ def metadata_elsewhere(node: Node) -> None:
     settings(metadata_log_dir=str(node.directory / "m"))(node)
 
 
-def replaced_by_directory(name: str) -> Change:
+def replace_by_directory(name: str) -> Change:
     def change(node: Node) -> None:
         path = min(node.first.glob("orders-*")) / name
         path.unlink(missing_ok=True)
@@ -140,15 +140,15 @@ def overlapping(node: Node) -> None:
     shutil.copy(here / "00000000000000000000.log", here / "00000000000000000010.log")
 
 
-def identity_gone(node: Node) -> None:
+def remove_identity(node: Node) -> None:
     (min(node.first.glob("orders-*")) / "partition.metadata").unlink(missing_ok=True)
 
 
-def metadata_renamed(node: Node) -> None:
+def rename_metadata(node: Node) -> None:
     node.metadata.rename(node.first / "__cluster_metadata-1")
 
 
-def metadata_zeroed(node: Node) -> None:
+def zero_metadata(node: Node) -> None:
     path = log(node)
     data = bytearray(path.read_bytes())
     data[200:260] = bytes(60)
@@ -188,51 +188,51 @@ _HEX = "0123456789abcdef" * 2
 
 TABLE = [
     # meta.properties
-    Broken("meta crlf", ALL, rewritten("crlf")),
-    Broken("meta bom", ALL, prefixed(b"\xef\xbb\xbf")),
-    Broken("meta ids twice", ALL, suffixed(b"\nnode.id=7\nbroker.id=7\n")),
-    Broken("meta colon", ALL, rewritten("colon")),
-    Broken("meta upper case", ALL, rewritten("upper")),
-    Broken("meta version 01", ALL, meta(version="01")),
-    Broken("meta version 1.0", ALL, meta(version="1.0")),
-    Broken("meta version plus", ALL, meta(version="+1")),
-    Broken("meta version big", ALL, meta(version="99999999999")),
-    Broken("meta continued", ALL, rewritten("continued")),
-    Broken("meta link broken", ALL, linked(META, "/nonexistent/x")),
-    Broken("meta link", ALL, linked(META, "kept")),
-    Broken("meta tmp left", ALL, text("meta.properties.tmp", "x")),
-    Broken("meta tmp directory", ALL, directory("meta.properties.tmp")),
-    Broken("meta node blanks", KRAFT, rewritten("blanks")),
-    Broken("meta both ids differ", KRAFT, meta(broker_id="7")),
-    Broken("meta node arabic digits", KRAFT, rewritten("arabic")),
+    Fault("meta crlf", ALL, rewritten("crlf")),
+    Fault("meta bom", ALL, prefix_bytes(b"\xef\xbb\xbf")),
+    Fault("meta ids twice", ALL, suffix_bytes(b"\nnode.id=7\nbroker.id=7\n")),
+    Fault("meta colon", ALL, rewritten("colon")),
+    Fault("meta upper case", ALL, rewritten("upper")),
+    Fault("meta version 01", ALL, meta(version="01")),
+    Fault("meta version 1.0", ALL, meta(version="1.0")),
+    Fault("meta version plus", ALL, meta(version="+1")),
+    Fault("meta version big", ALL, meta(version="99999999999")),
+    Fault("meta continued", ALL, rewritten("continued")),
+    Fault("meta link broken", ALL, link_file(META, "/nonexistent/x")),
+    Fault("meta link", ALL, link_file(META, "kept")),
+    Fault("meta tmp left", ALL, text("meta.properties.tmp", "x")),
+    Fault("meta tmp directory", ALL, directory("meta.properties.tmp")),
+    Fault("meta node blanks", KRAFT, rewritten("blanks")),
+    Fault("meta both ids differ", KRAFT, meta(broker_id="7")),
+    Fault("meta node arabic digits", KRAFT, rewritten("arabic")),
     # log.dirs
-    Broken("dirs twice", ALL, dirs("{first},{first}")),
-    Broken("dirs comma behind", ALL, dirs("{first},")),
-    Broken("dirs with blanks", ALL, dirs(" {first} , ")),
-    Broken("dirs new one", ALL, dirs("{first},{above}/d9")),
-    Broken("dirs new deep one", ALL, dirs("{first},{above}/x/y/d9")),
-    Broken("dirs nested", ALL, both(directory("sub"), dirs("{first},{first}/sub"))),
-    Broken("dirs under a file", ALL, dirs("{first},{first}/meta.properties/d9")),
-    Broken("dirs slash behind", ALL, dirs("{first}/")),
-    Broken("dir alone", ALL, dir_alone),
-    Broken("directory linked", ALL, directory_linked),
-    Broken("directory link broken", ALL, directory_link_broken),
+    Fault("dirs twice", ALL, dirs("{first},{first}")),
+    Fault("dirs comma behind", ALL, dirs("{first},")),
+    Fault("dirs with blanks", ALL, dirs(" {first} , ")),
+    Fault("dirs new one", ALL, dirs("{first},{above}/d9")),
+    Fault("dirs new deep one", ALL, dirs("{first},{above}/x/y/d9")),
+    Fault("dirs nested", ALL, both(directory("sub"), dirs("{first},{first}/sub"))),
+    Fault("dirs under a file", ALL, dirs("{first},{first}/meta.properties/d9")),
+    Fault("dirs slash behind", ALL, dirs("{first}/")),
+    Fault("dir alone", ALL, dir_alone),
+    Fault("directory linked", ALL, link_directory),
+    Fault("directory link broken", ALL, break_directory_link),
     # roles, listeners and other settings
-    Broken("controller only", KRAFT, settings(process_roles="controller")),
-    Broken("broker only", KRAFT, settings(process_roles="broker")),
-    Broken("roles the other way", KRAFT, settings(process_roles="controller,broker")),
-    Broken("listeners without controller", KRAFT, only_first_listener),
-    Broken("controller names more", KRAFT, controller_names_more),
-    Broken("listeners malformed", ALL, settings(listeners="PLAINTEXT//localhost:1")),
-    Broken("listeners unknown name", ALL,
+    Fault("controller only", KRAFT, settings(process_roles="controller")),
+    Fault("broker only", KRAFT, settings(process_roles="broker")),
+    Fault("roles the other way", KRAFT, settings(process_roles="controller,broker")),
+    Fault("listeners without controller", KRAFT, only_first_listener),
+    Fault("controller names more", KRAFT, controller_names_more),
+    Fault("listeners malformed", ALL, settings(listeners="PLAINTEXT//localhost:1")),
+    Fault("listeners unknown name", ALL,
            settings(listeners="FOO://127.0.0.1:0", advertised_listeners=None)),
-    Broken("listeners same port", ALL,
+    Fault("listeners same port", ALL,
            settings(listeners="PLAINTEXT://127.0.0.1:24998,SSL://127.0.0.1:24998")),
-    Broken("advertised any", ALL, settings(advertised_listeners="PLAINTEXT://0.0.0.0:9092")),
-    Broken("inter broker listener unknown", ALL, settings(inter_broker_listener_name="INNER")),
-    Broken("security protocol unknown", ALL, settings(security_inter_broker_protocol="FOO")),
-    Broken("metadata elsewhere", KRAFT, metadata_elsewhere),
-    *(Broken(f"{name} {value}", versions, settings(**{name: value}))
+    Fault("advertised any", ALL, settings(advertised_listeners="PLAINTEXT://0.0.0.0:9092")),
+    Fault("inter broker listener unknown", ALL, settings(inter_broker_listener_name="INNER")),
+    Fault("security protocol unknown", ALL, settings(security_inter_broker_protocol="FOO")),
+    Fault("metadata elsewhere", KRAFT, metadata_elsewhere),
+    *(Fault(f"{name} {value}", versions, settings(**{name: value}))
       for versions, name, value in (
           (ALL, "log_retention_bytes", "much"),
           (ALL, "log_retention_bytes", "99999999999999999999"),
@@ -258,39 +258,39 @@ TABLE = [
           (ZK, "broker_id", "-1"),
           (ZK, "inter_broker_protocol_version", "0.8.2.0"),
       )),
-    Broken("broker id generated off", ZK,
+    Fault("broker id generated off", ZK,
            settings(broker_id="-1", broker_id_generation_enable="false")),
-    Broken("protocol of its own", ALL, protocol_of_its_own),
+    Fault("protocol of its own", ALL, protocol_of_its_own),
     # names in the data directory
-    Broken("deleted left", ALL, directory(f"orders-7.{_HEX}-delete")),
-    Broken("deleted without id", ALL, directory("orders-7-delete")),
-    Broken("future left", ALL, directory(f"orders-0.{_HEX}-future")),
-    Broken("stray left", ALL, directory(f"orders-0.{_HEX}-stray")),
-    Broken("no number", ALL, directory("orders-x")),
-    Broken("no topic", ALL, directory("-0")),
-    Broken("number big", ALL, directory("orders-99999999999")),
-    Broken("number negative", ALL, directory("orders--1")),
-    Broken("odd letters", ALL, directory("or ders-0")),
-    Broken("hidden directory", ALL, directory(".snapshot")),
-    Broken("directory with dot", ALL, directory("a.b")),
-    Broken("empty partition", ALL, directory("other-0")),
-    Broken("mark a directory", ALL, folder(".kafka_cleanshutdown")),
-    Broken("checkpoint tmp directory", ALL, directory("recovery-point-offset-checkpoint.tmp")),
+    Fault("deleted left", ALL, directory(f"orders-7.{_HEX}-delete")),
+    Fault("deleted without id", ALL, directory("orders-7-delete")),
+    Fault("future left", ALL, directory(f"orders-0.{_HEX}-future")),
+    Fault("stray left", ALL, directory(f"orders-0.{_HEX}-stray")),
+    Fault("no number", ALL, directory("orders-x")),
+    Fault("no topic", ALL, directory("-0")),
+    Fault("number big", ALL, directory("orders-99999999999")),
+    Fault("number negative", ALL, directory("orders--1")),
+    Fault("odd letters", ALL, directory("or ders-0")),
+    Fault("hidden directory", ALL, directory(".snapshot")),
+    Fault("directory with dot", ALL, directory("a.b")),
+    Fault("empty partition", ALL, directory("other-0")),
+    Fault("mark a directory", ALL, folder(".kafka_cleanshutdown")),
+    Fault("checkpoint tmp directory", ALL, directory("recovery-point-offset-checkpoint.tmp")),
     # files of a partition
-    Broken("log a directory", ALL, replaced_by_directory("00000000000000000000.log")),
-    Broken("index a directory", ALL, replaced_by_directory("00000000000000000000.index")),
-    Broken("snapshot of no number", ALL, partition("abc.snapshot", b"")),
-    Broken("snapshot torn in partition", ALL, partition("00000000000000000007.snapshot", b"x")),
-    Broken("swap of no number", ALL, partition("abc.swap", b"")),
-    Broken("swap empty", ALL, partition("00000000000000000000.log.swap", b"")),
-    Broken("index alone", ALL, partition("00000000000000000777.index", b"")),
-    Broken("log number short", ALL, partition("7.log", b"")),
-    Broken("log number big", ALL, partition("99999999999999999999.log", b"")),
-    Broken("logs overlap", ALL, overlapping),
-    Broken("epochs empty", ALL, partition("leader-epoch-checkpoint", b"")),
-    Broken("epochs text", ALL, partition("leader-epoch-checkpoint", b"0\n1\nx y\n")),
-    Broken("epochs count", ALL, partition("leader-epoch-checkpoint", b"0\n3\n0 0\n")),
-    *(Broken(f"partition.metadata {name}", (*KRAFT, "2.8.2"),
+    Fault("log a directory", ALL, replace_by_directory("00000000000000000000.log")),
+    Fault("index a directory", ALL, replace_by_directory("00000000000000000000.index")),
+    Fault("snapshot of no number", ALL, partition("abc.snapshot", b"")),
+    Fault("snapshot torn in partition", ALL, partition("00000000000000000007.snapshot", b"x")),
+    Fault("swap of no number", ALL, partition("abc.swap", b"")),
+    Fault("swap empty", ALL, partition("00000000000000000000.log.swap", b"")),
+    Fault("index alone", ALL, partition("00000000000000000777.index", b"")),
+    Fault("log number short", ALL, partition("7.log", b"")),
+    Fault("log number big", ALL, partition("99999999999999999999.log", b"")),
+    Fault("logs overlap", ALL, overlapping),
+    Fault("epochs empty", ALL, partition("leader-epoch-checkpoint", b"")),
+    Fault("epochs text", ALL, partition("leader-epoch-checkpoint", b"0\n1\nx y\n")),
+    Fault("epochs count", ALL, partition("leader-epoch-checkpoint", b"0\n3\n0 0\n")),
+    *(Fault(f"partition.metadata {name}", (*KRAFT, "2.8.2"),
              partition("partition.metadata", content))
       for name, content in (
           ("other topic", b"version: 0\ntopic_id: YSOz1jVZxxMsYtz3vOdPCA"),
@@ -298,51 +298,51 @@ TABLE = [
           ("id short", b"version: 0\ntopic_id: abc"),
           ("id zero", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA"),
       )),
-    Broken("partition.metadata gone", (*KRAFT, "2.8.2"), identity_gone),
-    *(Broken(f"{name} {how}", versions, checkpoint(name, content))
+    Fault("partition.metadata gone", (*KRAFT, "2.8.2"), remove_identity),
+    *(Fault(f"{name} {how}", versions, checkpoint(name, content))
       for name, versions in _CHECKPOINTS.items() for how, content in _CONTENTS.items()),
     # the metadata log
-    Broken("metadata renamed", KRAFT, metadata_renamed),
-    Broken("metadata zeros inside", KRAFT, metadata_zeroed),
-    Broken("quorum-state tmp", KRAFT, in_metadata("quorum-state.tmp")),
-    Broken("quorum-state of nobody", KRAFT, quorum(leaderId=-1, leaderEpoch=3)),
-    Broken("quorum-state cluster id", KRAFT, quorum(clusterId="XXXXXXXXXXXXXXXXXXXXXX")),
-    Broken("quorum-state voted directory", KRAFT, quorum(votedDirectoryId="abc")),
-    Broken("quorum-state null", KRAFT, text("quorum-state", "null", "metadata")),
-    Broken("quorum-state epoch fraction", KRAFT, quorum(leaderEpoch=1.5)),
-    Broken("quorum-state epoch big", KRAFT, quorum(leaderEpoch=99999999999)),
-    Broken("quorum-state voters null", KRAFT, quorum(currentVoters=None)),
-    Broken("snapshot bad name", KRAFT, in_metadata("abc.checkpoint")),
-    Broken("snapshot short name", KRAFT, in_metadata("7-1.checkpoint")),
-    Broken("snapshot letters", KRAFT, in_metadata("0000000000000000000x-0000000001.checkpoint")),
-    Broken("snapshot deleted", KRAFT,
+    Fault("metadata renamed", KRAFT, rename_metadata),
+    Fault("metadata zeros inside", KRAFT, zero_metadata),
+    Fault("quorum-state tmp", KRAFT, in_metadata("quorum-state.tmp")),
+    Fault("quorum-state of nobody", KRAFT, quorum(leaderId=-1, leaderEpoch=3)),
+    Fault("quorum-state cluster id", KRAFT, quorum(clusterId="XXXXXXXXXXXXXXXXXXXXXX")),
+    Fault("quorum-state voted directory", KRAFT, quorum(votedDirectoryId="abc")),
+    Fault("quorum-state null", KRAFT, text("quorum-state", "null", "metadata")),
+    Fault("quorum-state epoch fraction", KRAFT, quorum(leaderEpoch=1.5)),
+    Fault("quorum-state epoch big", KRAFT, quorum(leaderEpoch=99999999999)),
+    Fault("quorum-state voters null", KRAFT, quorum(currentVoters=None)),
+    Fault("snapshot bad name", KRAFT, in_metadata("abc.checkpoint")),
+    Fault("snapshot short name", KRAFT, in_metadata("7-1.checkpoint")),
+    Fault("snapshot letters", KRAFT, in_metadata("0000000000000000000x-0000000001.checkpoint")),
+    Fault("snapshot deleted", KRAFT,
            in_metadata("00000000000000000005-0000000001.checkpoint.deleted")),
-    Broken("snapshot newer garbage", KRAFT,
+    Fault("snapshot newer garbage", KRAFT,
            in_metadata("00000000000000090000-0000000009.checkpoint", b"x" * 300)),
-    Broken("snapshot at the end", KRAFT, snapshot_at_the_end),
-    Broken("bootstrap a directory", KRAFT, folder("bootstrap.checkpoint")),
-    *(Broken(f"feature {name} {level}", KRAFT, records(feature(f"{name}.version", level)))
+    Fault("snapshot at the end", KRAFT, snapshot_at_the_end),
+    Fault("bootstrap a directory", KRAFT, folder("bootstrap.checkpoint")),
+    *(Fault(f"feature {name} {level}", KRAFT, records(feature(f"{name}.version", level)))
       for name, level in (("share", 9), ("eligible.leader.replicas", 9), ("streams", 9),
                           ("metadata", 7), ("metadata", 20), ("group", -1))),
-    Broken("topic again", KRAFT, records(metadata_log.topic("orders", 5))),
-    Broken("topic odd name", KRAFT, records(metadata_log.topic("or ders", 6))),
-    Broken("topic twice", KRAFT, records(metadata_log.topic("t", 5), metadata_log.topic("t", 5))),
-    Broken("topic removed and again", KRAFT, records(
+    Fault("topic again", KRAFT, records(metadata_log.topic("orders", 5))),
+    Fault("topic odd name", KRAFT, records(metadata_log.topic("or ders", 6))),
+    Fault("topic twice", KRAFT, records(metadata_log.topic("t", 5), metadata_log.topic("t", 5))),
+    Fault("topic removed and again", KRAFT, records(
         metadata_log.topic("t", 5), metadata_log.remove_topic(5), metadata_log.topic("t", 6))),
-    Broken("topic of an aborted transaction", KRAFT, records(
+    Fault("topic of an aborted transaction", KRAFT, records(
         metadata_log.framed(23, 0, metadata_log.tagged()), metadata_log.topic("t", 5),
         metadata_log.framed(25, 0, metadata_log.tagged()), metadata_log.topic("t", 6))),
-    Broken("topic removed twice", KRAFT, records(
+    Fault("topic removed twice", KRAFT, records(
         metadata_log.topic("t", 5), metadata_log.remove_topic(5), metadata_log.remove_topic(5))),
-    Broken("partition of no topic", KRAFT, records(metadata_log.partition(0, 77, (1,)))),
-    Broken("no topic removed", KRAFT, records(metadata_log.remove_topic(77))),
-    Broken("record frame 0", KRAFT, records(b"\0")),
-    Broken("record frame cut", KRAFT, records(b"\x81")),
-    Broken("record without type", KRAFT, records(b"\1")),
-    Broken("record without version", KRAFT, records(b"\1\2")),
+    Fault("partition of no topic", KRAFT, records(metadata_log.partition(0, 77, (1,)))),
+    Fault("no topic removed", KRAFT, records(metadata_log.remove_topic(77))),
+    Fault("record frame 0", KRAFT, records(b"\0")),
+    Fault("record frame cut", KRAFT, records(b"\x81")),
+    Fault("record without type", KRAFT, records(b"\1")),
+    Fault("record without version", KRAFT, records(b"\1\2")),
     # several at once: what a start comes to first is what it says
-    Broken("two bad settings", ALL, settings(log_roll_hours="0", num_partitions="none")),
-    Broken("meta gone and bad settings", ALL, both(gone(META), settings(num_partitions="none"))),
-    Broken("meta gone and log a directory", ALL,
-           both(gone(META), replaced_by_directory("00000000000000000000.log"))),
+    Fault("two bad settings", ALL, settings(log_roll_hours="0", num_partitions="none")),
+    Fault("meta gone and bad settings", ALL, both(gone(META), settings(num_partitions="none"))),
+    Fault("meta gone and log a directory", ALL,
+           both(gone(META), replace_by_directory("00000000000000000000.log"))),
 ]  # fmt: skip

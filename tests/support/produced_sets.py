@@ -23,7 +23,7 @@ PACKERS: tuple[Callable[[bytes], bytes], ...] = (
 )
 
 
-class Sent(NamedTuple):
+class DrawnSet(NamedTuple):
     """A set, and the settings of the topic that it is sent to."""
 
     data: bytes
@@ -49,7 +49,7 @@ def _codec(rng: random.Random, largest: int) -> int:
     return 0 if rng.random() < 0.45 else rng.randrange(1, largest + 1)
 
 
-def _packed(rng: random.Random, codec: int, plain: bytes, *, broken_lz4: bool = False) -> bytes:
+def _pack(rng: random.Random, codec: int, plain: bytes, *, broken_lz4: bool = False) -> bytes:
     packed = PACKERS[codec](plain)
     if broken_lz4 and codec == 3:  # the header's checksum of magic 0
         packed = packed[:6] + bytes([packed[6] ^ 0x5A]) + packed[7:]
@@ -87,7 +87,7 @@ def batch(rng: random.Random, offset: int) -> bytes:
     attributes = codec if rng.random() < 0.99 else rng.choice((5, 6, 7))
     for bit, chance in ((b.LOG_APPEND_TIME, 0.04), (b.CONTROL, 0.01), (0x80, 0.01)):
         attributes |= bit if rng.random() < chance else 0
-    payload = _packed(rng, codec, b"".join(records))
+    payload = _pack(rng, codec, b"".join(records))
     if rng.random() < 0.01:
         payload += b"\0"
     elif rng.random() < 0.02 and payload:
@@ -118,7 +118,7 @@ def message(rng: random.Random, offset: int, magic: int, *, inner: bool = False)
         each = magic if rng.random() < 0.985 else 1 - magic
         plain = b"".join(message(rng, first + n, each, inner=True) for n in range(count))
         key = None if rng.random() < 0.95 else key
-        value = _packed(rng, codec, plain, broken_lz4=not magic)
+        value = _pack(rng, codec, plain, broken_lz4=not magic)
         offset = rng.choice((first + count - 1, first + count - 1, 0, offset))
     if rng.random() < 0.005:
         codec = 4 + rng.randrange(4)
@@ -159,6 +159,6 @@ def config(rng: random.Random) -> dict[str, str]:
     return found
 
 
-def sent(rng: random.Random) -> Sent:
+def sent(rng: random.Random) -> DrawnSet:
     """Draw a set and a topic."""
-    return Sent(produced(rng), config(rng))
+    return DrawnSet(produced(rng), config(rng))

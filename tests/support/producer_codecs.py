@@ -42,7 +42,7 @@ def lz4_big_blocks(data: bytes) -> bytes:
     return lz4_frame(data, block_size=lz4.frame.BLOCKSIZE_MAX4MB)
 
 
-def lz4_broken(data: bytes) -> bytes:
+def pack_broken_lz4(data: bytes) -> bytes:
     """Write an LZ4 frame with the wrong header checksum of magic 0."""
     frame = bytearray(lz4_frame(data))
     at = 6 + (8 if frame[4] & 0x08 else 0)
@@ -65,7 +65,7 @@ def zstd_wide(data: bytes) -> bytes:
 CODECS: dict[int, tuple[Codec, ...]] = {
     builders.GZIP: (builders.gzip_bytes, lambda data: gzip.compress(data, 1, mtime=0)),
     builders.SNAPPY: (xerial, raw_snappy),
-    builders.LZ4: (lz4_frame, lz4_big_blocks, lz4_broken),
+    builders.LZ4: (lz4_frame, lz4_big_blocks, pack_broken_lz4),
     builders.ZSTD: (zstd, zstd_wide),
 }
 
@@ -76,7 +76,7 @@ def unpacked(codec: int, packed: bytes, most_bytes: int) -> bytes | None:
         if codec == builders.GZIP:
             return gzip.decompress(packed)
         if codec == builders.SNAPPY:
-            return _unsnapped(packed)
+            return _unsnap(packed)
         if codec == builders.LZ4:
             return bytes(lz4.frame.decompress(packed))
         if codec == builders.ZSTD:
@@ -87,7 +87,7 @@ def unpacked(codec: int, packed: bytes, most_bytes: int) -> bytes | None:
     return None
 
 
-def _unsnapped(packed: bytes) -> bytes:
+def _unsnap(packed: bytes) -> bytes:
     if not packed.startswith(XERIAL_HEAD[:8]):
         return bytes(snappy.uncompress(packed))
     plain, at = b"", len(XERIAL_HEAD)

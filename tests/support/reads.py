@@ -5,7 +5,7 @@ import pytest
 from kdump.storage.source import Source
 
 
-def counted_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that the size of every read into a buffer is added to from now on."""
     sizes: list[int] = []
     read_into = Source.read_into

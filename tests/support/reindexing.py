@@ -45,12 +45,12 @@ def answered(files: dict[str, dict[str, Any]]) -> dict[str, bytes]:
 def differences(ours: dict[str, bytes], theirs: dict[str, bytes]) -> list[str]:
     """Name the indexes that differ; an empty transaction index is as none."""
     return [
-        f"{name}: ours {_shown(ours.get(name))}, theirs {_shown(theirs.get(name))}"
+        f"{name}: ours {_show(ours.get(name))}, theirs {_show(theirs.get(name))}"
         for name in sorted(ours.keys() | theirs.keys())
         if ours.get(name) != theirs.get(name)
         and not (name.endswith(".txnindex") and not ours.get(name) and not theirs.get(name))
     ]
 
 
-def _shown(data: bytes | None) -> str:
+def _show(data: bytes | None) -> str:
     return "absent" if data is None else f"{len(data)} bytes {data[:48].hex()}"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from comparing import (
     Batch,
-    Compared,
+    ComparisonResult,
     batches,
     compared,
     replica,
@@ -13,7 +13,7 @@ from comparing import (
 LOG = batches(0, 100)
 
 
-def pair(tmp_path: Path, left: list[Batch | bytes], right: list[Batch | bytes]) -> Compared:
+def pair(tmp_path: Path, left: list[Batch | bytes], right: list[Batch | bytes]) -> ComparisonResult:
     return compared(replica(tmp_path, "left", left), replica(tmp_path, "right", right))
 
 

@@ -30,7 +30,7 @@ def why_no_server() -> str:
 
 def s3_environment() -> dict[str, str]:
     """Give the environment in which `s3://` leads to the server."""
-    port = _started()
+    port = _start()
     return {
         "AWS_ACCESS_KEY_ID": "reader",
         "AWS_SECRET_ACCESS_KEY": "reader-secret",
@@ -87,7 +87,7 @@ def _client() -> Any:
 
 
 @cache
-def _started() -> int:
+def _start() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,6 +1,6 @@
 """Partitions of hand-made batches with the indexes a broker of today writes beside them.
 
-`logs_checked` runs what is learned from `.log`, `.index` and `.timeindex` alone, for directories
+`check_logs` runs what is learned from `.log`, `.index` and `.timeindex` alone, for directories
 whose other files say more.
 """
 
@@ -162,21 +162,19 @@ def checked(
 ) -> tuple[Finding, ...]:
     """Return what all checks of `verify` show."""
     partition = partition_of(directory, deep=deep, quick=quick, settings=settings)
-    return _scanned(partition, checks_of(partition))
+    return _scan(partition, checks_of(partition))
 
 
-def logs_checked(
-    directory: Path, *, deep: bool = False, quick: bool = False
-) -> tuple[Finding, ...]:
+def check_logs(directory: Path, *, deep: bool = False, quick: bool = False) -> tuple[Finding, ...]:
     """Return what logs and their indexes show, in a directory that has other files of its own."""
     partition = partition_of(directory, deep=deep, quick=quick)
     checks = [
         one for one in checks_of(partition) if isinstance(one, (Framing, Records, IndexProof))
     ]
-    return _scanned(partition, checks)
+    return _scan(partition, checks)
 
 
-def _scanned(partition: PartitionScan, checks: Sequence[Check]) -> tuple[Finding, ...]:
+def _scan(partition: PartitionScan, checks: Sequence[Check]) -> tuple[Finding, ...]:
     found = fold(scan(partition, checks))
     assert not partition.errors
     return found

@@ -37,7 +37,7 @@ def on_terminal(*words: str | bytes, colour: bool = False, width: int = 100) -> 
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), b"".join(pieces)
 
 
-def obeyed(written: bytes, *, colour: bool = False) -> list[str]:
+def find_controls(written: bytes, *, colour: bool = False) -> list[str]:
     """List what a terminal would act upon: controls, bytes that are no UTF-8, turns of writing."""
     text = written.decode("utf-8", "surrogateescape")
     if colour:

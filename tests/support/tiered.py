@@ -29,7 +29,7 @@ def answers(name: str) -> list[dict[str, Any]]:
 
 
 @cache
-def offsets_consumed(name: str) -> dict[tuple[str, int], Runs]:
+def read_consumed_offsets(name: str) -> dict[tuple[str, int], Runs]:
     """Give the runs of offsets that consumers received from earliest on."""
     found: dict[tuple[str, int], Runs] = defaultdict(list)
     data = lzma.decompress(expected(f"tiered/{name}/records.tsv.xz").read_bytes()).decode()
@@ -65,7 +65,7 @@ def broker_on_faults() -> Iterator[dict[str, Any]]:
         yield json.loads(line)
 
 
-def planted(fault: str, folder: Path, *more: str, index_cache: bool = True) -> tuple[str, str]:
+def plant_faults(fault: str, folder: Path, *more: str, index_cache: bool = True) -> tuple[str, str]:
     """Plant faults in a copy of `last` in a folder; give its data directory and its storage."""
     if not folder.exists():
         shutil.copytree(corpus("tiered/data/last"), folder)

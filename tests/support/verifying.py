@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from declared_rows import timeless
+from declared_rows import without_times
 from drivers import Through
 
 from kdump.engine.verify.options import VerifyOptions
@@ -40,5 +40,5 @@ def verified(
         progress=progress,
         state=state,
     )
-    told = [repr(item) if isinstance(item, Exception) else timeless(item) for item in items]
+    told = [repr(item) if isinstance(item, Exception) else without_times(item) for item in items]
     return told, replayed

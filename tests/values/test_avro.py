@@ -114,7 +114,7 @@ def test_values(schema: Any, data: bytes, value: Any) -> None:
         ({"type": "array", "items": "int"}, b"\1\1\0\0", "malformed"),
     ],
 )
-def test_what_is_no_value(schema: Any, data: bytes, why: str) -> None:
+def test_invalid_values(schema: Any, data: bytes, why: str) -> None:
     assert reason(schema, data) == why
 
 
@@ -137,7 +137,7 @@ def test_what_is_no_value(schema: Any, data: bytes, why: str) -> None:
         None,
     ],
 )
-def test_what_is_no_schema(schema: Any) -> None:
+def test_invalid_schemas(schema: Any) -> None:
     with pytest.raises(UndecodedError, match="schema cannot be read"):
         avro.reader(schema, [], framed=True)
 
@@ -150,13 +150,13 @@ def test_texts_of_schemas() -> None:
             avro.parse(text)
 
 
-def test_behind_a_frame_bytes_have_no_length() -> None:
+def test_bytes_after_a_frame_have_no_length() -> None:
     for schema in ("bytes", {"type": "bytes"}):
         assert read(schema, b"ab", framed=True) == "YWI="
     assert read("bytes", b"\4ab") == "YWI="
 
 
-def test_names_are_looked_up_in_their_namespace() -> None:
+def test_names_are_resolved_in_their_namespace() -> None:
     inner = record(("n", "int"), name="In", namespace="a.b")
     schema = record(("x", inner), ("y", "a.b.In"), ("z", ["null", "a.b.In"]), namespace="a")
     assert read(schema, b"\2\4\2\6") == {"x": {"n": 1}, "y": {"n": 2}, "z": {"n": 3}}
@@ -166,7 +166,7 @@ def test_names_are_looked_up_in_their_namespace() -> None:
     assert read(record(("x", "In"), namespace="a.b"), b"\2", inner) == {"x": {"n": 1}}
 
 
-def test_a_schema_that_goes_on_in_itself() -> None:
+def test_recursive_schema() -> None:
     chain = record(("n", "int"), ("next", ["null", "R"]))
     assert read(chain, b"\2\2\4\0") == {"n": 1, "next": {"n": 2, "next": None}}
     assert reason(chain, b"\2\2" * 10_000) == "nested too deep"
@@ -174,7 +174,7 @@ def test_a_schema_that_goes_on_in_itself() -> None:
     assert reason(endless, b"") in ("nested too deep", "too many items")
 
 
-def test_what_stands_for_more_than_its_bytes_is_bounded() -> None:
+def test_expansion_of_small_values_is_bounded() -> None:
     nulls = {"type": "array", "items": "null"}
     many = b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\1"
     assert reason(nulls, many + b"\0") == "too many items"

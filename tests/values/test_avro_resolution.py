@@ -101,7 +101,7 @@ def test_defaults_are_shown_as_values_are() -> None:
     }  # fmt: skip
 
 
-def test_a_schema_that_goes_on_in_itself() -> None:
+def test_recursive_schema() -> None:
     writer = record(("n", "int"), ("next", ["null", "R"]))
     reader = record(("next", ["null", "R"]), ("n", "long"), field("more", "int", default=7))
     assert read(writer, reader, b"\2\2\4\0") == {

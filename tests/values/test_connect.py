@@ -65,12 +65,12 @@ def test_keys(key: bytes, type_: str, data: dict[str, Any]) -> None:
     [b"", b"other", b"\xff", b"[", b"[1,2]", b'["a"]', b"[" * 100_000, b"task-a", b"task-a-x",
      b"task-a-" + b"9" * 100],
 )  # fmt: skip
-def test_what_is_no_key_of_connects_stays(key: bytes) -> None:
+def test_other_keys_are_kept(key: bytes) -> None:
     assert shown(key, b'{"x":1}') == (key, b'{"x":1}')
 
 
 @each("value", [b"", b"{", b"[1]", b"7", b"[" * 100_000, b"\xff"])
-def test_what_is_no_value_of_connects_stays(value: bytes) -> None:
+def test_other_values_are_kept(value: bytes) -> None:
     assert shown(b"connector-a", value)[1] == value
 
 

@@ -68,7 +68,7 @@ def test_answers(tmp_path: Path, decoder: str) -> None:
     ("value", "why"),
     [(b"die", "closed"), (b"hang", "no answer in time"), (b"huge", "an answer of 4294967295")],
 )
-def test_a_decoder_that_fails_is_not_asked_again(
+def test_failed_decoder_is_not_called_again(
     tmp_path: Path, decoder: str, value: bytes, why: str
 ) -> None:
     data = tmp_path / "data"
@@ -83,7 +83,7 @@ def test_a_decoder_that_fails_is_not_asked_again(
     assert "The decoder ended, and was not asked again" in result.stderr
 
 
-def test_parts_tell_what_was_not_decoded(tmp_path: Path, decoder: str) -> None:
+def test_parts_report_undecoded_values(tmp_path: Path, decoder: str) -> None:
     """A process that writes parts has a decoder of its own; what they count is one sum."""
     data, before = tmp_path / "data", "keys and values not decoded: "
     for number in range(4):

@@ -106,7 +106,7 @@ def pairs(result: Result) -> list[tuple[object, object]]:
     return [(line["key"], line["value"]) for line in lines]
 
 
-def test_json_lines_say_what_keys_and_values_hold(offsets: Path) -> None:
+def test_json_lines_contain_decoded_keys_and_values(offsets: Path) -> None:
     for args in ((), ("--decode", "auto"), ("--format", "jsonl")):
         result = dump(*args, offsets)
         assert result.exit_code == 0
@@ -134,7 +134,7 @@ def test_filters_match_the_bytes_and_the_text(offsets: Path, tmp_path: Path) -> 
         assert pq.read_table(output)["offset"].to_pylist() == numbers, words
 
 
-def test_members_stand_where_they_do_without(offsets: Path) -> None:
+def test_members_keep_their_order(offsets: Path) -> None:
     said, raw = dump(offsets), dump("--decode", "raw", offsets)
     for one, other in zip(said.stdout.splitlines(), raw.stdout.splitlines(), strict=True):
         assert list(json.loads(one)) == list(json.loads(other))
@@ -169,7 +169,7 @@ def test_a_table_is_brought_to_its_end(offsets: Path) -> None:
     assert shown.splitlines()[-1].endswith("--wide shows every column.")
 
 
-def test_csv_is_raw_unless_it_is_asked_for(offsets: Path) -> None:
+def test_csv_is_raw_by_default(offsets: Path) -> None:
     raw = dump("--format", "csv", offsets).stdout
     assert "offset_commit" not in raw
     for mode in ("auto", "hex"):
@@ -223,7 +223,7 @@ def test_part_files_have_them_too(offsets: Path, tmp_path: Path) -> None:
     assert table["value"].null_count == 4
 
 
-def test_control_records_say_their_types(tmp_path: Path) -> None:
+def test_control_records_have_their_types(tmp_path: Path) -> None:
     directory = tmp_path / "__consumer_offsets-0"
     directory.mkdir()
     (directory / LOG).write_bytes(builders.marker(1, base_offset=0))
@@ -277,7 +277,7 @@ def test_large_ones_are_written_whole(tmp_path: Path) -> None:
     assert len(said["data"]["members"]) == 4
 
 
-def test_numbers_that_json_has_none_for(tmp_path: Path) -> None:
+def test_numbers_outside_json(tmp_path: Path) -> None:
     """And text that is no UTF-8, tags that nobody knows, and what stands behind a message."""
     quota = metadata("ClientQuotaRecord", {"value": 0.5})
     values = [

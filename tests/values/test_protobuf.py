@@ -104,7 +104,7 @@ def test_a_oneof_has_its_last_field() -> None:
     assert read(PROTO3 + text, field(3, b"x") + field(2, field(1, 4))) == {"b": {"a": 4}}
 
 
-def test_a_message_that_comes_twice_is_joined() -> None:
+def test_repeated_message_is_merged() -> None:
     text = "message M { M m = 1; repeated int32 n = 2; int32 k = 3; }"
     data = field(1, field(2, 1) + field(3, 5)) + field(1, field(2, b"\2\3") + field(3, 6))
     assert read(PROTO3 + text, data) == {"m": {"n": [1, 2, 3], "k": 6}}
@@ -150,7 +150,7 @@ def test_groups_and_extensions() -> None:
     }
 
 
-def test_types_are_looked_up_from_within() -> None:
+def test_types_are_resolved_from_the_inner_scope() -> None:
     text = """package a.b; import "x.proto"; message T { int32 outer = 1; }
       message M { message T { int32 inner = 1; } T t = 1; .a.b.T u = 2; c.X x = 3; b.T y = 4; }"""
     imported = 'syntax = "proto3"; package a.c; message X { int32 far = 1; }'
@@ -225,7 +225,7 @@ def test_types_that_every_registry_knows(data: bytes, value: Any) -> None:
         (field(9, b"\1" * (1 << 21)), "too many items"),
     ],
 )
-def test_what_is_no_message(data: bytes, why: str) -> None:
+def test_invalid_messages(data: bytes, why: str) -> None:
     with pytest.raises(UndecodedError) as caught:
         read(PROTO3 + "message M { int32 a = 1; string s = 2; repeated bool b = 9; }", data)
     assert caught.value.reason == why
@@ -262,7 +262,7 @@ def test_messages_in_messages_are_bounded() -> None:
         "x" * (5 << 20),
     ],
 )  # fmt: skip
-def test_what_is_no_schema(text: str) -> None:
+def test_invalid_schemas(text: str) -> None:
     with pytest.raises(UndecodedError, match="schema cannot be read"):
         Files(text, [])
 

@@ -29,7 +29,7 @@ def test_each_internal_topic_has_a_decoder_and_few_others() -> None:
     assert decoder.decoder_of("orders") is decoder.decoder_of("__other") is None
 
 
-def test_the_first_module_that_takes_a_topic_decodes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_matching_module_decodes_a_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     def module(*topics: str, taken: str) -> SimpleNamespace:
         made = Decoder(bytes, lambda _, data: data, lambda found, _: found)
         return SimpleNamespace(

@@ -60,7 +60,7 @@ def test_the_same_record_again_changes_only_whether_it_is_deleted() -> None:
     assert states(registry) == [("a", 1, 5, "soft")]
 
 
-def test_a_guid_is_the_digest_of_text_and_references_unless_the_record_says_it() -> None:
+def test_guid_is_the_digest_unless_recorded() -> None:
     references = [{"name": "n", "subject": "s", "version": 3}]
     registry = replayed(
         schema_record("a", 1, 5, "int", references=references),
@@ -88,13 +88,13 @@ def test_a_guid_is_the_digest_of_text_and_references_unless_the_record_says_it()
         (b'{"keytype":"DELETE_SUBJECT"}', b'{"subject":"a"}'),
     ],
 )
-def test_what_is_no_record_of_a_registry_is_counted(key: bytes | None, value: bytes) -> None:
+def test_invalid_registry_records_are_counted(key: bytes | None, value: bytes) -> None:
     registry = replayed((key, value), schema_record("a", 1, 5, "int"))
     assert registry.unread == 1
     assert states(registry) == [("a", 1, 5, "no")]
 
 
-def test_records_that_are_no_schemas_are_passed_over() -> None:
+def test_records_other_than_schemas_are_skipped() -> None:
     registry = replayed(
         (b'{"keytype":"NOOP","magic":0}', None),
         (b'{"keytype":"CONFIG","magic":0}', b'{"compatibilityLevel":"FULL"}'),
@@ -126,7 +126,7 @@ def test_which_subject_of_an_id_wrote_a_topic() -> None:
     assert choose([], names) is None
 
 
-def test_a_reference_is_looked_for_in_the_context_of_who_refers() -> None:
+def test_reference_is_searched_in_its_own_context() -> None:
     registry = replayed(
         schema_record("base", 1, 1, "int"),
         schema_record(":.blue:base", 1, 1, "long"),

@@ -18,7 +18,7 @@ DUMPED_RECORD = re.compile(rb"\| offset: \d+ .*?(?: key: (\S*))? payload: (.*)$"
 DUMPED_MESSAGE = re.compile(rb"^(?:baseOffset|offset): \d+ .*? isvalid: (\w+)")
 
 
-class Found:
+class ScanResult:
     """What was found: counts, and checksums of all keys and of all values in order."""
 
     def __init__(self) -> None:
@@ -54,17 +54,17 @@ def plain_bytes(value: dict[str, str] | str | None) -> bytes | None:
     return None if value is None else value.encode()
 
 
-def json_lines(lines: Iterable[bytes]) -> Found:
+def json_lines(lines: Iterable[bytes]) -> ScanResult:
     """Read `--format jsonl`."""
-    found = Found()
+    found = ScanResult()
     for line in lines:
         found.json_line(line)
     return found
 
 
-def dump_log(lines: Iterable[bytes]) -> Found:
+def dump_log(lines: Iterable[bytes]) -> ScanResult:
     """Read the output of kafka-dump-log, with or without --print-data-log."""
-    found = Found()
+    found = ScanResult()
     for line in lines:
         record = DUMPED_RECORD.match(line)
         if record is not None:
@@ -76,11 +76,11 @@ def dump_log(lines: Iterable[bytes]) -> Found:
     return found
 
 
-def arrow(path: Path) -> Found:
+def arrow(path: Path) -> ScanResult:
     """Read an Arrow IPC file or stream."""
     import pyarrow as pa
 
-    found = Found()
+    found = ScanResult()
     with pa.memory_map(str(path)) as source:
         try:
             table = pa.ipc.open_file(source).read_all()
@@ -102,7 +102,7 @@ def main() -> None:
     else:
         with path.open("rb") as lines:
             if kind == "lines":
-                found = Found()
+                found = ScanResult()
                 found.records = sum(1 for _ in lines)
             else:
                 found = json_lines(lines) if kind.startswith("jsonl") else dump_log(lines)

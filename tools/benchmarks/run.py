@@ -241,7 +241,7 @@ class Bench:
         return " ".join(answer.stdout.split()) or "kdump does not start"
 
 
-def arguments_given() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -294,7 +294,7 @@ def processes(bench: Bench, sections: list[str]) -> dict[str, list[Command]]:
 
 def main() -> None:
     """Generate, build, check, measure, report."""
-    arguments = arguments_given()
+    arguments = parse_arguments()
     sections = [name for name in SECTIONS if name in arguments.only.split(",")]
     names = [name for name in CASES if name in arguments.cases.split(",")]
     if not sections or not names:

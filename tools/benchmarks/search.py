@@ -54,7 +54,7 @@ def batches(size: int, records: int, value: int) -> Iterator[tuple[bytes, int]]:
 _SEALED: dict[tuple[int, int], bytes] = {}  # the offset is not under the sum
 
 
-def flipped(batch: bytes, at: int, bit: int) -> bytes:
+def flip_bit(batch: bytes, at: int, bit: int) -> bytes:
     """Flip one bit."""
     return batch[:at] + bytes([batch[at] ^ 1 << bit]) + batch[at + 1 :]
 
@@ -68,9 +68,9 @@ def broken(
         if not chosen(number):
             yield batch, count
         elif length:
-            yield flipped(batch, 8 + rng.randrange(4), rng.randrange(8)), 0
+            yield flip_bit(batch, 8 + rng.randrange(4), rng.randrange(8)), 0
         else:
-            yield flipped(batch, rng.randrange(21, len(batch)), rng.randrange(8)), 0
+            yield flip_bit(batch, rng.randrange(21, len(batch)), rng.randrange(8)), 0
 
 
 def anywhere(parts: Iterator[tuple[bytes, int]]) -> Iterator[tuple[bytes, int]]:
@@ -79,7 +79,7 @@ def anywhere(parts: Iterator[tuple[bytes, int]]) -> Iterator[tuple[bytes, int]]:
     for batch, count in parts:
         at = rng.randrange(len(batch))
         beside = 0 <= at < 8 or 12 <= at < 16  # the base offset, the leader epoch
-        yield flipped(batch, at, rng.randrange(8)), count if beside else 0
+        yield flip_bit(batch, at, rng.randrange(8)), count if beside else 0
 
 
 def noise(size: int) -> Iterator[tuple[bytes, int]]:

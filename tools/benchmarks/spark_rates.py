@@ -129,7 +129,7 @@ def cost_of(work: Callable[[], object]) -> Cost:
 # Data --------------------------------------------------------------------------------------------
 
 
-def linked(data: Path, case: Case, total_bytes: int, name: str) -> tuple[Path, int]:
+def link_partitions(data: Path, case: Case, total_bytes: int, name: str) -> tuple[Path, int]:
     """Make a data directory whose partitions are links of one segment; give it and its size."""
     root = data / name
     shutil.rmtree(root, ignore_errors=True)
@@ -253,7 +253,7 @@ class Bench:
         from kdump.spark.driver import SparkDriver
 
         size = int(self.arguments.verify_gib * (1 << 30))
-        root, size = linked(self.data, cases["v2none"], size, "verify")
+        root, size = link_partitions(self.data, cases["v2none"], size, "verify")
         here, there = Workers(self.processes), SparkDriver(self.session)
         self.compare(
             "verify",
@@ -272,7 +272,7 @@ class Bench:
         size = int(self.arguments.dump_gib * (1 << 30))
         here, there = Workers(self.processes), SparkDriver(self.session, decodes=True)
         for name, case in cases.items():
-            root, total = linked(self.data, case, size, "dump")
+            root, total = link_partitions(self.data, case, size, "dump")
 
             def by(driver: Any, root: Path = root) -> Callable[[], object]:
                 return lambda: dump(root, self.out, driver)
@@ -281,7 +281,7 @@ class Bench:
 
     def sql(self, cases: dict[str, Case]) -> None:
         """Measure a query over records that Spark is handed."""
-        root, size = linked(self.data, cases["v2none"], 1 << 29, "sql")
+        root, size = link_partitions(self.data, cases["v2none"], 1 << 29, "sql")
         reader = self.session.read.format("kdump")
 
         def every() -> None:
@@ -394,7 +394,7 @@ def started(processes: int) -> Iterator[Any]:
         yield session
 
 
-def arguments_given() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -415,7 +415,7 @@ def arguments_given() -> argparse.Namespace:
 
 def main() -> None:
     """Generate, start, measure, report."""
-    arguments = arguments_given()
+    arguments = parse_arguments()
     parts = arguments.only.split(",")
     arguments.data.mkdir(parents=True, exist_ok=True)
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))

@@ -142,7 +142,7 @@ def _file(rng: random.Random, all_seeds: Seeds) -> tuple[dict[str, bytes], str]:
         first = rng.randrange(len(found))
         last = min(len(found), first + rng.choice((1, 2, 3, 8, 30))) - 1
         data = data[found[first].start : found[last].end]
-    return {target: mutations.mutated(rng, target, data, _others(rng, all_seeds))}, target
+    return {target: mutations.mutate(rng, target, data, _others(rng, all_seeds))}, target
 
 
 def _directory(rng: random.Random, all_seeds: Seeds) -> tuple[dict[str, bytes], str]:
@@ -156,11 +156,11 @@ def _directory(rng: random.Random, all_seeds: Seeds) -> tuple[dict[str, bytes], 
         path = rng.choice(sorted(files))
         chance = rng.random()
         if chance < 0.8:
-            files[path] = mutations.mutated(rng, path, files[path], others)
+            files[path] = mutations.mutate(rng, path, files[path], others)
         elif chance < 0.86:
             del files[path]
         elif chance < 0.95:
-            files[_renamed(rng, path)] = files.pop(path)
+            files[_rename(rng, path)] = files.pop(path)
         else:
             files[path] = b""
     target = seed.target
@@ -169,7 +169,7 @@ def _directory(rng: random.Random, all_seeds: Seeds) -> tuple[dict[str, bytes], 
     return files, target
 
 
-def _renamed(rng: random.Random, path: str) -> str:
+def _rename(rng: random.Random, path: str) -> str:
     directory, _, name = path.rpartition("/")
     number = rng.choice((0, 7, 50, 1 << 40, (1 << 63) - 1))
     changed = rng.choice((

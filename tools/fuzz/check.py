@@ -82,7 +82,7 @@ class Failure(NamedTuple):
     detail: str
 
 
-class Measured(NamedTuple):
+class RunCost(NamedTuple):
     """The cost of one run, beside what it may cost."""
 
     seconds: float
@@ -91,7 +91,7 @@ class Measured(NamedTuple):
     where: str
 
 
-class _Gone(io.TextIOBase):
+class _BoundedText(io.TextIOBase):
     """A text stream that keeps what is written to it up to a size, and forgets the rest."""
 
     encoding = "utf-8"  # type: ignore[assignment]
@@ -185,13 +185,13 @@ def machine_seconds() -> float:
 # One run -----------------------------------------------------------------------------------------
 
 
-class _Opened:
+class _PlainCount:
     """Counts the plain text that codecs gave out: work is owed for it too."""
 
     def __init__(self) -> None:
         self.size_bytes = 0
 
-    def __enter__(self) -> _Opened:
+    def __enter__(self) -> _PlainCount:
         self._real = real = compression.decompress
 
         def counting(*args: Any, **options: Any) -> compression.Plain:
@@ -230,7 +230,9 @@ def sink_of(run: Run, output: _Output, messages: Messages, directory: Path) -> t
         from kdump.output.table import Table
 
         records = run.mode == "records"
-        return Table(output.write, _Gone(), run.bytes_mode, headers_among_records=records), None
+        return Table(
+            output.write, _BoundedText(), run.bytes_mode, headers_among_records=records
+        ), None
     from kdump.output.arrow import arrow_sink
 
     file = (directory / "out").open("wb")
@@ -239,7 +241,7 @@ def sink_of(run: Run, output: _Output, messages: Messages, directory: Path) -> t
 
 def call(run: Run, target: str, directory: Path, *, keep: int = 0) -> tuple[_Output, list[str]]:
     """Do what the command does; return the results and the lines of standard error."""
-    output, errors = _Output(keep), _Gone(keep)
+    output, errors = _Output(keep), _BoundedText(keep)
     messages = Messages(errors, as_json=not run.terminal, colour=False, before=lambda: None)  # type: ignore[arg-type]
     asked = dict(run.options)
     selection = Selection.take(asked)
@@ -280,7 +282,7 @@ class Checker:
 
     def __init__(self, directory: Path) -> None:
         self.root = directory
-        self.worst: list[Measured] = []
+        self.worst: list[RunCost] = []
 
     def warm_up(self, cases: list[Case]) -> None:
         """Import and allocate all that any run needs, and take that for the idle process."""
@@ -308,14 +310,12 @@ class Checker:
             yield from self._one(case, run, keep)
         for path in case.files:
             if path.endswith(".log") and path == case.target:
-                yield from self._guarded(case, "walk", lambda path=path: walk_covers(path))
+                yield from self._guard(case, "walk", lambda path=path: walk_covers(path))
         if twins and _OTHER_TWIN is not None:
             for run in case.runs:
-                yield from self._guarded(
-                    case, f"twins {run}", lambda run=run: self._twins(run, case)
-                )
+                yield from self._guard(case, f"twins {run}", lambda run=run: self._twins(run, case))
 
-    def _guarded(self, case: Case, where: str, work: Any) -> Iterator[Failure]:
+    def _guard(self, case: Case, where: str, work: Any) -> Iterator[Failure]:
         ignored: list[str] = []
         sys.unraisablehook = lambda said: ignored.append(
             f"ignored in {said.object!r}:\n"
@@ -337,9 +337,9 @@ class Checker:
             keep = 0
         idle = forget_peak()
         kept: list[_Output] = []
-        with _Opened() as opened:
+        with _PlainCount() as opened:
             started = time.process_time()
-            yield from self._guarded(
+            yield from self._guard(
                 case, str(run), lambda: kept.append(call(run, case.target, self.root, keep=keep)[0])
             )
             seconds = time.process_time() - started
@@ -353,7 +353,7 @@ class Checker:
             allowed *= HEX_FACTOR
         if seconds > allowed:
             allowed *= max(1.0, machine_seconds() / REFERENCE_SECONDS)
-        self._note(Measured(seconds, allowed, peak, f"{case.number} {case.family}: {run}"))
+        self._note(RunCost(seconds, allowed, peak, f"{case.number} {case.family}: {run}"))
         if seconds > allowed:
             told = f"{seconds:.2f} s of CPU, {allowed:.2f} s allowed for {worked:.2f} MiB"
             yield Failure(case.number, case.family, "slow", str(run), told)
@@ -362,18 +362,18 @@ class Checker:
             told = f"{peak / MIB:.1f} MiB above the idle process, limit {LIMIT / MIB:.0f} MiB"
             yield Failure(case.number, case.family, "memory", str(run), told)
         if kept and keep and run.form == "jsonl" and (text := kept[0].whole) is not None:
-            yield from self._guarded(case, "json", lambda: json_lines(text))
+            yield from self._guard(case, "json", lambda: json_lines(text))
 
-    def _note(self, measured: Measured) -> None:
+    def _note(self, measured: RunCost) -> None:
         self.worst.append(measured)
         if len(self.worst) > 1000:
             self.worst = list({*self.slowest(10), *self.largest(10)})
 
-    def slowest(self, count: int) -> list[Measured]:
+    def slowest(self, count: int) -> list[RunCost]:
         """The runs that came nearest to their time."""
         return sorted(self.worst, key=lambda one: -one.seconds / one.allowed_seconds)[:count]
 
-    def largest(self, count: int) -> list[Measured]:
+    def largest(self, count: int) -> list[RunCost]:
         """The runs that took the most memory."""
         return sorted(self.worst, key=lambda one: -one.peak_bytes)[:count]
 

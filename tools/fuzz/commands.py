@@ -37,7 +37,7 @@ from typing import Any
 
 import zstandard
 from click.testing import CliRunner
-from fuzz.mutations import mutated
+from fuzz.mutations import mutate
 from fuzz.seeds import Seeds, all_seeds
 
 from kdump.cli import cli
@@ -109,7 +109,7 @@ def make(seeds: Seeds, seed: int, number: int, root: Path) -> list[str]:
     others = cycle([files[rng.choice(names)] for _ in range(4)])
     for _ in range(rng.choice((1, 1, 2, 5))):
         name = rng.choice(names)
-        files[name] = mutated(rng, name, files[name], others)
+        files[name] = mutate(rng, name, files[name], others)
     place = root / "data"
     for name, data in files.items():
         path = place / name

@@ -394,7 +394,7 @@ _SMALL_MUTATIONS: tuple[Mutation, ...] = (
 )  # fmt: skip
 
 
-def mutated(rng: random.Random, path: str, data: bytes, others: Iterator[bytes]) -> bytes:
+def mutate(rng: random.Random, path: str, data: bytes, others: Iterator[bytes]) -> bytes:
     """Damage a file in one to four ways."""
     choices = _LOG_MUTATIONS if is_log(path) else _SMALL_MUTATIONS
     for _ in range(rng.choice((1, 1, 1, 2, 2, 4))):

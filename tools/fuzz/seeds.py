@@ -21,8 +21,8 @@ from message_writing import message_bytes
 from producer_codecs import (
     CODECS,
     lz4_big_blocks,
-    lz4_broken,
     lz4_frame,
+    pack_broken_lz4,
     raw_snappy,
     xerial,
 )
@@ -112,7 +112,7 @@ def by_hand() -> Iterator[tuple[str, bytes]]:
             for at in range(6)
         ),
     )
-    yield "nested", _nested()
+    yield "nested", _make_nested()
     yield (
         "mixed",
         builders.message(0, magic=0) + builders.message(1) + builders.batch(base_offset=2),
@@ -156,7 +156,7 @@ def _controls() -> bytes:
     )
 
 
-def _nested() -> bytes:
+def _make_nested() -> bytes:
     inner = [builders.message(at, magic=0) for at in range(3)]
     for _ in range(3):
         inner = [builders.wrapper(inner, 2, magic=0)]
@@ -226,7 +226,7 @@ def bomb(codec: int, version: int, kind: str, size: int, twice: int = 1) -> byte
     if codec == builders.LZ4:
         compress = lz4_big_blocks if size % 2 else lz4_frame
         if version == 0:
-            compress = lz4_broken
+            compress = pack_broken_lz4
     if version == 2:
         payload = bomb_payload(kind, size)
         one = builders.record(key=None, value=None) if kind == "records" else builders.record()

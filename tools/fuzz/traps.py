@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import builders
 from builders import pre08_message
-from producer_codecs import CODECS, lz4_broken, raw_snappy, zstd
+from producer_codecs import CODECS, pack_broken_lz4, raw_snappy, zstd
 
 Trap = Callable[[random.Random, int], bytes]
 
@@ -32,7 +32,7 @@ def _claim(offset: int, size: int, rng: random.Random, *, magic: int = 2, crc: i
     return struct.pack(">qiIbB", offset, 22 + size, crc, magic, 0) + bytes(16)
 
 
-def _alternating(bad: Callable[[int, random.Random], bytes]) -> Trap:
+def _alternate(bad: Callable[[int, random.Random], bytes]) -> Trap:
     def trap(rng: random.Random, size: int) -> bytes:
         out = bytearray()
         offset = 0
@@ -95,11 +95,11 @@ def _undecodable(offset: int, rng: random.Random) -> bytes:
     return builders.batch(base_offset=offset, payload=b"\x02", records_count=rng.choice((1, 1000)))
 
 
-def _refused(offset: int, rng: random.Random) -> bytes:
+def _refused_entry(offset: int, rng: random.Random) -> bytes:
     return builders.batch(base_offset=offset, attributes=1, payload=b"no gzip", records_count=9)
 
 
-def _flagged(offset: int, rng: random.Random) -> bytes:
+def _flagged_entry(offset: int, rng: random.Random) -> bytes:
     return builders.batch(
         [], base_offset=0, attributes=rng.choice((0, 5, 0x20)), records_count=7,
         last_offset_delta=0, payload=b"",
@@ -174,7 +174,7 @@ def _xerial_none(size: int) -> bytes:
 
 def _lz4_small(size: int) -> bytes:
     return (
-        lz4_broken(b"")[:-4]
+        pack_broken_lz4(b"")[:-4]
         + struct.pack("<I", 1 << 31 | 1)
         + (b"x" + struct.pack("<I", 1 << 31 | 1)) * (size // 5)
     )
@@ -189,7 +189,7 @@ def _zstd_skippable(size: int) -> bytes:
     return struct.pack("<II", 0x184D2A50, 0) * (size // 8)
 
 
-def _wrapped(codec: int, payload: Callable[[int], bytes]) -> Trap:
+def _wrap(codec: int, payload: Callable[[int], bytes]) -> Trap:
     def trap(rng: random.Random, size: int) -> bytes:
         return builders.message(0, None, payload(size), magic=rng.randrange(2), attributes=codec)
 
@@ -233,16 +233,16 @@ def _zeros_between(rng: random.Random, size: int) -> bytes:
 
 
 LOG_TRAPS: dict[str, Trap] = {
-    "bad-sum": _alternating(_bad_sum),
-    "one-bit": _alternating(_one_bit),
-    "bad-message": _alternating(_bad_message),
+    "bad-sum": _alternate(_bad_sum),
+    "one-bit": _alternate(_one_bit),
+    "bad-message": _alternate(_bad_message),
     "only-bad": _only(_bad_sum),
-    "claims-1k": _alternating(_claims(900, 1000, 1500)),
-    "claims-20k": _alternating(_claims(20_000, 30_000)),
-    "claims-200k": _alternating(_claims(200_000, 250_000)),
-    "claims-beyond": _alternating(_claims(1 << 30, 1 << 24)),
-    "claims-all": _alternating(_claims(100, 3_000, 50_000, 240_000, 500_000, 1 << 28)),
-    "short": _alternating(_short),
+    "claims-1k": _alternate(_claims(900, 1000, 1500)),
+    "claims-20k": _alternate(_claims(20_000, 30_000)),
+    "claims-200k": _alternate(_claims(200_000, 250_000)),
+    "claims-beyond": _alternate(_claims(1 << 30, 1 << 24)),
+    "claims-all": _alternate(_claims(100, 3_000, 50_000, 240_000, 500_000, 1 << 28)),
+    "short": _alternate(_short),
     "only-short": _only(_short),
     "staircase": _staircase,
     "dense": _dense,
@@ -256,8 +256,8 @@ LOG_TRAPS: dict[str, Trap] = {
     "tiny-zstd": _only(_tiny_packed(4)),
     "tiny-wrapper": _only(_tiny_wrapper),
     "undecodable": _only(_undecodable),
-    "refused": _only(_refused),
-    "flagged": _only(_flagged),
+    "refused": _only(_refused_entry),
+    "flagged": _only(_flagged_entry),
     "empty-batches": _only(_empty),
     "markers": _only(_marker),
     "malformed-markers": _only(_malformed_marker),
@@ -276,9 +276,9 @@ LOG_TRAPS: dict[str, Trap] = {
     "lz4-blocks": _one_batch(_lz4_small, 1, 3),
     "zstd-frames": _one_batch(_zstd_frames, 1, 4),
     "zstd-skippable": _one_batch(_zstd_skippable, 1, 4),
-    "legacy-lz4-blocks": _wrapped(3, _lz4_small),
-    "legacy-gzip-members": _wrapped(1, _empty_members),
-    "legacy-xerial-small": _wrapped(2, _xerial_small),
+    "legacy-lz4-blocks": _wrap(3, _lz4_small),
+    "legacy-gzip-members": _wrap(1, _empty_members),
+    "legacy-xerial-small": _wrap(2, _xerial_small),
     "wrong-inside": _wrong_inside,
     "noise": lambda rng, size: rng.randbytes(size),
     "low-noise": lambda rng, size: bytes(rng.choices(range(3), k=size)),

@@ -2,7 +2,7 @@
 
 A change is one of a comparison, a negated condition, `and` for `or`, arithmetic, a constant, a
 statement or a return value left out, two arguments swapped, a named one dropped. What no test can
-see is left out, each kind with its reason, in `UNSEEN` and `_unseen`.
+see is left out, each kind with its reason, in `UNSEEN` and `_is_unseen`.
 """
 
 from __future__ import annotations
@@ -98,14 +98,14 @@ class Module:
     def changes(self) -> dict[int, list[Change]]:
         """Give the changes of each line that has some."""
         found: dict[int, list[Change]] = {}
-        for change in self._found():
+        for change in self._find_changes():
             found.setdefault(change.line, []).append(change)
         return found
 
     @cached_property
     def code_lines(self) -> set[int]:
         """Give the lines that something starts on which is run."""
-        return {node.lineno for node in self._seen(self.tree) if hasattr(node, "lineno")}
+        return {node.lineno for node in self._visible_nodes(self.tree) if hasattr(node, "lineno")}
 
     def changed(self, change: Change) -> bytes:
         """Give the source with a change made."""
@@ -182,7 +182,7 @@ class Module:
         start, end = self._span(node)
         return self.source[start:end].decode()
 
-    def _replaced(self, node: ast.expr | ast.stmt, kind: str, new: str) -> Change:
+    def _replace(self, node: ast.expr | ast.stmt, kind: str, new: str) -> Change:
         start, end = self._span(node)
         return Change(self.path, node.lineno, kind, start, end, new)
 
@@ -196,18 +196,18 @@ class Module:
             line += self.source.count(b"\n", start, start + found.start())
             yield Change(self.path, line, kind, start + found.start(), start + found.end(), new)
 
-    def _seen(self, node: ast.AST, is_stub: bool = False) -> Iterator[ast.AST]:
+    def _visible_nodes(self, node: ast.AST, is_stub: bool = False) -> Iterator[ast.AST]:
         """Walk over what a test can see."""
         yield node
         for name, value in ast.iter_fields(node):
             if name in ("annotation", "returns", "type_params"):
                 continue
             for child in value if isinstance(value, list) else [value]:
-                if isinstance(child, ast.AST) and not _unseen(node, child):
-                    yield from self._seen(child)
+                if isinstance(child, ast.AST) and not _is_unseen(node, child):
+                    yield from self._visible_nodes(child)
 
-    def _found(self) -> Iterator[Change]:
-        for node in self._seen(self.tree):
+    def _find_changes(self) -> Iterator[Change]:
+        for node in self._visible_nodes(self.tree):
             yield from self._of_conditions(node)
             yield from self._of_operators(node)
             yield from self._of_constants(node)
@@ -220,9 +220,9 @@ class Module:
         for test in tests:
             if not isinstance(test, (ast.Compare, ast.Constant)):
                 if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-                    yield self._replaced(test, "negation", f"({self._text(test.operand)})")
+                    yield self._replace(test, "negation", f"({self._text(test.operand)})")
                 else:
-                    yield self._replaced(test, "negation", f"(not ({self._text(test)}))")
+                    yield self._replace(test, "negation", f"(not ({self._text(test)}))")
         if isinstance(node, ast.BoolOp):
             old, new = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
             for left, right in pairwise(node.values):
@@ -255,33 +255,33 @@ class Module:
             return
         value = node.value
         if isinstance(value, bool):
-            yield self._replaced(node, "constant", str(not value))
+            yield self._replace(node, "constant", str(not value))
         elif isinstance(value, int):
-            yield self._replaced(node, "constant", str(value + 1))
+            yield self._replace(node, "constant", str(value + 1))
         elif isinstance(value, float):
-            yield self._replaced(node, "constant", str(value * 2 + 1))
+            yield self._replace(node, "constant", str(value * 2 + 1))
         elif isinstance(value, str) and _TOKEN.fullmatch(value) and self._text(node)[0] in "\"'":
-            yield self._replaced(node, "constant", repr(f"{value}X"))
+            yield self._replace(node, "constant", repr(f"{value}X"))
         elif isinstance(value, bytes) and value:
-            yield self._replaced(node, "constant", repr(value + b"X"))
+            yield self._replace(node, "constant", repr(value + b"X"))
 
     def _of_statements(self, node: ast.AST) -> Iterator[Change]:
         if isinstance(node, (ast.Assign, ast.AnnAssign)):
             # A name that is missing when the module is imported fails every test.
             if node.value is not None and self.function_at(node.lineno) is not None:
-                yield self._replaced(node, "statement left out", "pass")
+                yield self._replace(node, "statement left out", "pass")
         elif isinstance(node, (ast.AugAssign, ast.Raise)) or _deletes(node):
-            yield self._replaced(node, "statement left out", "pass")
+            yield self._replace(node, "statement left out", "pass")
         elif isinstance(node, ast.Expr):
             if not isinstance(node.value, (ast.Constant, ast.Yield)):
-                yield self._replaced(node, "statement left out", "pass")
+                yield self._replace(node, "statement left out", "pass")
         elif isinstance(node, ast.Return) and node.value is not None:
             if not (isinstance(node.value, ast.Constant) and not node.value.value):
-                yield self._replaced(node, "return left out", "return None")
+                yield self._replace(node, "return left out", "return None")
         elif isinstance(node, ast.Continue):
-            yield self._replaced(node, "loop", "break")
+            yield self._replace(node, "loop", "break")
         elif isinstance(node, ast.Break):
-            yield self._replaced(node, "loop", "continue")
+            yield self._replace(node, "loop", "continue")
 
     def _of_calls(self, node: ast.AST) -> Iterator[Change]:
         if not isinstance(node, ast.Call):
@@ -323,39 +323,39 @@ def _is_size(value: ast.expr) -> bool:
     return isinstance(value, ast.BinOp) and isinstance(value.op, ast.LShift)
 
 
-def _named(node: ast.AST) -> str:
+def _name_node(node: ast.AST) -> str:
     """Name what is called or applied, without what it lies in."""
     if isinstance(node, ast.Call):
-        return _named(node.func)
+        return _name_node(node.func)
     if isinstance(node, ast.Subscript):
-        return _named(node.value)
+        return _name_node(node.value)
     return getattr(node, "attr", getattr(node, "id", ""))
 
 
-def _unseen(parent: ast.AST, node: ast.AST) -> bool:
+def _is_unseen(parent: ast.AST, node: ast.AST) -> bool:
     """Say whether no test can see a change there; `UNSEEN` has the reasons."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return True  # a docstring, or the dots of a stub
     if isinstance(node, (ast.Assert, ast.Import, ast.ImportFrom)):
         return True
-    if isinstance(node, ast.If) and _named(node.test) == "TYPE_CHECKING":
+    if isinstance(node, ast.If) and _name_node(node.test) == "TYPE_CHECKING":
         return True
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        decorators = {_named(one) for one in node.decorator_list}
+        decorators = {_name_node(one) for one in node.decorator_list}
         return node.name == "__repr__" or "overload" in decorators
     if isinstance(node, (ast.Assign, ast.AnnAssign)):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        if {_named(target) for target in targets} & {"__all__", "__slots__"}:
+        if {_name_node(target) for target in targets} & {"__all__", "__slots__"}:
             return True
         if isinstance(parent, (ast.Module, ast.ClassDef)) and node.value is not None:
             return _is_type(node.value) or _is_size(node.value)
         return False
-    if isinstance(parent, ast.Call) and _named(parent) == "cast":
+    if isinstance(parent, ast.Call) and _name_node(parent) == "cast":
         return bool(parent.args) and node is parent.args[0]
     if isinstance(parent, (ast.FunctionDef, ast.ClassDef)) and node in parent.decorator_list:
-        return _named(node) in ("cache", "lru_cache", "dataclass")
+        return _name_node(node) in ("cache", "lru_cache", "dataclass")
     if isinstance(node, ast.Raise) and node.exc is not None:
-        return _named(node.exc) in ("NotImplementedError", "AssertionError")
+        return _name_node(node.exc) in ("NotImplementedError", "AssertionError")
     if isinstance(node, ast.keyword):
         return node.arg in NOT_SEEN_BY_NAME
     return False
@@ -363,9 +363,9 @@ def _unseen(parent: ast.AST, node: ast.AST) -> bool:
 
 def _is_type(value: ast.expr) -> bool:
     """Say whether a value is a type's: an alias, or a variable of types."""
-    if _named(value) in ("TypeVar", "NewType", "ParamSpec"):
+    if _name_node(value) in ("TypeVar", "NewType", "ParamSpec"):
         return True
-    names = [_named(part) for part in ast.walk(value) if isinstance(part, ast.Subscript)]
+    names = [_name_node(part) for part in ast.walk(value) if isinstance(part, ast.Subscript)]
     return (
         bool(names)
         and isinstance(value, (ast.Subscript, ast.BinOp))

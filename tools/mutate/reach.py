@@ -259,7 +259,7 @@ class Reach:
             found.setdefault((pure, test.file), []).append(test)
         return found
 
-    def reaching(self, module: str, lines: set[int], pure: bool) -> set[Test]:
+    def find_tests(self, module: str, lines: set[int], pure: bool) -> set[Test]:
         """Find the tests that reach one of some lines."""
         mask = bits_of(lines)
         with self._open() as db:
@@ -337,16 +337,16 @@ class Uses:
             yield from self._lines.get(name, {}).items()
 
 
-def reaching(
+def find_reaching(
     reach: Reach, modules: dict[str, Module], uses: Uses, change: Change, pure: bool
 ) -> set[Test]:
     """Find the tests that could notice a change."""
     module = modules[change.path]
     lines = module.lines_of(change)
-    found = reach.reaching(change.path, lines, pure)
+    found = reach.find_tests(change.path, lines, pure)
     if module.function_at(change.line) is not None:
         return found
     names = module.names_at(change.line)
     for path, used in uses.of(names):
-        found |= reach.reaching(path, used, pure)
-    return found or reach.reaching(change.path, module.code_lines, pure)
+        found |= reach.find_tests(path, used, pure)
+    return found or reach.find_tests(change.path, module.code_lines, pure)

@@ -130,7 +130,7 @@ class Trial:
         )
         with log.open("wb") as out:
             process = reach.started(self._copy, environment, out, "-x", *one.files)
-            took = _waited(process)
+            took = _wait(process)
         if took is None:
             return "it waits for ever", 0.0
         if process.returncode in (0, 5):
@@ -145,7 +145,7 @@ class Trial:
         raise RuntimeError(f"pytest ended with {process.returncode}:\n{text[-3000:]}")
 
 
-def _waited(process: subprocess.Popen[bytes]) -> float | None:
+def _wait(process: subprocess.Popen[bytes]) -> float | None:
     """Wait for a process: what it used of the processor; None if for long it used nothing."""
     took = None
     used, since, next_look = -1, time.monotonic(), time.monotonic() + 1
@@ -256,7 +256,7 @@ class Campaign:
 
     def _attempt(self, trial: Trial, change: Change) -> Outcome:
         pure = change.path.startswith("kdump/kernels/_pure/")
-        found = reach.reaching(self.reach, self.modules, self._uses, change, pure)
+        found = reach.find_reaching(self.reach, self.modules, self._uses, change, pure)
         if not found:
             kind = "spark" if change.path.startswith(_SPARK) else "unreached"
             return Outcome(kind, "", 0, 0.0)

@@ -184,7 +184,7 @@ class EntryReports:
         """Say what is wrong with entries that name what lies behind the log's end."""
 
     @abstractmethod
-    def touches(self, value: int) -> RestsOn:
+    def rests_on(self, value: int) -> RestsOn:
         """What of the log the second field of an entry rests on."""
 
     def find(self, code: str, slot: int, slots: int = 1, **about: Unpack[About]) -> Finding:
@@ -223,7 +223,7 @@ class EntryReports:
         found = self.find(code, slot, file.used - slot)
         if first >= len(file):
             return found
-        return Conditional(found, self.touches(file.entry(first)[1]))
+        return Conditional(found, self.rests_on(file.entry(first)[1]))
 
     def disorder(self, code: str, odd: list[int], count: int) -> Finding:
         """Entries that do not rise: one finding, for they are one disorder."""

@@ -150,7 +150,7 @@ def _order(
     if proofs:
         yield _lost_finding(one, max(proofs, key=itemgetter(0)), end)
     elif beyond:
-        yield _beyond(directory, one, max(beyond, key=itemgetter(0)), end)
+        yield _beyond_finding(directory, one, max(beyond, key=itemgetter(0)), end)
     cleaned = found.get(names.CLEANER_CHECKPOINT, {}).get(key)
     start = max(one.base_offset or 0, found.get(names.LOG_START_CHECKPOINT, {}).get(key, 0))
     if cleaned is not None and not beyond and not start <= cleaned <= end:
@@ -169,7 +169,9 @@ def _order(
         )
 
 
-def _beyond(directory: LogDir, one: PartitionFacts, most: tuple[int, str], end: int) -> Finding:
+def _beyond_finding(
+    directory: LogDir, one: PartitionFacts, most: tuple[int, str], end: int
+) -> Finding:
     offset, checkpoint = most
     return at_place(
         "checkpoint-beyond-end",

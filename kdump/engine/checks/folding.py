@@ -143,14 +143,18 @@ class _Folder:
         if ranges is not None and touches.segment is not None:
             if touches.position is not None:
                 end = touches.end_position
-                found = ranges.hit(touches.position, touches.position + 1 if end is None else end)
+                found = ranges.find_overlap(
+                    touches.position, touches.position + 1 if end is None else end
+                )
             else:
                 found = ranges.whole()
             if found is not None:
                 return found
         if touches.offset is not None:
             end = touches.end_offset
-            found = self._offsets.hit(touches.offset, touches.offset + 1 if end is None else end)
+            found = self._offsets.find_overlap(
+                touches.offset, touches.offset + 1 if end is None else end
+            )
             if found is not None:
                 return found
         return None if touches.also is None else self._cause(touches.also)
@@ -213,7 +217,7 @@ class _Ranges:
             whose.append(owner)
         self._starts, self._ends, self._whose = starts, ends, whose
 
-    def hit(self, start: int, end: int) -> int | None:
+    def find_overlap(self, start: int, end: int) -> int | None:
         """Find a range that has something in common with [start, end)."""
         row = bisect_right(self._starts, end - 1) - 1
         if row < 0 or self._ends[row] <= start:

@@ -153,12 +153,12 @@ class _Order:
         if past or batches.flags & c.OFFSET_NOT_RISING:
             for row in range(batches.count):
                 following = _entry(batches, row + 1) if row < last else None
-                yield from self._look(_entry(batches, row), following)
+                yield from self._check_entry(_entry(batches, row), following)
         else:
             self._before = _entry(batches, last - 1) if last else self._last
             self._last = _entry(batches, last)
 
-    def _look(self, entry: _Entry, following: _Entry | None) -> Iterator[Finding]:
+    def _check_entry(self, entry: _Entry, following: _Entry | None) -> Iterator[Finding]:
         yield from self._follows(entry)
         segment, last = self._segment, self._last
         low = segment.floor_offset if last is None else last.last

@@ -19,7 +19,7 @@ from kdump.engine.checks.ordering import in_order
 from kdump.engine.checks.survey import problem_finding
 from kdump.engine.reading.check import Check, Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import at_place
-from kdump.engine.reading.epoch_watch import lies_apart, odd_finding
+from kdump.engine.reading.epoch_watch import is_apart, wrong_epoch_finding
 from kdump.errors import PathError
 from kdump.findings.finding import Finding
 from kdump.storage import checkpoints, names, places
@@ -63,7 +63,7 @@ class LeaderEpochs(Check):
         for span, after in zip_longest(found, found[1:]):
             before = spans[-1] if spans else None
             if _is_odd(span, before, after, checkpoint):
-                yield Conditional(odd_finding(span, before, after), _touches(span))
+                yield Conditional(wrong_epoch_finding(span, before, after), _rests_on(span))
             elif before is not None and before.epoch == span.epoch:
                 spans[-1] = before.join(span)
             else:
@@ -96,7 +96,9 @@ class LeaderEpochs(Check):
                 yield self._mismatch(none, checkpoint)
             return
         sure = [span for span in spans if not span.doubtful]
-        wrong = [found for span in sure if (found := _wrong(span, checkpoint)) is not None]
+        wrong = [
+            found for span in sure if (found := _find_contradiction(span, checkpoint)) is not None
+        ]
         if not wrong:
             return
         one = wrong[0]
@@ -119,7 +121,7 @@ class LeaderEpochs(Check):
                 f"{span.last_offset:,}, but {wrong.words}."
             ),
         )
-        return Conditional(reported, _touches(span))
+        return Conditional(reported, _rests_on(span))
 
 
 class _Checkpoint:
@@ -178,7 +180,7 @@ def _is_odd(span: Span, before: Span | None, after: Span | None, checkpoint: _Ch
     if span.batches != 1:
         return False
     if before is not None and after is not None:
-        if lies_apart(epoch, before.epoch, after.epoch):
+        if is_apart(epoch, before.epoch, after.epoch):
             return True
     elif before is not None:
         if epoch < before.epoch:
@@ -207,10 +209,10 @@ def _falls(span: Span, before: Span) -> Conditional:
         actual=span.epoch,
         message=message,
     )
-    return Conditional(reported, _touches(span))
+    return Conditional(reported, _rests_on(span))
 
 
-def _touches(span: Span) -> RestsOn:
+def _rests_on(span: Span) -> RestsOn:
     end = span.position + span.size_bytes
     offset = span.first_offset
     return RestsOn(span.place.segment, span.position, end, offset, offset + 1)
@@ -232,7 +234,7 @@ def _broker_keeps(partition: PartitionScan) -> bool:
     return bool(kinds & {Kind.PARTITION_METADATA, Kind.PRODUCER_SNAPSHOT})
 
 
-def _wrong(span: Span, checkpoint: _Checkpoint) -> _Wrong | None:
+def _find_contradiction(span: Span, checkpoint: _Checkpoint) -> _Wrong | None:
     """Hold the checkpoint against a span; None where it agrees, or does not reach."""
     first, last = checkpoint.floor(span.first_offset), checkpoint.floor(span.last_offset)
     if last is None or (first is not None and first.epoch == last.epoch == span.epoch):

@@ -97,10 +97,10 @@ def holes(partition: PartitionScan, covered: Sequence[OffsetSpan]) -> Iterator[F
             start = _start(partition) if start is None else start
             yield _hole_finding(partition, one, hole, start, cleaner)
     if cleaner.settled:
-        yield from _inside(partition, cleaner.why)
+        yield from _find_inside(partition, cleaner.why)
 
 
-def _inside(partition: PartitionScan, why: str) -> Iterator[Finding]:
+def _find_inside(partition: PartitionScan, why: str) -> Iterator[Finding]:
     """Report offsets missing between batches, if no batch shows that a cleaner was there."""
     found: list[Finding] = []
     for one in partition.segments:

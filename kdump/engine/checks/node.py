@@ -37,7 +37,7 @@ def check_directories(
         yield from _differences(members)
     for group in [members] if one_node else _groups(members):
         yield from _topic_ids(group)
-        yield from _twice(group)
+        yield from _find_repeated(group)
         yield from check_replicas(group, limit)
 
 
@@ -106,7 +106,7 @@ def _topic_ids(group: Sequence[Member]) -> Iterator[Finding]:
                     )
 
 
-def _twice(group: Sequence[Member]) -> Iterator[Finding]:
+def _find_repeated(group: Sequence[Member]) -> Iterator[Finding]:
     first: dict[tuple[str, int], str] = {}
     for member in group:
         for name, path in member.surveyed.directory.partitions:

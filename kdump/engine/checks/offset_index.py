@@ -122,9 +122,9 @@ class _Reports(EntryReports):
         offset = self.segment.base_offset + relative
         message = _MESSAGES[entry.why].format(offset=offset, position=position)
         code = "offset-index-position" if entry.why == c.NO_BATCH else "offset-index-offset"
-        touches = self.touches(position)
+        touches = self.rests_on(position)
         if entry.culprit is not None:
-            touches = touches._replace(also=self.touches(entry.culprit))
+            touches = touches._replace(also=self.rests_on(entry.culprit))
         return EntryVerdict(code, message, touches, [offset])
 
     def behind(self, numbers: range) -> EntryVerdict:
@@ -136,9 +136,9 @@ class _Reports(EntryReports):
             f"the log ends at {end:,}."
         )
         targets = [self.segment.base_offset + relative]
-        return EntryVerdict("offset-index-position", message, self.touches(position), targets)
+        return EntryVerdict("offset-index-position", message, self.rests_on(position), targets)
 
-    def touches(self, value: int) -> RestsOn:
+    def rests_on(self, value: int) -> RestsOn:
         """The byte at a position."""
         return RestsOn(self.segment.base_offset, value, value + 1)
 

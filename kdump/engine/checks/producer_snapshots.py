@@ -62,7 +62,7 @@ class SnapshotCheck:
         self._producers_below = bool(self._states.producers)
         while self._due and self._due[-1][0] <= offset:
             at, path = self._due.pop()
-            yield from self._look(at, path, comparable=at == offset)
+            yield from self._check_snapshot(at, path, comparable=at == offset)
 
     def end(self) -> Iterator[Finding | Conditional]:
         """Look at those that lie behind the last batch."""
@@ -70,10 +70,12 @@ class SnapshotCheck:
         self._at_end = bool(self._partition.segments) and self._partition.segments[-1].complete
         while self._due:
             at, path = self._due.pop()
-            yield from self._look(at, path, comparable=at == end)
-        yield from self._none_at_all()
+            yield from self._check_snapshot(at, path, comparable=at == end)
+        yield from self._check_absence()
 
-    def _look(self, offset: int, path: str, *, comparable: bool) -> Iterator[Finding | Conditional]:
+    def _check_snapshot(
+        self, offset: int, path: str, *, comparable: bool
+    ) -> Iterator[Finding | Conditional]:
         try:
             snapshot = check_snapshot(path)
         except PathError as error:
@@ -155,7 +157,7 @@ class SnapshotCheck:
             return None
         return _contradiction(entry, producer, joined)
 
-    def _none_at_all(self) -> Iterator[Finding]:
+    def _check_absence(self) -> Iterator[Finding]:
         """No snapshot is there, though producers wrote below the newest segment (X16)."""
         segments = self._partition.segments
         name = self._partition.log.name

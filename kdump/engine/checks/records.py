@@ -64,9 +64,9 @@ class Records(Check):
             *run, limit=limit, max_records=RECORDS_A_CHUNK
         ):
             if records is None:
-                yield from self._one(segment, run, first)
+                yield from self._check_one(segment, run, first)
                 continue
-            yield from self._hold(place, batches, records, complete=not reason)
+            yield from self._check_rows(place, batches, records, complete=not reason)
             if reason:
                 self._state[0] = -1
                 last = behind - 1
@@ -117,7 +117,7 @@ class Records(Check):
                 message=f"{words} bytes after the value, which every consumer ignores.",
             )
 
-    def _one(self, segment: SegmentScan, run: Run, row: int) -> Iterator[Reported]:
+    def _check_one(self, segment: SegmentScan, run: Run, row: int) -> Iterator[Reported]:
         """Open one batch that is compressed, a control batch, flagged or large."""
         batches, limit = run.batches, self.partition.limit
         batch = BatchAt(segment.place, batches, row)
@@ -130,7 +130,7 @@ class Records(Check):
                 first = piece.records.offset(0)
             decoded += piece.records.count
             complete = piece.reason in (reasons.END, reasons.INNER_CUT_SHORT)
-            yield from self._hold(segment.place, batches, piece.records, complete=complete)
+            yield from self._check_rows(segment.place, batches, piece.records, complete=complete)
             if piece.reason not in (reasons.END, reasons.FULL):
                 self._state[0] = -1
                 yield from self._undecodable(batch, piece.reason, piece.detail, decoded)
@@ -140,7 +140,7 @@ class Records(Check):
             if first is not None and 0 <= first <= before < batches.last_offset(row):
                 yield _overlap(batch, first, before)
 
-    def _hold(
+    def _check_rows(
         self, place: Place, batches: RecordBatches, records: DecodedRecords, *, complete: bool
     ) -> Iterator[Reported]:
         """Let the kernel look, and name each wrong batch once for each thing wrong with it."""
@@ -151,9 +151,9 @@ class Records(Check):
         for why, row, record in found:
             if (why, row) not in reported:
                 reported.add((why, row))
-                yield from self._wrong(BatchAt(place, batches, row), records, why, record)
+                yield from self._report_row(BatchAt(place, batches, row), records, why, record)
 
-    def _wrong(
+    def _report_row(
         self, batch: BatchAt, records: DecodedRecords, why: int, record: int
     ) -> Iterator[Reported]:
         batches, row = batch.batches, batch.row

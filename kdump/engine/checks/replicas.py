@@ -88,7 +88,7 @@ def _against(group: Sequence[Member], member: Member, path: str, limit: int) -> 
     for one in live_in(group):
         if one.topic_id is not None and one.topic != names.CLUSTER_METADATA_TOPIC:
             yield from _assignment(group, one, state, int(node))
-    yield from _not_here(group, state, int(node))
+    yield from _find_absent(group, state, int(node))
 
 
 def live_in(group: Sequence[Member]) -> Iterator[PartitionFacts]:
@@ -166,7 +166,7 @@ def other_topic_id(one: PartitionFacts, expected: str, message: str) -> Finding:
     )
 
 
-def _not_here(group: Sequence[Member], state: ClusterState, node: int) -> Iterator[Finding]:
+def _find_absent(group: Sequence[Member], state: ClusterState, node: int) -> Iterator[Finding]:
     """Tell of partitions assigned to these directories that are in none of them.
 
     Only if all directories that the broker registered were looked at: a partition that was just

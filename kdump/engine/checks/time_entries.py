@@ -68,7 +68,7 @@ class TimeEntries(EntryReports):
                 f"The last entry says {believed_ms}; the largest time in the log is {true_ms}."
             )
             if believed_ms > true_ms:
-                touches = self.touches(file.last_value)
+                touches = self.rests_on(file.last_value)
         found = found._replace(expected=true_ms, actual=believed_ms, message=message)
         return Doubt(found, true_ms, believed_ms, touches)
 
@@ -162,10 +162,10 @@ class TimeEntries(EntryReports):
         touches = self._rests_on(relative, self.proof.last_position)
         return EntryVerdict("time-index-entry", message, touches, [time, time + 1], offset)
 
-    def touches(self, value: int) -> RestsOn:
+    def rests_on(self, value: int) -> RestsOn:
         """An offset, as the entry has it."""
         return RestsOn(offset=self.segment.base_offset + value)
 
     def _rests_on(self, relative: int, position: int) -> RestsOn:
         """An offset, and the batch that an entry for it met."""
-        return self.touches(relative)._replace(segment=self.segment.base_offset, position=position)
+        return self.rests_on(relative)._replace(segment=self.segment.base_offset, position=position)

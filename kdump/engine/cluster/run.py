@@ -271,7 +271,7 @@ def _with_log(item: Item, options: ClusterOptions) -> ClusterResult:
         newest = read_replay(item.path, until=options.at, limit=options.decompress_limit)
         if newest.state.complete:
             state = newest.state
-    changes.extend(map(state.as_it_is, folds.changes()))
+    changes.extend(map(state.refresh_partitions, folds.changes()))
     rows = _rows(state, changes, options, item)
     return ClusterResult(tuple(_findings(replay)), tuple(rows), _summary(item, state, replay))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kdump import kernels
-from kdump.broker.elections import end_of
+from kdump.broker.elections import find_epoch_end
 from kdump.broker.leader_epochs import NO_EPOCH, EpochSpans, Span, runs_of_epochs
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
@@ -97,7 +97,7 @@ def common(logs: Sequence[tuple[Sequence[tuple[int, int]], int]]) -> tuple[int, 
     if not shared:
         return None
     epoch = max(shared)
-    return epoch, min(end_of(epochs, epoch, end) for epochs, end in logs)
+    return epoch, min(find_epoch_end(epochs, epoch, end) for epochs, end in logs)
 
 
 def beyond(spans: Iterable[Span], offset: int) -> list[Span]:

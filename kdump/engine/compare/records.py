@@ -180,7 +180,7 @@ class Stream:
         self.offset: int | None = None
         self.unopened: list[UndecodedRest] = []
         self.reported: set[int] = set()
-        self._pieces = self._all()
+        self._pieces = self._read_all()
         self._piece: Piece | None = next(self._pieces, None)
         self._row = -1 if self._piece is None else self._piece.first - 1
         self._last = -1
@@ -223,7 +223,7 @@ class Stream:
         self._last = self._piece.records.offset(self._row)
         self.advance()
 
-    def _all(self) -> Iterator[Piece]:
+    def _read_all(self) -> Iterator[Piece]:
         for entry in self.entries:
             for piece in pieces_of(entry, self.cursor.replica):
                 if isinstance(piece, UndecodedRest):

@@ -153,7 +153,7 @@ class Replica:
         offsets = Offsets(last, end_of(place.segment, following))
         log = SegmentPass(source, offsets, limit=self.limit, next_base=following)
         # The bytes are read again where they are wanted.
-        items = map(_in_short, log.items(joins=lambda _: True))
+        items = map(_drop_bytes, log.items(joins=lambda _: True))
         held = next(items, None)
         while held is not None:
             after = next(items, None)
@@ -214,7 +214,7 @@ class Replica:
 _KEPT_OF_GAP = 4 << 20
 
 
-def _in_short(item: Run | Oversize | Gap) -> Run | Oversize | Gap:
+def _drop_bytes(item: Run | Oversize | Gap) -> Run | Oversize | Gap:
     """Let go of most of a gap's bytes: it waits for what follows."""
     return item._replace(data=item.data[:_KEPT_OF_GAP]) if isinstance(item, Gap) else item
 

@@ -210,7 +210,7 @@ def compare_partition(
         severity=severity.value if severity is not None and not old else None,
         explanation="",
         replicas=rows,
-        odd=_odd(listener.odd, replicas),
+        odd=_find_outlier(listener.odd, replicas),
         first_divergent_offset=collected.first_divergent,
         common_epoch=shared[0] if shared is not None else None,
         common_end_offset=ends,
@@ -282,7 +282,7 @@ def _replica(
     )
 
 
-def _odd(odd: Counter[int], replicas: Sequence[Replica]) -> str | None:
+def _find_outlier(odd: Counter[int], replicas: Sequence[Replica]) -> str | None:
     """Name the one replica that stands against the others; None where there is not just one."""
     if len(replicas) < 3 or not odd:
         return None

@@ -55,7 +55,7 @@ def _headers(
     position, last_offset, held, rows = 0, -1, list[RecordBatches](), 0
     whole = False
     for batches in records.headers(0):
-        if not _tells(batches, last_offset):
+        if not _is_reliable(batches, last_offset):
             break
         last = batches.count - 1
         position, last_offset = batches.end_position(last), batches.last_offset(last)
@@ -79,7 +79,7 @@ def _records(items: Iterable[Told]) -> Iterator[Told]:
     return (item for item in items if not isinstance(item, BatchChunk))
 
 
-def _tells(batches: RecordBatches, last_offset: int) -> bool:
+def _is_reliable(batches: RecordBatches, last_offset: int) -> bool:
     """Whether headers are such that a reader of the records finds as many as they say.
 
     A count above the size in bytes is for a reader to believe: nothing is made of it here.

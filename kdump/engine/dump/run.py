@@ -36,7 +36,7 @@ def dump(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Finding 
 
         paths = tuple(paths)
         options = with_schemas(paths, options)
-    yield from _at_most(_items(paths, options), options.limit)
+    yield from _limit(_items(paths, options), options.limit)
     if options.decoder is not None:
         yield from decoder_findings(options)
 
@@ -53,7 +53,7 @@ def decoder_findings(options: DumpOptions) -> Iterator[Finding]:
         )
 
 
-def _at_most(
+def _limit(
     items: Iterator[Item | Finding | KdumpError], left: int | None
 ) -> Iterator[Item | Finding | KdumpError]:
     """Yield what is asked for: no more than a number of rows."""

@@ -169,7 +169,7 @@ class Connection:
     def _frames(self, way: int, at_ms: int | None) -> Iterator[Item]:
         """Cut the bytes of a direction into frames."""
         half, source = self.halves[way], self._reader.source
-        if self.kind == _UNKNOWN and not self._tells(way):
+        if self.kind == _UNKNOWN and not self._detect(way):
             return
         while half.pieces.size >= max(LENGTH_BYTES, half.needs):
             pieces, half.needs = half.pieces, 0
@@ -215,7 +215,7 @@ class Connection:
         said = said._replace(fields=None, parts=None, problem=("over-decompress-limit", words))
         yield self._make_frame(way, pieces, whole, data, said, at_ms)
 
-    def _tells(self, way: int) -> bool:
+    def _detect(self, way: int) -> bool:
         """Find out what the connection is; whether its frames can be cut now."""
         half = self.halves[way]
         if self.client != way:

@@ -41,7 +41,7 @@ class FramesReader:
             left = source.size - position
             if left < LENGTH_BYTES or size < 0 or whole > left:
                 following = self._next(position + 1)
-                yield self._bad(position, size, left, following)
+                yield self._bad_finding(position, size, left, following)
                 position = following
                 continue
             if size > self._limit:
@@ -52,7 +52,7 @@ class FramesReader:
                 yield Frame(position, whole, data, said, ([0], [position]))
             position += whole
 
-    def _bad(self, position: int, size: int, left: int, following: int) -> Finding:
+    def _bad_finding(self, position: int, size: int, left: int, following: int) -> Finding:
         skipped = following - position
         is_end = following >= self._source.size
         if left < LENGTH_BYTES or (size >= 0 and is_end):

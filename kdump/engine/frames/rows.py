@@ -75,11 +75,11 @@ def _partitions(said: DecodedFrame, row: Frame, names: TopicNames) -> Iterator[S
     if fields is None or said.api == protocol.METADATA:
         return
     row = _whole(fields, row)
-    for topic in _first(fields, "topicData", "topics", "responses") or ():
+    for topic in _first_field(fields, "topicData", "topics", "responses") or ():
         topic_id = topic.get("topicId")
-        name = _first(topic, "topic", "name") or names.of(topic_id)
+        name = _first_field(topic, "topic", "name") or names.of(topic_id)
         of_topic = row.replaced(topic=name, topic_id=topic_id)
-        for part in _first(topic, "partitionData", "partitions", "partitionResponses") or ():
+        for part in _first_field(topic, "partitionData", "partitions", "partitionResponses") or ():
             yield _partition(part, of_topic, said)
 
 
@@ -97,15 +97,15 @@ def _whole(fields: Fields | None, row: Frame) -> Frame:
 
 
 def _partition(part: Fields, row: Frame, said: DecodedFrame) -> ShownFrame:
-    records = _first(part, "records", "recordSet")
-    offset = _first(part, "fetchOffset", "baseOffset", "offset")
+    records = _first_field(part, "records", "recordSet")
+    offset = _first_field(part, "fetchOffset", "baseOffset", "offset")
     row = row.replaced(
-        partition=_first(part, "partitionIndex", "partition", "index"),
+        partition=_first_field(part, "partitionIndex", "partition", "index"),
         offset=offset,
         offsets=part.get("oldStyleOffsets"),
-        timestamp_ms=_first(part, "timestamp", "logAppendTimeMs"),
+        timestamp_ms=_first_field(part, "timestamp", "logAppendTimeMs"),
         max_bytes=part.get("partitionMaxBytes"),
-        leader_epoch=_first(part, "leaderEpoch", "currentLeaderEpoch"),
+        leader_epoch=_first_field(part, "leaderEpoch", "currentLeaderEpoch"),
         error=error_name(part.get("errorCode", 0)) or row.error,
         high_watermark=None if said.direction == REQUEST else part.get("highWatermark"),
         last_stable_offset=part.get("lastStableOffset"),
@@ -129,6 +129,6 @@ def _old(part: Part, row: Frame) -> Frame:
     )
 
 
-def _first(fields: Fields, *names: str) -> Any:
+def _first_field(fields: Fields, *names: str) -> Any:
     """Return the first of some fields that a message has: older versions have others."""
     return next((fields[name] for name in names if name in fields), None)

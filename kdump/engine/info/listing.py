@@ -99,14 +99,14 @@ class Listing(NamedTuple):
 
 def list_directory(item: Item, pace: Pace) -> Listing:
     """List a data directory."""
-    whole = _nothing(item.path)
+    whole = _empty_listing(item.path)
     directory = LogDir.open(item.path)
     for name, path in directory.partitions:
         pace(0)
         one = attempt(
             path,
             partial(_partition, name, path),
-            _nothing(path),
+            _empty_listing(path),
             whole.errors,
             topic=name.topic,
             partition=name.partition,
@@ -170,7 +170,7 @@ def _partition(name: DirectoryName, path: str) -> Listing:
     try:
         entries = places.entries(path)
     except (OSError, StoreError):
-        return _nothing(path)._replace(unread=1)
+        return _empty_listing(path)._replace(unread=1)
     odd: Counter[str] = Counter()
     if name.retirement is not None:
         odd[name.retirement.value] += 1
@@ -210,7 +210,7 @@ def _partition(name: DirectoryName, path: str) -> Listing:
     return Listing(path, {name.topic: files}, odd, 0, newest, [], [here], {}, left)
 
 
-def _nothing(path: str) -> Listing:
+def _empty_listing(path: str) -> Listing:
     return Listing(path, {}, Counter(), 0, (-1, ""), [], [], {}, None)
 
 

@@ -84,7 +84,7 @@ def read_frames(
             buffer = bytearray(block)
 
 
-def see_as_batch(batches: RecordBatches, row: int, header: bytes) -> None:
+def reinterpret_as_batch(batches: RecordBatches, row: int, header: bytes) -> None:
     """Put into the columns what a record batch's header at an entry's start would say."""
     (
         base_offset, _, leader_epoch, _, crc, attributes, delta, base_timestamp, max_timestamp,
@@ -169,14 +169,14 @@ class ToolLog:
             elif item.reason in ("short-tail", "cut-short"):
                 yield InvalidTail(self._source.path, item.size_bytes)
             else:
-                yield self._dies(item)
+                yield self._death_finding(item)
 
     def _run(self, run: Run) -> Iterator[LogItem]:
         batches = run.batches
         if batches.flags & _DOUBTFUL:
             for row, flags in enumerate(batches.row_flags):
                 if flags & _DOUBTFUL:
-                    yield from self._doubtful(batches, row)
+                    yield from self._check_entry(batches, row)
         if not self._deep:
             yield self._chunk(batches, 0, batches.count)
             return
@@ -184,7 +184,7 @@ class ToolLog:
             *run, limit=self._limit, max_records=RECORDS_A_CHUNK
         ):
             if records is None:
-                yield from self._one(run, first)
+                yield from self._decode_one(run, first)
                 continue
             self._gaps_in_offsets.note(records)
             chunk = self._chunk(batches, first, behind, data, records)
@@ -229,7 +229,7 @@ class ToolLog:
             chunk,
         )
 
-    def _one(self, run: Run, row: int) -> Iterator[LogItem]:
+    def _decode_one(self, run: Run, row: int) -> Iterator[LogItem]:
         """Decode one entry that is compressed, control, flagged or too large for a chunk."""
         batches = run.batches
         is_control = bool(batches.flags_of(row) & c.CONTROL)
@@ -272,7 +272,7 @@ class ToolLog:
         chunk = BatchChunk(self._place, batches, array("q", [row]))
         yield BrokenMessage(chunk, key_size, value_size)
 
-    def _doubtful(self, batches: RecordBatches, row: int) -> Iterator[Finding]:
+    def _check_entry(self, batches: RecordBatches, row: int) -> Iterator[Finding]:
         """Say what is wrong with an entry, and see it as the tool does.
 
         The tool goes by the magic byte alone, and reads a record batch's header in full even where
@@ -282,11 +282,11 @@ class ToolLog:
         if short or batches.is_mislabelled(row):
             header = self._source.read(batches.position(row), BATCH_HEADER_V2.size)
             if len(header) == BATCH_HEADER_V2.size:
-                see_as_batch(batches, row, header)
+                reinterpret_as_batch(batches, row, header)
         if batches.flags_of(row) & (c.CRC_BAD | c.TOO_SMALL):
-            yield self._crc(batches, row)
+            yield self._crc_finding(batches, row)
 
-    def _dies(self, gap: Gap) -> Finding:
+    def _death_finding(self, gap: Gap) -> Finding:
         code = "preallocated-tail" if gap.reason == "zeros" else "batch-length"
         return at_place(
             code,
@@ -298,7 +298,7 @@ class ToolLog:
             "CorruptRecordException.",
         )
 
-    def _crc(self, batches: RecordBatches, row: int) -> Finding:
+    def _crc_finding(self, batches: RecordBatches, row: int) -> Finding:
         stored, computed = batches.crc(row), batches.computed_crc(row)
         code = "batch-too-small" if batches.flags_of(row) & c.TOO_SMALL else "crc-mismatch"
         return self._finding(

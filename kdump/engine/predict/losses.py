@@ -88,7 +88,7 @@ class _RecordCount:
             self._offsets.follow(rows)
             return
         for row in range(rows.count):
-            self._one(rows.slice(row, row + 1))
+            self._add_one(rows.slice(row, row + 1))
 
     def add_broken(self, header: RecordBatches) -> None:
         """Count a batch that is broken, if what its header says can be believed."""
@@ -100,7 +100,7 @@ class _RecordCount:
             self.records += last - before if header.flags & c.WRAPPER else count
             self._offsets = Offsets(last, self._offsets.end)
 
-    def _one(self, row: RecordBatches) -> None:
+    def _add_one(self, row: RecordBatches) -> None:
         before, first = self.last, row.known_offset(0)
         count = row.records_count(0)
         self._offsets.follow(row)

@@ -86,7 +86,7 @@ def quorum_facts(node: NodeSettings, broker: Version) -> Iterator[Fact]:
         yield Fact(REFUSES, "not-a-directory", path, path, _FETCH)
         return
     if not os.path.isdir(path):
-        yield _nothing(node, path)
+        yield _missing_fact(node, path)
         return
     try:
         log = LocalLog.open(path)
@@ -112,7 +112,7 @@ def _is_empty(path: str) -> bool:
         return False
 
 
-def _nothing(node: NodeSettings, path: str) -> Fact:
+def _missing_fact(node: NodeSettings, path: str) -> Fact:
     if node.voters and node.voters == {node.node_id}:
         message = (
             "The only controller starts an empty metadata log: the cluster forgets all topics, and "
@@ -313,7 +313,7 @@ def _log(node: NodeSettings, log: LocalLog, broker: Version) -> Iterator[Fact]:
     first = logs[0].base_offset if logs else None
     empty = all(_is_empty(str(segment.log)) for segment in logs)
     if newest is None and (first is None or (empty and first == 0)):
-        yield _nothing(node, log.path)
+        yield _missing_fact(node, log.path)
         return
     if first and (newest is None or newest[0] < first):
         larger, none = (

@@ -107,7 +107,7 @@ def predict_partition(
         if not has(broker, COUNTED_OFFSETS):
             return _pre08(row, log, clean=stop.clean)
         loading = load(log, broker, settings, stop)
-        row = _after(row, log, loading, _high_watermark(log, directory))
+        row = _describe_result(row, log, loading, _high_watermark(log, directory))
         if has(broker, STRAYS_SET_ASIDE):
             row = set_aside(row, log, directory, cluster)
     except RefusalError as error:
@@ -178,13 +178,15 @@ def _high_watermark(log: LocalLog, directory: LogDir | None) -> int:
     return directory.offset(names.REPLICATION_CHECKPOINT, log.topic, log.partition) or 0
 
 
-def _after(row: Recovery, log: LocalLog, loading: LogLoader, high_watermark: int) -> Recovery:
+def _describe_result(
+    row: Recovery, log: LocalLog, loading: LogLoader, high_watermark: int
+) -> Recovery:
     """Say what the start came to."""
     active = loading.segments[max(loading.segments)]
     believed = _find_believed_end(log, loading, active)
-    lost, first_lost = _losses(log, loading, active, believed)
+    lost, first_lost = _count_losses(log, loading, active, believed)
     # A split may make segments of absurd bases: the log ended where its newest could reach at most.
-    lost = lost._replace(end_offset=min(lost.end_offset, _reach(log, active)))
+    lost = lost._replace(end_offset=min(lost.end_offset, _find_reach(log, active)))
     end = max(lost.end_offset, believed)
     in_the_log = lost
     if end < high_watermark <= end + RELATIVE_MAX:  # further up it cannot be right itself
@@ -298,7 +300,7 @@ def _split_words(loading: LogLoader) -> str:
     return f"segment {split} is split, as its offsets are too far apart for an index: into {parts}"
 
 
-def _reach(log: LocalLog, active: Segment) -> int:
+def _find_reach(log: LocalLog, active: Segment) -> int:
     """The offset that nothing in the newest segment on disk can reach."""
     return end_of(max((one.base_offset for one in log.logs), default=active.base_offset), None)
 
@@ -312,7 +314,7 @@ def _find_believed_end(log: LocalLog, loading: LogLoader, active: Segment) -> in
     end = loading.log_end
     if not (loading.stop.recovers and active.size_bytes):
         return end
-    most = _reach(log, active)
+    most = _find_reach(log, active)
     below = [base for base in loading.segments if base < most]
     if end > most and below:
         return find_believed_end(loading.segments[max(below)], most)
@@ -323,7 +325,7 @@ def _find_believed_end(log: LocalLog, loading: LogLoader, active: Segment) -> in
     return end
 
 
-def _losses(
+def _count_losses(
     log: LocalLog, loading: LogLoader, active: Segment, believed: int
 ) -> tuple[Losses, int | None]:
     """Count what is lost behind the log end, and say where it begins."""

@@ -15,12 +15,12 @@ from kdump.findings.rows import Place
 from kdump.kernels.columns import RecordBatches
 
 
-def lies_apart(epoch: int, before: int, after: int) -> bool:
+def is_apart(epoch: int, before: int, after: int) -> bool:
     """Whether the epoch of one batch is not between those around it, which do not fall."""
     return before <= after and not before <= epoch <= after
 
 
-def odd_finding(span: Span, before: Span | None, after: Span | None) -> Finding:
+def wrong_epoch_finding(span: Span, before: Span | None, after: Span | None) -> Finding:
     """Say that a batch's epoch is not that of its place."""
     neighbours = [
         f"{one.epoch} {where}"
@@ -88,12 +88,12 @@ class EpochWatch:
         first, self._first = self._first, None
         if batch.epoch == held.epoch:
             if first is not None and first.shown:
-                yield odd_finding(first, None, held)
+                yield wrong_epoch_finding(first, None, held)
             self._before = held
             return
-        if before is not None and lies_apart(held.epoch, before.epoch, batch.epoch):
+        if before is not None and is_apart(held.epoch, before.epoch, batch.epoch):
             if held.shown:
-                yield odd_finding(held, before, batch)
+                yield wrong_epoch_finding(held, before, batch)
         else:
             if before is None and held.epoch > batch.epoch:
                 self._first = held

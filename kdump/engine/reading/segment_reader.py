@@ -242,7 +242,7 @@ class SegmentReader:
             *run, limit=self._limit, max_records=RECORDS_A_CHUNK, admitted=admitted, wrappers=True
         ):
             if records is None:
-                yield from self._one(run, first, admitted)
+                yield from self._read_one(run, first, admitted)
                 continue
             if records.count:
                 yield from self._chunk(data, batches, records, admitted)
@@ -251,7 +251,7 @@ class SegmentReader:
                 inside = sum(1 for batch in records.batches if batch == last)
                 yield from damage.decode_findings(reason, "", self.place, batches, last, inside)
 
-    def _one(self, run: Run, row: int, admitted: bytearray | None) -> Iterator[Item]:
+    def _read_one(self, run: Run, row: int, admitted: bytearray | None) -> Iterator[Item]:
         batches = run.batches
         flags = batches.flags_of(row)
         decoded = 0

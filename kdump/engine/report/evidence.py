@@ -47,7 +47,7 @@ class Evidence:
         self, items: Sequence[Any], step: Any, progress: Progress
     ) -> Iterator[tuple[Any, Any]]:
         """Do the step for each item, and keep what was seen beside."""
-        seeing = partial(_see, step=step, hashes=self._hashes)
+        seeing = partial(_gather, step=step, hashes=self._hashes)
         for item, seen in self._driver(items, seeing, progress):
             if not isinstance(seen, _Evidence):
                 yield item, seen
@@ -88,7 +88,7 @@ class Evidence:
             yield Written(None, at * span, (at + 1) * span - 1, records_count, size_bytes)
 
 
-def _see(item: Any, pace: Pace, *, step: Any, hashes: bool) -> _Evidence:
+def _gather(item: Any, pace: Pace, *, step: Any, hashes: bool) -> _Evidence:
     files = [] if not isinstance(item, Item) else next(_files_below(item.path), [])
     if not hashes:
         return _Evidence(step(item, pace), tuple(passing_sums.without_sums(files)))

@@ -80,7 +80,7 @@ class Joins:
 
     def __init__(self, images: Sequence[ImageContents]) -> None:
         extents = [extent for image in images for extent in image.extents]
-        starts = _by_first(extents)
+        starts = _group_by_first(extents)
         pieced: list[tuple[Extent, list[Extent]]] = []
         for image in images:
             pieced += _piece_together(image, starts)
@@ -98,7 +98,7 @@ class Joins:
         self._parents = list(range(len(self.extents)))
         self._why: list[tuple[int, str]] = []
         self._numbers = {id(extent): number for number, extent in enumerate(self.extents)}
-        self._starts = _by_first([one for one in self.extents if not one.is_doubtful])
+        self._starts = _group_by_first([one for one in self.extents if not one.is_doubtful])
         for found, beside in pieced:
             for extent in beside:
                 if id(extent) in self._numbers:
@@ -257,7 +257,7 @@ def _is_one_log(parts: list[list[Extent]]) -> bool:
     return True
 
 
-def _by_first(extents: list[Extent]) -> dict[int, list[Extent]]:
+def _group_by_first(extents: list[Extent]) -> dict[int, list[Extent]]:
     found: dict[int, list[Extent]] = defaultdict(list)
     for extent in extents:
         found[extent.first].append(extent)
@@ -294,17 +294,17 @@ def _piece_together(
                 found = pieces.together(torn, end)
                 if found is not None:
                     begin[found.position] = ends[end] = found
-                    yield found, _beside(owners.get(id(torn)), begin.get(end))
+                    yield found, _neighbors(owners.get(id(torn)), begin.get(end))
                     break
         for at, before in list(ends.items()):
             if at in begin or before.is_doubtful or (before.is_plain and before.position % SECTOR):
                 continue  # perhaps a message in a wrapper
             found = pieces.with_cut_header(before, by_place)
             if found is not None:
-                yield found, _beside(before, begin.get(found.end))
+                yield found, _neighbors(before, begin.get(found.end))
 
 
-def _beside(*extents: Extent | None) -> list[Extent]:
+def _neighbors(*extents: Extent | None) -> list[Extent]:
     return [one for one in extents if one is not None]
 
 

@@ -222,7 +222,7 @@ class _Shifts:
     def one_between(self, most: int) -> Iterator[list[tuple[int, int]]]:
         """Yield what fits with one piece between."""
         heads, tails, total = self._cuts.heads, self._cuts.tails, self._cuts.total
-        for at in islice(self._near(), most):
+        for at in islice(self._nearby_places(), most):
             begun: dict[int, int] = {}
             running = 0
             for number, added in enumerate(self._block_sums(at)):
@@ -242,7 +242,7 @@ class _Shifts:
         """
         rises = self._cuts.head < self._cuts.tail
         heads, tails, total = self._cuts.heads, self._cuts.tails, self._cuts.total
-        places = {at: list(self._block_sums(at)) for at in islice(self._near(), most)}
+        places = {at: list(self._block_sums(at)) for at in islice(self._nearby_places(), most)}
         for meeting in range(1, len(heads) - 1):
             begun: dict[int, tuple[int, int]] = {}
             for at, added in places.items():
@@ -264,7 +264,7 @@ class _Shifts:
                     if first is not None and (first[1] < at if rises else first[1] != at):
                         yield [first, (meeting, at), (number + 1, self._cuts.tail)]
 
-    def _near(self) -> Iterator[int]:
+    def _nearby_places(self) -> Iterator[int]:
         """Yield places near both ends, the nearest first, those between them before all others."""
         head, tail = self._cuts.head, self._cuts.tail
         known = {head, tail}

@@ -178,13 +178,15 @@ class NotingSource(BackgroundSource):
     def read_into(self, buffer: bytearray | memoryview, position: int, size: int) -> int:
         done = super().read_into(buffer, position, size)
         if before := position % SECTOR:  # the last read ended in this sector
-            self._look(memoryview(Source.read(self, position - before, SECTOR)), position - before)
+            self._search(
+                memoryview(Source.read(self, position - before, SECTOR)), position - before
+            )
         with memoryview(buffer) as view:
             first = -position % SECTOR
-            self._look(view[first:done], position + first)
+            self._search(view[first:done], position + first)
         return done
 
-    def _look(self, data: memoryview, position: int) -> None:
+    def _search(self, data: memoryview, position: int) -> None:
         """Look for texts and index pages in sectors."""
         starts = bytes(data[::SECTOR])
         for letter, words, texts in (

@@ -33,7 +33,7 @@ def hold(items: Sequence[Item], held: HeldFiles) -> tuple[list[Item], list[Findi
             reason = "was deleted or renamed while it was listed: run the same command again"
             reported.append(PathError(missing[0], reason))
         else:
-            kept.append(item._replace(copies=tuple(_once(item.copies))))
+            kept.append(item._replace(copies=tuple(_unique_copies(item.copies))))
     return kept, reported
 
 
@@ -50,7 +50,7 @@ def _unheld_findings(failed: Sequence[UnheldFile]) -> Iterator[Finding]:
         )._replace(more=more)
 
 
-def _once(copies: Sequence[CopySource]) -> Iterator[CopySource]:
+def _unique_copies(copies: Sequence[CopySource]) -> Iterator[CopySource]:
     """Yield each copy that is not wholly another one under a second name.
 
     Of an image each copy is a part.

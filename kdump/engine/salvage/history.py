@@ -18,7 +18,7 @@ from kdump.broker.leader_epochs import NO_EPOCH, Span
 from kdump.engine.compare.epochs import lineage
 from kdump.engine.salvage.copies import Batch
 from kdump.engine.salvage.options import LONGEST, NEWEST_EPOCH
-from kdump.engine.salvage.parallel_merge import abreast
+from kdump.engine.salvage.parallel_merge import merge_equal
 
 if TYPE_CHECKING:
     from kdump.engine.salvage.copies import Copy
@@ -96,7 +96,7 @@ def survey(copies: Sequence[Copy]) -> None:
     for copy in copies:
         copy.missing = sorted(bases - {one.base_offset for one in copy.replica.segments})
     suspects: list[Batch] = []
-    items = abreast([copy.items() for copy in copies])
+    items = merge_equal([copy.items() for copy in copies])
     for _, same in groupby(items, key=lambda item: getattr(item, "identity", item)):
         group: list[Batch] = []
         for item in same:

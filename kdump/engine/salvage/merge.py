@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kdump.broker.leader_epochs import runs_of_epochs
 from kdump.engine.salvage.contents import Contents, contents_from, contents_of
 from kdump.engine.salvage.copies import Batch, Stretch, TornEntry
-from kdump.engine.salvage.parallel_merge import abreast, one_by_one
+from kdump.engine.salvage.parallel_merge import merge_equal, one_by_one
 from kdump.storage.names import OFFSET_MAX
 from kdump.tuples import NamedTuple
 
@@ -81,12 +81,12 @@ class Merge:
         """Yield the batches of the result in order; the rest is known when all were asked for."""
         cluster: list[Batch] = []
         end = -1
-        for item in abreast([self._accept(copy) for copy in self.copies]):
+        for item in merge_equal([self._accept(copy) for copy in self.copies]):
             same = [] if isinstance(item, Batch) else item
             if same and (not cluster or same[0].first > end):
                 yield from self._serve(cluster) if cluster else ()
                 cluster = []
-                if not self._is_told_apart(same):
+                if not self._is_ambiguous(same):
                     yield from self._serve_all(same)
                     continue
             for batch in (item,) if isinstance(item, Batch) else one_by_one(item):
@@ -100,7 +100,7 @@ class Merge:
         yield from self._split(OFFSET_MAX if self._high is None else self._high - 1)
         self._end()
 
-    def _is_told_apart(self, same: Sequence[Stretch]) -> bool:
+    def _is_ambiguous(self, same: Sequence[Stretch]) -> bool:
         """Whether damage in other copies may have to do with batches that some have the same."""
         first, last = same[0].first, same[0].last
         have = [one.copy for one in same]

@@ -91,7 +91,7 @@ class _Chunk:
             self._state.save()  # what groups had is on disk before any of it is changed
             came = self._offsets.commit({one.place: one.new for one in ready})
             for one in ready:
-                self._hear(one, came[one.place])
+                self._handle_answer(one, came[one.place])
             self._state.save()
             tick()
             if self._open:
@@ -133,7 +133,7 @@ class _Chunk:
                 self._settle(one, _MOVED, found)
         return ready
 
-    def _hear(self, one: TranslatedOffset, answer: str) -> None:
+    def _handle_answer(self, one: TranslatedOffset, answer: str) -> None:
         """Take the answer to a commit."""
         known = self._find_known(one)
         before = None if known is None else known.before

@@ -29,7 +29,7 @@ class _Head:
             self.item = next(self._items, None)
 
 
-def abreast(streams: Sequence[Iterator[Batch | Stretch]]) -> Iterator[Batch | list[Stretch]]:
+def merge_equal(streams: Sequence[Iterator[Batch | Stretch]]) -> Iterator[Batch | list[Stretch]]:
     """Yield batches by their first offsets, of one offset by the ranks of their copies.
 
     A list of stretches are as many batches that are the same in all of them, by rank; no other
@@ -43,7 +43,7 @@ def abreast(streams: Sequence[Iterator[Batch | Stretch]]) -> Iterator[Batch | li
         group = [head for head, begins in zip(heads, firsts, strict=True) if begins == first]
         if first != differs_at:
             bound = min((begins for begins in firsts if begins > first), default=None)
-            if same := _same([head.item for head in group], bound):
+            if same := _equal_runs([head.item for head in group], bound):
                 yield same
                 for head in group:
                     head.take(same[0].batch_count)
@@ -56,7 +56,7 @@ def abreast(streams: Sequence[Iterator[Batch | Stretch]]) -> Iterator[Batch | li
         head.take()
 
 
-def _same(items: Sequence[Batch | Stretch | None], bound: int | None) -> list[Stretch]:
+def _equal_runs(items: Sequence[Batch | Stretch | None], bound: int | None) -> list[Stretch]:
     """Cut stretches to the batches that are the same in all, and end below an offset."""
     stretches = [item for item in items if isinstance(item, Stretch)]
     if len(stretches) < len(items):

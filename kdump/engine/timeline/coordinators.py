@@ -220,7 +220,7 @@ class _Transactions(_Log):
             Step(
                 *(value["producerId"], value["producerEpoch"], state, at.clock, at.at_ms, name),
                 partitions=tuple(_partitions(value)),
-                spot=self._replica.spot(at.offset, at.epoch),
+                spot=self._replica.find_spot(at.offset, at.epoch),
             )
         )
         what, words = _WORDS.get(state, ("", ""))

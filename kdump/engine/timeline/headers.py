@@ -136,7 +136,9 @@ class _Headers:
                 self.open.pop(producer, None)
                 if clock is not None:
                     of = batches.producer_epoch(row), clock, at_ms, self._replica.event.subject
-                    self._markers.append(Marker(producer, *of, self._replica.spot(base, epoch)))
+                    self._markers.append(
+                        Marker(producer, *of, self._replica.find_spot(base, epoch))
+                    )
         elif flags & c.TRANSACTIONAL and producer not in self.open:
             text = "its first batch; no marker ends it"
             event = self._event("transaction-hangs", text, batches, row, segment)
@@ -203,9 +205,9 @@ class EpochTies:
     def batch(self, epoch: int, at_ms: int, offset: int) -> int | None:
         """Take note of a batch; return whose clock dated it. `back_ms`: how far that went back."""
         self.back_ms = 0
-        here = self._replica.spot(offset, epoch)
+        here = self._replica.find_spot(offset, epoch)
         if epoch != self._epoch:
-            term = self._replica.term(epoch)
+            term = self._replica.find_term(epoch)
             leader = None if term is None else term.leader
             if term is not None and term.controller is not None and term.at_ms is not None:
                 why = "a change of leader, then a batch of that epoch"

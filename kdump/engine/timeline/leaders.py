@@ -46,7 +46,9 @@ class Leaders:
             self._count += 1
             terms.insert(at, term)
 
-    def term(self, topic: str, topic_id: str | None, partition: int, epoch: int) -> Term | None:
+    def find_term(
+        self, topic: str, topic_id: str | None, partition: int, epoch: int
+    ) -> Term | None:
         """Return the epoch of a partition; None where no metadata log has it."""
         terms = self._terms.get(self.log(topic, topic_id, partition))
         at = bisect_right(terms, epoch, key=lambda one: one.epoch) if terms else 0

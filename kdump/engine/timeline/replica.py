@@ -94,18 +94,18 @@ class Replica:
         if self.options.admits(event):
             self._spool.add(event.pack())
 
-    def term(self, epoch: int) -> Term | None:
+    def find_term(self, epoch: int) -> Term | None:
         """Return who led in an epoch, and since when."""
-        return self.leaders.term(self.item.topic, self.topic_id, self.item.partition, epoch)
+        return self.leaders.find_term(self.item.topic, self.topic_id, self.item.partition, epoch)
 
-    def spot(self, offset: int, epoch: int) -> Spot:
+    def find_spot(self, offset: int, epoch: int) -> Spot:
         """Return the place of an offset."""
         log = self.leaders.log(self.item.topic, self.topic_id, self.item.partition)
         return Spot(log, offset, epoch)
 
     def leader(self, epoch: int) -> int | None:
         """Return who led in an epoch."""
-        term = self.term(epoch)
+        term = self.find_term(epoch)
         return None if term is None else term.leader
 
     def modification_ms(self, path: str) -> int | None:

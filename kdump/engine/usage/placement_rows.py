@@ -197,7 +197,7 @@ def _rows(
         records_count=total.records,
         misplaced_count=total.misplaced,
         share=_share(total),
-        as_if_partitions=_as_if(total, count),
+        as_if_partitions=_smaller_count(total, count),
         records_without_key=of_topic.without_key,
         keys=keys,
         keys_moved=keys_moved,
@@ -218,7 +218,7 @@ def _rows(
                 records_count=one.records,
                 misplaced_count=one.misplaced,
                 share=_share(one),
-                as_if_partitions=_as_if(one, count),
+                as_if_partitions=_smaller_count(one, count),
                 first_offset=one.first[0],
                 first_timestamp_ms=_time(one.first[1]),
                 last_offset=one.last[0],
@@ -244,14 +244,14 @@ def _unfit(one: MisplacedCount) -> float:
 
 def _fits(one: MisplacedCount, count: int) -> bool:
     """Whether far fewer are misplaced than by chance, or all of them for one reason."""
-    return _as_if(one, count) is not None or 2 * _unfit(one) <= 1 - 1 / count
+    return _smaller_count(one, count) is not None or 2 * _unfit(one) <= 1 - 1 / count
 
 
 def _share(one: MisplacedCount) -> float:
     return round(one.misplaced / one.records, 6) if one.records else 0.0
 
 
-def _as_if(one: MisplacedCount, count: int) -> int | None:
+def _smaller_count(one: MisplacedCount, count: int) -> int | None:
     """Give the smaller count of partitions by which all that is misplaced was placed."""
     if one.misplaced < _LEAST_TELLING:
         return None

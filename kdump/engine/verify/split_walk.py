@@ -218,7 +218,7 @@ def read_in_splits(
     pieces = [Piece(number, split, share) for number, split in splits]
     walk = partial(walk_piece, deep=options.deep, limit=options.decompress_limit, settings=settings)
     kept = _WalkedPieces(most)
-    for piece, result in driver(pieces, walk, _beside(progress)):
+    for piece, result in driver(pieces, walk, _byte_progress(progress)):
         if not isinstance(result, KdumpError):  # else whoever reads the whole log says it
             kept.add(piece.item, result)
     logs = kept.logs()
@@ -267,7 +267,7 @@ def _logs_of(target: Target, log: LocalLog) -> Iterator[LogFile]:
         yield LogFile(path, name, target.topic, target.partition, following, following is None)
 
 
-def _beside(progress: Progress) -> Progress:
+def _byte_progress(progress: Progress) -> Progress:
     """Make a progress that shows bytes and places, and leaves the count of partitions alone."""
     beside = Progress()
 

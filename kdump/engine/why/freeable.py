@@ -106,7 +106,7 @@ def behind_pins(log: Freeable, now_ms: int) -> int:
 def count_loss(log: Freeable, first: int, to: int) -> tuple[StepLoss, int]:
     """Say what the segments [first, to) hold; records are counted by their offsets."""
     start = max(log.log.segments[first].base_offset, log.log.log_start)
-    end = log.log.end_of(to - 1)
+    end = log.log.find_end(to - 1)
     latest = max(one.time_ms for one in log.log.segments[first:to])
     size = sum(log.sizes[first:to])
     if end <= start:

@@ -72,7 +72,7 @@ class Plan:
             here = goal.directories
             orders: list[int] = []
             for row in chain(
-                self._by_itself(goal, going, logs),
+                self._automatic_steps(goal, going, logs),
                 self._of_directories(goal, [one for one in retired if one.directory in here]),
                 self._of_goal(goal, may_lose, done),
             ):
@@ -102,7 +102,7 @@ class Plan:
         """How much is to be found yet; below 0 where more was."""
         return goal.asked_bytes - sum(self.planned[one] for one in goal.directories)
 
-    def _by_itself(
+    def _automatic_steps(
         self, goal: Goal, going: Sequence[DeletedFiles], logs: Sequence[Freeable]
     ) -> Iterator[PlanStep]:
         """Count what goes without a command, in each of the goal's directories."""
@@ -239,7 +239,7 @@ class Plan:
 
         What lies past the high watermark does not go: a broker refuses.
         """
-        offset = log.log.end_of(to - 1)
+        offset = log.log.find_end(to - 1)
         moved = log.log._replace(log_start=max(offset, log.log.log_start))
         gone = len(retention_pass(moved, log.policy, self._now_ms).deleted)
         lost, records = count_loss(log, first, gone) if gone >= to else (None, 0)

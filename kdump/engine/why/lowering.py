@@ -129,7 +129,7 @@ def _count_deleted(one: WantedSegments, policy: Policy, now_ms: int) -> int:
     """Say how many segments a pass by a policy deletes, behind the steps before."""
     log = one.log.log
     if one.first:
-        log = log._replace(log_start=max(log.end_of(one.first - 1), log.log_start))
+        log = log._replace(log_start=max(log.find_end(one.first - 1), log.log_start))
     return len(retention_pass(log, policy, now_ms).deleted)
 
 

@@ -111,7 +111,7 @@ def scratch_directory(parent: str | None, driver: Driver) -> Iterator[str]:
 
 def merge_runs(runs: Sequence[SortedRun], bucket: int = 0) -> Iterator[bytes]:
     """Yield the entries of a bucket of all runs, in order."""
-    return merge(*(_entries(_Window(run, bucket, _ahead(runs))) for run in runs))
+    return merge(*(_entries(_Window(run, bucket, _read_ahead(runs))) for run in runs))
 
 
 def find_repeated(
@@ -126,7 +126,7 @@ def find_repeated(
 
     `folds` and `keys` are those of `merge_entries`, which passes over all others.
     """
-    windows = [_Window(run, bucket, _ahead(runs)) for run in runs]
+    windows = [_Window(run, bucket, _read_ahead(runs)) for run in runs]
     at, more = array("q", [0] * len(runs)), array("q", (window.more for window in windows))
     counts = array("q") if keys is None else keys
     held, short = None, -1
@@ -143,7 +143,7 @@ def find_repeated(
         at[short], more[short] = 0, windows[short].more
 
 
-def _ahead(runs: Sequence[SortedRun]) -> int:
+def _read_ahead(runs: Sequence[SortedRun]) -> int:
     return min(max(_AHEAD_BYTES // max(len(runs), 1), _LEAST_AHEAD), _MOST_AHEAD)
 
 

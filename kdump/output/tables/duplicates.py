@@ -18,27 +18,27 @@ _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"))
 def _copies(row: Duplicate, bytes_cell: BytesCell) -> Columns:
     """Return the columns of a copy: what its group is stands at the first copy alone."""
     return (
-        amount("group", _once(lambda row: number_text(row.group))),
+        amount("group", _repeat_once(lambda row: number_text(row.group))),
         folding_column("partition", lambda row: f"{row.topic or '-'}-{row.partition}", 12),
         *(
-            Column(part, _once(partly(part, bytes_cell)), cuts=True, least=10)
+            Column(part, _repeat_once(partly(part, bytes_cell)), cuts=True, least=10)
             for part in _PARTS
             if part in row.asked_
         ),
-        amount("copies", _once(lambda row: number_text(row.copies)), 1),
+        amount("copies", _repeat_once(lambda row: number_text(row.copies)), 1),
         number("offset"),
         Column("time", lambda row: time_cell(row.timestamp_ms)),
-        amount("after", _after, 2),
+        amount("after", _delay_text, 2),
         amount("producer", _producer),
         number("sequence", rank=3),
     )
 
 
-def _once(cell: Cell) -> Cell:
+def _repeat_once(cell: Cell) -> Cell:
     return lambda row: cell(row) if row.copy == 1 else ""
 
 
-def _after(row: Duplicate) -> str:
+def _delay_text(row: Duplicate) -> str:
     after_ms = row.after_ms
     return "" if after_ms is None or row.copy == 1 else f"+{length_text(after_ms)}"
 

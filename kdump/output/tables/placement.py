@@ -15,7 +15,7 @@ _SOURCES = {
 }
 
 
-def _whose(row: MisplacedKeys) -> str:
+def _client_text(row: MisplacedKeys) -> str:
     if row.other_producers:
         return "others"
     return "-" if row.producer_id is None else str(row.producer_id)
@@ -23,7 +23,7 @@ def _whose(row: MisplacedKeys) -> str:
 
 _MISPLACED: tuple[Column[MisplacedKeys], ...] = (
     folding_column("partition", lambda row: f"{row.topic or '?'}-{row.partition}", 12),
-    amount("producer", _whose),
+    amount("producer", _client_text),
     amount("misplaced", lambda row: number_text(row.misplaced_count)),
     amount("of keyed", lambda row: number_text(row.records_count)),
     amount("share", lambda row: f"{row.share:.1%}"),

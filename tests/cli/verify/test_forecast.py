@@ -14,7 +14,7 @@ from verify_command import break_batch, predict, rows, rows_but_seconds
 from kdump.engine.predict.recovery import predict_partition
 
 
-def test_predictions_are_rows_behind_the_findings_of_their_partition(data: Path) -> None:
+def test_predictions_follow_the_findings_of_their_partition(data: Path) -> None:
     break_batch(data)
     result = predict("--broker-version", "2.8", data)
     kinds = [(row["row"], row.get("partition")) for row in rows(result)]
@@ -36,7 +36,7 @@ def test_predictions_are_rows_behind_the_findings_of_their_partition(data: Path)
     assert "What the next start of Kafka 4.4 would do:" in predict("--format", "table", data).stdout
 
 
-def test_a_broker_that_would_not_start_is_a_row_of_its_own(data: Path) -> None:
+def test_refused_broker_start_is_a_separate_row(data: Path) -> None:
     (data / "no partition").mkdir()
     result = predict(data)
     *_, refusal, _ = rows(result)
@@ -75,7 +75,7 @@ def node(tmp_path: Path) -> Node:
     return unpacked("4.4.0", 1, tmp_path / "node")
 
 
-def test_whether_a_node_starts_comes_first_in_the_table_and_as_rows_in_a_pipe(node: Node) -> None:
+def test_node_start_is_first_in_the_table_and_a_row_in_a_pipe(node: Node) -> None:
     asked = ("--server-properties", node.server_properties)
     sound = predict(*asked)
     assert sound.exit_code == 0
@@ -97,7 +97,7 @@ def test_whether_a_node_starts_comes_first_in_the_table_and_as_rows_in_a_pipe(no
     assert "start-refused in" in predict(*asked, "--nagios").stdout
 
 
-def test_without_settings_is_said_what_is_not_known(node: Node) -> None:
+def test_missing_settings_are_reported(node: Node) -> None:
     result = predict(node.first)
     found = [row for row in rows(result) if row["row"] == "node-start"]
     assert result.exit_code == 0
@@ -137,7 +137,7 @@ def test_rights_are_those_of_the_user_that_is_named(node: Node) -> None:
     assert predict(*asked, "--as-user", "nobody of that name").exit_code == 2
 
 
-def test_what_this_user_may_not_read_is_not_known(node: Node) -> None:
+def test_files_without_permission_are_unknown(node: Node) -> None:
     bootstrap = node.first / "bootstrap.checkpoint"
     bootstrap.write_bytes(b"no records")
     asked = ("--format", "jsonl", "--server-properties", node.server_properties)
@@ -157,7 +157,7 @@ def test_what_this_user_may_not_read_is_not_known(node: Node) -> None:
     assert "refuses" not in {outcome for outcome, *_ in told()}
 
 
-def test_a_partition_that_goes_meanwhile_has_no_forecast(
+def test_partition_deleted_meanwhile_has_no_forecast(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gone(target: Any, *asked: Any, **more: Any) -> Any:

@@ -61,7 +61,7 @@ def test_nagios_and_a_textfile_that_cannot_be_written(data: Path, tmp_path: Path
 @pytest.mark.parametrize(
     "args", [["--nagios", "nowhere"], ["--nagios"], ["--nagios", "--nonesuch", "x"]]
 )
-def test_nagios_of_what_cannot_be_done(args: list[str]) -> None:
+def test_nagios_output_of_failures(args: list[str]) -> None:
     result = run(*args)
     assert result.exit_code == 3
     assert result.stdout.startswith("KDUMP UNKNOWN - ")

@@ -24,7 +24,7 @@ def test_a_slice_is_always_the_same(data: Path) -> None:
     assert sum(each["segments"] for each in after) == before
 
 
-def test_no_time_left_is_no_error_and_the_summary_says_what_is_left(data: Path) -> None:
+def test_exhausted_time_limit_is_summarized_without_an_error(data: Path) -> None:
     break_batch(data)
     result = run("--max-duration", "0", data)
     (summary,) = rows(result)
@@ -59,7 +59,9 @@ def test_bwlimit_slows_down(data: Path) -> None:
     assert time.monotonic() - started > 0.15  # 3,500 bytes and the burst before them
 
 
-def test_state_leaves_out_what_was_seen_and_tells_of_it_again(data: Path, tmp_path: Path) -> None:
+def test_state_skips_checked_segments_and_repeats_their_findings(
+    data: Path, tmp_path: Path
+) -> None:
     break_batch(data)
     state = tmp_path / "state"
     first = run("--state", state, data)
@@ -71,7 +73,7 @@ def test_state_leaves_out_what_was_seen_and_tells_of_it_again(data: Path, tmp_pa
     assert names_in(tmp_path) == {"data", "state"}
 
 
-def test_a_state_that_is_none_is_told_of_and_replaced(data: Path, tmp_path: Path) -> None:
+def test_unreadable_state_file_is_reported_and_replaced(data: Path, tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.write_bytes(b"\0\1garbage")
     assert run("--state", state, data).exit_code == 5

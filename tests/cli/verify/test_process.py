@@ -11,7 +11,7 @@ import pytest
 from commands import modules_after
 
 
-def started(*args: object) -> "subprocess.Popen[str]":
+def start_kdump(*args: object) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-m", "kdump", "verify", *map(str, args)],
         stdout=subprocess.PIPE,
@@ -30,9 +30,9 @@ def children_of(pid: int) -> list[int]:
 
 
 @pytest.mark.skipif(shutil.which("ps") is None, reason="no ps here")
-def test_an_interruption_ends_workers_without_a_word(data: Path, tmp_path: Path) -> None:
+def test_interrupt_ends_workers_silently(data: Path, tmp_path: Path) -> None:
     state = tmp_path / "state"
-    process = started("--bwlimit", "50", "-j", 2, "--state", state, data)
+    process = start_kdump("--bwlimit", "50", "-j", 2, "--state", state, data)
     deadline = time.monotonic() + 20
     while len(workers := children_of(process.pid)) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -52,8 +52,8 @@ def _catches(pid: int, number: int) -> bool:
     return bool(int(caught, 16) >> (number - 1) & 1)
 
 
-def test_sigusr1_says_how_far_it_has_come(data: Path) -> None:
-    process = started("--bwlimit", "50", data)
+def test_sigusr1_prints_progress(data: Path) -> None:
+    process = start_kdump("--bwlimit", "50", data)
     assert process.stderr is not None
     while not _catches(process.pid, signal.SIGUSR1) and process.poll() is None:
         time.sleep(0.05)
@@ -70,6 +70,6 @@ def test_sigusr1_says_how_far_it_has_come(data: Path) -> None:
     assert "/s" in line
 
 
-def test_a_pipe_pays_for_no_table_and_no_workers(data: Path) -> None:
+def test_pipe_loads_neither_tables_nor_workers(data: Path) -> None:
     loaded = modules_after("verify", str(data))
     assert not loaded & {"rich", "multiprocessing", "crcmod", "pyarrow", "hashlib", "lz4"}

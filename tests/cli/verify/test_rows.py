@@ -22,7 +22,7 @@ from verify_command import (
 )
 
 
-def test_sound_data_has_one_row_the_summary(data: Path) -> None:
+def test_sound_data_has_only_the_summary_row(data: Path) -> None:
     result = run(data)
     (summary,) = rows(result)
     assert (result.exit_code, result.stderr) == (0, "")
@@ -33,7 +33,7 @@ def test_sound_data_has_one_row_the_summary(data: Path) -> None:
     assert summary["finished"] is True
 
 
-def test_a_finding_is_a_result_and_the_summary_comes_last(data: Path) -> None:
+def test_findings_are_results_and_the_summary_is_last(data: Path) -> None:
     break_batch(data)
     result = run(data)
     found, way, summary = rows(result)
@@ -109,7 +109,7 @@ def test_csv_has_findings_only(data: Path) -> None:
     assert (row["row"], row["code"], row["segment"]) == ("finding", "crc-mismatch", "10")
 
 
-def test_output_goes_to_a_file(data: Path, tmp_path: Path) -> None:
+def test_output_is_written_to_a_file(data: Path, tmp_path: Path) -> None:
     target = tmp_path / "found.jsonl"
     result = run("--output", target, data)
     assert result.stdout == ""
@@ -135,7 +135,7 @@ def test_workers_change_no_row(data: Path, jobs: int) -> None:
     assert rows_but_seconds(run("-j", jobs, data)) == rows_but_seconds(run(data))
 
 
-def test_quick_says_what_it_looked_at(data: Path) -> None:
+def test_quick_reports_what_it_checked(data: Path) -> None:
     (summary,) = rows(run("--quick", data))
     assert (summary["segments"], summary["tails"]) == (0, 6)
     assert "tails of 6 segments checked (--quick)" in run("--quick", "--nagios", data).stdout
@@ -144,9 +144,9 @@ def test_quick_says_what_it_looked_at(data: Path) -> None:
 
 @pytest.mark.parametrize("name", ["x.log", "photo.png", "notes.txt", "random.bin", "empty"])
 @pytest.mark.parametrize("inside", [True, False])
-def test_what_is_no_file_of_kafkas_is_never_sound(data: Path, name: str, inside: bool) -> None:
+def test_files_not_from_kafka_are_never_sound(data: Path, name: str, inside: bool) -> None:
     path = (data / "orders-0" if inside else data.parent) / name
-    contents = {"x.log": tarred(), "photo.png": b"\x89PNG\r\n\x1a\n", "empty": b""}
+    contents = {"x.log": make_tar(), "photo.png": b"\x89PNG\r\n\x1a\n", "empty": b""}
     path.write_bytes(contents.get(name, b"neither a batch nor a message\n" * 40))
     for form in ("table", "jsonl"):
         result = run("--format", form, path)
@@ -156,7 +156,7 @@ def test_what_is_no_file_of_kafkas_is_never_sound(data: Path, name: str, inside:
     assert run("--nagios", path).exit_code == 3
 
 
-def tarred() -> bytes:
+def make_tar() -> bytes:
     held = io.BytesIO()
     with tarfile.open(fileobj=held, mode="w") as tar:
         tar.addfile(tarfile.TarInfo("notes.txt"))

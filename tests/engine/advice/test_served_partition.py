@@ -107,26 +107,26 @@ def test_a_broken_length_lets_the_next_index_entry_be_served(
     assert told.served_by == f"{'.'.join(map(str, version or (4, 4)))} starting"
 
 
-def test_behind_the_last_index_entry_the_next_segment_is_served(partition: Path) -> None:
+def test_next_segment_is_served_after_the_last_index_entry(partition: Path) -> None:
     break_framing(partition, 16)
     (told,) = found(partition)
     assert way(told) == (34, 40, 6)
 
 
-def test_in_the_newest_segment_nothing_may_be_served(partition: Path) -> None:
+def test_newest_segment_may_serve_nothing(partition: Path) -> None:
     break_framing(partition, 16, base=40)
     (told,) = found(partition)
     assert way(told) == (74, None, 6)
 
 
-def test_a_length_that_leads_far_behind_is_no_way(partition: Path) -> None:
+def test_overlong_length_is_not_a_way_past(partition: Path) -> None:
     """A broker takes the log to end there, and hands out the next segment without a word."""
     break_log(partition, BROKEN * BATCH_BYTES + 8, struct.pack(">i", 100 * BATCH_BYTES))
     (told,) = found(partition)
     assert way(told) == (16, 21, 5)
 
 
-def test_an_index_that_lies_is_not_followed(partition: Path) -> None:
+def test_wrong_index_is_not_followed(partition: Path) -> None:
     """Up to the last entry that leads astray nothing is promised."""
     break_framing(partition)
     index = partition / f"{0:020}.index"
@@ -144,7 +144,7 @@ def test_without_an_index_a_start_cuts_the_segment(partition: Path) -> None:
     assert way(told) == (16, 40, 24)
 
 
-def test_after_an_unclean_stop_nothing_behind_is_left(partition: Path) -> None:
+def test_nothing_remains_after_damage_and_an_unclean_stop(partition: Path) -> None:
     """A start recovers the newest segment and cuts it."""
     break_framing(partition, base=40)
     (told,) = found(partition)
@@ -174,14 +174,14 @@ def test_a_batch_that_cannot_be_decoded_has_a_way_past(partition: Path) -> None:
     assert (told.code, way(told)) == ("records-undecodable", (16, 16, 0))
 
 
-def test_dump_tells_it_too(partition: Path) -> None:
+def test_dump_reports_it_too(partition: Path) -> None:
     break_framing(partition)
     items = dump([str(partition)], DumpOptions(mode="batches"))
     (told,) = [one for one in items if isinstance(one, Finding)]
     assert way(told) == (16, 21, 5)
 
 
-def test_jobs_and_a_state_tell_the_same(partition: Path) -> None:
+def test_jobs_and_state_give_the_same_advice(partition: Path) -> None:
     break_framing(partition)
     expected = found(partition)
     state = VerifyState(1)
@@ -204,7 +204,7 @@ def test_jobs_and_a_state_tell_the_same(partition: Path) -> None:
         (99, (None, None, None)),
     ],
 )
-def test_find_offset_tells_it_where_the_answer_falls_into_damage(
+def test_find_offset_reports_an_answer_inside_damage(
     partition: Path, offset: int, expected: tuple[int | None, ...]
 ) -> None:
     break_framing(partition)
@@ -220,7 +220,7 @@ def test_find_offset_sees_a_broken_checksum(partition: Path) -> None:
     assert (row.fields["next_offset"], row.fields["served_from"]) == (16, 16)
 
 
-def test_a_prediction_tells_of_damage_that_stays(partition: Path) -> None:
+def test_prediction_reports_remaining_damage(partition: Path) -> None:
     break_framing(partition)
     beside_a_broker(partition)
     (partition.parent / ".kafka_cleanshutdown").touch()
@@ -229,7 +229,7 @@ def test_a_prediction_tells_of_damage_that_stays(partition: Path) -> None:
     assert row["unserved"] == [way_past]
 
 
-def test_what_a_start_cuts_off_stops_no_consumer(partition: Path) -> None:
+def test_truncated_damage_does_not_stop_consumers(partition: Path) -> None:
     break_framing(partition)
     beside_a_broker(partition)
     (partition.parent / "recovery-point-offset-checkpoint").write_text("0\n1\norders 0 0\n")
@@ -249,7 +249,7 @@ def test_missing_segment_does_not_stop_consumers(partition: Path) -> None:
     advisor.close()
 
 
-def test_nobody_is_sent_to_an_offset_that_cannot_be_right(partition: Path) -> None:
+def test_impossible_offsets_are_never_advised(partition: Path) -> None:
     """Behind the damage a batch lies whose base offset, under no checksum, is absurd."""
     break_record(partition, 5)
     break_log(partition, 6 * BATCH_BYTES, b"\x5b")
@@ -270,7 +270,7 @@ def test_advice_ends_with_its_budget(partition: Path, monkeypatch: pytest.Monkey
     assert [one.served_by is None for one in bounded] == [False, True, True]
 
 
-def test_wrappers_are_looked_into_with_one_open_log(
+def test_wrappers_are_read_with_one_open_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a wrapper holds is known by decoding it; an archive is unpacked at each opening."""

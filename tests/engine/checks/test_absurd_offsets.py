@@ -81,7 +81,7 @@ def test_no_more_than_sixteen_batches_out_of_order_wait_for_what_follows(
 
 
 @pytest.mark.parametrize("row", [0, 1])
-def test_an_absurd_offset_right_behind_a_batch_goes_on_from_it(tmp_path: Path, row: int) -> None:
+def test_absurd_offset_directly_after_a_batch(tmp_path: Path, row: int) -> None:
     """Though what follows would leave room, as compaction does."""
     parts = [batch(offset) for offset in (0, 3, 30, 33)]
     parts[row] = damage.put(parts[row], 0, struct.pack(">q", ABSURD))
@@ -102,7 +102,7 @@ def test_the_last_base_offset_is_where_a_start_finds_the_log_end(sound: Path, wr
     assert "87 would fit: 00 00 00 00 00 00 00 57" in found.message
 
 
-def test_the_last_wrapper_says_inside_how_many_offsets_it_spans(tmp_path: Path) -> None:
+def test_last_wrapper_gives_its_offset_span(tmp_path: Path) -> None:
     parts = [
         builders.wrapper([builders.message(relative) for relative in range(count)], last)
         for count, last in ((3, 2), (2, 4), (5, ABSURD))
@@ -112,7 +112,7 @@ def test_the_last_wrapper_says_inside_how_many_offsets_it_spans(tmp_path: Path) 
     assert "9 would fit: 00 00 00 00 00 00 00 09" in found.message
 
 
-def test_the_last_base_offset_behind_damage_is_told_by_the_index(sound: Path) -> None:
+def test_index_confirms_the_last_base_offset_after_damage(sound: Path) -> None:
     start = positions(sound, ACTIVE)[-1]
     broken = damage.flip(read(sound, ACTIVE, "log"), start - 300, 300)
     write(sound, ACTIVE, "log", damage.put(broken, start, struct.pack(">q", ABSURD)))
@@ -142,19 +142,19 @@ def test_a_broken_last_batch_with_an_absurd_offset(sound: Path) -> None:
     assert found["crc-mismatch"].lost_at_least == 0
 
 
-def test_a_last_batch_that_stands_twice_ends_the_log_where_it_ends(sound: Path) -> None:
+def test_repeated_last_batch_ends_the_log(sound: Path) -> None:
     log = read(sound, ACTIVE, "log")
     write(sound, ACTIVE, "log", log + log[positions(sound, ACTIVE)[-1] :])
     assert only(sound).code == "offset-not-rising"
 
 
-def test_gaps_that_compaction_leaves_are_no_lies(tmp_path: Path) -> None:
+def test_compaction_gaps_are_sound(tmp_path: Path) -> None:
     """Up to what an index can hold, at the start of a segment, in its midst, and at its end."""
     parts = [batch(offset) for offset in (9, 30, 1 << 20, 1 << 30, (1 << 31) - 3)]
     assert checked(write_partition(tmp_path, {0: parts})) == ()
 
 
-def test_wrappers_behind_damage(tmp_path: Path) -> None:
+def test_wrappers_after_damage(tmp_path: Path) -> None:
     def wrapper(first: int) -> bytes:
         inner = [builders.message(relative) for relative in range(3)]
         return builders.wrapper(inner, first + 2)
@@ -258,7 +258,7 @@ def test_where_a_wrapper_too_high_for_its_segment_would_fit(
 
 
 @each(("behind", "fits"), [([20], 17), ([9], 6), ([6], 3), ([4], 3), ([], 27)])
-def test_where_a_batch_too_high_behind_damage_would_fit(
+def test_plausible_place_of_a_batch_too_high_after_damage(
     tmp_path: Path, behind: list[int], fits: int
 ) -> None:
     """How much was lost before it is not known; what follows says where it ends."""
@@ -270,7 +270,7 @@ def test_where_a_batch_too_high_behind_damage_would_fit(
 
 
 @pytest.mark.parametrize(("rows", "places"), [([2], 1), ([1, 2, 4], 3)])
-def test_reserved_bits_are_told_of_once_a_segment(
+def test_reserved_bits_are_reported_once_per_segment(
     tmp_path: Path, rows: list[int], places: int
 ) -> None:
     parts = [batch(3 * row, attributes=0x100 if row in rows else 0) for row in range(6)]

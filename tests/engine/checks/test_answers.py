@@ -23,7 +23,7 @@ def batch(first: int, last: int, time_ms: int = 0) -> bytes:
 
 
 @pytest.mark.parametrize(("broker", "wrong"), [((4, 0), WrongAnswer(12, 12, 20)), ((4, 1), None)])
-def test_the_version_asked_for_looks_up(
+def test_lookups_use_the_requested_version(
     broker: Version, wrong: WrongAnswer | None, tmp_path: Path
 ) -> None:
     """A 4.1 broker passes batch 10-19 over, for 5-8 behind it: there the entry misleads nobody."""
@@ -47,7 +47,7 @@ SECOND, THIRD, END = (sum(map(len, LOG[:number])) for number in (1, 2, 3))
 
 
 @contextmanager
-def asking(
+def open_answers(
     parent: Path, offsets: list[tuple[int, int]], times: list[tuple[int, int]] | None = None
 ) -> Iterator[Answers]:
     """Ask a segment at offset 10 with these entries in its indexes."""
@@ -84,12 +84,12 @@ def asking(
 def test_answers_for_an_offset(
     tmp_path: Path, entry: tuple[int, int], target: int, wrong: WrongAnswer | None
 ) -> None:
-    with asking(tmp_path, [entry]) as ask:
+    with open_answers(tmp_path, [entry]) as ask:
         assert ask.wrong_offset(target, 0) == wrong
 
 
-def test_an_answer_is_never_below_what_was_asked_for(tmp_path: Path) -> None:
-    with asking(tmp_path, [(2, SECOND)]) as ask:
+def test_answer_is_never_below_the_target(tmp_path: Path) -> None:
+    with open_answers(tmp_path, [(2, SECOND)]) as ask:
         assert ask.wrong_offset(25, 0) is None
         assert ask.wrong_offset(25, THIRD) == WrongAnswer(25, 30, 25)
 
@@ -115,12 +115,12 @@ def test_answers_for_a_time(
     target_ms: int,
     wrong: WrongAnswer | None,
 ) -> None:
-    with asking(tmp_path, [entry], [time]) as ask:
+    with open_answers(tmp_path, [entry], [time]) as ask:
         assert ask.wrong_time(target_ms) == wrong
 
 
-def test_files_that_cannot_be_read_tell_nothing(tmp_path: Path) -> None:
-    with asking(tmp_path, [(2, SECOND)], [(0, 12)]) as ask:
+def test_unreadable_files_give_no_answer(tmp_path: Path) -> None:
+    with open_answers(tmp_path, [(2, SECOND)], [(0, 12)]) as ask:
         for path in (tmp_path / "t-0").glob("*index"):
             path.unlink()
         assert ask.wrong_time(0) is None

@@ -15,7 +15,7 @@ from kdump.findings.finding import Finding
 GZIP, APPEND_TIME = 1, 8
 
 
-def reported(tmp_path: Path, settings: Settings, *logs: list[bytes], topic: str = "t") -> Any:
+def run_check(tmp_path: Path, settings: Settings, *logs: list[bytes], topic: str = "t") -> Any:
     """Return the findings of a partition with a segment for each list."""
     named, base = {}, 0
     for log in logs:
@@ -37,16 +37,16 @@ def settings(source: str = TOPIC, **values: str) -> Settings:
 
 def test_no_setting_no_note(tmp_path: Path) -> None:
     batches = log(0, 0, GZIP, APPEND_TIME)
-    assert not reported(tmp_path, Settings(), batches)
-    assert not reported(tmp_path, settings(compression_type="producer"), batches)
+    assert not run_check(tmp_path, Settings(), batches)
+    assert not run_check(tmp_path, settings(compression_type="producer"), batches)
     # A broker gives its own topics settings of their own.
     of_broker = settings(FILE, compression_type="zstd", timestamp_type="LogAppendTime")
-    assert not reported(tmp_path, of_broker, batches, topic="__consumer_offsets")
+    assert not run_check(tmp_path, of_broker, batches, topic="__consumer_offsets")
 
 
 def test_a_setting_that_was_changed_is_named(tmp_path: Path) -> None:
     gzip = settings(compression_type="gzip")
-    found: tuple[Finding, ...] = reported(tmp_path, gzip, log(0, 0, 0), log(6, 0, GZIP, GZIP))
+    found: tuple[Finding, ...] = run_check(tmp_path, gzip, log(0, 0, 0), log(6, 0, GZIP, GZIP))
     (one,) = found
     assert (one.code, one.severity.value, one.segment, one.position) == (
         "compression-type-differs", "note", 0, 0,
@@ -57,9 +57,9 @@ def test_a_setting_that_was_changed_is_named(tmp_path: Path) -> None:
     )
 
 
-def test_what_no_change_of_the_setting_explains(tmp_path: Path) -> None:
+def test_batches_unexplained_by_a_setting_change(tmp_path: Path) -> None:
     plain = settings(FILE, compression_type="uncompressed")
-    (one,) = reported(tmp_path, plain, log(0, 0, GZIP, 0), log(9, 2, 0, GZIP))
+    (one,) = run_check(tmp_path, plain, log(0, 0, GZIP, 0), log(9, 2, 0, GZIP))
     assert one.offset == 5
     assert one.message == (
         "3 batches have gzip or snappy though compression.type=uncompressed (server-properties); "
@@ -69,17 +69,17 @@ def test_what_no_change_of_the_setting_explains(tmp_path: Path) -> None:
 
 def test_timestamp_types(tmp_path: Path) -> None:
     append = settings(timestamp_type="LogAppendTime")
-    (one,) = reported(tmp_path, append, log(0, APPEND_TIME, 0, APPEND_TIME))
+    (one,) = run_check(tmp_path, append, log(0, APPEND_TIME, 0, APPEND_TIME))
     assert (one.code, one.expected, one.actual) == (
         "timestamp-type-differs", "LogAppendTime", "CreateTime",
     )  # fmt: skip
-    (one,) = reported(tmp_path, settings(timestamp_type="CreateTime"), log(0, 0, APPEND_TIME))
+    (one,) = run_check(tmp_path, settings(timestamp_type="CreateTime"), log(0, 0, APPEND_TIME))
     assert one.actual == "LogAppendTime"
     both = settings(timestamp_type="LogAppendTime", compression_type="gzip")
-    assert len(reported(tmp_path, both, log(0, 0))) == 2
+    assert len(run_check(tmp_path, both, log(0, 0))) == 2
 
 
-def test_what_no_producer_sent_is_left_out(tmp_path: Path) -> None:
+def test_batches_not_from_producers_are_ignored(tmp_path: Path) -> None:
     empty = builders.batch([], base_offset=3, last_offset_delta=2, base_timestamp=START_MS)
     marker = builders.marker(1, base_offset=6, producer_id=1)
     batches = [*log(0, GZIP | APPEND_TIME), empty, marker]
@@ -88,7 +88,7 @@ def test_what_no_producer_sent_is_left_out(tmp_path: Path) -> None:
     assert not [one for one in checked(directory, settings=both) if "type-differs" in one.code]
 
 
-def test_a_leader_stores_what_is_asked_for(tmp_path: Path) -> None:
+def test_leader_stores_the_configured_type(tmp_path: Path) -> None:
     """Asked of the broker's own append."""
     sent = b"".join(log(0, 0)).hex()
     for codec in ("uncompressed", "gzip", "zstd"):
@@ -99,6 +99,6 @@ def test_a_leader_stores_what_is_asked_for(tmp_path: Path) -> None:
             )  # fmt: skip
             asked = settings(compression_type=codec, timestamp_type=kind)
             stored = base64.b64decode(answer["writtenBase64"])
-            assert not reported(tmp_path, asked, [stored])
+            assert not run_check(tmp_path, asked, [stored])
             other = settings(compression_type="lz4", timestamp_type=kind)
-            assert len(reported(tmp_path, other, [stored])) == 1
+            assert len(run_check(tmp_path, other, [stored])) == 1

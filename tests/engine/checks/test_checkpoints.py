@@ -46,7 +46,7 @@ def test_a_malformed_checkpoint(data: DataDirectory, name: str, text: str) -> No
     )
 
 
-def test_a_checkpoint_that_is_no_file(data: DataDirectory) -> None:
+def test_checkpoint_that_is_not_a_file(data: DataDirectory) -> None:
     path = data.path / "cleaner-offset-checkpoint"
     path.unlink()
     path.symlink_to(data.path / "orders-0")
@@ -105,7 +105,7 @@ def test_after_an_unclean_stop_it_proves_nothing(data: DataDirectory, name: str)
     assert (told.code, told.severity.value, told.actual) == ("checkpoint-beyond-end", "note", 25)
 
 
-def test_a_mark_that_a_broker_took_away_since_it_was_listed(data: DataDirectory) -> None:
+def test_clean_stop_mark_removed_since_listing(data: DataDirectory) -> None:
     listed = LogDir.open(str(data.path))
     assert was_stopped_cleanly(listed)
     unclean(data)
@@ -117,7 +117,7 @@ def test_old_brokers_leave_the_recovery_point_beyond_the_end(data: DataDirectory
     assert one(data).code == "checkpoint-beyond-end"
 
 
-def test_one_loss_is_told_once_by_the_highest_checkpoint(data: DataDirectory) -> None:
+def test_loss_is_reported_once_by_the_highest_checkpoint(data: DataDirectory) -> None:
     data.checkpoint("replication", orders=25)
     data.checkpoint("recovery-point", orders=26)
     assert (one(data).code, one(data).expected) == ("log-end-lost", 25)
@@ -146,7 +146,7 @@ def test_all_files_of_a_partition_lost(data: DataDirectory) -> None:
     assert [found.lost_at_most for found in told if found.code == "log-end-lost"] == [20]
 
 
-def test_a_torn_tail_tells_the_loss_itself(data: DataDirectory) -> None:
+def test_torn_tail_reports_the_loss(data: DataDirectory) -> None:
     log = data.path / "orders-0" / f"{10:020}.log"
     log.write_bytes(log.read_bytes()[:-5])
     assert [found.code for found in findings(data.path) if found.severity.value == "damage"] == [
@@ -155,7 +155,7 @@ def test_a_torn_tail_tells_the_loss_itself(data: DataDirectory) -> None:
 
 
 @pytest.mark.parametrize("offset", [19, 20, 0])
-def test_checkpoints_that_lag_are_nothing(data: DataDirectory, offset: int) -> None:
+def test_lagging_checkpoints_are_sound(data: DataDirectory, offset: int) -> None:
     for name in CHECKPOINTS[:2]:
         data.checkpoint(name, orders=offset)
     assert findings(data.path) == []
@@ -186,9 +186,7 @@ def test_a_cleaner_offset_at_an_end_of_the_log(data: DataDirectory, offset: int)
     ("beyond", "codes_of"),
     [(1, ["log-end-lost"]), (LARGEST, ["log-end-lost"]), (LARGEST + 1, ["checkpoint-beyond-end"])],
 )
-def test_how_much_a_clean_stop_may_prove_lost(
-    data: DataDirectory, beyond: int, codes_of: list[str]
-) -> None:
+def test_loss_proved_by_a_clean_stop(data: DataDirectory, beyond: int, codes_of: list[str]) -> None:
     data.checkpoint("replication", orders=20 + beyond)
     told = one(data)
     assert [told.code] == codes_of
@@ -206,7 +204,7 @@ def test_how_much_a_clean_stop_may_prove_lost(
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_partitions_not_here_are_counted(data: DataDirectory, count: int) -> None:
+def test_absent_partitions_are_counted(data: DataDirectory, count: int) -> None:
     gone = [("gone", number, 5 + number) for number in range(count)]
     here = [(topic, number, end) for (topic, number), end in sorted(data.offsets.items())]
     write_checkpoint(data.path / "recovery-point-offset-checkpoint", [*gone, *here])
@@ -217,7 +215,7 @@ def test_partitions_not_here_are_counted(data: DataDirectory, count: int) -> Non
     assert told.message == f"{shown} listed, but not in this data directory."
 
 
-def test_a_part_of_a_directory_is_not_held_against_the_rest(data: DataDirectory) -> None:
+def test_partial_directory_is_not_compared_with_the_rest(data: DataDirectory) -> None:
     data.checkpoint("replication", orders=25)
     assert codes(data.path / "users-3") == []
     assert codes(data.path, selection=Selection("users")) == []

@@ -43,7 +43,7 @@ def one(*paths: Path, **options: object) -> Finding:
     return found[0]
 
 
-def stated(tmp_path: Path, *directories: DataDirectory) -> str:
+def write_settings(tmp_path: Path, *directories: DataDirectory) -> str:
     path = tmp_path / "server.properties"
     path.write_text("log.dirs=" + ",".join(str(directory.path) for directory in directories))
     return str(path)
@@ -66,12 +66,12 @@ def test_a_directory_that_stops_the_start(data: DataDirectory, name: str) -> Non
     assert told.path.endswith(name)
 
 
-def test_the_cache_of_remote_indexes_is_no_partition(data: DataDirectory) -> None:
+def test_remote_index_cache_is_not_a_partition(data: DataDirectory) -> None:
     (data.path / "remote-log-index-cache").mkdir()
     assert findings(data.path) == []
 
 
-def test_a_folder_of_copied_partitions_is_no_data_directory(data: DataDirectory) -> None:
+def test_folder_of_copied_partitions_is_not_a_data_directory(data: DataDirectory) -> None:
     (data.path / "notes").mkdir()
     for path in data.path.iterdir():
         if path.is_file():
@@ -87,7 +87,7 @@ def test_unknown_files_are_one_note(data: DataDirectory) -> None:
     assert (told.code, told.actual) == ("file-unknown", 2)
 
 
-def test_what_a_running_broker_keeps_is_nothing(data: DataDirectory) -> None:
+def test_files_of_a_running_broker_are_sound(data: DataDirectory) -> None:
     (data.path / ".lock").write_bytes(b"")
     assert findings(data.path) == []
 
@@ -231,7 +231,7 @@ def test_the_same_partition_twice(data: DataDirectory, other: DataDirectory) -> 
     )
 
 
-def test_a_partition_on_its_way_is_not_twice(data: DataDirectory, other: DataDirectory) -> None:
+def test_moving_partition_is_counted_once(data: DataDirectory, other: DataDirectory) -> None:
     moving = other.partition("users", 3, topic_id=8)
     moving.rename(other.path / f"users-3.{9:032x}-future")
     other.offsets.pop(("users", 3))
@@ -256,7 +256,7 @@ def test_other_nodes_hold_the_same_partitions(data: DataDirectory, tmp_path: Pat
 def test_directories_of_one_broker_must_agree(
     data: DataDirectory, other: DataDirectory, tmp_path: Path
 ) -> None:
-    settings = stated(tmp_path, data, other)
+    settings = write_settings(tmp_path, data, other)
     assert by_settings(settings) == []
     text = other.meta.read_text()
     unlike = "d" + CLUSTER[1:]
@@ -281,7 +281,9 @@ def test_a_directory_of_one_broker_without_meta_properties(
     data: DataDirectory, other: DataDirectory, tmp_path: Path
 ) -> None:
     other.meta.unlink()
-    assert by_settings(stated(tmp_path, data, other)) == [("meta-properties-missing", "other")]
+    assert by_settings(write_settings(tmp_path, data, other)) == [
+        ("meta-properties-missing", "other")
+    ]
 
 
 def test_no_partition_left_of_a_data_directory(data: DataDirectory, tmp_path: Path) -> None:
@@ -338,20 +340,20 @@ OWN = {
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_a_real_broker_leaves_nothing_to_find(name: str) -> None:
+def test_directory_of_a_real_broker_has_no_findings(name: str) -> None:
     root = corpus(name)
     paths = [root / "data"] if (root / "data").is_dir() else [root / "d1", root / "d2"]
     assert [found for found in findings(*paths) if found.code in OWN] == []
 
 
 @pytest.mark.parametrize("version", ["0822", "01022"])
-def test_a_recovery_point_that_recovery_left_behind_is_a_note(version: str) -> None:
+def test_stale_recovery_point_is_a_note(version: str) -> None:
     told = findings(corpus(f"old/damage-{version}.unclean.after") / "data")
     found = {at.code for at in told if at.topic == "d-tornmsg"}
     assert found == {"checkpoint-beyond-end"}
 
 
-def test_what_the_log_itself_shows_is_not_told_again_by_a_checkpoint() -> None:
+def test_checkpoint_does_not_repeat_a_log_finding() -> None:
     """The newest log was emptied: its indexes show that, and so would the high watermark."""
     root = corpus("modern/recovery/clean/before")
     told = [at for at in findings(root / "d2") if at.topic == "rv-empty-log-active"]

@@ -11,7 +11,7 @@ def directory(tmp_path: Path) -> Path:
     return write_partition(tmp_path, {0: batches(0, 60), 60: batches(60, 90)})
 
 
-def swapped(directory: Path, extension: str, size: int, one: int, other: int) -> None:
+def swap_entries(directory: Path, extension: str, size: int, one: int, other: int) -> None:
     """Let two entries of the sealed segment change places."""
     data = read(directory, 0, extension)
     slots = [data[at : at + size] for at in range(0, len(data), size)]
@@ -31,7 +31,7 @@ def swapped(directory: Path, extension: str, size: int, one: int, other: int) ->
 def test_entries_that_do_not_rise(
     directory: Path, extension: str, size: int, one: int, other: int, message: str
 ) -> None:
-    swapped(directory, extension, size, one, other)
+    swap_entries(directory, extension, size, one, other)
     found = only(directory)
     assert found.code == ("offset-index-order" if size == 8 else "time-index-order")
     assert found.message.startswith(message)

@@ -47,7 +47,7 @@ def one(paths: Path) -> Finding:
     return found[0]
 
 
-def test_a_sound_directory_has_nothing(data: DataDirectory) -> None:
+def test_sound_directory_has_no_findings(data: DataDirectory) -> None:
     assert findings(data.path) == []
 
 
@@ -83,11 +83,11 @@ def test_an_index_without_twenty_digits_is_a_note(data: DataDirectory) -> None:
         ("x.kafka", False),
     ],
 )
-def test_which_names_stop_a_start(name: str, stops: bool) -> None:
+def test_names_that_stop_a_start(name: str, stops: bool) -> None:
     assert stops_start(name) is stops
 
 
-def test_a_name_that_stops_the_start_is_told(data: DataDirectory) -> None:
+def test_name_that_stops_the_start_is_reported(data: DataDirectory) -> None:
     (data.path / "orders-0" / "backup.log").write_bytes(b"x")
     told = one(data.path)
     assert (told.code, told.severity.value) == ("file-stops-start", "rebuild")
@@ -102,7 +102,7 @@ def test_unknown_files_are_one_note(data: DataDirectory) -> None:
     assert (told.code, told.actual) == ("file-unknown", 3)
 
 
-def test_indexes_without_a_log_behind_all_segments_are_a_note(data: DataDirectory) -> None:
+def test_orphan_indexes_after_all_segments_are_a_note(data: DataDirectory) -> None:
     (data.path / "orders-0" / f"{999999:020}.index").write_bytes(b"")
     (data.path / "orders-0" / f"{999999:020}.timeindex").write_bytes(b"")
     told = one(data.path)
@@ -112,7 +112,7 @@ def test_indexes_without_a_log_behind_all_segments_are_a_note(data: DataDirector
 @pytest.mark.parametrize(
     ("name", "code"), [("notes.deleted", "leftover"), ("notes.swap", "file-unknown")]
 )
-def test_files_of_no_known_kind_on_their_way_out(data: DataDirectory, name: str, code: str) -> None:
+def test_unknown_files_being_deleted(data: DataDirectory, name: str, code: str) -> None:
     """Brokers pass over a swap that is no segment's."""
     (data.path / "orders-0" / name).write_bytes(b"x")
     assert one(data.path).code == code
@@ -179,7 +179,7 @@ def swap(directory: Path, base: int) -> None:
         path.rename(path.with_name(f"{path.name}.swap"))
 
 
-def test_a_swap_without_its_original_is_no_hole(data: DataDirectory) -> None:
+def test_swap_without_its_original_is_not_a_hole(data: DataDirectory) -> None:
     swap(data.path / "users-3", 10)
     told = one(data.path)
     assert (told.code, told.severity.value, told.segment) == ("swap-left", "note", 10)
@@ -204,7 +204,7 @@ LOST = (
         ([10, 20], 3, LOST.format("10, 20", "10, 20")),
     ],
 )
-def test_what_a_start_does_with_swap_files(
+def test_swap_files_at_start(
     data: DataDirectory, bases: list[int], cleaned: int | None, message: str, quick: bool
 ) -> None:
     directory = data.path / "users-3"
@@ -221,9 +221,7 @@ def test_what_a_start_does_with_swap_files(
 @pytest.mark.parametrize(
     ("count", "shown"), [(5, "0, 2, 4, 6, 8"), (6, "0, 2, 4, 6, 8 and 1 more")]
 )
-def test_of_many_segments_that_are_replaced_five_are_named(
-    tmp_path: Path, count: int, shown: str
-) -> None:
+def test_five_of_many_replaced_segments_are_named(tmp_path: Path, count: int, shown: str) -> None:
     data = DataDirectory(tmp_path / "data")
     directory = data.partition("orders", 0, tuple(range(0, 2 * count, 2)))
     data.stop()
@@ -232,7 +230,7 @@ def test_of_many_segments_that_are_replaced_five_are_named(
     assert told.message == f"A start replaces segment {shown} by the .swap files of segment 0."
 
 
-def test_a_swap_says_which_segments_it_replaces(data: DataDirectory) -> None:
+def test_swap_names_the_segments_it_replaces(data: DataDirectory) -> None:
     directory = data.path / "users-3"
     (directory / f"{0:020}.log.swap").write_bytes(batches(0, 10))
     told = one(data.path)
@@ -240,7 +238,7 @@ def test_a_swap_says_which_segments_it_replaces(data: DataDirectory) -> None:
     assert "replaces segment 0, 10 by" in told.message
 
 
-def test_a_swap_beside_a_cleaned_file_is_deleted_by_a_start(data: DataDirectory) -> None:
+def test_swap_next_to_a_cleaned_file_is_deleted_at_start(data: DataDirectory) -> None:
     swap(data.path / "users-3", 20)
     (data.path / "users-3" / f"{10:020}.log.cleaned").write_bytes(b"")
     told = {found.code: found for found in findings(data.path)}
@@ -357,7 +355,7 @@ def test_indexes_prove_a_hole_only_from_inside_it(
         (30, 12, "the producer snapshot at 30 lists a batch of producer 5 that ends at 12."),
     ],
 )
-def test_what_a_snapshot_proves_of_a_hole(
+def test_hole_proved_by_a_snapshot(
     data: DataDirectory, offset: int, last: int, words: str | None
 ) -> None:
     directory = data.path / "users-3"
@@ -371,9 +369,7 @@ def test_what_a_snapshot_proves_of_a_hole(
 
 
 @pytest.mark.parametrize(("start", "proves"), [(10, False), (11, True), (19, True), (20, False)])
-def test_what_a_leader_epoch_proves_of_a_hole(
-    data: DataDirectory, start: int, proves: bool
-) -> None:
+def test_hole_proved_by_a_leader_epoch(data: DataDirectory, start: int, proves: bool) -> None:
     directory = data.path / "users-3"
     remove_segment(directory, 10)
     for base in (20, 30):
@@ -482,7 +478,7 @@ def test_a_torn_log_before_the_next_segment_has_one_finding(data: DataDirectory)
     assert told[0].code in ("torn-tail", "batch-cut-short")
 
 
-def test_what_is_not_read_is_not_judged(data: DataDirectory) -> None:
+def test_unread_files_are_not_judged(data: DataDirectory) -> None:
     directory = data.path / "users-3"
     remove_segment(directory, 10)
     snapshot_behind(directory)
@@ -522,11 +518,11 @@ OWN = [status("", 500, 0o040755), status("0.index", 500), status("0.log", 500)]
         (status("1.log", 500, 0o100200), True),
     ],
 )
-def test_who_is_kept_out(entry: FileStatus, refused: bool) -> None:
+def test_users_without_access(entry: FileStatus, refused: bool) -> None:
     assert [found for found, _ in find_unreadable([*OWN, entry])] == ([entry] if refused else [])
 
 
-def test_those_kept_out_are_one_finding_that_counts_them() -> None:
+def test_unreadable_files_are_one_finding_with_a_count() -> None:
     place = Place("orders", 0, None, "/data/orders-0")
     assert not list(access_findings(OWN, place))
     own, other = status("1.log", 500, 0o100444), status("2.log", ROOT)
@@ -547,7 +543,7 @@ def test_root_opens_everything() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != ROOT, reason="only root can give files away")
-def test_a_file_of_another_user_is_told(data: DataDirectory) -> None:
+def test_file_of_another_user_is_reported(data: DataDirectory) -> None:
     for path in [data.path, *data.path.rglob("*")]:
         os.chown(path, 500, 500)
     assert findings(data.path) == []
@@ -558,7 +554,7 @@ def test_a_file_of_another_user_is_told(data: DataDirectory) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != ROOT, reason="only root can give files away")
-def test_a_whole_directory_of_another_user_is_told_once(data: DataDirectory) -> None:
+def test_directory_of_another_user_is_reported_once(data: DataDirectory) -> None:
     for path in [data.path, *data.path.rglob("*")]:
         os.chown(path, 500, 500)
     for path in [data.path / "orders-0", *(data.path / "orders-0").iterdir()]:

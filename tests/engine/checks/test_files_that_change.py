@@ -34,7 +34,7 @@ def torn_now(sound: Path) -> Path:
     return path
 
 
-def test_a_tail_written_just_now_by_a_broker_that_runs_is_no_damage(sound: Path) -> None:
+def test_fresh_tail_of_a_running_broker_is_not_damage(sound: Path) -> None:
     torn_now(sound)
     with holding(sound.parent):
         assert only(sound).code == "tail-being-written"
@@ -51,16 +51,14 @@ def test_a_tail_that_a_running_broker_left_long_ago_is_torn(sound: Path) -> None
         assert only(sound).code == "torn-tail"
 
 
-def test_a_tail_written_just_now_by_a_broker_that_is_gone_is_torn(sound: Path) -> None:
+def test_fresh_tail_of_a_stopped_broker_is_torn(sound: Path) -> None:
     torn_now(sound)
     assert only(sound).code == "torn-tail"
     (sound.parent / ".lock").touch()  # it outlives the broker
     assert only(sound).code == "torn-tail"
 
 
-def test_where_the_lock_cannot_be_asked_for_the_time_decides(
-    sound: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_time_decides_without_the_lock(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "is_held", lambda _: None)
     path = torn_now(sound)
     assert only(sound).code == "tail-being-written"
@@ -84,7 +82,7 @@ def test_a_file_that_grows_while_we_look_is_being_written_by_whomever(
     assert only(sound).code == "tail-being-written"
 
 
-def test_after_a_clean_stop_nobody_is_writing(sound: Path) -> None:
+def test_no_writer_after_a_clean_stop(sound: Path) -> None:
     (sound.parent / ".kafka_cleanshutdown").write_bytes(b"")
     start = positions(sound, ACTIVE)[-1]
     path = write(sound, ACTIVE, "log", read(sound, ACTIVE, "log")[: start + 40])
@@ -109,7 +107,7 @@ def test_zeros_at_the_end_are_reserved_space_only_in_a_segment_in_use(sound: Pat
     assert found.next_offset == ACTIVE
 
 
-def test_a_broker_that_starts_takes_the_mark_of_its_clean_stop_away(sound: Path) -> None:
+def test_starting_broker_removes_its_clean_stop_mark(sound: Path) -> None:
     write(sound, ACTIVE, "log", read(sound, ACTIVE, "log") + bytes(5000))
     mark = sound.parent / ".kafka_cleanshutdown"
     mark.write_bytes(b"")
@@ -119,7 +117,7 @@ def test_a_broker_that_starts_takes_the_mark_of_its_clean_stop_away(sound: Path)
     assert found.code == "preallocated-tail"  # type: ignore[union-attr]
 
 
-def test_a_file_that_is_gone_when_its_turn_comes(sound: Path) -> None:
+def test_file_deleted_before_it_is_read(sound: Path) -> None:
     partition = partition_of(sound)
     (sound / name(SEALED, "log")).unlink()
     found = list(scan(partition, [Framing(partition)]))

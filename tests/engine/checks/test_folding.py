@@ -45,7 +45,7 @@ def suspect(**touches: int) -> Conditional:
     ],
 )
 @each("first", [True, False], ids=["before", "behind"])
-def test_what_rests_on_a_bad_range_is_its_consequence(touches: dict[str, int], first: bool) -> None:
+def test_findings_on_a_bad_range_are_consequences(touches: dict[str, int], first: bool) -> None:
     """Whichever of the two was found first."""
     both: list[Reported] = [suspect(**touches), gap()]
     (found,) = fold(both if first else reversed(both))
@@ -64,7 +64,7 @@ def test_what_rests_on_a_bad_range_is_its_consequence(touches: dict[str, int], f
         {"segment": 0},
     ],
 )
-def test_what_rests_on_sound_bytes_stands(touches: dict[str, int]) -> None:
+def test_findings_on_sound_bytes_are_kept(touches: dict[str, int]) -> None:
     found = fold([gap(), suspect(**touches)])
     assert [one.code for one in found] == ["crc-mismatch", "offset-index-position"]
     assert found[0].consequences == ()
@@ -78,7 +78,7 @@ def test_what_rests_on_sound_bytes_stands(touches: dict[str, int]) -> None:
         ([gap(2000), gap(1000, 5000)], 3000),
     ],
 )
-def test_of_bad_ranges_in_any_order_one_is_the_cause(gaps: list[Finding], position: int) -> None:
+def test_one_of_several_bad_ranges_is_the_cause(gaps: list[Finding], position: int) -> None:
     found = fold([*gaps, suspect(segment=0, position=position)])
     widest = max(gaps, key=lambda one: (one.size_bytes, one.position))
     assert [one.consequences for one in found] == [
@@ -86,17 +86,17 @@ def test_of_bad_ranges_in_any_order_one_is_the_cause(gaps: list[Finding], positi
     ]
 
 
-def test_what_else_it_rests_on_counts_too() -> None:
+def test_other_dependencies_count() -> None:
     found = suspect(segment=0, position=5)
     also = found.touches._replace(also=RestsOn(0, 1050, 1051))
     assert len(fold([gap(), found._replace(touches=also)])) == 1
 
 
-def test_a_gap_that_nothing_follows_takes_all_offsets_behind_it() -> None:
+def test_final_gap_covers_all_later_offsets() -> None:
     assert len(fold([gap(following=None), suspect(offset=10**12)])) == 1
 
 
-def test_a_suspect_about_a_log_that_stands_has_consequences_of_its_own() -> None:
+def test_confirmed_suspect_has_consequences() -> None:
     short = finding("log-too-short", path=LOG, segment=0, position=500, offset=7, lost_at_least=1)
     found = fold([suspect(segment=0, position=900), Conditional(short, RestsOn(0, 400, 501))])
     assert [(one.code, one.consequences) for one in found] == [
@@ -104,7 +104,7 @@ def test_a_suspect_about_a_log_that_stands_has_consequences_of_its_own() -> None
     ]
 
 
-def test_where_it_stands_before_other_damage_it_has_them_too() -> None:
+def test_confirmed_suspect_before_other_damage_has_consequences() -> None:
     short = finding("file-vanished", path=LOG.replace("0.log", "9.log"), segment=9)
     odd = finding("record-offset", path=LOG, segment=0, position=500, size_bytes=100, offset=7)
     found = fold([
@@ -123,7 +123,7 @@ def test_notes_and_findings_about_indexes_declare_no_range_bad() -> None:
     assert len(fold([order, note, suspect(segment=0, position=1000)])) == 3
 
 
-def test_a_file_that_is_gone_takes_all_that_rests_on_it() -> None:
+def test_missing_file_covers_dependent_findings() -> None:
     gone = finding("file-vanished", path=LOG, segment=0)
     (found,) = fold([gone, suspect(segment=0, position=7), suspect(segment=0)])
     assert len(found.consequences) == 2
@@ -166,7 +166,7 @@ def test_suspects_about_a_log_are_counted_where_they_are_not_kept() -> None:
     assert "The same at 2,000 more places." in found[-1].message
 
 
-def test_the_highest_offset_there_is_can_be_told_of() -> None:
+def test_highest_possible_offset_is_reported() -> None:
     highest = (1 << 63) - 1
     found = finding(
         "offset-not-rising", path=LOG, segment=0, position=0, offset=highest, expected=highest + 1
@@ -174,7 +174,7 @@ def test_the_highest_offset_there_is_can_be_told_of() -> None:
     assert fold([found]) == (found,)
 
 
-def misplaced(code: str, **about: int | None) -> Finding:
+def misplaced_finding(code: str, **about: int | None) -> Finding:
     given: dict[str, Any] = {"position": 1000, "size_bytes": 100, "offset": 50, "expected": 10}
     return finding(code, path=LOG, segment=0, **{**given, **about})
 
@@ -183,21 +183,19 @@ def misplaced(code: str, **about: int | None) -> Finding:
     ("cause", "follow", "stand"),
     [
         # It is where it should not be, and missing from where it should, up to what follows.
-        (misplaced("offset-not-rising", next_offset=15), [10, 14, 50], [9, 15, 49, 51]),
-        (misplaced("offset-past-next", next_offset=15), [10, 14, 50], [9, 15, 49, 51]),
-        (misplaced("offset-not-rising"), [10, 14, 50, 51, 10**12], [9]),
-        (misplaced("offset-past-next"), [50], [9, 10, 14, 49, 51]),
-        (misplaced("offset-not-rising", next_offset=10), [50], [9, 10, 11]),
-        (misplaced("batch-count", next_offset=15), [50], [10, 14, 49, 51]),
-        (misplaced("preallocated-tail", next_offset=60), [50, 59], [49, 60]),  # a note
-        (misplaced("torn-tail", lost_at_least=0), [50, 10**12], [49]),
-        (misplaced("slack-bytes"), [], [50]),
-        (misplaced("offset-not-rising", offset=None, next_offset=15), [], [10, 50]),
+        (misplaced_finding("offset-not-rising", next_offset=15), [10, 14, 50], [9, 15, 49, 51]),
+        (misplaced_finding("offset-past-next", next_offset=15), [10, 14, 50], [9, 15, 49, 51]),
+        (misplaced_finding("offset-not-rising"), [10, 14, 50, 51, 10**12], [9]),
+        (misplaced_finding("offset-past-next"), [50], [9, 10, 14, 49, 51]),
+        (misplaced_finding("offset-not-rising", next_offset=10), [50], [9, 10, 11]),
+        (misplaced_finding("batch-count", next_offset=15), [50], [10, 14, 49, 51]),
+        (misplaced_finding("preallocated-tail", next_offset=60), [50, 59], [49, 60]),  # a note
+        (misplaced_finding("torn-tail", lost_at_least=0), [50, 10**12], [49]),
+        (misplaced_finding("slack-bytes"), [], [50]),
+        (misplaced_finding("offset-not-rising", offset=None, next_offset=15), [], [10, 50]),
     ],
 )
-def test_offsets_that_a_finding_takes_with_it(
-    cause: Finding, follow: list[int], stand: list[int]
-) -> None:
+def test_offsets_covered_by_a_finding(cause: Finding, follow: list[int], stand: list[int]) -> None:
     for offset in follow:
         assert len(fold([cause, suspect(offset=offset)])) == 1, offset
     for offset in stand:
@@ -207,20 +205,18 @@ def test_offsets_that_a_finding_takes_with_it(
 @each(
     ("cause", "follow", "stand"),
     [
-        (misplaced("offset-not-rising"), [1000, 1099], [999, 1100]),
-        (misplaced("torn-tail", size_bytes=None), [1000], [999, 1001]),
-        (misplaced("torn-tail", size_bytes=0), [1000], [999, 1001]),
-        (misplaced("log-too-short"), [1000, 10**12], [999]),
-        (misplaced("file-shrank"), [1000, 10**12], [999]),
-        (misplaced("file-vanished", position=None), [0, 1000, 10**12], []),
-        (misplaced("tail-being-written"), [1000, 1099], [999, 1100]),
-        (misplaced("slack-bytes"), [], [1000]),
-        (misplaced("torn-tail", position=None), [], [0, 1000]),
+        (misplaced_finding("offset-not-rising"), [1000, 1099], [999, 1100]),
+        (misplaced_finding("torn-tail", size_bytes=None), [1000], [999, 1001]),
+        (misplaced_finding("torn-tail", size_bytes=0), [1000], [999, 1001]),
+        (misplaced_finding("log-too-short"), [1000, 10**12], [999]),
+        (misplaced_finding("file-shrank"), [1000, 10**12], [999]),
+        (misplaced_finding("file-vanished", position=None), [0, 1000, 10**12], []),
+        (misplaced_finding("tail-being-written"), [1000, 1099], [999, 1100]),
+        (misplaced_finding("slack-bytes"), [], [1000]),
+        (misplaced_finding("torn-tail", position=None), [], [0, 1000]),
     ],
 )
-def test_bytes_that_a_finding_takes_with_it(
-    cause: Finding, follow: list[int], stand: list[int]
-) -> None:
+def test_bytes_covered_by_a_finding(cause: Finding, follow: list[int], stand: list[int]) -> None:
     for position in follow:
         assert len(fold([cause, suspect(segment=0, position=position)])) == 1, position
     for position in stand:
@@ -238,7 +234,7 @@ def test_a_consequence_is_named_by_its_position_or_else_its_offset() -> None:
     assert found.consequences == ("snapshot-differs@7", "snapshot-stray@0", "snapshot-missing")
 
 
-def test_suspects_of_other_kinds_or_files_stand_apart() -> None:
+def test_suspects_of_other_kinds_or_files_are_separate() -> None:
     other = finding("offset-index-offset", path=INDEX, segment=0, position=8)
     elsewhere = finding("offset-index-position", path=INDEX + "2", segment=0, position=8)
     at = RestsOn(segment=0, position=5)
@@ -252,7 +248,7 @@ def test_suspects_of_other_kinds_or_files_stand_apart() -> None:
 
 
 @pytest.mark.parametrize(("count", "more"), [(FINDINGS_A_CODE, None), (FINDINGS_A_CODE + 1, 1)])
-def test_from_where_on_findings_of_a_code_are_counted(count: int, more: int | None) -> None:
+def test_findings_above_the_limit_are_counted(count: int, more: int | None) -> None:
     found = fold(gap(200 * number, 100, 10 * number, 10 * number + 5) for number in range(count))
     assert len(found) == FINDINGS_A_CODE
     assert found[-1].more == (more or 0)

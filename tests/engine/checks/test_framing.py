@@ -42,7 +42,7 @@ def test_a_flipped_bit_is_one_finding_with_the_offset_to_seek_to(sound: Path) ->
     assert f"byte {start + 70:,} bit 2" in found.message
 
 
-def test_what_follows_a_gap_at_the_end_of_a_segment_is_the_next_segment(sound: Path) -> None:
+def test_next_segment_follows_a_final_gap(sound: Path) -> None:
     log = read(sound, SEALED, "log")
     write(sound, SEALED, "log", damage.flip_bit(log, len(log) - 1, 0))
     found = only(sound)
@@ -84,7 +84,7 @@ def test_codec_and_count_that_cannot_be_right_under_a_right_checksum(tmp_path: P
     assert (found.code, found.expected, found.actual) == ("batch-count", 3, 9)
 
 
-def test_a_batch_twice_is_named_where_it_stands_the_second_time(tmp_path: Path) -> None:
+def test_repeated_batch_is_reported_at_its_second_position(tmp_path: Path) -> None:
     parts = batches(0, 30)
     parts.insert(5, parts[4])
     directory = write_partition(tmp_path, {0: parts})
@@ -106,7 +106,7 @@ def test_a_base_offset_that_changed_is_named_itself(sound: Path, wrong: int) -> 
     assert (found.expected, found.actual) == (15, wrong)
 
 
-def test_a_wrapper_out_of_order_is_told_by_what_follows(tmp_path: Path) -> None:
+def test_later_entries_reveal_a_wrapper_out_of_order(tmp_path: Path) -> None:
     """What a wrapper's first offset is, its header does not say."""
 
     def wrapper(first: int) -> bytes:
@@ -120,7 +120,7 @@ def test_a_wrapper_out_of_order_is_told_by_what_follows(tmp_path: Path) -> None:
         assert (found.code, found.position) == ("offset-not-rising", len(b"".join(parts[:5])))
 
 
-def test_what_rises_above_a_wrapper_clears_it(tmp_path: Path) -> None:
+def test_later_rising_offsets_clear_a_wrapper(tmp_path: Path) -> None:
     """Then the entry between them is the one out of order, though it lies above the one before."""
     inner = [builders.message(relative) for relative in range(3)]
     parts = [builders.message(0), builders.wrapper(inner, 10), builders.message(5)]
@@ -174,7 +174,7 @@ def test_a_snapshot_of_the_metadata_log_is_a_log_too(tmp_path: Path) -> None:
     assert (found.code, found.path, found.segment) == ("metadata-snapshot-damaged", str(path), None)
 
 
-def test_behind_a_thousand_gaps_no_more_is_said_than_needed(tmp_path: Path) -> None:
+def test_reports_are_bounded_after_a_thousand_gaps(tmp_path: Path) -> None:
     log = bytearray(b"".join(batches(0, 2500, 1)))
     sizes = [entry.position for entry in entries(bytes(log))]
     for position in sizes[::2]:

@@ -26,64 +26,64 @@ def node(tmp_path: Path) -> Path:
     return tmp_path / "node"
 
 
-def told(*paths: Path) -> list[tuple[str, str, str]]:
+def run_check(*paths: Path) -> list[tuple[str, str, str]]:
     found = [one for one in findings(*paths) if one.code.startswith("meta-properties")]
     return [(one.code, one.severity.value, Path(one.path).parent.name) for one in found]
 
 
 def test_a_node_without_meta_properties_is_damaged(data: DataDirectory) -> None:
     data.meta.unlink()
-    assert told(data.path) == [("meta-properties-missing", "damage", "data")]
+    assert run_check(data.path) == [("meta-properties-missing", "damage", "data")]
 
 
-def test_partitions_that_somebody_copied_are_no_node(data: DataDirectory, tmp_path: Path) -> None:
+def test_copied_partitions_are_not_a_node(data: DataDirectory, tmp_path: Path) -> None:
     data.meta.unlink()
-    assert not told(data.path / "orders-0")
+    assert not run_check(data.path / "orders-0")
     # Some of the partitions that the checkpoint names; or all of them without a broker's files.
     part = shutil.copytree(data.path, tmp_path / "part", ignore=shutil.ignore_patterns("orders-1"))
-    assert not told(part)
+    assert not run_check(part)
     for name in (".kafka_cleanshutdown", "cleaner-offset-checkpoint"):
         (data.path / name).unlink()
-    assert not told(data.path)
+    assert not run_check(data.path)
 
 
-def test_a_broker_of_zookeepers_writes_the_file_anew(tmp_path: Path) -> None:
+def test_zookeeper_broker_rewrites_the_file(tmp_path: Path) -> None:
     for version in ("2.4.1", "2.8.2"):
         old = unpacked(version, 2, tmp_path / version, full=True)
         (old.second / "meta.properties").unlink()
-        assert not told(old.first, old.second)
+        assert not run_check(old.first, old.second)
         (old.first / "meta.properties").unlink()
-        assert not told(old.first, old.second)
+        assert not run_check(old.first, old.second)
 
 
 @pytest.mark.parametrize("version", ["3.3.2", "4.4.0"])
 def test_a_kraft_node_without_the_file(version: str, tmp_path: Path) -> None:
     node = unpacked(version, 2, tmp_path / "node", full=True)
     for each in (node.first, node.second):
-        assert not told(each)
+        assert not run_check(each)
         (each / "meta.properties").unlink()
-        assert told(each) == [("meta-properties-missing", "damage", each.name)]
+        assert run_check(each) == [("meta-properties-missing", "damage", each.name)]
 
 
 def test_a_directory_of_another_node(tmp_path: Path) -> None:
     node = unpacked("4.4.0", 2, tmp_path / "node", full=True)
-    assert not told(node.first, node.second)
+    assert not run_check(node.first, node.second)
     # The log knows the directory by its id, or at least who has its partitions.
     for changed in ({"node.id": "4"}, {"node.id": "4", "directory.id": "YSOz1jVZxxMsYtz3vOdPCA"}):
         node.write_meta(dict(changed), node.second)
-        assert told(node.first, node.second) == [("meta-properties-foreign", "damage", "d2")]
+        assert run_check(node.first, node.second) == [("meta-properties-foreign", "damage", "d2")]
     node.write_meta({"node.id": "1", "cluster.id": CLUSTER}, node.second)
-    assert told(node.first, node.second) == [("meta-properties-foreign", "damage", "d2")]
+    assert run_check(node.first, node.second) == [("meta-properties-foreign", "damage", "d2")]
     # What is of another cluster altogether may well lie beside.
     for path in node.second.glob("*-*/partition.metadata"):
         path.write_text("version: 0\ntopic_id: YSOz1jVZxxMsYtz3vOdPCA")
     node.write_meta({"directory.id": "YSOz1jVZxxMsYtz3vOdPCA"}, node.second)
-    assert not told(node.first, node.second)
+    assert not run_check(node.first, node.second)
     node.write_meta({"node.id": "99"}, node.first)
-    assert told(node.first) == [("meta-properties-foreign", "damage", "d1")]
+    assert run_check(node.first) == [("meta-properties-foreign", "damage", "d1")]
 
 
 def test_the_nodes_of_a_cluster_are_not_foreign(node: Path) -> None:
     three = SAMPLES / "damaged/4.4.0-three-nodes"
-    assert not told(*sorted(three.glob("n*")))
-    assert not told(node / "d1", node / "d2")
+    assert not run_check(*sorted(three.glob("n*")))
+    assert not run_check(node / "d1", node / "d2")

@@ -15,7 +15,7 @@ Pairs = list[tuple[int, int]]
 BLOCK = 1 << 16
 
 
-def opened(parent: Path, kind: Kind, data: bytes) -> IndexFile:
+def open_index(parent: Path, kind: Kind, data: bytes) -> IndexFile:
     path = parent / "0.index"
     path.write_bytes(data)
     with Source(path) as source:
@@ -23,14 +23,14 @@ def opened(parent: Path, kind: Kind, data: bytes) -> IndexFile:
 
 
 def offsets(parent: Path, pairs: Pairs, behind: bytes = b"") -> IndexFile:
-    return opened(parent, Kind.OFFSET_INDEX, offset_index(pairs) + behind)
+    return open_index(parent, Kind.OFFSET_INDEX, offset_index(pairs) + behind)
 
 
 def times(parent: Path, pairs: Pairs, behind: bytes = b"") -> IndexFile:
-    return opened(parent, Kind.TIME_INDEX, time_index(pairs) + behind)
+    return open_index(parent, Kind.TIME_INDEX, time_index(pairs) + behind)
 
 
-def kept(file: IndexFile) -> list[int]:
+def list_kept(file: IndexFile) -> list[int]:
     """Name the slots of the file that count."""
     assert [file.entry(number) for number in range(len(file))] == [
         file.layout.unpack_from(file.slots, file.slot_bytes * number) for number in range(len(file))
@@ -69,7 +69,7 @@ def test_slots_of_an_offset_index_that_do_not_rise(
 ) -> None:
     file = offsets(tmp_path, [changed.get(slot, pair) for slot, pair in enumerate(SOUND)])
     assert (file.odd, file.odd_count) == (odd, len(odd))
-    assert kept(file) == [slot for slot in range(4) if slot not in odd]
+    assert list_kept(file) == [slot for slot in range(4) if slot not in odd]
     assert (file.stale_from, file.is_untrimmed, file.used, file.entries) == (None, False, 4, 4)
 
 
@@ -91,7 +91,7 @@ def test_slots_of_a_time_index_that_do_not_rise(
 ) -> None:
     file = times(tmp_path, pairs)
     assert (file.odd, file.odd_count) == (odd, len(odd))
-    assert kept(file) == [slot for slot in range(3) if slot not in odd]
+    assert list_kept(file) == [slot for slot in range(3) if slot not in odd]
 
 
 @each(
@@ -103,7 +103,7 @@ def test_slots_of_a_time_index_that_do_not_rise(
         ([(1, 10), (9, 90), (3, 30), (4, 40)], 2, None),
     ],
 )
-def test_old_entries_stand_behind_all_that_rise_and_before_zeros(
+def test_stale_entries_follow_rising_ones_and_precede_zeros(
     tmp_path: Path, pairs: Pairs, zeros: int, stale_from: int | None
 ) -> None:
     file = offsets(tmp_path, pairs, bytes(8 * zeros))
@@ -127,7 +127,7 @@ def test_old_entries_stand_behind_all_that_rise_and_before_zeros(
         ([2, 3], 3, True, False),
     ],
 )
-def test_where_old_entries_may_start(
+def test_possible_start_of_stale_entries(
     tmp_path: Path, odd: list[int], number: int, quick: bool, may_be: bool
 ) -> None:
     pairs = [(slot + 1, 10 * slot + 10) for slot in range(4 + len(odd))]
@@ -138,7 +138,7 @@ def test_where_old_entries_may_start(
     assert file.may_be_stale_from(number, quick=quick) == may_be
 
 
-def test_the_entries_around_an_odd_slot(tmp_path: Path) -> None:
+def test_entries_around_an_invalid_slot(tmp_path: Path) -> None:
     pairs = [(7, 0), *SOUND[:2], (2, 0), *SOUND[2:], (1, 0)]
     file = offsets(tmp_path, pairs)
     assert file.odd == [0, 3, 6]
@@ -159,10 +159,10 @@ def test_the_entries_around_an_odd_slot(tmp_path: Path) -> None:
         (b"abc", 0, 3, (-1, 0)),
     ],
 )
-def test_what_was_written_and_what_is_left_over(
+def test_written_and_stale_slots(
     tmp_path: Path, data: bytes, used: int, trailing: int, last: tuple[int, int]
 ) -> None:
-    file = opened(tmp_path, Kind.OFFSET_INDEX, data)
+    file = open_index(tmp_path, Kind.OFFSET_INDEX, data)
     assert (file.used, file.trailing_bytes, file.entries) == (used, trailing, len(data) // 8)
     assert (file.last_key, file.last_value) == last
 
@@ -171,23 +171,19 @@ def test_what_was_written_and_what_is_left_over(
 def test_one_slot_of_zeros_is_an_entry_of_a_time_index(
     tmp_path: Path, slots: int, used: int
 ) -> None:
-    file = opened(tmp_path, Kind.TIME_INDEX, bytes(12 * slots))
+    file = open_index(tmp_path, Kind.TIME_INDEX, bytes(12 * slots))
     assert (file.used, len(file), file.is_untrimmed) == (used, used, not used)
 
 
 @each("zeros", [0, 8, BLOCK - 16, BLOCK - 8, BLOCK, BLOCK + 8, 3 * BLOCK])
 @each("first", [1, BLOCK // 8, BLOCK // 8 + 1])
-def test_what_was_written_ends_at_the_last_byte_that_is_no_zero(
-    tmp_path: Path, first: int, zeros: int
-) -> None:
+def test_written_part_ends_at_the_last_nonzero_byte(tmp_path: Path, first: int, zeros: int) -> None:
     pairs = [(slot + 1, 10 * slot + 10) for slot in range(first)]
     file = offsets(tmp_path, pairs, bytes(zeros))
     assert (file.used, file.slots) == (first, offset_index(pairs))
 
 
-def test_of_a_larger_file_so_many_bytes_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reads_of_a_large_file_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_file, "PROVED_BYTES", 24)
     file = offsets(tmp_path, SOUND, b"abc")
     assert (len(file), file.used, file.unread) == (3, 3, 1)
@@ -195,6 +191,6 @@ def test_of_a_larger_file_so_many_bytes_are_read(
     assert (len(file), file.unread) == (3, 0)
 
 
-def test_of_many_odd_slots_a_thousand_are_kept(tmp_path: Path) -> None:
+def test_at_most_a_thousand_invalid_slots_are_kept(tmp_path: Path) -> None:
     file = offsets(tmp_path, [(1 << 30, 1 << 30), *SOUND] + [(1, 1)] * 1500)
     assert (file.odd[0], len(file.odd), file.odd_count) == (0, 1000, 1501)

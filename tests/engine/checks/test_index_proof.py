@@ -65,7 +65,7 @@ def test_a_log_that_its_indexes_outlast(tmp_path: Path, last: int | None) -> Non
         (11, 290, False),  # an offset that it reaches
     ],
 )
-def test_when_the_log_is_what_lacks(tmp_path: Path, offset: int, time: int, short: bool) -> None:
+def test_log_shorter_than_its_indexes(tmp_path: Path, offset: int, time: int, short: bool) -> None:
     directory = cut(tmp_path, 4)
     write(directory, 0, "index", b"")
     write(directory, 0, "timeindex", time_index([(START_MS + time, offset)]))
@@ -75,7 +75,7 @@ def test_when_the_log_is_what_lacks(tmp_path: Path, offset: int, time: int, shor
 
 
 @pytest.mark.parametrize("padded", ["", "index", "timeindex"])
-def test_behind_a_truncation_indexes_go_on_too(tmp_path: Path, padded: str) -> None:
+def test_indexes_continue_after_a_truncation(tmp_path: Path, padded: str) -> None:
     """In files that are not trimmed, of the newest segment."""
     directory = cut(tmp_path, 4, last=None)
     if padded:

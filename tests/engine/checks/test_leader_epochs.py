@@ -100,7 +100,7 @@ def test_missing_file(tmp_path: Path) -> None:
     assert "there is no checkpoint" in found.message
 
 
-def test_a_file_that_goes_while_we_look_is_not_held_against_the_log(tmp_path: Path) -> None:
+def test_checkpoint_deleted_while_reading_is_not_compared(tmp_path: Path) -> None:
     path = write(tmp_path, 0, 0)
     partition = partition_of(path)
     (path / "leader-epoch-checkpoint").unlink()
@@ -114,7 +114,7 @@ def test_epoch_without_a_record_between_offsets_that_are_missing(tmp_path: Path)
     assert codes(path) == []
 
 
-def test_old_formats_have_none(tmp_path: Path) -> None:
+def test_old_formats_have_no_epochs(tmp_path: Path) -> None:
     """An append of an old format clears it (V28)."""
     old = [builders.message(0), data(1), builders.message(2, magic=0)]
     path = write_log(tmp_path, {0: old})
@@ -192,7 +192,7 @@ def test_one_batch_of_another_epoch_without_a_checkpoint(
     assert codes(path)[0] == "leader-epoch-odd"
 
 
-def test_an_epoch_around_an_odd_batch_is_one(tmp_path: Path) -> None:
+def test_epoch_around_an_odd_batch_is_one_span(tmp_path: Path) -> None:
     """The checkpoint, which lacks it, is wrong once, over all of its offsets."""
     path = write(tmp_path, 5, 5, 9, 5, 5, checkpoint=epochs((3, 0)))
     odd, missing = checked(path)
@@ -215,7 +215,7 @@ def test_epochs_that_fall(tmp_path: Path) -> None:
     assert codes_found[0] == "leader-epoch-falls"
 
 
-def test_an_epoch_that_goes_on_in_the_next_segment_ends_there(tmp_path: Path) -> None:
+def test_epoch_may_end_in_the_next_segment(tmp_path: Path) -> None:
     path = write_log(
         tmp_path,
         {0: [data(0)], 1: [data(1), *(data(base, leader_epoch=5) for base in (2, 3))]},
@@ -226,7 +226,7 @@ def test_an_epoch_that_goes_on_in_the_next_segment_ends_there(tmp_path: Path) ->
     assert "offsets 0-1, but the checkpoint has epoch 5 begin at 1" in only(path).message
 
 
-def test_odd_epoch_across_segments(tmp_path: Path) -> None:
+def test_wrong_epoch_across_segments(tmp_path: Path) -> None:
     path = write_log(
         tmp_path,
         {0: [data(0), data(1)], 2: [data(2, leader_epoch=4)], 3: [data(3), data(4)]},
@@ -303,7 +303,7 @@ def suspects(path: Path) -> list[Conditional]:
         ([], "none", "1 has batches at offsets 2-3, but the checkpoint has no entry."),
     ],
 )
-def test_what_is_said_of_a_checkpoint(
+def test_messages_about_a_checkpoint(
     tmp_path: Path, entries: list[tuple[int, int]], actual: str, message: str
 ) -> None:
     path = write(tmp_path, 0, 0, 1, 1, checkpoint=epochs(*entries))
@@ -338,7 +338,7 @@ def test_epochs_among_themselves(
     assert [one.finding.code for one in suspects(path)] == codes_of
 
 
-def test_what_is_said_of_an_epoch_that_falls(tmp_path: Path) -> None:
+def test_messages_about_a_falling_epoch(tmp_path: Path) -> None:
     path = write(tmp_path, 5, 5, 3, 3)
     (path / "leader-epoch-checkpoint").unlink()
     ((told, touches),) = suspects(path)
@@ -349,7 +349,7 @@ def test_what_is_said_of_an_epoch_that_falls(tmp_path: Path) -> None:
     assert touches == RestsOn(0, 2 * size, 3 * size, 2, 3)
 
 
-def test_an_epoch_over_several_segments_is_no_odd_one(tmp_path: Path) -> None:
+def test_epoch_over_several_segments_is_sound(tmp_path: Path) -> None:
     """Three segments of one batch each: the epoch falls, it is not that of a changed batch."""
     segments = {0: [data(0, leader_epoch=9), data(1, leader_epoch=9)]}
     segments |= {base: [data(base, leader_epoch=5)] for base in (2, 3, 4)}
@@ -359,7 +359,7 @@ def test_an_epoch_over_several_segments_is_no_odd_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("doubtful", [0, 1, 2])
-def test_batches_out_of_order_are_not_held_against_the_checkpoint(
+def test_batches_out_of_order_are_not_compared_with_the_checkpoint(
     tmp_path: Path, doubtful: int
 ) -> None:
     """Whichever of the segments they lie in that have the same epoch."""

@@ -29,7 +29,7 @@ def data(tmp_path: Path) -> DataDirectory:
     return directory
 
 
-def verified(data: DataDirectory, text: str, *, deep: bool = True) -> list[Finding]:
+def run_verify(data: DataDirectory, text: str, *, deep: bool = True) -> list[Finding]:
     path = data.path.parent / "server.properties"
     path.write_text(f"log.dirs={data.path}\n{text}\n")
     return findings(server_properties=str(path), deep=deep)
@@ -37,12 +37,12 @@ def verified(data: DataDirectory, text: str, *, deep: bool = True) -> list[Findi
 
 def test_no_limit_no_note(data: DataDirectory) -> None:
     assert codes(data.path, deep=True) == []
-    assert verified(data, "") == []
+    assert run_verify(data, "") == []
 
 
 def test_batches_over_the_limit(data: DataDirectory) -> None:
-    assert verified(data, f"message.max.bytes={BATCH_BYTES}") == []
-    told = verified(data, f"message.max.bytes={BATCH_BYTES - 1}", deep=False)
+    assert run_verify(data, f"message.max.bytes={BATCH_BYTES}") == []
+    told = run_verify(data, f"message.max.bytes={BATCH_BYTES - 1}", deep=False)
     assert [(found.code, found.severity.value, found.actual) for found in told] == [
         ("over-message-limit", "note", BATCH_BYTES)
     ]
@@ -58,8 +58,8 @@ def test_times_after_the_last_change_of_the_file(data: DataDirectory) -> None:
     log = data.path / "orders-0" / f"{10:020}.log"
     changed_ns = (TIME - 5 * SECOND) * 1_000_000
     os.utime(log, ns=(changed_ns, changed_ns))
-    assert verified(data, "log.message.timestamp.after.max.ms=6000") == []
-    told = verified(data, "log.message.timestamp.after.max.ms=5015")
+    assert run_verify(data, "log.message.timestamp.after.max.ms=6000") == []
+    told = run_verify(data, "log.message.timestamp.after.max.ms=5015")
     assert [(found.code, found.segment, found.position) for found in told] == [
         ("record-time-limit", 10, 3 * BATCH_BYTES)
     ]
@@ -68,12 +68,12 @@ def test_times_after_the_last_change_of_the_file(data: DataDirectory) -> None:
         "2 batches have record times more than 5,015 ms after the last change of their file, "
         "at most 5,019 ms."
     )
-    assert verified(data, "log.message.timestamp.after.max.ms=5015", deep=False) == []
+    assert run_verify(data, "log.message.timestamp.after.max.ms=5015", deep=False) == []
 
 
 def test_times_before_the_segment_was_begun(data: DataDirectory) -> None:
-    assert verified(data, "log.message.timestamp.before.max.ms=10000") == []
-    told = verified(data, "log.message.timestamp.before.max.ms=9985")
+    assert run_verify(data, "log.message.timestamp.before.max.ms=10000") == []
+    told = run_verify(data, "log.message.timestamp.before.max.ms=9985")
     assert [(found.code, found.segment, found.position) for found in told] == [
         ("record-time-limit", 10, 0)
     ]
@@ -85,7 +85,7 @@ def test_times_before_the_segment_was_begun(data: DataDirectory) -> None:
 
 
 def test_one_old_limit_is_both(data: DataDirectory) -> None:
-    told = verified(data, "log.message.timestamp.difference.max.ms=9985")
+    told = run_verify(data, "log.message.timestamp.difference.max.ms=9985")
     assert [found.code for found in told] == ["record-time-limit"]
 
 
@@ -94,7 +94,7 @@ def test_one_old_limit_is_both(data: DataDirectory) -> None:
     ("attributes", "told_of"),
     [(0, True), (builders.LOG_APPEND_TIME, False), (builders.DELETE_HORIZON, False)],
 )
-def test_times_that_are_no_producers(
+def test_times_not_set_by_producers(
     tmp_path: Path, limit: str, attributes: int, told_of: bool
 ) -> None:
     """A broker's own clock, and a delete horizon in the place of the first time."""

@@ -16,11 +16,11 @@ HIGHEST = (1 << 31) - 1  # of a segment at 0
 ABSURD = 1 << 40
 
 
-def broken(data: bytes) -> bytes:
+def break_batch(data: bytes) -> bytes:
     return damage.flip(data, 70)
 
 
-def moved(data: bytes, offset: int) -> bytes:
+def move_batch(data: bytes, offset: int) -> bytes:
     return damage.put(data, 0, struct.pack(">q", offset))
 
 
@@ -29,11 +29,11 @@ def wrapper(last: int, count: int = 3) -> bytes:
 
 
 SOUND = [batch(0), batch(3)]
-HOLE = [batch(0), broken(batch(3))]
+HOLE = [batch(0), break_batch(batch(3))]
 WRAPPERS = [wrapper(2), wrapper(5)]
 
 
-def ended(parent: Path, parts: list[bytes], indexed: int | None = None) -> Finding | None:
+def check_end(parent: Path, parts: list[bytes], indexed: int | None = None) -> Finding | None:
     """Write a log, and an index entry for its last batch; give what is said of its offsets."""
     directory = write_partition(parent, {0: []})
     log = b"".join(parts)
@@ -47,12 +47,10 @@ def ended(parent: Path, parts: list[bytes], indexed: int | None = None) -> Findi
 
 
 @pytest.mark.parametrize("entries", [[None], [6, 7, 8]])
-def test_the_next_offset_fits_whatever_an_index_says(
-    tmp_path: Path, entries: list[int | None]
-) -> None:
+def test_next_offset_is_right_despite_the_index(tmp_path: Path, entries: list[int | None]) -> None:
     for number, indexed in enumerate(entries):
-        assert ended(tmp_path / f"{number}", [*SOUND, batch(6)], indexed) is None
-        assert ended(tmp_path / f"b{number}", [*SOUND, broken(batch(6))], indexed) is None
+        assert check_end(tmp_path / f"{number}", [*SOUND, batch(6)], indexed) is None
+        assert check_end(tmp_path / f"b{number}", [*SOUND, break_batch(batch(6))], indexed) is None
 
 
 @each(
@@ -65,8 +63,8 @@ def test_the_next_offset_fits_whatever_an_index_says(
         ([*SOUND, batch(HIGHEST - 2)], None),
         ([*SOUND, batch(3)], None),  # twice the same
         ([*SOUND, batch(3)], 5),
-        ([*SOUND, broken(batch(7))], None),
-        ([*SOUND, broken(batch(7))], 9),
+        ([*SOUND, break_batch(batch(7))], None),
+        ([*SOUND, break_batch(batch(7))], 9),
         ([*SOUND, batch(6, records_count=2, last_offset_delta=2)], None),  # has another code
         ([*SOUND, batch(6, last_offset_delta=-9, records_count=3)], None),
         ([*HOLE, batch(7)], None),
@@ -81,11 +79,11 @@ def test_the_next_offset_fits_whatever_an_index_says(
         ([*WRAPPERS, wrapper(9)], 9),
         ([*WRAPPERS, wrapper(6)], None),
         ([*SOUND, batch(ABSURD), batch(6)], None),
-        ([batch(0), batch(900), broken(batch(3)), batch(6)], None),  # 900 is what is too high
+        ([batch(0), batch(900), break_batch(batch(3)), batch(6)], None),  # 900 is what is too high
     ],
 )
 def test_offsets_that_may_be(tmp_path: Path, parts: list[bytes], indexed: int | None) -> None:
-    assert ended(tmp_path, parts, indexed) is None
+    assert check_end(tmp_path, parts, indexed) is None
 
 
 @each(
@@ -95,13 +93,13 @@ def test_offsets_that_may_be(tmp_path: Path, parts: list[bytes], indexed: int | 
         ([*SOUND, batch(7)], 10, 5, 7, "6"),
         ([*SOUND, batch(4)], None, 5, 4, "6"),
         ([*SOUND, batch(0)], None, 5, 0, "6"),
-        ([*SOUND, moved(batch(6), -5)], None, 5, -5, "6"),
+        ([*SOUND, move_batch(batch(6), -5)], None, 5, -5, "6"),
         ([*SOUND, batch(HIGHEST - 1)], None, 5, HIGHEST - 1, "6"),
         ([*SOUND, batch(HIGHEST - 2)], 9, 5, HIGHEST - 2, "6"),
         ([*SOUND, batch(3)], 6, 2, 3, "4"),  # it does not stand there twice: an entry says so
         ([*SOUND, batch(3)], 9, 2, 3, "7"),
         ([batch(ABSURD)], None, -1, ABSURD, "0"),
-        ([moved(batch(0), -9)], None, -1, -9, "0"),
+        ([move_batch(batch(0), -9)], None, -1, -9, "0"),
         ([*HOLE, batch(7)], 5, 2, 7, "3"),
         ([*HOLE, batch(7)], 6, 2, 7, "4"),
         ([*HOLE, batch(7)], 10, 2, 7, "8"),
@@ -120,17 +118,17 @@ def test_offsets_that_may_be(tmp_path: Path, parts: list[bytes], indexed: int | 
         ([*WRAPPERS, wrapper(ABSURD)], None, 5, ABSURD, "8"),
         ([*WRAPPERS, wrapper(ABSURD, 1)], None, 5, ABSURD, "6"),
         ([*WRAPPERS, wrapper(1)], None, 5, 1, "8"),
-        ([wrapper(2), broken(wrapper(5)), wrapper(ABSURD)], None, 2, ABSURD, "3 or above"),
-        ([wrapper(2), broken(wrapper(5)), wrapper(ABSURD)], 2, 2, ABSURD, "3 or above"),
-        ([wrapper(2), broken(wrapper(5)), wrapper(ABSURD)], 8, 2, ABSURD, "8"),
+        ([wrapper(2), break_batch(wrapper(5)), wrapper(ABSURD)], None, 2, ABSURD, "3 or above"),
+        ([wrapper(2), break_batch(wrapper(5)), wrapper(ABSURD)], 2, 2, ABSURD, "3 or above"),
+        ([wrapper(2), break_batch(wrapper(5)), wrapper(ABSURD)], 8, 2, ABSURD, "8"),
         ([*SOUND, batch(ABSURD), batch(ABSURD + 3)], None, 5, ABSURD + 3, "6 or above"),
         ([*SOUND, batch(ABSURD), batch(ABSURD + 3)], 7, 5, ABSURD + 3, "6 or above"),
         ([*SOUND, batch(ABSURD), batch(ABSURD + 3)], 8, 5, ABSURD + 3, "6"),
         ([*SOUND, batch(ABSURD), batch(6)], 9, 5, 6, "7"),
         ([builders.message(0), builders.message(1), builders.message(7)], 6, 1, 7, "2"),
-        ([*SOUND, broken(batch(7))], 10, 5, 7, None),
-        ([*SOUND, broken(batch(ABSURD))], None, 5, ABSURD, None),
-        ([*SOUND, broken(batch(6, records_count=2, last_offset_delta=2))], None, 5, 6, None),
+        ([*SOUND, break_batch(batch(7))], 10, 5, 7, None),
+        ([*SOUND, break_batch(batch(ABSURD))], None, 5, ABSURD, None),
+        ([*SOUND, break_batch(batch(6, records_count=2, last_offset_delta=2))], None, 5, 6, None),
     ],
 )
 def test_offsets_that_cannot_be(
@@ -142,7 +140,7 @@ def test_offsets_that_cannot_be(
     fits: str | None,
 ) -> None:
     """`fits` is what would, None where the batch is broken as well."""
-    found = ended(tmp_path, parts, indexed)
+    found = check_end(tmp_path, parts, indexed)
     assert found is not None
     assert found.actual == actual
     assert f"those before it end at {before:,}. " in found.message

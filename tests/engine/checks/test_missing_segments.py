@@ -36,13 +36,13 @@ def remove(directory: Path, base: int) -> None:
         path.unlink()
 
 
-def told(directory: Path, settings: Settings, *, quick: bool = False) -> list[Finding]:
+def run_check(directory: Path, settings: Settings, *, quick: bool = False) -> list[Finding]:
     found = checked(directory, settings=settings, quick=quick)
     return [one for one in found if one.code in ("segment-missing", "segments-apart")]
 
 
 def only(directory: Path, settings: Settings, *, quick: bool = False) -> Finding:
-    (found,) = told(directory, settings, quick=quick)
+    (found,) = run_check(directory, settings, quick=quick)
     return found
 
 
@@ -69,7 +69,7 @@ def test_a_file_of_the_broker_decides_where_the_log_is_otherwise_whole(orders: P
     assert only(orders, of_broker).code == "segment-missing"
     assert only(orders, Settings(file_is_known=True)).code == "segment-missing"
     write(orders, 60, "log", b"".join(batches(60, 72) + batches(75, 90)))
-    assert told(orders, of_broker) == []
+    assert run_check(orders, of_broker) == []
     assert only(orders, DELETED).code == "segment-missing"
 
 
@@ -91,7 +91,7 @@ def test_why_loss_is_only_suspected(orders: Path, settings: Settings, why: str) 
 
 def test_a_topic_that_was_compacted_once_may_have_holes(orders: Path) -> None:
     write_checkpoint(orders.parent / "cleaner-offset-checkpoint", [("orders", 0, 60)])
-    assert told(orders, DELETED) == []
+    assert run_check(orders, DELETED) == []
 
 
 def test_a_directory_that_waits_for_removal_has_lost_nothing(orders: Path) -> None:
@@ -111,7 +111,7 @@ def test_offsets_below_the_log_start_are_not_lost(orders: Path) -> None:
     assert found.message.endswith("The log starts at 60, so consumers do not read them.")
 
 
-def test_markers_have_offsets_and_are_no_records(orders: Path) -> None:
+def test_markers_have_offsets_but_are_not_records(orders: Path) -> None:
     marker = builders.batch(
         [builders.record(0, 0, key=b"\0\0\0\1", value=b"\0\0\0\0\0\0")],
         base_offset=120, producer_id=5, producer_epoch=0, attributes=0x30,
@@ -131,7 +131,7 @@ def test_a_log_that_waits_for_removal_is_named(orders: Path) -> None:
     assert f"{30:020}.log.deleted is still there" in only(orders, DELETED).message
 
 
-def test_a_metadata_snapshot_replaces_what_lies_below_it(orders: Path) -> None:
+def test_metadata_snapshot_replaces_earlier_segments(orders: Path) -> None:
     log = orders.rename(orders.with_name("__cluster_metadata-0"))
     assert only(log, Settings()).code == "segment-missing"
     (log / f"{60:020}-{1:010}.checkpoint").write_bytes(b"")
@@ -146,15 +146,15 @@ def test_epochs_below_the_first_segment_show_that_it_is_missing(
 ) -> None:
     remove(orders, 0)
     write_checkpoint(orders / "leader-epoch-checkpoint", epochs)
-    found = told(orders, KNOWN)
+    found = run_check(orders, KNOWN)
     assert [(one.code, one.lost_at_most, one.next_offset) for one in found] == (
         [] if lost is None else [("segment-missing", lost, 60)]
     )
-    assert told(orders, KNOWN._replace(tiered=True)) == []
-    assert told(orders, DELETED) == []  # nobody knows whether it is tiered
-    assert told(orders, Settings()) == []
+    assert run_check(orders, KNOWN._replace(tiered=True)) == []
+    assert run_check(orders, DELETED) == []  # nobody knows whether it is tiered
+    assert run_check(orders, Settings()) == []
     (orders / f"{30:020}.log.deleted").write_bytes(b"".join(batches(30, 60)))
-    assert told(orders, KNOWN) == []  # retention is at work
+    assert run_check(orders, KNOWN) == []  # retention is at work
 
 
 def test_the_metadata_log_of_the_same_node_has_the_settings(orders: Path) -> None:
@@ -185,7 +185,7 @@ def inside(directory: Path, settings: Settings = DELETED) -> list[Finding]:
     return [one for one in checked(directory, settings=settings) if one.code == "offsets-apart"]
 
 
-def test_offsets_missing_between_batches_are_told_where_nothing_compacts(orders: Path) -> None:
+def test_missing_offsets_are_reported_without_compaction(orders: Path) -> None:
     whole = batches(60, 90)
     size = sum(map(len, whole[:3]))
     write(orders, 60, "log", b"".join(whole[:3] + whole[4:6] + whole[7:]))
@@ -197,7 +197,7 @@ def test_offsets_missing_between_batches_are_told_where_nothing_compacts(orders:
         "between later batches. They may be lost: nothing compacts this topic "
         f"(cleanup.policy=delete, {DELETED.source('cleanup_policy')})."
     )
-    assert [one.code for one in told(orders, DELETED)] == ["segment-missing"]
+    assert [one.code for one in run_check(orders, DELETED)] == ["segment-missing"]
     assert inside(orders, Settings()) == []  # a cleaner may have been there
     write_checkpoint(orders.parent / "log-start-offset-checkpoint", [("orders", 0, 72)])
     (found,) = inside(orders)

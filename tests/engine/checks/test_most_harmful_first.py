@@ -5,7 +5,7 @@ from kdump.engine.checks.proof import TRIES, BadEntry, most_harmful_first
 ENTRIES = [BadEntry(0, number, 100 * number, None, -1) for number in range(TRIES + 2)]
 
 
-def told(astray: int) -> list[tuple[int, str | None, bool]]:
+def list_reported(astray: int) -> list[tuple[int, str | None, bool]]:
     """Let one entry lead astray; give the numbers in the order told, the answers, the first."""
 
     def wrong_of(entry: BadEntry) -> str | None:
@@ -17,15 +17,15 @@ def told(astray: int) -> list[tuple[int, str | None, bool]]:
     ]
 
 
-def test_entry_that_leads_astray_comes_first_and_the_others_once_behind_it() -> None:
+def test_harmful_entry_is_first_and_the_others_are_summed() -> None:
     rest = [(number, None, False) for number in range(len(ENTRIES)) if number != 2]
-    assert told(2) == [(2, "wrong", True), *rest]
+    assert list_reported(2) == [(2, "wrong", True), *rest]
 
 
-def test_first_entry_stands_where_none_of_those_tried_leads_astray() -> None:
+def test_first_entry_is_kept_when_none_is_harmful() -> None:
     rest = [(number, None, False) for number in range(1, len(ENTRIES))]
-    assert told(TRIES) == [(0, None, True), *rest]
+    assert list_reported(TRIES) == [(0, None, True), *rest]
 
 
-def test_no_entry_no_word() -> None:
+def test_no_finding_without_entries() -> None:
     assert list(most_harmful_first([], lambda entry: entry.number)) == []

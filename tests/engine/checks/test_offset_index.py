@@ -83,7 +83,7 @@ def test_an_entry_that_does_not_rise(sound: Path) -> None:
     assert place_of(only(sound), sound) == ("offset-index-order", name(SEALED, "index"), 32, 8)
 
 
-def test_an_entry_too_high_is_the_odd_one_not_those_behind(sound: Path) -> None:
+def test_entry_too_high_is_reported_not_later_ones(sound: Path) -> None:
     pairs = slots(sound)
     pairs[4] = (1 << 30, 1 << 30)
     put(sound, pairs)
@@ -117,7 +117,7 @@ def test_a_last_entry_of_offset_zero_and_no_batch_stops_every_fetch_above(sound:
     assert f"offset {ACTIVE - 1} should start at {ACTIVE - 1}" in found.message
 
 
-def test_a_right_fetch_starts_behind_a_length_that_is_wrong(sound: Path) -> None:
+def test_sound_fetch_starts_after_a_wrong_length(sound: Path) -> None:
     log = entries(read(sound, SEALED, "log"))
     pairs = [(log[row].last, log[row].position) for row in (9, 19, 29)]
     pairs[1] = (59, pairs[1][1] + 3)
@@ -147,7 +147,7 @@ def test_many_bad_entries_are_one_finding(sound: Path) -> None:
     assert f"The same at {len(pairs) - 1} more places." in found.message
 
 
-def test_an_offset_below_what_lies_before_its_position(sound: Path) -> None:
+def test_offset_below_earlier_batches(sound: Path) -> None:
     """A fetch from it would start behind the batch that holds it (I10 d)."""
     pairs = slots(sound)
     log = entries(read(sound, SEALED, "log"))
@@ -160,7 +160,7 @@ def test_an_offset_below_what_lies_before_its_position(sound: Path) -> None:
     assert found.actual == before + 1
 
 
-def test_an_offset_between_batches_misleads_nobody(tmp_path: Path) -> None:
+def test_offset_between_batches_is_harmless(tmp_path: Path) -> None:
     parts = [*batches(0, 30), *batches(40, 70)]
     directory = write_partition(tmp_path, {0: parts})
     position = len(b"".join(parts[:10]))
@@ -194,7 +194,7 @@ def test_a_missing_index_of_an_empty_log_is_legal(tmp_path: Path) -> None:
     assert checked(directory) == ()
 
 
-def test_so_is_that_of_a_log_of_which_only_the_space_is_reserved(tmp_path: Path) -> None:
+def test_index_of_a_preallocated_log(tmp_path: Path) -> None:
     """As after a roll with preallocate=true: indexes are made at the first append."""
     directory = write_partition(tmp_path, {0: batches(0, 30), 30: []})
     write(directory, 30, "log", bytes(5000))
@@ -253,7 +253,7 @@ def test_so_are_old_entries_of_higher_offsets_at_lower_positions(sound: Path) ->
     assert only(sound).code == "offset-index-order"
 
 
-def test_old_entries_behind_a_truncation_are_a_note(sound: Path) -> None:
+def test_stale_entries_after_a_truncation_are_a_note(sound: Path) -> None:
     """The file keeps its length, and behind the cut entries stand that were once right (I18)."""
     pad(sound, ACTIVE, "index")
     pad(sound, ACTIVE, "timeindex")
@@ -300,7 +300,7 @@ def test_quick_looks_at_the_index_alone(sound: Path) -> None:
 
 
 @pytest.mark.parametrize(("odd", "words"), [([4], "One entry is"), ([4, 6], "2 entries are")])
-def test_what_is_said_of_entries_that_do_not_rise(sound: Path, odd: list[int], words: str) -> None:
+def test_messages_about_entries_that_do_not_rise(sound: Path, odd: list[int], words: str) -> None:
     pairs = slots(sound)
     for slot in odd:
         pairs[slot] = pairs[2]
@@ -310,7 +310,7 @@ def test_what_is_said_of_entries_that_do_not_rise(sound: Path, odd: list[int], w
     assert found.message.startswith(f"{words} not above th")
 
 
-def test_what_is_said_of_an_entry_that_names_no_batch(sound: Path) -> None:
+def test_messages_about_an_entry_without_a_batch(sound: Path) -> None:
     pairs = slots(sound)
     relative, position = pairs[4]
     pairs[4] = (relative, position + 1)

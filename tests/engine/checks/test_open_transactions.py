@@ -22,7 +22,7 @@ LIMIT = (
 ABORT = "To end it on a running cluster: kafka-transactions.sh --bootstrap-server BOOTSTRAP abort"
 
 
-def opened(offset: int, producer: int, minutes: int = 0) -> bytes:
+def open_batch(offset: int, producer: int, minutes: int = 0) -> bytes:
     time = TIME + minutes * MINUTE_MS
     return data(offset, producer, 0, transactional=True, timestamp=time)
 
@@ -39,11 +39,11 @@ def test_one_that_is_open(tmp_path: Path) -> None:
 
 
 @each(("minutes", "hangs"), [((30, 30), 0), ((30, 31), 2), ((1, 31), 2), ((1, 15), 0)])
-def test_by_what_was_written_outside_of_transactions(
+def test_age_by_batches_outside_of_transactions(
     tmp_path: Path, minutes: tuple[int, int], hangs: int
 ) -> None:
     """Twice the time that is allowed, as a producer told it; the newest counts."""
-    batches = [opened(0, 7), opened(1, 8)]
+    batches = [open_batch(0, 7), open_batch(1, 8)]
     behind = [data(2 + n, timestamp=TIME + at * MINUTE_MS) for n, at in enumerate(minutes)]
     first, second = checked(write_log(tmp_path, {0: batches + behind}))
     assert [first.code, second.code].count("transaction-hanging") == hangs
@@ -72,10 +72,10 @@ def test_a_time_that_is_not_known_proves_no_age(tmp_path: Path, time: int) -> No
     assert "the log continues for 0 " in found.message
 
 
-def test_markers_behind_it_count_before_records(tmp_path: Path) -> None:
+def test_later_markers_decide_before_records(tmp_path: Path) -> None:
     """A broker's clock stamped them; the first behind it says when it was there at the latest."""
     batches = [
-        opened(0, 7, 77),
+        open_batch(0, 7, 77),
         marker(1, 9, COMMIT, timestamp=TIME),
         data(2, timestamp=TIME + 90 * MINUTE_MS),
         marker(3, 9, COMMIT, timestamp=TIME + 15 * MINUTE_MS),
@@ -90,9 +90,9 @@ def test_markers_behind_it_count_before_records(tmp_path: Path) -> None:
     assert found.code == "transaction-hanging"
 
 
-def test_the_age_of_its_segment_counts_beside_a_broker(tmp_path: Path) -> None:
+def test_segment_age_counts_with_a_running_broker(tmp_path: Path) -> None:
     """That of the segment it began in, which may not be the newest."""
-    path = write_log(tmp_path, {0: [data(0)], 1: [opened(1, 7)], 2: [data(2)]})
+    path = write_log(tmp_path, {0: [data(0)], 1: [open_batch(1, 7)], 2: [data(2)]})
     with holding(tmp_path):
         for base, minutes, hangs in ((0, 60, False), (2, 60, False), (1, 14, False), (1, 16, True)):
             partition = partition_of(path)
@@ -108,7 +108,7 @@ def test_the_age_of_its_segment_counts_beside_a_broker(tmp_path: Path) -> None:
 
 
 def test_a_copy_by_another_name_has_no_command_that_ends_it(tmp_path: Path) -> None:
-    batches = [opened(0, 7), data(1, timestamp=TIME + 31 * MINUTE_MS)]
+    batches = [open_batch(0, 7), data(1, timestamp=TIME + 31 * MINUTE_MS)]
     path = write_log(tmp_path, {0: batches})
     copy = path.rename(tmp_path / "copy")
     (found,) = checked(copy)

@@ -13,7 +13,7 @@ from kdump.findings.finding import Finding
 ONE = builders.pre08_message(b"v" * 50)
 
 
-def written(parent: Path, segments: dict[int, bytes]) -> Path:
+def write_segments(parent: Path, segments: dict[int, bytes]) -> Path:
     directory = parent / "events-0"
     directory.mkdir()
     for base, data in segments.items():
@@ -21,7 +21,7 @@ def written(parent: Path, segments: dict[int, bytes]) -> Path:
     return directory
 
 
-def looked_at(directory: Path, *, deep: bool = False) -> tuple[list[Finding], Pre08Counts]:
+def run_check(directory: Path, *, deep: bool = False) -> tuple[list[Finding], Pre08Counts]:
     counts = Pre08Counts()
     return list(scan_pre08(partition_of(directory, deep=deep), counts)), counts
 
@@ -30,33 +30,33 @@ def looked_at(directory: Path, *, deep: bool = False) -> tuple[list[Finding], Pr
 def sound(tmp_path: Path) -> Path:
     size = len(ONE)
     wrapper = builders.pre08_wrapper([ONE, ONE])
-    return written(tmp_path, {0: ONE * 4, 4 * size: ONE * 3 + wrapper})
+    return write_segments(tmp_path, {0: ONE * 4, 4 * size: ONE * 3 + wrapper})
 
 
 def test_segments_that_join_are_sound(sound: Path) -> None:
-    found, counts = looked_at(sound)
+    found, counts = run_check(sound)
     assert found == []
     assert (counts.segments, counts.batches, counts.records_count, counts.wrappers) == (2, 8, 7, 1)
-    assert looked_at(sound, deep=True)[0] == []
+    assert run_check(sound, deep=True)[0] == []
 
 
 def test_a_flipped_byte(sound: Path) -> None:
     path = sound / f"{0:020d}.kafka"
     path.write_bytes(damage.flip(ONE * 4, len(ONE) + 30))
-    (found,), _ = looked_at(sound)
+    (found,), _ = run_check(sound)
     assert (found.code, found.path, found.position) == ("crc-mismatch", str(path), len(ONE))
 
 
 def test_segments_that_do_not_join(tmp_path: Path) -> None:
     """The one era in which a gap between segments keeps the broker from starting."""
-    (found,), _ = looked_at(written(tmp_path, {0: ONE * 4, 999: ONE}))
+    (found,), _ = run_check(write_segments(tmp_path, {0: ONE * 4, 999: ONE}))
     assert (found.code, found.segment) == ("pre08-gap", 999)
     assert (found.expected, found.actual) == (4 * len(ONE), 999)
 
 
-def test_a_file_cut_short_makes_the_gap_behind_it(tmp_path: Path) -> None:
+def test_truncated_file_causes_the_following_gap(tmp_path: Path) -> None:
     size = len(ONE)
-    (found,), _ = looked_at(written(tmp_path, {0: (ONE * 4)[:-3], 4 * size: ONE}))
+    (found,), _ = run_check(write_segments(tmp_path, {0: (ONE * 4)[:-3], 4 * size: ONE}))
     assert found.code == "pre08-gap"
     assert found.consequences == (f"torn-tail@{3 * size}",)
 
@@ -64,20 +64,20 @@ def test_a_file_cut_short_makes_the_gap_behind_it(tmp_path: Path) -> None:
 def test_a_torn_tail_of_the_newest(sound: Path) -> None:
     path = max(sound.iterdir())
     path.write_bytes(path.read_bytes()[:-3])
-    (found,), _ = looked_at(sound)
+    (found,), _ = run_check(sound)
     assert found.code == "torn-tail"
 
 
 def test_a_wrong_sum_inside_a_wrapper_shows_with_deep_only(tmp_path: Path) -> None:
     wrapper = builders.pre08_wrapper([ONE, builders.pre08_message(crc=7)])
-    directory = written(tmp_path, {0: wrapper})
-    assert looked_at(directory)[0] == []
-    (found,), _ = looked_at(directory, deep=True)
+    directory = write_segments(tmp_path, {0: wrapper})
+    assert run_check(directory)[0] == []
+    (found,), _ = run_check(directory, deep=True)
     assert found.code == "inner-crc-mismatch"
 
 
-def test_a_file_that_is_gone_when_its_turn_comes(tmp_path: Path) -> None:
-    directory = written(tmp_path, {0: ONE * 4, 4 * len(ONE): ONE})
+def test_file_deleted_before_it_is_read(tmp_path: Path) -> None:
+    directory = write_segments(tmp_path, {0: ONE * 4, 4 * len(ONE): ONE})
     partition, gone = partition_of(directory), directory / f"{0:020d}.kafka"
     gone.unlink()
     (found,) = scan_pre08(partition, Pre08Counts())
@@ -86,7 +86,7 @@ def test_a_file_that_is_gone_when_its_turn_comes(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    directory = written(tmp_path, {0: ONE * 4, 4 * len(ONE): ONE})
+    directory = write_segments(tmp_path, {0: ONE * 4, 4 * len(ONE): ONE})
     partition, loop = partition_of(directory), directory / f"{0:020d}.kafka"
     loop.unlink()
     loop.symlink_to(loop)
@@ -94,9 +94,9 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     assert [error.path for error in partition.errors] == [str(loop)]
 
 
-def test_what_is_said_of_segments_that_do_not_join(tmp_path: Path) -> None:
-    directory = written(tmp_path, {0: ONE * 4, 999: ONE, 2000: ONE})
-    first, second = looked_at(directory)[0]
+def test_messages_about_segments_that_do_not_join(tmp_path: Path) -> None:
+    directory = write_segments(tmp_path, {0: ONE * 4, 999: ONE, 2000: ONE})
+    first, second = run_check(directory)[0]
     size = len(ONE)
     assert (first.offset, second.offset, second.expected) == (999, 2000, 999 + size)
     assert first.message == f"The segment before ends at {4 * size}, but this one starts at 999."

@@ -44,7 +44,7 @@ def sound(tmp_path: Path) -> Path:
     return write_sound(tmp_path)
 
 
-def found_in(parent: Path, batches: Iterable[bytes]) -> list[Finding]:
+def run_check(parent: Path, batches: Iterable[bytes]) -> list[Finding]:
     return checked(write_log(parent, {0: batches}))
 
 
@@ -73,12 +73,12 @@ def only(path: Path) -> Finding:
     ],
 )
 def test_sequences_that_join(tmp_path: Path, batches: list[bytes]) -> None:
-    assert found_in(tmp_path, batches) == []
+    assert run_check(tmp_path, batches) == []
 
 
 def test_gap(tmp_path: Path) -> None:
     batches = [data(0, 7, 0, count=3), data(3), data(4, 7, 5)]
-    (found,) = found_in(tmp_path, batches)
+    (found,) = run_check(tmp_path, batches)
     assert (found.code, found.severity.value) == ("sequence-gap", "note")
     assert (found.position, found.offset) == (len(batches[0] + batches[1]), 4)
     assert (found.expected, found.actual) == (3, 5)
@@ -86,7 +86,7 @@ def test_gap(tmp_path: Path) -> None:
 
 
 def test_gap_across_the_wrap(tmp_path: Path) -> None:
-    (found,) = found_in(tmp_path, [data(10, 7, LARGEST), data(11, 7, 3)])
+    (found,) = run_check(tmp_path, [data(10, 7, LARGEST), data(11, 7, 3)])
     assert (found.code, found.expected, found.actual) == ("sequence-gap", 0, 3)
 
 
@@ -96,7 +96,7 @@ def test_gap_across_the_wrap(tmp_path: Path) -> None:
 )
 def test_duplicate(tmp_path: Path, sequence: int, count: int) -> None:
     batches = [data(1, 7, 4, count=3), data(9, 7, sequence, count=count)]
-    (found,) = found_in(tmp_path, batches)
+    (found,) = run_check(tmp_path, batches)
     assert (found.code, found.severity.value, found.offset) == ("sequence-duplicate", "note", 9)
     assert (found.expected, found.actual) == (7, sequence)
 
@@ -104,7 +104,7 @@ def test_duplicate(tmp_path: Path, sequence: int, count: int) -> None:
 def test_duplicate_of_a_first_batch(tmp_path: Path) -> None:
     """One that begins at 0 again is the same batch if its times are the same, too."""
     again = [data(0, 7, 0, count=3, timestamp=TIME), data(3, 7, 0, count=3, timestamp=TIME)]
-    (found,) = found_in(tmp_path, again)
+    (found,) = run_check(tmp_path, again)
     assert found.code == "sequence-duplicate"
 
 
@@ -121,13 +121,13 @@ def test_coordinators_begin_at_0_each_time(tmp_path: Path) -> None:
 def test_repeated_batch_is_one_finding(tmp_path: Path) -> None:
     """Offsets that do not rise tell of it already."""
     last = data(3, 7, 3)
-    found = found_in(tmp_path, [data(0, 7, 0, count=3), last, last])
+    found = run_check(tmp_path, [data(0, 7, 0, count=3), last, last])
     assert [one.code for one in found] == ["offset-not-rising"]
 
 
-def test_sequences_behind_a_gap_are_not_known(tmp_path: Path) -> None:
+def test_sequences_after_a_gap_are_unknown(tmp_path: Path) -> None:
     lost = damage.flip(data(1, 7, 1), 70)
-    found = found_in(tmp_path, [data(0, 7, 0), lost, data(2, 7, 2)])
+    found = run_check(tmp_path, [data(0, 7, 0), lost, data(2, 7, 2)])
     assert [one.code for one in found] == ["crc-mismatch"]
 
 
@@ -143,8 +143,8 @@ def test_an_empty_batch_keeps_its_sequence(tmp_path: Path) -> None:
         base_timestamp=-1,
         max_timestamp=TIME,
     )
-    assert found_in(tmp_path, [empty, data(6, 7, 15)]) == []
-    (found,) = found_in(tmp_path, [empty, data(6, 7, 16)])
+    assert run_check(tmp_path, [empty, data(6, 7, 15)]) == []
+    (found,) = run_check(tmp_path, [empty, data(6, 7, 16)])
     assert (found.code, found.expected) == ("sequence-gap", 15)
 
 
@@ -153,7 +153,7 @@ def test_more_open_transactions_than_are_followed(
 ) -> None:
     monkeypatch.setattr(producers, "ProducerStates", lambda: ProducerStates(limit=4))
     batches = [data(base, base, 0, transactional=True) for base in range(5)]
-    (found,) = found_in(tmp_path, batches)
+    (found,) = run_check(tmp_path, batches)
     assert (found.code, found.severity.value) == ("producers-not-checked", "note")
 
 
@@ -200,7 +200,7 @@ def test_snapshot_contradicts_the_log(sound: Path, field: int, value: int, words
 
 
 @pytest.mark.parametrize("first", [NONE, 0, 4])
-def test_snapshot_with_another_open_transaction_or_none(sound: Path, first: int) -> None:
+def test_snapshot_with_a_different_open_transaction(sound: Path, first: int) -> None:
     entries = (AT_SIX[0], (*AT_SIX[1][:7], first), AT_SIX[2])
     snapshot_of(sound, 6).write_bytes(snapshot(*entries))  # type: ignore[arg-type]
     found = only(sound)
@@ -300,7 +300,7 @@ def test_timestamps_and_coordinator_epochs_are_not_compared(sound: Path) -> None
         (lambda data: damage.put(data, 0, b"\0\2"), "snapshot-version"),
     ],
 )
-def test_snapshot_no_broker_reads(sound: Path, change: object, code: str) -> None:
+def test_snapshot_that_brokers_reject(sound: Path, change: object, code: str) -> None:
     path = snapshot_of(sound, 6)
     path.write_bytes(change(path.read_bytes()))  # type: ignore[operator]
     found = only(sound)
@@ -329,14 +329,14 @@ def test_no_snapshot_at_all(sound: Path) -> None:
     assert (found.path, found.offset) == (str(sound), 6)
 
 
-def test_no_snapshot_where_none_is_due(tmp_path: Path) -> None:
+def test_no_snapshot_is_required_early(tmp_path: Path) -> None:
     assert codes(write_log(tmp_path, {0: [data(0)], 1: [data(1, 7, 0)]})) == []
     plain = {0: [data(0, 7, 0)], 1: [data(1, 7, 1)]}
     assert codes(write_log(tmp_path, plain)) == ["snapshot-missing"]
     assert codes(write_log(tmp_path, plain, log_start=1)) == []
 
 
-def test_no_snapshot_is_missed_where_the_newest_segment_was_cut_while_it_was_read(
+def test_snapshot_is_optional_if_the_newest_segment_was_truncated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_log(tmp_path, {0: [data(0, 7, 0)], 1: [data(1, 7, 1), data(2, 7, 2)]})

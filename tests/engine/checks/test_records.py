@@ -97,7 +97,7 @@ class TestV2:
         assert checked(directory, deep=True) == ()
 
     @pytest.mark.parametrize("off", [1000, -1])
-    def test_largest_time_that_lies(self, tmp_path: Path, compress: object, off: int) -> None:
+    def test_wrong_largest_timestamp(self, tmp_path: Path, compress: object, off: int) -> None:
         records = [builders.record(0), builders.record(1, 5)]
         one = self.one(compress, records, max_timestamp=START_MS + 65 + off)
         found = deep(tmp_path, one)
@@ -188,7 +188,7 @@ def test_a_v0_wrapper_that_hides_its_last_messages(tmp_path: Path) -> None:
     )
 
 
-def test_a_wrapper_whose_first_message_was_there_before(tmp_path: Path) -> None:
+def test_wrapper_that_repeats_its_predecessor(tmp_path: Path) -> None:
     found = deep(tmp_path, builders.wrapper(inner([0, 1, 2]), 7, timestamp=START_MS + 60))
     assert (found.code, found.expected, found.actual) == ("wrapper-offset", 6, 5)
 
@@ -209,19 +209,19 @@ def test_a_wrapper_with_a_time_that_no_message_has(tmp_path: Path) -> None:
     assert (found.code, found.expected) == ("batch-max-timestamp", START_MS + 60)
 
 
-def test_messages_of_another_magic_say_nothing_of_the_wrappers_time(tmp_path: Path) -> None:
+def test_inner_messages_of_another_magic_ignore_wrapper_time(tmp_path: Path) -> None:
     """Old cleaners left such wrappers (KAFKA-4298)."""
     wrapper = builders.wrapper([*inner([0], magic=0), *inner([1])], 8, timestamp=START_MS + 99)
     assert checked(written(tmp_path, wrapper)[0], deep=True) == ()
 
 
-def test_slack_behind_a_value_is_a_note(tmp_path: Path) -> None:
+def test_slack_after_a_value_is_a_note(tmp_path: Path) -> None:
     found = deep(tmp_path, builders.message(6, timestamp=START_MS + 60, slack=b"abc"))
     assert (found.code, found.severity) == ("slack-bytes", Severity.NOTE)
     assert found.message.startswith("One message has")
 
 
-def test_what_is_odd_but_legal_is_added_up_over_pieces(tmp_path: Path) -> None:
+def test_unusual_legal_values_are_summed_over_pieces(tmp_path: Path) -> None:
     """Of records without a key and of messages with slack: how many, and where the first is."""
     records = Records(partition_of(write_partition(tmp_path, {0: []})))
     for sums in ((0, -1, 0, -1), (0, -1, 2, 400), (3, 70, 1, 900), (1, 80, 0, -1)):
@@ -229,7 +229,7 @@ def test_what_is_odd_but_legal_is_added_up_over_pieces(tmp_path: Path) -> None:
     assert records.sums() == (4, 70, 3, 400)
 
 
-def test_what_is_over_the_limit_is_counted_as_not_checked(tmp_path: Path) -> None:
+def test_batches_over_the_limit_are_counted_as_unchecked(tmp_path: Path) -> None:
     large = batch(6, 1, payload=builders.gzip_bytes(bytes(100_000)), attributes=builders.GZIP)
     directory, _, _ = written(tmp_path, large)
     partition = PartitionScan(
@@ -255,12 +255,12 @@ def test_messages_of_wrappers_are_counted_when_they_were_opened(tmp_path: Path) 
         assert counted == ((9, 0) if looked_inside else (6, 1))
 
 
-def test_a_header_that_is_wrong_anyway_is_told_of_once(tmp_path: Path) -> None:
+def test_wrong_header_is_reported_once(tmp_path: Path) -> None:
     directory, _, _ = written(tmp_path, batch(6, records_count=5, last_offset_delta=2))
     assert only(directory, deep=True).code == "batch-count"
 
 
-def test_a_piece_of_a_message_behind_the_last_in_a_wrapper_is_a_note(tmp_path: Path) -> None:
+def test_partial_message_at_the_end_of_a_wrapper_is_a_note(tmp_path: Path) -> None:
     messages = [*inner([0, 1]), b"half a message, which no reader sees"]
     found = deep(tmp_path, builders.wrapper(messages, 7, timestamp=START_MS + 60))
     assert (found.code, found.severity) == ("inner-cut-short", Severity.NOTE)
@@ -275,7 +275,7 @@ def suspects(directory: Path) -> list[tuple[str, RestsOn | None]]:
     ]
 
 
-def test_what_records_rest_on(tmp_path: Path) -> None:
+def test_dependencies_of_record_findings(tmp_path: Path) -> None:
     """The place of their batch; for one that overlaps what lies before, its last byte as well."""
     odd = builders.batch([builders.record(5)], base_offset=6, last_offset_delta=0,
                          base_timestamp=START_MS + 60)  # fmt: skip
@@ -291,7 +291,7 @@ def test_what_records_rest_on(tmp_path: Path) -> None:
     [((0, 1, 2), 8, None), ((0, 1, 2), 7, 5), ((0, 1, 2, 3, 4), 7, 3), ((0, 1), 6, 5),
      ((0, 1, 2, 3, 4, 5), 6, 1), ((0, 1, 2, 3, 4, 5, 6), 6, 0)],
 )  # fmt: skip
-def test_which_wrappers_overlap_what_lies_before(
+def test_wrappers_that_overlap_earlier_ones(
     tmp_path: Path, relative: tuple[int, ...], last: int, first: int | None
 ) -> None:
     wrapper = builders.wrapper(inner([*relative]), last, timestamp=START_MS + 60)
@@ -312,7 +312,7 @@ def test_overlapping_wrappers_in_a_row(tmp_path: Path) -> None:
     assert (found.code, found.position, found.expected) == ("wrapper-offset", at + size, 9)
 
 
-def test_each_batch_with_a_time_that_lies_is_named_with_its_own(tmp_path: Path) -> None:
+def test_each_batch_with_a_wrong_time_is_reported(tmp_path: Path) -> None:
     def one(base: int, newest: int) -> bytes:
         records = [builders.record(0, 3), builders.record(1, newest), builders.record(2, 1)]
         return builders.batch(records, base_offset=base, base_timestamp=START_MS,
@@ -340,7 +340,7 @@ def test_each_batch_with_a_time_that_lies_is_named_with_its_own(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("first", [0, 3])
-def test_the_first_batch_of_a_log_is_looked_at_like_any_other(tmp_path: Path, first: int) -> None:
+def test_first_batch_of_a_log_is_checked(tmp_path: Path, first: int) -> None:
     """No time, no offset and no count is carried over from anywhere."""
     records = [builders.record(0, -9), builders.record(1, -5)]
     one = builders.batch(records, base_offset=first, base_timestamp=9, max_timestamp=4)

@@ -71,7 +71,7 @@ def one(cluster: Cluster) -> Finding:
     return found[0]
 
 
-def test_a_directory_the_log_knows_has_nothing(cluster: Cluster) -> None:
+def test_directory_known_to_the_log_has_no_findings(cluster: Cluster) -> None:
     cluster.write()
     assert findings(cluster.data.path) == []
 
@@ -117,7 +117,7 @@ def test_another_topic_of_the_same_name(cluster: Cluster) -> None:
         ([topic("people", 8)], "people."),
     ],
 )
-def test_what_the_log_knows_of_the_other_id_is_named(
+def test_facts_about_the_other_id_are_named(
     cluster: Cluster, before: list[bytes], words: str
 ) -> None:
     cluster.data.partition("users", 0, topic_id=8)
@@ -126,7 +126,7 @@ def test_what_the_log_knows_of_the_other_id_is_named(
     assert f"{identifier(8)} is the id of the topic {words}" in told.message
 
 
-def test_a_start_begins_anew_in_place_of_another_topic_of_that_name(cluster: Cluster) -> None:
+def test_start_replaces_another_topic_of_that_name(cluster: Cluster) -> None:
     cluster.data.partition("users", 0, topic_id=8)
     cluster.write(topic("users", 88), partition(0, 88, (NODE,), (cluster.directory,)))
     found = findings(cluster.data.path, predict=True)
@@ -137,7 +137,7 @@ def test_a_start_begins_anew_in_place_of_another_topic_of_that_name(cluster: Clu
     )
 
 
-def test_another_topic_id_after_a_clean_stop_is_told_at_once(cluster: Cluster) -> None:
+def test_other_topic_id_after_a_clean_stop_is_reported(cluster: Cluster) -> None:
     """A start renames the directory, however short a time the log knew the topic."""
     path = cluster.data.partition("users", 0, topic_id=8)
     registered = topic("users", 88), partition(0, 88, (NODE,), (cluster.directory,))
@@ -150,7 +150,7 @@ def test_another_topic_id_after_a_clean_stop_is_told_at_once(cluster: Cluster) -
     assert "topic-id-differs" not in codes(cluster.data.path)
 
 
-def test_the_clean_stop_of_another_data_directory_tells_nothing(cluster: Cluster) -> None:
+def test_clean_stop_of_another_data_directory_is_ignored(cluster: Cluster) -> None:
     """Whether the log is yet to be acted upon is told by the directory of the partition."""
     cluster.data.partition("users", 0, topic_id=8)
     registered = topic("users", 88), partition(0, 88, (NODE,), (cluster.directory,))
@@ -162,7 +162,7 @@ def test_the_clean_stop_of_another_data_directory_tells_nothing(cluster: Cluster
         assert "topic-id-differs" not in codes(cluster.data.path, other.path)
 
 
-def test_a_partition_that_was_given_to_other_brokers(cluster: Cluster) -> None:
+def test_reassigned_partition(cluster: Cluster) -> None:
     cluster.write(change(1, 7, (2, ids(4, 5)), (8, array([uuid(2), uuid(3)]))))
     told = one(cluster)
     assert (told.code, told.severity.value) == ("replica-not-assigned", "note")
@@ -171,7 +171,7 @@ def test_a_partition_that_was_given_to_other_brokers(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize(("minutes_ms", "settled"), [(59_999, False), (60_000, True)])
 @pytest.mark.parametrize("what", ["given", "missing", "removed"])
-def test_what_the_log_says_counts_after_a_minute(
+def test_metadata_log_counts_after_a_minute(
     cluster: Cluster, what: str, minutes_ms: int, settled: bool
 ) -> None:
     more, code = {
@@ -207,7 +207,7 @@ def test_a_partition_that_need_not_be_here(cluster: Cluster, case: str) -> None:
     assert findings(cluster.data.path) == []
 
 
-def test_a_damaged_log_is_not_held_against_partitions(cluster: Cluster) -> None:
+def test_damaged_metadata_log_is_not_compared(cluster: Cluster) -> None:
     cluster.data.partition("stray", 0, topic_id=99)
     cluster.write()
     path = cluster.data.path / "__cluster_metadata-0" / f"{0:020}.log"
@@ -242,7 +242,7 @@ def test_a_damaged_snapshot_gets_no_consumers_advice(cluster: Cluster) -> None:
     assert "Remove it before a start" in result.stdout
 
 
-def test_a_log_that_starts_behind_its_snapshots(cluster: Cluster) -> None:
+def test_metadata_log_that_starts_after_its_snapshots(cluster: Cluster) -> None:
     cluster.write()
     directory = cluster.data.path / "__cluster_metadata-0"
     for path in directory.glob("0*"):

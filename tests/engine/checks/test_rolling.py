@@ -74,7 +74,7 @@ def settings(tmp_path: Path, text: str) -> str:
     return str(path)
 
 
-def test_nothing_is_told_by_defaults(data: DataDirectory) -> None:
+def test_no_reports_without_settings(data: DataDirectory) -> None:
     assert codes(data.path) == []
 
 
@@ -88,19 +88,19 @@ def test_one_note_where_the_stated_size_explains_nothing(
     ]
 
 
-def test_nothing_where_it_does(data: DataDirectory, tmp_path: Path) -> None:
+def test_no_note_if_a_rule_explains_it(data: DataDirectory, tmp_path: Path) -> None:
     size = (data.path / "orders-0" / f"{0:020}.log").stat().st_size
     assert codes(server_properties=settings(tmp_path, f"log.segment.bytes={size}")) == []
 
 
 @pytest.mark.parametrize(("more", "rule"), [(0, "size"), (BATCH_BYTES, "size-of-append")])
-def test_what_is_behind_may_have_come_as_one_append(
+def test_next_batches_may_be_one_append(
     data: DataDirectory, tmp_path: Path, more: int, rule: str
 ) -> None:
     """Its first batch alone would have fitted."""
     size = (data.path / "orders-0" / f"{0:020}.log").stat().st_size + more
     stated = read_settings(settings(tmp_path, f"log.segment.bytes={size}"))
-    rolled = explained(target_of(data.path / "orders-0"), stated)
+    rolled = list_rules(target_of(data.path / "orders-0"), stated)
     assert [one.rule for one in rolled] == [rule, rule]
 
 
@@ -122,10 +122,10 @@ def test_segments_below_where_a_cleaner_came(
     path = directory.partition("orders", partition, (0, 10, 20))
     directory.stop()
     write_checkpoint(directory.path / "cleaner-offset-checkpoint", [cleaned])
-    assert [one.rule for one in explained(target_of(path), Settings())] == rules
+    assert [one.rule for one in list_rules(target_of(path), Settings())] == rules
 
 
-def test_what_is_said_where_no_rule_explains(data: DataDirectory, tmp_path: Path) -> None:
+def test_messages_without_an_explaining_rule(data: DataDirectory, tmp_path: Path) -> None:
     size = (data.path / "orders-0" / f"{0:020}.log").stat().st_size
     write_checkpoint(data.path / "cleaner-offset-checkpoint", [("orders", 0, 5)])
     stated = settings(tmp_path, f"log.segment.bytes={9 * size}\nlog.roll.ms=700")
@@ -153,7 +153,7 @@ CONFIGS = {
 }
 
 
-def explained(target: Target, settings: Settings) -> list[RollRule]:
+def list_rules(target: Target, settings: Settings) -> list[RollRule]:
     scanned = PartitionScan(target, directory=target.log_dir(), settings=settings)
     check = Rolling(scanned)
     list(scan(scanned, [check]))
@@ -173,7 +173,7 @@ def test_every_segment_of_a_real_broker_is_explained(state: str) -> None:
         own = {field: int(given[name]) for name, field in CONFIGS.items() if name in given}
         internal = (target.topic or "").startswith("__")
         settings = broker if internal else broker._replace(**own)
-        rules.update(one.rule for one in explained(target, settings))
+        rules.update(one.rule for one in list_rules(target, settings))
     assert rules[rolling.UNEXPLAINED] == rules[rolling.APPEND_SIZE] == 0
     assert rules[rolling.SIZE] > 50
     assert rules[rolling.INDEX_FULL] > 5

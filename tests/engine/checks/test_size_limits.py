@@ -7,7 +7,7 @@ from segments import batch, batches, checked, write, write_partition
 from kdump.broker.settings import OPTION, TOPIC, Settings
 
 
-def test_what_is_over_a_stated_limit_is_a_note(tmp_path: Path) -> None:
+def test_files_over_a_stated_limit_are_a_note(tmp_path: Path) -> None:
     directory = write_partition(
         tmp_path, {0: batches(0, 60), 60: batches(60, 90), 90: batches(90, 180)}
     )
@@ -39,7 +39,7 @@ def test_what_is_over_a_stated_limit_is_a_note(tmp_path: Path) -> None:
     assert (code, expected, actual) == ("index-over-limit", indexes[0], timed)
 
 
-def test_nothing_is_told_without_a_stated_limit(tmp_path: Path) -> None:
+def test_no_report_without_a_stated_limit(tmp_path: Path) -> None:
     directory = write_partition(tmp_path, {0: batches(0, 60)})
     write(directory, 0, "index", bytes(8))
     limits = {"segment_bytes": 1, "index_size_max_bytes": 1}

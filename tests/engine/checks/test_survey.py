@@ -30,7 +30,7 @@ def test_a_problem_at_several_places_is_one_finding(places: int, more: str | Non
     assert told.message == (f"{sentence} The same at {more}." if more else sentence)
 
 
-def test_a_small_file_that_is_gone_or_cannot_be_read(tmp_path: Path) -> None:
+def test_missing_or_unreadable_small_file(tmp_path: Path) -> None:
     path = tmp_path / "partition.metadata"
     place = PLACE._replace(path=str(path))
     assert read_properties(place, parse_partition_metadata) == (None, [])

@@ -66,7 +66,7 @@ def test_times_that_no_message_of_v0_has_are_sound(tmp_path: Path) -> None:
     assert checked(directory) == ()
 
 
-def test_a_record_of_time_zero_is_no_empty_index(tmp_path: Path) -> None:
+def test_record_at_time_zero_is_not_an_empty_index(tmp_path: Path) -> None:
     one = batch(0, 1, base_timestamp=0, max_timestamp=0)
     directory = write_partition(tmp_path, {0: [one], 1: batches(1, 9)})
     assert read(directory, 0, "timeindex") == bytes(SIZE)
@@ -108,7 +108,7 @@ def test_a_last_entry_too_late_hides_the_next_segment(sound: Path) -> None:
     assert (found.expected, found.actual) == (f"an offset of segment {SECOND}", "none")
 
 
-def test_a_last_entry_too_early_harms_nobody_where_an_earlier_segment_answers(
+def test_early_last_entry_is_harmless_if_an_earlier_segment_answers(
     tmp_path: Path,
 ) -> None:
     early = [batch(0, base_timestamp=START_MS + 9_000_000, max_timestamp=START_MS + 9_000_020)]
@@ -144,7 +144,7 @@ def test_an_entry_with_another_time_than_its_batch(sound: Path) -> None:
     assert found.offset == pairs[4][1]
 
 
-def test_entries_behind_the_end_of_the_log(sound: Path) -> None:
+def test_entries_after_the_log_end(sound: Path) -> None:
     pairs = slots(sound)
     put(sound, [*pairs[:-1], (pairs[-1][0], 5000)])
     found = only(sound)
@@ -172,7 +172,7 @@ def test_an_emptied_index_is_judged_by_the_files_time(sound: Path) -> None:
     assert (found.expected, found.actual) == (f"an offset of segment {SECOND}", "none")
 
 
-def test_a_missing_index_beside_others(sound: Path) -> None:
+def test_missing_index_next_to_others(sound: Path) -> None:
     (sound / name(FIRST, "timeindex")).unlink()
     found = only(sound)
     assert (found.code, found.segment) == ("time-index-missing", FIRST)
@@ -189,7 +189,7 @@ def test_no_time_index_anywhere_is_an_older_broker(sound: Path) -> None:
     assert {found.code for found in checked(sound)} == {"time-index-missing"}
 
 
-def test_old_entries_behind_a_truncation_are_a_note(sound: Path) -> None:
+def test_stale_entries_after_a_truncation_are_a_note(sound: Path) -> None:
     data = read(sound, ACTIVE, "timeindex") + struct.pack(">qi", START_MS + 10**9, 900)
     write(sound, ACTIVE, "timeindex", data + bytes(40 * SIZE))
     found = only(sound)
@@ -218,7 +218,7 @@ def test_old_entries_of_earlier_times_and_higher_offsets_are_a_note(sound: Path)
 
 
 @pytest.mark.parametrize("late_ms", [0, 1, 11, 700, 5000])
-def test_an_empty_index_says_the_files_time_to_the_millisecond(sound: Path, late_ms: int) -> None:
+def test_empty_index_uses_the_file_time_in_milliseconds(sound: Path, late_ms: int) -> None:
     newest = slots(sound)[-1][0]
     asked = min(newest + late_ms, slots(sound, SECOND)[-1][0])
     write(sound, FIRST, "timeindex", b"")
@@ -235,7 +235,7 @@ def test_an_empty_index_says_the_files_time_to_the_millisecond(sound: Path, late
     )
 
 
-def test_what_is_said_of_a_last_entry(sound: Path) -> None:
+def test_messages_about_a_last_entry(sound: Path) -> None:
     pairs = slots(sound)
     newest, early = pairs[-1][0], pairs[-2][0]
     put(sound, pairs[:-1])
@@ -252,7 +252,7 @@ def test_what_is_said_of_a_last_entry(sound: Path) -> None:
     )
 
 
-def test_what_is_said_of_an_entry_with_another_time(sound: Path) -> None:
+def test_messages_about_an_entry_with_a_different_time(sound: Path) -> None:
     pairs = slots(sound)
     time, offset = pairs[4]
     put(sound, [*pairs[:4], (time + 1, offset), *pairs[5:]])
@@ -274,7 +274,7 @@ def test_a_missing_index_of_a_log_without_times_is_legal(sound: Path) -> None:
     assert "time-index-missing" not in [found.code for found in checked(sound)]
 
 
-def test_entries_misled_by_the_offset_index_are_told_of_there(sound: Path) -> None:
+def test_entries_misled_by_the_offset_index_are_reported_there(sound: Path) -> None:
     """A wrong entry of the offset index makes lookups by time start late as well."""
     raw = read(sound, FIRST, "index")
     pairs = list(struct.iter_unpack(">ii", raw))

@@ -22,7 +22,7 @@ ENDED = TransactionEnd(
 )  # fmt: skip
 
 
-def held(
+def check_entries(
     parent: Path,
     entries: list[tuple[int, int, int, int]],
     *ended: TransactionEnd,
@@ -80,7 +80,9 @@ def held(
 def test_first_offsets_an_entry_may_have(
     tmp_path: Path, first: int, changed: dict[str, Any], log_start: int, wrong: bool
 ) -> None:
-    found = held(tmp_path, [(7, first, 50, 51)], ENDED._replace(**changed), log_start=log_start)
+    found = check_entries(
+        tmp_path, [(7, first, 50, 51)], ENDED._replace(**changed), log_start=log_start
+    )
     codes_of = [one.finding.code for one in found]
     assert codes_of == (["transaction-index-first-offset"] if wrong else [])
     if wrong:
@@ -123,7 +125,7 @@ def test_stable_offsets_an_entry_may_have(
     tmp_path: Path, stable: int, changed: dict[str, Any], given: dict[str, Any], wrong: bool
 ) -> None:
     ended = ENDED._replace(**changed)
-    found = held(tmp_path, [(7, 40, 50, stable)], ended, **given)
+    found = check_entries(tmp_path, [(7, 40, 50, stable)], ended, **given)
     codes_of = [one.finding.code for one in found]
     assert codes_of == (["transaction-index-stable-offset"] if wrong else [])
     if wrong:
@@ -147,7 +149,7 @@ def test_stable_offsets_an_entry_may_have(
 def test_transactions_that_need_an_entry(
     tmp_path: Path, changed: dict[str, Any], log_start: int, missing: bool
 ) -> None:
-    found = held(tmp_path, [], ENDED._replace(**changed), log_start=log_start)
+    found = check_entries(tmp_path, [], ENDED._replace(**changed), log_start=log_start)
     assert [one.finding.code for one in found] == ["transaction-index-missing"] * missing
 
 
@@ -155,7 +157,7 @@ def test_missing_entries_are_one_finding(tmp_path: Path) -> None:
     other = ENDED._replace(
         offset=60, first_offset=30, last_data_offset=59, records_count=5, producer_id=8
     )
-    ((told, _),) = held(tmp_path, [], ENDED, other)
+    ((told, _),) = check_entries(tmp_path, [], ENDED, other)
     assert (told.offset, told.expected, told.actual) == (50, "2 entries", "none")
     assert told.message == (
         "Aborted transactions without an entry: 2. read_committed consumers receive 7 aborted "
@@ -175,7 +177,7 @@ def test_missing_entries_are_one_finding(tmp_path: Path) -> None:
 def test_the_marker_that_an_entry_without_one_was_written_for(
     tmp_path: Path, entry: tuple[int, int, int, int], meant: int | None
 ) -> None:
-    found = held(tmp_path, [entry], ENDED)
+    found = check_entries(tmp_path, [entry], ENDED)
     told, touches = found[0]
     assert (told.code, told.expected, told.actual) == ("transaction-index-marker", meant, 49)
     assert touches == RestsOn(0, None if meant is None else 900, None, 49, 50)
@@ -184,13 +186,13 @@ def test_the_marker_that_an_entry_without_one_was_written_for(
 
 
 def test_an_entry_without_a_marker_rests_on_all_batches_out_of_order(tmp_path: Path) -> None:
-    ((_, touches),) = held(tmp_path, [(7, 40, 49, 51)], unknown=[(100, 200), (500, 600)])
+    ((_, touches),) = check_entries(tmp_path, [(7, 40, 49, 51)], unknown=[(100, 200), (500, 600)])
     assert touches == RestsOn(0, 100, 600, 49, 50)
 
 
-def test_of_entries_that_go_before_a_markers_none_names_one(tmp_path: Path) -> None:
+def test_entries_before_a_marker_name_none(tmp_path: Path) -> None:
     entries = [(7, 1, 2, 3), (7, 40, 50, 51), (7, 60, 70, 71)]
-    told = [one.finding for one in held(tmp_path, entries, ENDED)]
+    told = [one.finding for one in check_entries(tmp_path, entries, ENDED)]
     assert [(one.code, one.position, one.actual) for one in told] == [
         ("transaction-index-marker", 0, 2),
         ("transaction-index-marker", 68, 70),
@@ -201,7 +203,7 @@ def test_of_entries_that_go_before_a_markers_none_names_one(tmp_path: Path) -> N
 def test_an_entry_below_the_segment_makes_a_start_recover_it(
     tmp_path: Path, marker_at: int, recovered: bool
 ) -> None:
-    ((told, _),) = held(tmp_path, [(7, -5, marker_at, 51)])
+    ((told, _),) = check_entries(tmp_path, [(7, -5, marker_at, 51)])
     words = (
         f"Entry 0 says that producer 7's transaction was aborted at offset {marker_at}; no ABORT "
         "marker is there."

@@ -110,7 +110,7 @@ def test_one_entry_of_two_missing(tmp_path: Path) -> None:
     assert (found.code, found.offset) == ("transaction-index-missing", 1)
 
 
-def test_an_entry_twice_takes_none_that_is_missing_with_it(tmp_path: Path) -> None:
+def test_duplicate_entry_does_not_hide_a_missing_one(tmp_path: Path) -> None:
     """As a torn one does, which may have been the missing one."""
     path = write_log(
         tmp_path,
@@ -127,7 +127,7 @@ def test_an_entry_twice_takes_none_that_is_missing_with_it(tmp_path: Path) -> No
     assert torn.consequences == ("transaction-index-missing@3",)
 
 
-def test_what_does_not_rise_above_an_entry_without_a_marker_is_not_wrong(tmp_path: Path) -> None:
+def test_entries_below_one_without_a_marker_are_sound(tmp_path: Path) -> None:
     """The one before it is too high, and reported as naming no marker."""
     path = write_log(
         tmp_path,
@@ -142,7 +142,7 @@ def test_what_does_not_rise_above_an_entry_without_a_marker_is_not_wrong(tmp_pat
     assert (found.code, found.position, found.actual) == ("transaction-index-marker", 0, 5000)
 
 
-def test_an_entry_without_a_marker_is_held_against_its_own_transaction(tmp_path: Path) -> None:
+def test_entry_without_a_marker_is_compared_with_its_transaction(tmp_path: Path) -> None:
     """Not against the first that has no entry."""
     path = write_log(
         tmp_path,
@@ -165,7 +165,7 @@ def test_torn_entry_and_the_transaction_it_named_are_one_finding(sound: Path) ->
     assert found.consequences == ("transaction-index-missing@6",)
 
 
-def test_piece_behind_whole_entries(sound: Path) -> None:
+def test_partial_entry_after_complete_ones(sound: Path) -> None:
     with index_of(sound, 6).open("ab") as file:
         file.write(b"abc")
     found = only(sound)
@@ -241,14 +241,14 @@ def test_replay_from_the_log_start_knows_a_later_first_offset(tmp_path: Path) ->
     assert codes(path) == ["transaction-index-first-offset"]
 
 
-def test_without_a_checkpoint_of_log_starts_the_finding_says_so(sound: Path) -> None:
+def test_finding_mentions_a_missing_log_start_checkpoint(sound: Path) -> None:
     index_of(sound, 0).write_bytes(aborted((7, 1, 3, 2)))
     assert "no checkpoint of log start offsets" not in only(sound).message
     (sound.parent / "log-start-offset-checkpoint").unlink()
     assert "no checkpoint of log start offsets" in only(sound).message
 
 
-def test_in_a_copy_alone_the_leader_epochs_tell_where_the_log_starts(tmp_path: Path) -> None:
+def test_leader_epochs_give_the_log_start_of_a_copy(tmp_path: Path) -> None:
     """Deleted records trim the epochs too (X2), and recovery replays from there on (R8)."""
     batches = [data(0, 7, 0, transactional=True), marker(1, 7, ABORT), data(2)]
     path = write_log(tmp_path, {0: batches}, log_start=2)
@@ -323,7 +323,7 @@ def test_marker_in_a_bad_range_is_a_consequence(sound: Path) -> None:
     assert "transaction-index-marker@0" in found[0].consequences
 
 
-def test_nothing_is_said_of_transactions_begun_before_a_gap(sound: Path) -> None:
+def test_transactions_begun_before_a_gap_are_ignored(sound: Path) -> None:
     log = log_of(sound, 0)
     log.write_bytes(damage.flip(log.read_bytes(), 70))
     assert codes(sound) == ["crc-mismatch"]
@@ -384,7 +384,7 @@ def test_first_offset_known_from_a_snapshot(sound: Path) -> None:
     assert codes(sound) == []  # either may be wrong
 
 
-def test_noise_in_place_of_the_index_is_not_held(sound: Path) -> None:
+def test_noise_instead_of_an_index_is_not_buffered(sound: Path) -> None:
     """Neither the file nor its entries, each of which is larger as an object than on disk."""
     size = 2 << 20
     rng = random.Random(4)
@@ -400,7 +400,7 @@ def test_noise_in_place_of_the_index_is_not_held(sound: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["__init__", "read"])
-def test_of_an_index_that_cannot_be_read_no_entry_is_missing(
+def test_unreadable_index_has_no_missing_entries(
     sound: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     class Refusing(Source):

@@ -36,7 +36,7 @@ from kdump.storage import places
 MINUTE_MS = 60_000
 
 
-def found_in(parent: Path, batches: Iterable[bytes]) -> list[Finding]:
+def run_check(parent: Path, batches: Iterable[bytes]) -> list[Finding]:
     return checked(write_log(parent, {0: batches}))
 
 
@@ -71,7 +71,7 @@ VALUE = struct.pack(">hi", 0, 3)
 )
 def test_control_record(tmp_path: Path, record: bytes, code: str | None) -> None:
     batch = control([record])
-    found = found_in(tmp_path, [batch, data(1)])
+    found = run_check(tmp_path, [batch, data(1)])
     assert [one.code for one in found] == ([] if code is None else [code])
     if code:
         assert (found[0].position, found[0].size_bytes, found[0].offset) == (0, len(batch), 0)
@@ -79,37 +79,37 @@ def test_control_record(tmp_path: Path, record: bytes, code: str | None) -> None
 
 def test_control_batch_that_cannot_be_decoded(tmp_path: Path) -> None:
     batch = control([builders.control_record(ABORT, VALUE, offset_delta=0)[:-1]])
-    (found,) = found_in(tmp_path, [batch])
+    (found,) = run_check(tmp_path, [batch])
     assert (found.code, found.actual) == ("control-record", "record")
     assert "truncates it" in found.message
 
 
 def test_two_records_in_a_marker_batch(tmp_path: Path) -> None:
     two = [builders.control_record(kind, VALUE, offset_delta=kind) for kind in (ABORT, COMMIT)]
-    (found,) = found_in(tmp_path, [control(two)])
+    (found,) = run_check(tmp_path, [control(two)])
     assert (found.code, found.expected, found.actual) == ("control-count", 1, 2)
 
 
 def test_raft_batches_hold_several_records(tmp_path: Path) -> None:
     two = [builders.control_record(kind, VALUE, offset_delta=kind - 3) for kind in (3, 4)]
-    assert found_in(tmp_path, [control(two, producer_id=-1)]) == []
+    assert run_check(tmp_path, [control(two, producer_id=-1)]) == []
 
 
 def test_empty_control_batch(tmp_path: Path) -> None:
     """Its transaction is wholly gone (F29)."""
-    assert found_in(tmp_path, [control([])]) == []
+    assert run_check(tmp_path, [control([])]) == []
 
 
-def test_every_type_a_broker_would_not_get_past_says_so(tmp_path: Path) -> None:
-    (found,) = found_in(tmp_path, [control([builders.control_record(9, VALUE)])])
+def test_fatal_control_types_are_reported(tmp_path: Path) -> None:
+    (found,) = run_check(tmp_path, [control([builders.control_record(9, VALUE)])])
     assert "fails to load" in found.message
-    (found,) = found_in(tmp_path, [control([builders.control_record(9, VALUE)], producer_id=-1)])
+    (found,) = run_check(tmp_path, [control([builders.control_record(9, VALUE)], producer_id=-1)])
     assert "fails to load" not in found.message
 
 
 def test_open_transaction(tmp_path: Path) -> None:
     batches = [data(0), data(1, 7, 0, count=2, transactional=True), data(3)]
-    (found,) = found_in(tmp_path, batches)
+    (found,) = run_check(tmp_path, batches)
     assert (found.code, found.severity.value, found.offset) == ("transaction-open", "note", 1)
     assert found.actual == TIME + 1000
     assert "Producer 7, epoch 0" in found.message
@@ -119,41 +119,41 @@ def test_open_transaction(tmp_path: Path) -> None:
     assert "--producer-id 7 --from-offset 1" in found.message
 
 
-def test_only_the_earliest_holds_readers(tmp_path: Path) -> None:
+def test_only_the_earliest_blocks_readers(tmp_path: Path) -> None:
     batches = [data(0, 7, 0, transactional=True), data(1, 8, 0, transactional=True)]
-    first, second = found_in(tmp_path, batches)
+    first, second = run_check(tmp_path, batches)
     assert "stop at offset 0" in first.message
     assert "stop at" not in second.message
 
 
 def test_ended_transaction(tmp_path: Path) -> None:
-    assert found_in(tmp_path, [data(0, 7, 0, transactional=True), marker(1, 7, COMMIT)]) == []
+    assert run_check(tmp_path, [data(0, 7, 0, transactional=True), marker(1, 7, COMMIT)]) == []
 
 
 @pytest.mark.parametrize(
     ("minutes", "code"), [(14, "transaction-open"), (16, "transaction-hanging")]
 )
-def test_age_by_the_markers_behind(tmp_path: Path, minutes: int, code: str) -> None:
+def test_age_by_later_markers(tmp_path: Path, minutes: int, code: str) -> None:
     """They carry a broker's time; what producers say does not count beside it."""
     batches = [
         data(0, 7, 0, transactional=True, timestamp=5),
         marker(1, 8, COMMIT, timestamp=TIME),
         marker(2, 8, COMMIT, timestamp=TIME + minutes * MINUTE_MS),
     ]
-    (found,) = found_in(tmp_path, batches)
+    (found,) = run_check(tmp_path, batches)
     assert (found.code, found.offset) == (code, 0)
 
 
 @pytest.mark.parametrize(
     ("minutes", "code"), [(29, "transaction-open"), (31, "transaction-hanging")]
 )
-def test_age_by_the_records_behind(tmp_path: Path, minutes: int, code: str) -> None:
+def test_age_by_later_records(tmp_path: Path, minutes: int, code: str) -> None:
     batches = [
         data(0, timestamp=TIME + 90 * MINUTE_MS),  # before it
         data(1, 7, 0, transactional=True, timestamp=TIME),
         data(2, timestamp=TIME + minutes * MINUTE_MS),
     ]
-    (found,) = found_in(tmp_path, batches)
+    (found,) = run_check(tmp_path, batches)
     assert (found.code, found.offset) == (code, 1)
     assert f"{minutes} min" in found.message
 
@@ -165,10 +165,10 @@ def test_times_inside_of_transactions_prove_no_age(tmp_path: Path) -> None:
         data(1, 7, 1, transactional=True, timestamp=TIME + 600 * MINUTE_MS),
         data(2, 8, 0, transactional=True, timestamp=TIME + 900 * MINUTE_MS),
     ]
-    assert {one.code for one in found_in(tmp_path, batches)} == {"transaction-open"}
+    assert {one.code for one in run_check(tmp_path, batches)} == {"transaction-open"}
 
 
-def hanging(parent: Path) -> Path:
+def write_hanging(parent: Path) -> Path:
     """Write a transaction that hangs, and three records behind it."""
     return write_log(
         parent,
@@ -183,8 +183,8 @@ def hanging(parent: Path) -> Path:
     )
 
 
-def test_what_is_said_of_one_that_hangs(tmp_path: Path) -> None:
-    (found,) = checked(hanging(tmp_path))
+def test_messages_about_a_hanging_transaction(tmp_path: Path) -> None:
+    (found,) = checked(write_hanging(tmp_path))
     assert (found.code, found.severity.value) == ("transaction-hanging", "damage")
     for words in (
         "Producer 7, epoch 3, ",
@@ -197,7 +197,7 @@ def test_what_is_said_of_one_that_hangs(tmp_path: Path) -> None:
 
 
 def test_the_timeout_of_the_brokers_own_settings(tmp_path: Path) -> None:
-    path = hanging(tmp_path)
+    path = write_hanging(tmp_path)
     settings = tmp_path / "server.properties"
     settings.write_text("transaction.max.timeout.ms=3600000\n")
     read = read_settings(str(settings))
@@ -220,8 +220,8 @@ def test_age_by_the_file_where_a_broker_runs(tmp_path: Path, minutes: int, code:
         assert codes(path) == [code]
 
 
-def test_nobody_reads_a_directory_that_is_being_deleted(tmp_path: Path) -> None:
-    path = hanging(tmp_path)
+def test_directory_being_deleted_is_not_checked(tmp_path: Path) -> None:
+    path = write_hanging(tmp_path)
     retired = path.rename(path.with_name("orders-7.0123456789abcdef0123456789abcdef-delete"))
     assert codes(retired) == ["transaction-open"]
 
@@ -241,21 +241,21 @@ def test_torn_marker_explains_an_open_transaction(tmp_path: Path) -> None:
     assert found.consequences == ("transaction-open@0",)
 
 
-def test_nothing_is_open_behind_a_gap(tmp_path: Path) -> None:
+def test_no_open_transaction_after_a_gap(tmp_path: Path) -> None:
     """The marker may have been in it."""
     lost = damage.flip(marker(1, 7, ABORT), 70)
-    found = found_in(tmp_path, [data(0, 7, 0, transactional=True), lost, data(2)])
+    found = run_check(tmp_path, [data(0, 7, 0, transactional=True), lost, data(2)])
     assert [one.code for one in found] == ["crc-mismatch"]
 
 
 def test_plain_batch_inside_a_transaction(tmp_path: Path) -> None:
     batches = [data(0, 7, 0, transactional=True), data(1, 7, 1), marker(2, 7, COMMIT)]
-    (found,) = found_in(tmp_path, batches)
+    (found,) = run_check(tmp_path, batches)
     assert (found.code, found.severity.value) == ("transaction-mixed", "damage")
     assert (found.position, found.offset) == (len(batches[0]), 1)
 
 
-def test_plain_batch_behind_a_hole(tmp_path: Path) -> None:
+def test_plain_batch_after_a_hole(tmp_path: Path) -> None:
     """The marker may have been in it."""
     assert codes(write_log(tmp_path, {0: [data(0, 7, 0, transactional=True), data(2, 7, 1)]})) == [
         "transaction-open"
@@ -291,12 +291,12 @@ def test_hanging_though_its_segment_is_not_read(tmp_path: Path) -> None:
     assert [one.code for one in checked(path, left_out=(0,))] == ["transaction-hanging"]
 
 
-def test_of_many_open_transactions_a_hundred_are_named(tmp_path: Path) -> None:
+def test_hundred_of_many_open_transactions_are_named(tmp_path: Path) -> None:
     for count, words in ((100, None), (101, " 1 more transactions are open."),
                          (103, " 3 more transactions are open.")):  # fmt: skip
         batches = [data(base, base, 0, transactional=True) for base in range(count)]
         (tmp_path / f"{count}").mkdir()
-        found = found_in(tmp_path / f"{count}", batches)
+        found = run_check(tmp_path / f"{count}", batches)
         assert [one.offset for one in found] == [*range(100)]
         assert [one.offset for one in found if "more transactions" in one.message] == [0] * bool(
             words
@@ -316,9 +316,9 @@ def test_a_control_batch_rests_on_its_own_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("producer", [0, 7])
-def test_what_a_replay_does_with_an_unknown_type(tmp_path: Path, producer: int) -> None:
+def test_replay_of_an_unknown_type(tmp_path: Path, producer: int) -> None:
     """For any producer id; without one it is not replayed."""
-    (found,) = found_in(
+    (found,) = run_check(
         tmp_path, [control([builders.control_record(9, VALUE)], producer_id=producer)]
     )
     assert found.message == (
@@ -327,7 +327,7 @@ def test_what_a_replay_does_with_an_unknown_type(tmp_path: Path, producer: int) 
     )
 
 
-def test_of_a_segment_that_went_the_age_is_not_known(
+def test_age_is_unknown_after_the_segment_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_log(tmp_path, {0: [data(0, 7, 0, transactional=True)], 1: [data(1)]})

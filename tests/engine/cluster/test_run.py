@@ -44,7 +44,7 @@ SAMPLE = SAMPLES / "4.1.1" / "d1"
 METADATA = "__cluster_metadata-0"
 
 
-def told(
+def run_cluster(
     *paths: Path, topic: str | None = None, partition: int | None = None, **options: Any
 ) -> list[Row | Finding | KdumpError]:
     asked = ClusterOptions(selection=Selection(topic, partition), **options)
@@ -52,14 +52,14 @@ def told(
 
 
 def rows(*paths: Path, kind: str | None = None, **options: Any) -> list[dict[str, Any]]:
-    found = told(*paths, **options)
+    found = run_cluster(*paths, **options)
     assert all(isinstance(one, Row) for one in found), found
     kept = [one for one in found if isinstance(one, Row) and kind in (None, one.row)]
     return [{"row": one.row} | one.fields for one in kept]
 
 
 def findings(*paths: Path, **options: Any) -> list[Finding]:
-    return [one for one in told(*paths, **options) if isinstance(one, Finding)]
+    return [one for one in run_cluster(*paths, **options) if isinstance(one, Finding)]
 
 
 def copied(tmp_path: Path) -> Path:
@@ -70,7 +70,7 @@ def copied(tmp_path: Path) -> Path:
     return directory
 
 
-def made(path: Path, values: Sequence[bytes]) -> Path:
+def make_directory(path: Path, values: Sequence[bytes]) -> Path:
     """A data directory whose metadata log holds records of these values."""
     directory = path / METADATA
     directory.mkdir(parents=True)
@@ -107,7 +107,7 @@ def test_the_sample_at_its_end() -> None:
     )
 
 
-def test_the_partition_directory_and_a_file_of_it_stand_for_the_log() -> None:
+def test_partition_directory_or_file_selects_the_log() -> None:
     whole = rows(SAMPLE)[:-1]
     directory = SAMPLE / METADATA
     assert rows(directory)[:-1] == whole
@@ -128,7 +128,7 @@ def test_the_partition_directory_and_a_file_of_it_stand_for_the_log() -> None:
         ({"broker": 2}, set()),
     ],
 )
-def test_what_is_asked_for(options: dict[str, Any], kinds: set[str]) -> None:
+def test_selected_facts(options: dict[str, Any], kinds: set[str]) -> None:
     found = rows(SAMPLE, **options)[:-1]
     assert {one["row"] for one in found} - {"config"} == kinds - {"config"}
     for one in found:
@@ -206,7 +206,7 @@ def test_a_part_of_a_broker_in_partitions() -> None:
 
 
 @pytest.mark.parametrize("copy", ["newest/data/killed", "sample"])
-def test_a_diff_is_what_two_states_differ_in(copy: str) -> None:
+def test_diff_lists_changed_facts(copy: str) -> None:
     directory = SAMPLE if copy == "sample" else corpus(copy) / "d1"
     if copy == "sample":
         ends = [150, 300, 700, 1100]
@@ -240,12 +240,12 @@ def all_output(path: Path, **options: Any) -> str:
     return "\n".join(
         json_text(one.fields)
         for way in ways
-        for one in told(path, **way, **options)
+        for one in run_cluster(path, **way, **options)
         if isinstance(one, Row)
     )
 
 
-def test_secrets_are_shown_only_when_asked_for() -> None:
+def test_secrets_need_the_option() -> None:
     directory = corpus("newest/data/killed") / "d1"
     secrets = set()
     for at in (383, 500, 627):
@@ -291,7 +291,7 @@ def test_the_paths_of_zookeeper() -> None:
     assert {one["path"].split("/")[1] for one in only} == {"brokers", "config"}
 
 
-def test_a_damaged_batch_is_said_and_bridged(tmp_path: Path) -> None:
+def test_damaged_batch_is_reported_and_bridged(tmp_path: Path) -> None:
     directory = copied(tmp_path)
     log = directory / METADATA / f"{0:020}.log"
     log.write_bytes(damage.flip(log.read_bytes(), 20_000))
@@ -302,17 +302,17 @@ def test_a_damaged_batch_is_said_and_bridged(tmp_path: Path) -> None:
     assert finding.offset is not None
     assert finding.next_offset is not None
     assert "The snapshot at " in str(finding.message)
-    summary = [one for one in told(directory) if isinstance(one, Row)][-1]
+    summary = [one for one in run_cluster(directory) if isinstance(one, Row)][-1]
     assert summary.fields["complete"]
     for snapshot in (directory / METADATA).glob("*.checkpoint"):
         snapshot.unlink()
     (finding,) = findings(directory)
     assert "no snapshot has their changes" in str(finding.message)
-    summary = [one for one in told(directory) if isinstance(one, Row)][-1]
+    summary = [one for one in run_cluster(directory) if isinstance(one, Row)][-1]
     assert not summary.fields["complete"]
 
 
-def test_a_log_that_begins_behind_a_snapshot_is_no_damage(tmp_path: Path) -> None:
+def test_log_that_starts_after_a_snapshot_is_sound(tmp_path: Path) -> None:
     directory = copied(tmp_path)
     whole = {one["topic"] for one in rows(directory, kind="topic", at=until((2000, None)))}
     for path in (directory / METADATA).glob(f"{0:020}.*"):
@@ -322,22 +322,22 @@ def test_a_log_that_begins_behind_a_snapshot_is_no_damage(tmp_path: Path) -> Non
     assert (found[-1]["complete"], found[-1]["log_start_offset"]) == (True, 616)
 
 
-def test_a_record_that_nobody_can_read_leaves_the_newest_snapshot_to_go_by(tmp_path: Path) -> None:
-    directory = made(
+def test_unreadable_record_falls_back_to_the_newest_snapshot(tmp_path: Path) -> None:
+    directory = make_directory(
         tmp_path / "d1", [metadata_log.topic("a", 1), b"\x01\x02\x00", b"\x01\x7e\x00"]
     )
     (finding,) = findings(directory)
     assert (finding.offset, finding.next_offset) == (1, 2)
-    summary = [one for one in told(directory) if isinstance(one, Row)][-1]
+    summary = [one for one in run_cluster(directory) if isinstance(one, Row)][-1]
     assert (summary.fields["complete"], summary.fields["unknown_records"]) == (False, 1)
     snapshot = directory / METADATA / f"{3:020}-{1:010}.checkpoint"
     snapshot.write_bytes(metadata_log.snapshot_of([metadata_log.topic("b", 2)]))
-    found = [one for one in told(directory) if isinstance(one, Row)]
+    found = [one for one in run_cluster(directory) if isinstance(one, Row)]
     assert found[-1].fields["complete"]
     assert [one.fields["topic"] for one in found if one.row == "topic"] == ["b"]
 
 
-def test_of_several_copies_the_one_that_goes_furthest(tmp_path: Path) -> None:
+def test_furthest_of_several_copies_is_read(tmp_path: Path) -> None:
     one, other = copied(tmp_path / "one"), copied(tmp_path / "two")
     log = one / METADATA / f"{616:020}.log"
     log.write_bytes(log.read_bytes()[:5000])
@@ -349,7 +349,7 @@ def test_of_several_copies_the_one_that_goes_furthest(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["0.8.2.2", "0.10.2.2", "2.8.2"])
-def test_what_is_on_the_disks_of_a_cluster_with_zookeeper(version: str) -> None:
+def test_directories_of_a_zookeeper_cluster(version: str) -> None:
     found = rows(SAMPLES / version)
     summary = found[-1]
     assert (summary["source"], summary["complete"]) == ("directory", False)
@@ -362,7 +362,7 @@ def test_what_is_on_the_disks_of_a_cluster_with_zookeeper(version: str) -> None:
     assert topics == {topic: partitions.count(topic) for topic in topics}
 
 
-def test_topics_are_asked_for_where_there_is_no_log_too() -> None:
+def test_topics_are_selected_without_a_log() -> None:
     found = rows(SAMPLES / "0.10.2.2", topic="p*")[:-1]
     assert [(one["row"], one["topic"]) for one in found] == [
         ("topic", "plain"),
@@ -372,7 +372,7 @@ def test_topics_are_asked_for_where_there_is_no_log_too() -> None:
     assert {one["row"] for one in found} == {"topic"}
 
 
-def test_a_directory_of_a_node_whose_log_is_elsewhere() -> None:
+def test_directory_of_a_node_with_its_log_elsewhere() -> None:
     (*_, summary) = rows(SAMPLES / "4.1.1" / "d2")
     assert (summary["source"], "There is no metadata log here" in summary["text"]) == (
         "directory",
@@ -393,7 +393,7 @@ def test_a_node_that_was_formatted_and_never_started() -> None:
     assert [one["name"] for one in found if one["row"] == "scram-user"] == ["root-scram"]
 
 
-def test_what_format_left_for_a_first_start_before_4_4(tmp_path: Path) -> None:
+def test_formatted_directory_before_4_4(tmp_path: Path) -> None:
     for name in ("bootstrap.checkpoint", "meta.properties"):
         shutil.copy(SAMPLES / "4.1.1" / "d2" / name, tmp_path)
     found = rows(tmp_path)
@@ -404,9 +404,9 @@ def test_what_format_left_for_a_first_start_before_4_4(tmp_path: Path) -> None:
     assert rows(tmp_path)[-1]["source"] == "directory"
 
 
-def test_what_is_no_metadata_log_is_an_error(tmp_path: Path) -> None:
+def test_other_log_than_the_metadata_log_is_an_error(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none"):
-        (error,) = told(path)
+        (error,) = run_cluster(path)
         assert isinstance(error, KdumpError)
 
 
@@ -462,10 +462,10 @@ def test_hostile_bytes_of_every_record(tmp_path: Path) -> None:
             )
             values.append(value)
         rng.shuffle(values)
-        directory = made(tmp_path / str(number), values)
+        directory = make_directory(tmp_path / str(number), values)
         table = Table(lambda data: drawn.append(bytes(data)), io.StringIO(), 0)
         for way in ({}, {"history": True}, {"view": "zookeeper"}, {"at": until((9, None))}):
-            for one in told(directory, **way):
+            for one in run_cluster(directory, **way):
                 assert isinstance(one, Row | Finding), one
                 if isinstance(one, Row):
                     lines.write(one)

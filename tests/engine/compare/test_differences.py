@@ -160,7 +160,7 @@ def test_base_offset_that_was_changed(tmp_path: Path, up: bool) -> None:
     assert found.differences[0]["left"]["code"] == code
 
 
-def test_batch_that_stands_twice(tmp_path: Path) -> None:
+def test_repeated_batch(tmp_path: Path) -> None:
     found = pair(tmp_path, [*LOG[:9], LOG[8], *LOG[9:]], LOG)
     assert found.spans == [("damaged", 45, None, 0)]
 

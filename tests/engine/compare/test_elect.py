@@ -95,7 +95,7 @@ def test_log_of_a_node_without_a_vote(tmp_path: Path) -> None:
     assert all(command.endswith(".metadata-before") for command in moved)
 
 
-def test_newer_snapshot_stands_for_the_log(tmp_path: Path) -> None:
+def test_newer_snapshot_replaces_the_log(tmp_path: Path) -> None:
     shutil.copytree(NODES, tmp_path / "nodes")
     log = tmp_path / "nodes/n3" / METADATA
     shutil.copyfile(log / f"{0:020}-{0:010}.checkpoint", log / f"{600:020}-{5:010}.checkpoint")
@@ -159,7 +159,7 @@ def test_replicas_alone_in_a_partition() -> None:
     assert isinstance(error, NothingToDo)
 
 
-def made(directory: Path, log: list[tuple[int, int]], *, checkpoint: bool = True) -> Path:
+def write_replica(directory: Path, log: list[tuple[int, int]], *, checkpoint: bool = True) -> Path:
     """Write a replica of one record a batch: (leader epoch, offset)."""
     partition = directory / "orders-0"
     partition.mkdir(parents=True)
@@ -180,8 +180,8 @@ def made(directory: Path, log: list[tuple[int, int]], *, checkpoint: bool = True
 def test_histories_that_part(tmp_path: Path, checkpoint: bool) -> None:
     """The longer log was led by who did not lead any more: its last three records are lost."""
     common = [(0, offset) for offset in range(10)]
-    old = made(tmp_path / "a", [*common, (0, 10), (0, 11), (0, 12)], checkpoint=checkpoint)
-    new = made(tmp_path / "b", [*common, (2, 10), (2, 11)], checkpoint=checkpoint)
+    old = write_replica(tmp_path / "a", [*common, (0, 10), (0, 11), (0, 12)], checkpoint=checkpoint)
+    new = write_replica(tmp_path / "b", [*common, (2, 10), (2, 11)], checkpoint=checkpoint)
     fields, _ = rows(old, new)
     assert fields["rule"] == "longest-log"
     assert fields["leader"] == str(new / "orders-0")
@@ -191,9 +191,11 @@ def test_histories_that_part(tmp_path: Path, checkpoint: bool) -> None:
     assert "The in-sync replicas are unknown: there is no metadata log here." in fields["advice"]
 
 
-def test_what_two_others_have_is_lost_once(tmp_path: Path) -> None:
+def test_records_of_two_followers_are_lost_once(tmp_path: Path) -> None:
     log = [(1, offset) for offset in range(8)]
-    a, b, c = (made(tmp_path / name, log[:end]) for name, end in (("a", 8), ("b", 7), ("c", 2)))
+    a, b, c = (
+        write_replica(tmp_path / name, log[:end]) for name, end in (("a", 8), ("b", 7), ("c", 2))
+    )
     fields, _ = rows(a, b, c)
     assert choices(fields, "records_lost") == [(0,), (1,), (6,)]
 
@@ -201,7 +203,7 @@ def test_what_two_others_have_is_lost_once(tmp_path: Path) -> None:
 def test_torn_tail_is_not_counted(tmp_path: Path) -> None:
     """What a start cuts off makes no log longer."""
     log = [(1, offset) for offset in range(8)]
-    torn, short = made(tmp_path / "a", log), made(tmp_path / "b", log[:7])
+    torn, short = write_replica(tmp_path / "a", log), write_replica(tmp_path / "b", log[:7])
     path = torn / "orders-0" / f"{0:020}.log"
     (torn / "meta.properties").write_text("version=1\nnode.id=4\ncluster.id=c\n")
     path.write_bytes(path.read_bytes()[:-80])
@@ -211,7 +213,7 @@ def test_torn_tail_is_not_counted(tmp_path: Path) -> None:
 
 def test_nothing_at_stake(tmp_path: Path) -> None:
     log = [(1, offset) for offset in range(8)]
-    fields, summary = rows(made(tmp_path / "a", log), made(tmp_path / "b", log))
+    fields, summary = rows(write_replica(tmp_path / "a", log), write_replica(tmp_path / "b", log))
     assert not fields["at_stake"]
     assert fields["any_may_lead"]
     assert summary["any_may_lead"] == 1
@@ -279,7 +281,7 @@ def test_least_is_lost_in_the_start_order() -> None:
     assert (fields["partitions_equal"], fields["by_hand_count"]) == (1, 1)
 
 
-def test_any_order_does_where_nothing_is_at_stake() -> None:
+def test_any_start_order_without_risk() -> None:
     order = StartOrder((1, 2, 3))
     order.add(election(0, "1", {"1": 0, "2": 0, "3": 0}))
     assert (order.fields()["steps"], order.fields()["partitions_equal"]) == ([], 1)

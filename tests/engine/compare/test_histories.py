@@ -49,7 +49,7 @@ def test_parted_above_the_high_watermark(tmp_path: Path, mark: int, said: bool) 
     assert ("no consumer received it" in explanation) is said
 
 
-def test_older_epoch_alone_is_no_divergence(tmp_path: Path) -> None:
+def test_older_epoch_alone_is_not_a_divergence(tmp_path: Path) -> None:
     """A follower that was down when the leader changed ends in an older epoch."""
     log = [*LOG[:16], *with_epoch(LOG[16:], 4)]
     found = pair(tmp_path, log, LOG[:14])

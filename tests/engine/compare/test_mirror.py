@@ -38,7 +38,7 @@ def partition(root: Path, name: str, numbers: list[int | None], base: int = 0) -
     return path
 
 
-def told(source: Path, target: Path, **asked: Any) -> list[Any]:
+def run_mirror(source: Path, target: Path, **asked: Any) -> list[Any]:
     options = CompareOptions(mirror=True, **{"shown": 10_000} | asked)
     return list(compare([str(source), str(target)], options))
 
@@ -64,7 +64,7 @@ def test_stretches_of_a_mirror_with_a_gap_copies_and_another_order(tmp_path: Pat
     partition(source, "orders-0", [*range(10), None, *range(10, 20)], base=100)
     there = [0, 1, 2, 3, 2, 3, *range(6, 12), 13, 12, *range(14, 18)]
     partition(target, "east.orders-0", list(there), base=5)
-    rows = told(source, target)
+    rows = run_mirror(source, target)
     assert stretches(rows) == [
         ("mirrored", None, 100, 103, 5, 8, -95, 4),
         ("only-source", "inside", 104, 105, None, None, None, 2),
@@ -79,7 +79,7 @@ def test_stretches_of_a_mirror_with_a_gap_copies_and_another_order(tmp_path: Pat
     (comparison,) = (one for one in rows if one.row == "mirror-comparison")
     assert (comparison.verdict, comparison.severity, comparison.shift) == ("missing", "damage", -96)
     assert (comparison.paired, comparison.only_source, comparison.duplicated) == (16, 4, 2)
-    assert told(source, target, shown=3)[:3] == rows[:3]
+    assert run_mirror(source, target, shown=3)[:3] == rows[:3]
     status = run(source, target).exit_code
     assert status == 3
     assert run("--fail-on", "never", source, target).exit_code == 0
@@ -98,12 +98,12 @@ def test_sound_mirrors_are_not_damage(tmp_path: Path) -> None:
         ("other", [77, 78], "unrelated"),
     ):
         partition(tmp_path / name, "orders-0", list(there))
-        found = verdicts(told(source, tmp_path / name))
+        found = verdicts(run_mirror(source, tmp_path / name))
         severity = {"mirrored": None, "unrelated": "damage"}.get(verdict, "note")
         assert found == [(verdict, severity)], name
     (tmp_path / "a" / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 9\n")
     partition(tmp_path / "holes", "orders-0", [5, 6, 8, 9])
-    assert verdicts(told(source, tmp_path / "holes")) == [("cleaned-differently", "note")]
+    assert verdicts(run_mirror(source, tmp_path / "holes")) == [("cleaned-differently", "note")]
 
 
 def test_aborted_transactions_are_not_missing(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_aborted_transactions_are_not_missing(tmp_path: Path) -> None:
                 for at, one in enumerate(there)
             )
         )  # fmt: skip
-        rows = told(source.parent, mirror.parent)
+        rows = run_mirror(source.parent, mirror.parent)
         (comparison,) = (one for one in rows if one.row == "mirror-comparison")
         assert (comparison.verdict, comparison.severity) == expected, name
         assert comparison.aborted == aborted, name
@@ -166,7 +166,7 @@ def test_aborted_transactions_are_not_missing(tmp_path: Path) -> None:
         assert firsts == sorted(firsts), name
 
 
-def test_made_mirrors_are_told_as_they_were_made(tmp_path: Path) -> None:
+def test_generated_mirrors_are_described(tmp_path: Path) -> None:
     """Random gaps, copies, holes, equal records: what is told adds up, and offsets are right."""
     for number in range(how_many(15, 400)):
         draw = random.Random(SEED * 1000 + number)
@@ -189,7 +189,7 @@ def test_made_mirrors_are_told_as_they_were_made(tmp_path: Path) -> None:
         root = tmp_path / str(number)
         partition(root / "a", "t-0", here)
         partition(root / "b", "t-0", there)
-        rows = told(root / "a", root / "b")
+        rows = run_mirror(root / "a", root / "b")
         (comparison,) = (one for one in rows if one.row == "mirror-comparison")
         records = sum(one is not None for one in here), sum(one is not None for one in there)
         assert (comparison.source_records, comparison.target_records) == records
@@ -219,7 +219,7 @@ def committed(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_committed_offsets_are_translated_by_the_records(committed: tuple[Path, Path]) -> None:
-    rows = [one for one in told(*committed, groups=True) if one.row == "translated-offset"]
+    rows = [one for one in run_mirror(*committed, groups=True) if one.row == "translated-offset"]
     assert [(one.group, one.source_offset, one.offset, one.basis) for one in rows] == [
         ("behind", 7, 5, "records"),
         ("billing", 3, 3, "records"),
@@ -251,7 +251,7 @@ def test_workers_change_nothing(committed: tuple[Path, Path]) -> None:
     assert list(compare(paths, options, driver=Workers(2))) == list(compare(paths, options))
 
 
-def test_a_mirror_that_mirror_maker_made_is_as_its_checkpoints_say() -> None:
+def test_mirror_maker_output_matches_its_checkpoints() -> None:
     """In the corpus it mirrors from one name of a broker to another."""
     data = corpus("values/data/clean") / "data"
     done = run("--alias", "west", "--groups", "--topic", "westbound", "--format", "jsonl", data)

@@ -9,7 +9,7 @@ import builders
 import comparing
 import damage
 import pytest
-from comparing import Compared, compared
+from comparing import ComparisonResult, compared
 from corpus import corpus
 from long_runs import LONG
 from oracle import oracle
@@ -117,7 +117,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
     return log.parents[1], list(range(0, log.stat().st_size, len(plain)))
 
 
-def _against(many: tuple[Path, list[int]], tmp_path: Path, data: bytes) -> Compared:
+def _against(many: tuple[Path, list[int]], tmp_path: Path, data: bytes) -> ComparisonResult:
     right = tmp_path / "right" / "orders-0"
     right.mkdir(parents=True)
     (right / f"{0:020}.log").write_bytes(data)

@@ -27,7 +27,7 @@ from kdump.rows.compare import ReplicaComparison
 from kdump.storage.targets import Selection, Target
 
 
-def test_odd_one_of_three(tmp_path: Path) -> None:
+def test_replica_that_differs_from_two_others(tmp_path: Path) -> None:
     odd = [*LOG[:8], changed(LOG[8], 42, b"other"), *LOG[9:]]
     roots = [replica(tmp_path, n, odd if n == "a" else LOG) for n in ("a", "b", "c")]
     found = compared(*roots)
@@ -59,7 +59,7 @@ def test_each_copy_that_ends_early_is_named(tmp_path: Path) -> None:
     assert f"{tmp_path}/c/orders-0 ends 70 offsets before {tmp_path}/a/orders-0." in words
 
 
-def test_partition_found_once_is_told(tmp_path: Path) -> None:
+def test_partition_found_once_is_reported(tmp_path: Path) -> None:
     left = replica(tmp_path, "left", LOG)
     replica(left, "", LOG, partition="alone-3")
     found = compared(left, replica(tmp_path, "right", LOG))
@@ -83,7 +83,7 @@ def test_one_directory_named_twice(tmp_path: Path) -> None:
     ]
 
 
-def test_directories_whose_names_say_nothing(tmp_path: Path) -> None:
+def test_directories_with_unknown_names(tmp_path: Path) -> None:
     left = replica(tmp_path, "left", LOG, partition="copy")
     right = replica(tmp_path, "right", LOG[:-1])
     assert compared(left / "copy", right).one["topic"] == "orders"
@@ -92,7 +92,7 @@ def test_directories_whose_names_say_nothing(tmp_path: Path) -> None:
     assert (found["topic"], found["verdict"]) == (None, "behind")
 
 
-def test_file_is_no_replica(tmp_path: Path) -> None:
+def test_file_is_not_a_replica(tmp_path: Path) -> None:
     left, right = replica(tmp_path, "left", LOG), replica(tmp_path, "right", LOG)
     found = compared(left / "orders-0" / f"{0:020}.log", right)
     assert [type(error) for error in found.errors] == [PathError]
@@ -130,7 +130,7 @@ def test_topics_and_partitions_are_narrowed(tmp_path: Path) -> None:
     ]
 
 
-def test_only_so_many_differences_are_told(tmp_path: Path) -> None:
+def test_number_of_reported_differences_is_bounded(tmp_path: Path) -> None:
     odd = [changed(batch, batch.base + 2, b"other") for batch in LOG]
     left, right = replica(tmp_path, "left", LOG), replica(tmp_path, "right", odd[:-1])
     found = compared(left, right, shown=3)
@@ -170,7 +170,7 @@ def test_rows_are_in_the_order_of_the_partitions(tmp_path: Path) -> None:
     assert re.fullmatch("summary", rows[-1].row)
 
 
-def test_a_replica_that_goes_while_it_is_read_is_an_error_and_no_difference(
+def test_replica_deleted_while_reading_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     roots = [replica(tmp_path, name, LOG) for name in ("a", "b", "c")]

@@ -42,7 +42,7 @@ def test_follower_that_lags(tmp_path: Path) -> None:
     assert (left["sound"], right["sound"]) == (True, True)
 
 
-def test_empty_replica_is_behind(tmp_path: Path) -> None:
+def test_empty_replica_lags(tmp_path: Path) -> None:
     found = pair(tmp_path, LOG, [])
     assert found.spans == [("behind", 0, 99, 100)]
 
@@ -84,7 +84,7 @@ def test_preallocated_tail(tmp_path: Path) -> None:
     assert compared(left, replica(tmp_path, "right", LOG)).differences == []
 
 
-def test_torn_last_write_that_nobody_has(tmp_path: Path) -> None:
+def test_torn_last_write_of_all_replicas(tmp_path: Path) -> None:
     found = pair(tmp_path, [*LOG, batches(100, 105)[0].data()[:70]], LOG)
     assert found.spans == [("torn-tail", 100, None, 0)]
     assert (found.one["verdict"], found.one["severity"]) == ("equal", None)
@@ -157,7 +157,7 @@ def test_tombstone_past_its_time(tmp_path: Path) -> None:
     assert found.spans == [("compacted", 7, 7, 1)]
 
 
-def test_batches_lost_twice_of_which_some_keys_come_again(tmp_path: Path) -> None:
+def test_batches_lost_twice_with_repeated_keys(tmp_path: Path) -> None:
     """Nothing but the keys would speak for a cleaner, and one of them does not."""
     log = [
         batch._replace(

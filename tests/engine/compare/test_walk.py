@@ -238,7 +238,7 @@ CLEAN = Path(__file__).parents[3] / "sample-data" / "clean"
 PARTITIONS = sorted({path.parent for path in CLEAN.rglob("*.log") if path.stat().st_size})
 
 
-def mutated(data: bytes, rng: random.Random) -> bytes:
+def mutate(data: bytes, rng: random.Random) -> bytes:
     """Change some bytes, as disks and hands do."""
     at, size = rng.randrange(len(data)), rng.randrange(1, 300)
     return rng.choice(
@@ -263,7 +263,7 @@ def test_real_logs_with_bytes_changed_at_random(seed: int, tmp_path: Path) -> No
     right = comparing.copied(source, tmp_path / "right" / source.name)
     for _ in range(rng.randrange(1, 4)):
         log = rng.choice([path for path in sorted(right.glob("*.log")) if path.stat().st_size])
-        log.write_bytes(mutated(log.read_bytes(), rng) or b"\0")
+        log.write_bytes(mutate(log.read_bytes(), rng) or b"\0")
     comparing.age(tmp_path)
     found = compared(*((left, right) if seed % 2 else (right, left)))
     assert not found.errors

@@ -13,7 +13,7 @@ PLACE = ("orders", 1)
 KNOWN = JudgementContext(NOW, 900_000)
 
 
-def known(state: str | None, **more: object) -> Transaction:
+def make_transaction(state: str | None, **more: object) -> Transaction:
     held = {
         "producer_id": 7,
         "producer_epoch": 3,
@@ -25,7 +25,7 @@ def known(state: str | None, **more: object) -> Transaction:
     return Transaction("tx", NOW, 0, state)._replace(**held)
 
 
-def opened(
+def make_open(
     producer_id: int = 7,
     *,
     epoch: int = 3,
@@ -39,36 +39,36 @@ def opened(
 
 
 @each("state", ["Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"])
-def test_what_the_coordinator_awaits_does_not_hang(state: str) -> None:
+def test_transaction_known_to_its_coordinator_does_not_hang(state: str) -> None:
     """However old it is: the tool does not list it either."""
-    transaction = known(state, partitions=(PLACE,))
-    for one in (opened(), opened(age_ms=10**9), opened(epoch=1)):
+    transaction = make_transaction(state, partitions=(PLACE,))
+    for one in (make_open(), make_open(age_ms=10**9), make_open(epoch=1)):
         assert judge(transaction, [one], KNOWN).hanging is False
 
 
 @each(
     "transaction",
     [
-        known("Ongoing", partitions=(("orders", 2),)),
-        known("Ongoing"),
-        known("Empty"),
-        known("CompleteCommit"),
-        known("CompleteAbort", partitions=(PLACE,)),
-        known("Dead", partitions=(PLACE,)),
-        known("Ongoing", partitions=(PLACE,), producer_id=8, previous_producer_id=7),
+        make_transaction("Ongoing", partitions=(("orders", 2),)),
+        make_transaction("Ongoing"),
+        make_transaction("Empty"),
+        make_transaction("CompleteCommit"),
+        make_transaction("CompleteAbort", partitions=(PLACE,)),
+        make_transaction("Dead", partitions=(PLACE,)),
+        make_transaction("Ongoing", partitions=(PLACE,), producer_id=8, previous_producer_id=7),
         None,
     ],
 )
-def test_what_no_coordinator_awaits_hangs(transaction: Transaction | None) -> None:
-    verdict = judge(transaction, [opened()], KNOWN)
+def test_transaction_unknown_to_coordinators_hangs(transaction: Transaction | None) -> None:
+    verdict = judge(transaction, [make_open()], KNOWN)
     assert verdict.hanging is True
     assert len(verdict.hung) == 1
     assert "no marker will follow" in str(verdict.cause)
 
 
-def test_only_what_is_not_awaited_is_to_be_ended() -> None:
-    other = opened(place=("orders", 2))
-    verdict = judge(known("Ongoing", partitions=(PLACE,)), [opened(), other], KNOWN)
+def test_only_orphaned_transactions_are_to_be_aborted() -> None:
+    other = make_open(place=("orders", 2))
+    verdict = judge(make_transaction("Ongoing", partitions=(PLACE,)), [make_open(), other], KNOWN)
     assert verdict.hung == (other,)
     assert verdict.cause == "Its coordinator has no transaction in orders-2: no marker will follow."
 
@@ -87,17 +87,21 @@ DOUBTS = [
     Doubt(
         "is not here, so it is unknown",
         None,
-        opened(),
+        make_open(),
         "Partition 3 of __transaction_state is not here",
     ),
-    Doubt("cannot be read: unknown-version", known(None, problem="unknown-version"), opened()),
-    Doubt("may be behind", known("CompleteCommit"), opened(epoch=4)),
-    Doubt("check again", known("CompleteCommit"), opened(live=True)),
-    Doubt("check again", None, opened(live=True)),
+    Doubt(
+        "cannot be read: unknown-version",
+        make_transaction(None, problem="unknown-version"),
+        make_open(),
+    ),
+    Doubt("may be behind", make_transaction("CompleteCommit"), make_open(epoch=4)),
+    Doubt("check again", make_transaction("CompleteCommit"), make_open(live=True)),
+    Doubt("check again", None, make_open(live=True)),
     Doubt(
         "ends earlier",
-        known("CompleteCommit"),
-        opened(age_ms=1500, newest_ms=NOW - 1001),
+        make_transaction("CompleteCommit"),
+        make_open(age_ms=1500, newest_ms=NOW - 1001),
     ),
 ]
 
@@ -113,27 +117,27 @@ def test_in_doubt_age_decides(doubt: Doubt) -> None:
     assert judge(doubt.transaction, [old._replace(age_ms=900_000)], around).hanging is None
 
 
-def test_end_that_lies_behind_in_the_log_is_no_doubt() -> None:
+def test_end_later_in_the_log_is_certain() -> None:
     """A record that came late, after the marker: the marker's time is in the log."""
-    late = opened(age_ms=1500, newest_ms=NOW - 1000)
-    assert judge(known("CompleteCommit"), [late], KNOWN).hanging is True
-    later = opened(age_ms=999, newest_ms=-1)
-    assert judge(known("CompleteCommit"), [later], KNOWN).hanging is True
+    late = make_open(age_ms=1500, newest_ms=NOW - 1000)
+    assert judge(make_transaction("CompleteCommit"), [late], KNOWN).hanging is True
+    later = make_open(age_ms=999, newest_ms=-1)
+    assert judge(make_transaction("CompleteCommit"), [later], KNOWN).hanging is True
 
 
-def test_marker_that_only_the_index_knows_is_said() -> None:
-    one = opened()
+def test_marker_known_only_to_the_index_is_mentioned() -> None:
+    one = make_open()
     one = one._replace(said=one.said._replace(marker_offset=1234))
-    assert judge(known("CompleteAbort"), [one], KNOWN).cause == (
+    assert judge(make_transaction("CompleteAbort"), [one], KNOWN).cause == (
         "Its coordinator has no transaction in orders-1: no marker will follow. The transaction "
         "index of orders-1 has an ABORT marker for it, at offset 1,234."
     )
 
 
-def test_what_will_end_it_is_said() -> None:
+def test_expected_end_is_described() -> None:
     def words(state: str, as_of_ms: int = NOW, **more: object) -> str:
-        transaction = known(state, partitions=(PLACE,), **more)
-        return str(judge(transaction, [opened()], JudgementContext(as_of_ms, 900_000)).cause)
+        transaction = make_transaction(state, partitions=(PLACE,), **more)
+        return str(judge(transaction, [make_open()], JudgementContext(as_of_ms, 900_000)).cause)
 
     when = "2023-11-14T22:14:19.000Z"
     assert words("Ongoing") == (
@@ -149,9 +153,9 @@ def test_what_will_end_it_is_said() -> None:
 
 
 def test_nothing_open() -> None:
-    assert judge(known("CompleteCommit"), [], KNOWN) == (False, None, ())
-    assert judge(known("Ongoing"), [], KNOWN).cause is not None
-    unread = judge(known(None, problem="malformed"), [], KNOWN)
+    assert judge(make_transaction("CompleteCommit"), [], KNOWN) == (False, None, ())
+    assert judge(make_transaction("Ongoing"), [], KNOWN).cause is not None
+    unread = judge(make_transaction(None, problem="malformed"), [], KNOWN)
     assert (unread.hanging, unread.cause) == (
         None,
         "The coordinator's record cannot be read: malformed.",

@@ -19,7 +19,7 @@ from kdump.replay.transactions import Transaction
 from kdump.storage.targets import Selection
 
 
-def opened(directory: Path, *tail: bytes) -> Path:
+def write_open(directory: Path, *tail: bytes) -> Path:
     """Write a partition, orders-7, with an open transaction of producer 7."""
     directory.mkdir(exist_ok=True)
     batch = data(0, 7, 0, transactional=True, timestamp=START_MS + 500)
@@ -34,7 +34,7 @@ def states(
     log.write(directory / f"__transaction_state-{partition}")
 
 
-def found(*paths: Path, **options: object) -> list[Finding]:
+def run_verify(*paths: Path, **options: object) -> list[Finding]:
     items = verify(map(str, paths), VerifyOptions()._replace(**options))
     return [
         one for one in items if isinstance(one, Finding) and one.code.startswith("transaction-")
@@ -51,9 +51,9 @@ def test_present_producer_before_one_that_was() -> None:
 
 @pytest.mark.parametrize("predict", [False, True])
 def test_one_that_is_awaited_is_named(predict: bool, tmp_path: Path) -> None:
-    opened(tmp_path)
+    write_open(tmp_path)
     states(tmp_path, "Ongoing", "orders-7")
-    (told,) = found(tmp_path, predict=predict)
+    (told,) = run_verify(tmp_path, predict=predict)
     assert told.code == "transaction-open"
     assert (
         "the log continues for 0 s after it. Its transactional id is billing-7 (Ongoing). Its "
@@ -63,13 +63,13 @@ def test_one_that_is_awaited_is_named(predict: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("predict", [False, True])
-def test_one_that_nobody_awaits_hangs(predict: bool, tmp_path: Path) -> None:
+def test_transaction_without_a_coordinator_hangs(predict: bool, tmp_path: Path) -> None:
     """It is in another data directory, and the selection leaves the coordinators' topic out."""
-    opened(tmp_path / "d1")
+    write_open(tmp_path / "d1")
     (tmp_path / "d2").mkdir()
     states(tmp_path / "d2", "CompleteAbort")
     selection = Selection(topic="orders", retired=True)
-    (told,) = found(tmp_path / "d1", tmp_path / "d2", predict=predict, selection=selection)
+    (told,) = run_verify(tmp_path / "d1", tmp_path / "d2", predict=predict, selection=selection)
     assert told.code == "transaction-hanging"
     assert (
         "Its transactional id is billing-7 (CompleteAbort). Its coordinator has no transaction in "
@@ -79,52 +79,50 @@ def test_one_that_nobody_awaits_hangs(predict: bool, tmp_path: Path) -> None:
 
 
 def test_producer_that_no_id_has(tmp_path: Path) -> None:
-    opened(tmp_path)
+    write_open(tmp_path)
     states(tmp_path, "Empty", producer=8)
-    (told,) = found(tmp_path)
+    (told,) = run_verify(tmp_path)
     assert told.code == "transaction-hanging"
     assert " No coordinator knows its producer: no marker will follow." in str(told.message)
 
 
-def test_nothing_is_said_where_the_topic_is_not_all_here(tmp_path: Path) -> None:
-    opened(tmp_path)
+def test_no_verdict_on_an_incomplete_topic(tmp_path: Path) -> None:
+    write_open(tmp_path)
     states(tmp_path, "Empty", producer=8, partition=1)
-    (told,) = found(tmp_path)
+    (told,) = run_verify(tmp_path)
     assert told.code == "transaction-open"
     assert "coordinator" not in str(told.message)
-    (told,) = found(tmp_path / "orders-7")
+    (told,) = run_verify(tmp_path / "orders-7")
     assert told.code == "transaction-open"
 
 
 def test_marker_may_be_in_what_broke_off(tmp_path: Path) -> None:
-    opened(tmp_path, data(1)[:-1])
+    write_open(tmp_path, data(1)[:-1])
     states(tmp_path, "CompleteAbort")
-    assert "transaction-hanging" not in [told.code for told in found(tmp_path)]
+    assert "transaction-hanging" not in [told.code for told in run_verify(tmp_path)]
 
 
-def test_beside_a_running_broker_it_may_be_about_to_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_running_broker_may_still_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recheck, "WAITS", (0.01,))
-    path = opened(tmp_path)
+    path = write_open(tmp_path)
     states(tmp_path, "CompleteAbort")
     with holding(tmp_path):
         (path / f"{0:020}.log").touch()
-        (told,) = found(tmp_path)
+        (told,) = run_verify(tmp_path)
     assert told.code == "transaction-open"
 
 
 def test_workers_change_nothing(tmp_path: Path) -> None:
-    opened(tmp_path)
+    write_open(tmp_path)
     states(tmp_path, "CompleteAbort")
     items = list(verify([str(tmp_path)], VerifyOptions(), driver=Workers(2)))
-    assert [one for one in items if one in found(tmp_path)] == found(tmp_path) != []
+    assert [one for one in items if one in run_verify(tmp_path)] == run_verify(tmp_path) != []
 
 
 def test_the_one_that_hangs_in_a_recorded_directory() -> None:
     """And those that are open, by their names."""
     root = corpus("newest/data/killed")
-    told = found(root / "d1", root / "d2")
+    told = run_verify(root / "d1", root / "d2")
     hangs = [one for one in told if one.code == "transaction-hanging"]
     assert [(one.topic, one.partition, one.offset) for one in hangs] == [("customers", 0, 40)]
     assert "transactional id is tx-beta (CompleteAbort)" in str(hangs[0].message)

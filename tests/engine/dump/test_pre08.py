@@ -117,7 +117,7 @@ def test_ranges(dump: Dump, span: dict[str, int], values: list[bytes]) -> None:
     assert dump.values(WHOLE, **span) == values
 
 
-def test_damage_outside_the_range_is_not_told(dump: Dump) -> None:
+def test_damage_outside_the_range_is_not_reported(dump: Dump) -> None:
     broken = flip_bit(WHOLE, len(A) - 1, 0)
     assert dump.findings(broken) == [("crc-mismatch", 0, len(A))]
     assert dump.findings(broken, from_offset=BASE + len(A)) == []
@@ -127,7 +127,7 @@ def test_damage_outside_the_range_is_not_told(dump: Dump) -> None:
 
 
 @pytest.mark.parametrize("mode", [RECORDS, BATCHES, HEX])
-def test_a_wrong_sum_shows_the_header_and_goes_on(dump: Dump, mode: str) -> None:
+def test_wrong_checksum_shows_the_header_and_continues(dump: Dump, mode: str) -> None:
     items = dump.items(flip_bit(WHOLE, len(A) + len(B) - 2, 4), mode)
     (found,) = (item for item in items if isinstance(item, Finding))
     assert (found.code, found.severity) == ("crc-mismatch", Severity.DAMAGE)
@@ -166,7 +166,7 @@ def test_tails(dump: Dump, tail: bytes, code: str, mode: str) -> None:
     assert dump.values(WHOLE + tail) == [b"a", b"bee", b"one", b"two"]
 
 
-def test_a_length_beyond_the_file_with_entries_behind(dump: Dump) -> None:
+def test_length_beyond_the_file_before_further_entries(dump: Dump) -> None:
     broken = put(WHOLE, len(A), b"\x20")
     assert dump.findings(broken) == [("batch-cut-short", len(A), len(B))]
     assert dump.values(broken) == [b"a", b"one", b"two"]
@@ -204,7 +204,7 @@ def test_entries_with_a_right_sum(dump: Dump, entry: bytes, code: str, values: l
     assert not dump.findings(data, mode=HEX)
 
 
-def test_an_empty_wrapper_is_no_damage(dump: Dump) -> None:
+def test_empty_wrapper_is_sound(dump: Dump) -> None:
     data = A + pre08_wrapper([]) + B
     assert dump.findings(data) == []
     assert dump.values(data) == [b"a", b"bee"]
@@ -268,7 +268,7 @@ SINKS = {
 
 
 @pytest.mark.parametrize("seed", range(400 if LONG else 12))
-def test_chunks_say_what_rows_say(
+def test_chunks_equal_rows(
     dump: Dump, seed: int, kernel: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernels, "walk_pre08", kernel.walk_pre08)

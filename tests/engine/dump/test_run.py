@@ -13,7 +13,7 @@ import builders
 import damage
 import pytest
 from corpus import corpus
-from dumped import Json, dumped
+from dumped import Json, run_dump
 from each import each
 from long_runs import how_many
 
@@ -126,13 +126,13 @@ def lying_positions(slots: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return [(relative, position + 1) for relative, position in slots]
 
 
-def shifted(slots: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def shift_positions(slots: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Each offset with the position of the entry after it."""
     positions = [position for _, position in slots[1:]] + [slots[-1][1]]
     return [(relative, at) for (relative, _), at in zip(slots, positions, strict=True)]
 
 
-def falling(slots: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def make_falling(slots: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return slots[::-1]
 
 
@@ -148,8 +148,8 @@ LIES: dict[str, Callable[[list[tuple[int, int]]], list[tuple[int, int]]]] = {
     "sound": list,
     "offsets": lying_offsets,
     "positions": lying_positions,
-    "shifted": shifted,
-    "falling": falling,
+    "shifted": shift_positions,
+    "falling": make_falling,
     "beyond": beyond,
     "zeros": all_zeros,
 }
@@ -170,7 +170,7 @@ def rewrite_indexes(path: Path, state: str) -> None:
 
 @pytest.mark.parametrize("state", [*LIES, "missing", "torn"])
 def test_offset_ranges(partition: Path, state: str) -> None:
-    every, _ = dumped(partition)
+    every, _ = run_dump(partition)
     rewrite_indexes(partition, state)
     bounds = sorted({row["offset"] for row in every})
     low, high = bounds[0], bounds[-1]
@@ -180,12 +180,12 @@ def test_offset_ranges(partition: Path, state: str) -> None:
         (at := rng.randrange(low, high), at + rng.randrange(60)) for _ in range(how_many(12, 40))
     ]
     for start, end in pairs:
-        rows, found = dumped(partition, from_offset=start, to_offset=end)
+        rows, found = run_dump(partition, from_offset=start, to_offset=end)
         assert rows == [row for row in every if start <= row["offset"] < end], (start, end)
         assert found == []
-        rows, _ = dumped(partition, from_offset=start)
+        rows, _ = run_dump(partition, from_offset=start)
         assert rows == [row for row in every if row["offset"] >= start], start
-        rows, _ = dumped(partition, to_offset=end)
+        rows, _ = run_dump(partition, to_offset=end)
         assert rows == [row for row in every if row["offset"] < end], end
 
 
@@ -195,18 +195,18 @@ def times(row: Json) -> int:
 
 
 def test_time_ranges(partition: Path) -> None:
-    every, _ = dumped(partition)
+    every, _ = run_dump(partition)
     rng = random.Random(1)
     for _ in range(40):
         start = TIME + rng.randrange(9_000, 13_000)
         end = start + rng.randrange(1500)
-        rows, found = dumped(partition, from_time_ms=start, to_time_ms=end)
+        rows, found = run_dump(partition, from_time_ms=start, to_time_ms=end)
         assert rows == [row for row in every if start <= times(row) < end]
         assert found == []
-        assert dumped(partition, from_time_ms=start)[0] == [
+        assert run_dump(partition, from_time_ms=start)[0] == [
             row for row in every if times(row) >= start
         ]
-        assert dumped(partition, to_time_ms=end)[0] == [row for row in every if times(row) < end]
+        assert run_dump(partition, to_time_ms=end)[0] == [row for row in every if times(row) < end]
 
 
 def write_time_indexes(path: Path, state: str) -> None:
@@ -214,7 +214,7 @@ def write_time_indexes(path: Path, state: str) -> None:
     for log in path.glob("*.log"):
         base = int(log.stem)
         slots: list[tuple[int, int]] = []
-        for row in dumped(log, mode="batches")[0]:
+        for row in run_dump(log, mode="batches")[0]:
             greatest = row["max_timestamp_ms"] or -1
             if greatest > (slots[-1][0] if slots else -1):
                 slots.append((greatest, row["last_offset"] - base))
@@ -235,11 +235,11 @@ def write_time_indexes(path: Path, state: str) -> None:
 
 
 @pytest.mark.parametrize("state", ["sound", "short", "low", "high", "falling", "zeros", "torn"])
-def test_time_ranges_whatever_the_time_index_says(partition: Path, state: str) -> None:
-    every, _ = dumped(partition)
+def test_time_ranges_ignore_a_wrong_time_index(partition: Path, state: str) -> None:
+    every, _ = run_dump(partition)
     write_time_indexes(partition, state)
     for start in range(TIME + 9_500, TIME + 13_000, 125):
-        rows, found = dumped(partition, from_time_ms=start)
+        rows, found = run_dump(partition, from_time_ms=start)
         assert rows == [row for row in every if times(row) >= start], start - TIME
         assert found == []
 
@@ -249,7 +249,7 @@ def test_a_sound_time_index_leaves_segments_out(
 ) -> None:
     partition = modern
     write_time_indexes(partition, "sound")
-    later = max(times(row) for row in dumped(partition)[0]) - 10
+    later = max(times(row) for row in run_dump(partition)[0]) - 10
     walked: list[str] = []
     plain = SegmentReader.items
 
@@ -258,19 +258,19 @@ def test_a_sound_time_index_leaves_segments_out(
         return plain(self, position)
 
     monkeypatch.setattr(SegmentReader, "items", items)
-    dumped(partition, from_time_ms=later)
+    run_dump(partition, from_time_ms=later)
     assert walked == [str(max(partition.glob("*.log")))]
 
 
 @pytest.mark.parametrize("state", ["sound", "short", "low", "high", "falling", "zeros", "torn"])
-def test_both_indexes_say_where_a_time_may_begin(
+def test_both_indexes_bound_the_start_of_a_time(
     modern: Path, monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
     partition = modern
-    every, _ = dumped(partition)
+    every, _ = run_dump(partition)
     write_time_indexes(partition, state)
     for log in partition.glob("*.log"):
-        rows = dumped(log, mode="batches")[0][1:]
+        rows = run_dump(log, mode="batches")[0][1:]
         slots = [(row["last_offset"] - int(log.stem), row["position"]) for row in rows]
         index = b"".join(struct.pack(">ii", *slot) for slot in slots)
         log.with_suffix(".index").write_bytes(index)
@@ -283,7 +283,7 @@ def test_both_indexes_say_where_a_time_may_begin(
 
     monkeypatch.setattr(SegmentReader, "items", items)
     for start in range(TIME + 9_500, TIME + 13_000, 250):
-        rows, found = dumped(partition, from_time_ms=start)
+        rows, found = run_dump(partition, from_time_ms=start)
         assert rows == [row for row in every if times(row) >= start], start - TIME
         assert found == []
     assert any(begun) == (state != "zeros")
@@ -313,21 +313,21 @@ FILTERS: list[tuple[dict[str, Any], Callable[[Json], bool]]] = [
 
 @pytest.mark.parametrize(("options", "admits"), FILTERS)
 def test_filters(partition: Path, options: Json, admits: Callable[[Json], bool]) -> None:
-    every, _ = dumped(partition)
+    every, _ = run_dump(partition)
     expected = [row for row in every if admits(row)]
-    assert dumped(partition, **options)[0] == expected
+    assert run_dump(partition, **options)[0] == expected
     low, high = every[20]["offset"], every[-20]["offset"]
-    assert dumped(partition, from_offset=low, to_offset=high, **options)[0] == [
+    assert run_dump(partition, from_offset=low, to_offset=high, **options)[0] == [
         row for row in expected if low <= row["offset"] < high
     ]
-    assert dumped(partition, limit=3, **options)[0] == expected[:3]
+    assert run_dump(partition, limit=3, **options)[0] == expected[:3]
 
 
 @pytest.mark.parametrize("mode", ["records", "batches"])
 @pytest.mark.parametrize("limit", [0, 1, 2, 24, 25, 26, 10_000])
 def test_limit(partition: Path, mode: str, limit: int) -> None:
-    every, _ = dumped(partition, mode=mode)
-    assert dumped(partition, mode=mode, limit=limit)[0] == every[:limit]
+    every, _ = run_dump(partition, mode=mode)
+    assert run_dump(partition, mode=mode, limit=limit)[0] == every[:limit]
 
 
 def test_limit_counts_over_all_paths(partition: Path) -> None:
@@ -344,9 +344,9 @@ def len_of(item: object) -> int:
 
 def test_header_ranges(partition: Path) -> None:
     """A header is shown where its entry can hold a record of the range."""
-    headers, _ = dumped(partition, mode="batches", deep=True)
+    headers, _ = run_dump(partition, mode="batches", deep=True)
     for start, end in ((1000, 1001), (1040, 1100), (1150, 1151)):
-        rows, _ = dumped(partition, mode="batches", deep=True, from_offset=start, to_offset=end)
+        rows, _ = run_dump(partition, mode="batches", deep=True, from_offset=start, to_offset=end)
         expected = [
             row for row in headers if row["last_offset"] >= start and row["base_offset"] < end
         ]
@@ -366,7 +366,7 @@ def test_header_times_where_the_field_holds_no_time(tmp_path: Path) -> None:
     appended = builders.LOG_APPEND_TIME
     data += builders.batch(base_offset=2, base_timestamp=0, max_timestamp=far, attributes=appended)
     (path / f"{0:020}.log").write_bytes(data)
-    rows, _ = dumped(path, mode="batches", to_time_ms=TIME + 1)
+    rows, _ = run_dump(path, mode="batches", to_time_ms=TIME + 1)
     assert [row["base_offset"] for row in rows] == [0]
 
 
@@ -396,11 +396,11 @@ def test_ranges_with_a_sound_index_read_little(
     monkeypatch.setattr(Source, "_pread", counted)
     for start in (5, 700, 1990):
         read = 0
-        rows, _ = dumped(path, from_offset=start, to_offset=start + 3)
+        rows, _ = run_dump(path, from_offset=start, to_offset=start + 3)
         assert [row["offset"] for row in rows] == [start, start + 1, start + 2]
         assert read < 700_000
     read = 0
-    assert len(dumped(path, limit=1)[0]) == 1
+    assert len(run_dump(path, limit=1)[0]) == 1
     assert read < 700_000
 
 
@@ -426,7 +426,7 @@ def test_range_over_wrappers_ends_early(tmp_path: Path, monkeypatch: pytest.Monk
         return done
 
     monkeypatch.setattr(Source, "_pread", counted)
-    rows, _ = dumped(path, to_offset=3)
+    rows, _ = run_dump(path, to_offset=3)
     assert [row["offset"] for row in rows] == [0, 1, 2]
     assert read < 700_000
 
@@ -434,25 +434,25 @@ def test_range_over_wrappers_ends_early(tmp_path: Path, monkeypatch: pytest.Monk
 # Damage and ranges -------------------------------------------------------------------------------
 
 
-def test_damage_outside_the_range_is_not_told(partition: Path) -> None:
+def test_damage_outside_the_range_is_not_reported(partition: Path) -> None:
     log = min(partition.glob("*.log"))
     data = log.read_bytes()
     log.write_bytes(damage.flip(data, len(data) - 1))
     os.utime(log, (1_700_000_000, 1_700_000_000))
-    every, found = dumped(partition)
+    every, found = run_dump(partition)
     assert [one.code for one in found] == ["crc-mismatch"]
     next_base = int(sorted(partition.glob("*.log"))[1].stem)
-    rows, found = dumped(partition, from_offset=next_base)
+    rows, found = run_dump(partition, from_offset=next_base)
     assert rows == [row for row in every if row["row"] == "record" and row["segment"] >= next_base]
     assert found == []
-    rows, found = dumped(partition, to_offset=1005)
+    rows, found = run_dump(partition, to_offset=1005)
     assert found == []
 
 
 def test_findings_do_not_count_as_rows(partition: Path) -> None:
     log = min(partition.glob("*.log"))
     log.write_bytes(b"garbage" * 20 + log.read_bytes())
-    rows, found = dumped(partition, limit=4)
+    rows, found = run_dump(partition, limit=4)
     assert len(rows) == 4
     assert len(found) == 1
 
@@ -471,20 +471,20 @@ def test_findings_do_not_count_as_rows(partition: Path) -> None:
 )
 def test_bounds_that_no_message_of_0_7_meets(options: Json) -> None:
     path = corpus("old/v07-072.clean") / "data" / "plain-0"
-    assert dumped(path, **options)[0] == []
+    assert run_dump(path, **options)[0] == []
 
 
 def test_grep_and_limit_over_files_of_0_7() -> None:
     path = corpus("old/v07-072.clean") / "data" / "plain-0"
-    every, _ = dumped(path)
+    every, _ = run_dump(path)
     word = re.compile(rb"lorem.*dolor")
     expected = [row for row in every if word.search(text(row["value"]))]
     assert 0 < len(expected) < len(every)
-    assert dumped(path, grep=word)[0] == expected
-    assert dumped(path, limit=7)[0] == every[:7]
-    assert dumped(path, control=False)[0] == every
+    assert run_dump(path, grep=word)[0] == expected
+    assert run_dump(path, limit=7)[0] == every[:7]
+    assert run_dump(path, control=False)[0] == every
     low, high = every[10]["offset"], every[50]["offset"]
-    assert dumped(path, from_offset=low, to_offset=high)[0] == [
+    assert run_dump(path, from_offset=low, to_offset=high)[0] == [
         row for row in every if low <= row["offset"] < high
     ]
 
@@ -517,7 +517,7 @@ def test_nothing_to_work_on(tmp_path: Path) -> None:
     assert [type(error) for error in errors(tmp_path)] == [NothingToDo]
 
 
-def test_an_empty_partition_is_no_error(tmp_path: Path) -> None:
+def test_empty_partition_is_not_an_error(tmp_path: Path) -> None:
     path = tmp_path / "empty-0"
     path.mkdir()
     (path / f"{0:020}.log").write_bytes(b"")
@@ -540,7 +540,7 @@ def test_a_directory_named_like_a_log(partition: Path) -> None:
 
 
 def test_entries_of_a_partition(partition: Path) -> None:
-    rows, found = dumped(partition, mode="entries")
+    rows, found = run_dump(partition, mode="entries")
     assert {row["row"] for row in rows} == {"offset-index-entry"}
     assert len(rows) == 36
     assert found == []

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from keyed_clients import JAVA, KEYS, LIBRDKAFKA, TIME, Clients, Sent
+from keyed_clients import JAVA, KEYS, LIBRDKAFKA, TIME, Clients, ConsumedRecord
 from long_runs import LONG, SEED
 
 from kdump.engine.dump.run import dump
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.fuzz]
 TOPICS = 300 if LONG else 8
 COUNTS = range(2, 7)
 NAMES = (JAVA, *LIBRDKAFKA)
-Records = dict[str, list[Sent]]
+Records = dict[str, list[ConsumedRecord]]
 
 
 class World(NamedTuple):
@@ -52,13 +52,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     directory = tmp_path_factory.mktemp("broker") / "data"
     clients = Clients(directory)
     try:
-        yield _filled(clients, directory)
+        yield _fill(clients, directory)
     finally:
         clients.broker.run("kill")
         shutil.rmtree(directory)
 
 
-def _filled(clients: Clients, directory: Path) -> World:
+def _fill(clients: Clients, directory: Path) -> World:
     draw = random.Random(SEED)
     references = {f"ref-{name}-{n}": n for name in ("java", *LIBRDKAFKA) for n in COUNTS}
     topics = {f"topic-{number}": draw.randint(1, 6) for number in range(TOPICS)}
@@ -115,19 +115,21 @@ def _filled(clients: Clients, directory: Path) -> World:
     )  # fmt: skip
 
 
-def compared(sent: Sent, by: str) -> tuple[bytes | None, ...]:
+def compared_parts(sent: ConsumedRecord, by: str) -> tuple[bytes | None, ...]:
     if by == "header:id":
         return (dict(sent.headers).get("id"),)
     return tuple(getattr(sent, part) for part in by.split(","))
 
 
-def expected(records: Records, by: str, within_ms: int | None, most: int | None) -> list[list[Any]]:
+def find_expected(
+    records: Records, by: str, within_ms: int | None, most: int | None
+) -> list[list[Any]]:
     """Give topic, number of copies, what is compared and place of each copy, by first copies."""
     found = []
     for topic, all_sent in records.items():
-        groups: dict[Any, list[Sent]] = defaultdict(list)
+        groups: dict[Any, list[ConsumedRecord]] = defaultdict(list)
         for sent in all_sent:
-            said = compared(sent, by)
+            said = compared_parts(sent, by)
             if any(part is not None for part in said):
                 groups[said, sent.partition if most is not None else None].append(sent)
         for (said, _), sents in groups.items():
@@ -151,7 +153,7 @@ def expected(records: Records, by: str, within_ms: int | None, most: int | None)
     ]
 
 
-def found_in(world: World, options: DuplicateOptions, **given: Any) -> list[Row]:
+def run_duplicates(world: World, options: DuplicateOptions, **given: Any) -> list[Row]:
     rows = list(duplicates([str(world.directory)], options, **given))
     assert all(isinstance(row, Row) for row in rows), rows
     return rows  # type: ignore[return-value]
@@ -176,8 +178,8 @@ def test_duplicates(
         isolation=isolation,
     )
     records = world.committed if options.visible else world.everything
-    summary, *rows = found_in(world, options)
-    wanted = expected(records, by, within_ms, within_records)
+    summary, *rows = run_duplicates(world, options)
+    wanted = find_expected(records, by, within_ms, within_records)
     fields = [row.fields for row in rows]
     assert [
         [
@@ -192,7 +194,7 @@ def test_duplicates(
     assert summary.fields["copies"] == len(wanted)
     assert summary.fields["groups"] == sum(of["copy"] == 1 for of in fields)
     assert summary.fields["records_count"] == sum(map(len, records.values()))
-    assert found_in(world, options, driver=Workers(2)) == [summary, *rows]
+    assert run_duplicates(world, options, driver=Workers(2)) == [summary, *rows]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -239,8 +241,8 @@ def test_misplaced_keys(world: World, name: str) -> None:
             assert set(each["partitions"]) == places[key]
 
 
-def by_producer(world: World, topic: str, missed: list[Sent]) -> dict[Any, Any]:
-    groups: dict[Any, list[Sent]] = defaultdict(list)
+def by_producer(world: World, topic: str, missed: list[ConsumedRecord]) -> dict[Any, Any]:
+    groups: dict[Any, list[ConsumedRecord]] = defaultdict(list)
     for one in missed:
         producer_id = world.producers[topic, one.partition, one.offset][0]
         groups[one.partition, producer_id].append(one)
@@ -284,7 +286,9 @@ def test_on_spark(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         for by in bys:
             for within_ms in (None, 60_000):
                 options = DuplicateOptions(selection=topics, by=by, within_ms=within_ms)
-                assert found_in(world, options, driver=driver) == found_in(world, options)
+                assert run_duplicates(world, options, driver=driver) == run_duplicates(
+                    world, options
+                )
         for name in (None, *NAMES):
             asked = PlacementOptions(partitioner=name, selection=topics, top=1000)
             here, there = placement(paths, asked), placement(paths, asked, driver=driver)

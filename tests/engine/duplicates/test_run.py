@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from bulk import two_partitions
-from dumped import dumped
+from dumped import run_dump
 
 from kdump.engine.duplicates.entries import DuplicateOptions
 from kdump.engine.duplicates.run import duplicates
@@ -29,7 +29,7 @@ def rows_of(path: Path, options: DuplicateOptions, **given: Any) -> list[Row]:
 
 
 #: Three tests in a row ask for one directory's.
-records_of = lru_cache(1)(lambda path: [row for row in dumped(path)[0] if row["row"] == "record"])
+records_of = lru_cache(1)(lambda path: [row for row in run_dump(path)[0] if row["row"] == "record"])
 
 
 @pytest.mark.parametrize("by", [("key",), ("key", "value"), ("value",)])
@@ -70,7 +70,7 @@ def test_pieces_of_logs(tmp_path: Path) -> None:
     assert list(placement([str(tmp_path)], keys, split_bytes=1)) == placed
 
 
-def test_a_replica_is_no_duplicate(tmp_path: Path) -> None:
+def test_replica_is_not_a_duplicate(tmp_path: Path) -> None:
     for broker in ("a", "b"):
         two_partitions(tmp_path / broker)
     options = DuplicateOptions(by=("key", "value"))
@@ -109,7 +109,7 @@ def test_large_entries_and_short_files(tmp_path: Path) -> None:
         list(merge_runs([SortedRun(run.path, (0, run.bounds[1] + 10))]))
 
 
-def test_no_scratch(tmp_path: Path) -> None:
+def test_without_a_scratch_directory(tmp_path: Path) -> None:
     two_partitions(tmp_path / "data")
     with pytest.raises(PathError, match="nonesuch"):
         list(duplicates([str(tmp_path / "data")], DuplicateOptions(scratch="/nonesuch")))

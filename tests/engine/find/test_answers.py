@@ -106,7 +106,7 @@ def test_offset_out_of_range_is_an_error_in_the_row(partition: Path, target: int
 @pytest.mark.parametrize(
     ("target", "offset"), [(-2, 0), (-1, 14), (-3, 13), (TIME + 14, None), (0, 0)]
 )
-def test_special_times_and_none(partition: Path, target: int, offset: int | None) -> None:
+def test_special_times_and_no_answer(partition: Path, target: int, offset: int | None) -> None:
     row = at_time(partition, target)
     assert (row["offset"], row["error"]) == (offset, None)
 
@@ -152,7 +152,7 @@ def test_version_0_answers_by_modification_time(partition: Path) -> None:
     assert found == [10, 14]
 
 
-def test_steps_say_what_was_compared(partition: Path) -> None:
+def test_steps_name_the_compared_values(partition: Path) -> None:
     steps = at_offset(partition, 5, explain=True)["steps"]
     assert isinstance(steps, list)
     assert [step["step"] for step in steps] == ["segment", "index", "scan", "record"]

@@ -22,7 +22,7 @@ def test_check_agrees_with_sound_indexes(partition: Path) -> None:
         assert (row["scan_offset"], codes) == (row["offset"], [])
 
 
-def test_check_finds_an_offset_index_that_lies(partition: Path) -> None:
+def test_check_finds_a_wrong_offset_index(partition: Path) -> None:
     (partition / "00000000000000000000.index").write_bytes(struct.pack(">ii", 1, 2 * SIZE))
     (row,), codes = split(find_offset([str(partition)], 2, FindOptions(check=True)))
     assert (row["offset"], row["scan_offset"]) == (4, 2)
@@ -38,20 +38,20 @@ def test_check_does_not_blame_the_index_for_damage(tmp_path: Path) -> None:
     assert "offset-lookup-differs" not in codes
 
 
-def test_check_finds_a_time_index_that_lies(partition: Path) -> None:
+def test_check_finds_a_wrong_time_index(partition: Path) -> None:
     (partition / "00000000000000000000.timeindex").write_bytes(struct.pack(">qi", TIME - 5, 0))
     (row,), codes = split(find_time([str(partition)], TIME + 2, FindOptions(check=True)))
     assert (row["offset"], row["scan_offset"]) == (10, 2)
     assert codes == ["time-lookup-differs"]
 
 
-def test_check_of_the_log_end_goes_as_far_as_the_log_can_be_framed() -> None:
+def test_check_of_the_log_end_reads_all_framed_entries() -> None:
     path = Path(__file__).parents[3] / "sample-data/damaged/0.8.2.2/d-sizemid-0"
     fields = at_time(path, -1, check=True, as_is=True)
     assert fields["scan_offset"] == 142
 
 
-def test_check_says_where_the_brokers_rule_passes_a_record_over(partition: Path) -> None:
+def test_check_reports_records_skipped_by_the_broker(partition: Path) -> None:
     """A kept batch without records raises the segment's greatest time above all its records."""
     empty = builders.batch([], base_offset=2, last_offset_delta=1, base_timestamp=TIME + 9)
     write_segment(partition, 0, batches(0) + empty, [], [(TIME + 9, 3)])

@@ -12,7 +12,7 @@ from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 
 
-def damaged(partition: Path, position: int, value: int) -> Path:
+def damage_partition(partition: Path, position: int, value: int) -> Path:
     path = partition / f"{0:020}.log"
     log = bytearray(path.read_bytes())
     log[position] = value
@@ -23,7 +23,7 @@ def damaged(partition: Path, position: int, value: int) -> Path:
 @pytest.mark.parametrize("target", [2, 3])
 def test_a_batch_on_which_consumers_fail_is_damage(partition: Path, target: int) -> None:
     """Brokers serve it, so the row stands."""
-    path = damaged(partition, 2 * SIZE - 2, ord("w"))  # in the last value
+    path = damage_partition(partition, 2 * SIZE - 2, ord("w"))  # in the last value
     for asked in (0, 1, 4, 5, 10):
         assert split(find_offset([str(path)], asked, FindOptions()))[1] == []
     items = list(find_offset([str(path)], target, FindOptions()))
@@ -38,7 +38,7 @@ def test_a_batch_on_which_consumers_fail_is_damage(partition: Path, target: int)
     ("magic", "code"), [(3, "magic-unknown"), (7, "magic-unknown"), (0x80, "crc-mismatch")]
 )
 def test_a_batch_of_an_impossible_magic_is_damage(partition: Path, magic: int, code: str) -> None:
-    path = damaged(partition, SIZE + 16, magic)
+    path = damage_partition(partition, SIZE + 16, magic)
     # From 4.1 on a lookup opens what looks like a wrapper, and fails itself.
     options = FindOptions(broker_version=(4, 0))
     assert split(find_offset([str(path)], 2, options))[1] == [code]
@@ -46,11 +46,11 @@ def test_a_batch_of_an_impossible_magic_is_damage(partition: Path, magic: int, c
 
 
 def test_a_lookup_of_4_1_fails_at_what_looks_like_a_wrapper(partition: Path) -> None:
-    path = damaged(partition, SIZE + 16, 0x80)
+    path = damage_partition(partition, SIZE + 16, 0x80)
     assert "cannot be opened" in str(at_offset(path, 2)["error"])
 
 
-def test_damage_on_the_way_to_the_record_is_told(partition: Path) -> None:
+def test_damage_before_the_record_is_reported(partition: Path) -> None:
     """Control batches and what was aborted are handed to a consumer as well."""
     log = builders.marker(1, base_offset=0, producer_id=7) + batches(1)
     write_segment(partition, 0, log[:70] + bytes([log[70] ^ 1]) + log[71:])
@@ -58,7 +58,7 @@ def test_damage_on_the_way_to_the_record_is_told(partition: Path) -> None:
     assert split(find_offset([str(partition)], 1, FindOptions()))[1] == []
 
 
-def test_lookups_that_stop_at_an_open_transaction_say_so(partition: Path) -> None:
+def test_lookups_report_a_blocking_open_transaction(partition: Path) -> None:
     opened = builders.batch(
         [builders.record(0), builders.record(1)],
         base_offset=16,
@@ -104,7 +104,7 @@ def test_log_that_no_broker_opens_is_not_served(partition: Path, digits: int, as
 
 
 @pytest.mark.parametrize("version", [(0, 9, 0), (0, 10, 1), (0, 10, 2)])
-def test_torn_tail_begins_behind_the_entry_before(tmp_path: Path, version: tuple[int, ...]) -> None:
+def test_torn_tail_starts_after_the_last_entry(tmp_path: Path, version: tuple[int, ...]) -> None:
     directory = tmp_path / "t-0"
     messages = b"".join(builders.message(n, magic=0, value=bytes(60)) for n in range(4))
     write_segment(directory, 0, messages[:-20], [], [])

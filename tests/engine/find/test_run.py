@@ -48,7 +48,7 @@ def test_files_that_go_meanwhile_are_listed_again(
     assert split(find_offset([str(partition)], 2, FindOptions())) == ([], ["file-vanished"])
 
 
-def test_partition_under_two_names_is_asked_once(partition: Path) -> None:
+def test_partition_under_two_names_is_read_once(partition: Path) -> None:
     other = partition.parent / "moved"
     other.symlink_to(partition.parent / partition.name)
     rows = [
@@ -59,7 +59,7 @@ def test_partition_under_two_names_is_asked_once(partition: Path) -> None:
     assert len(rows) == 1
 
 
-def test_segment_files_stand_for_their_partition_once(partition: Path) -> None:
+def test_segment_files_select_their_partition_once(partition: Path) -> None:
     paths = [str(path) for path in sorted(partition.glob("*.log"))]
     rows, _ = split(find_offset([*paths, str(partition)], 12, FindOptions()))
     assert [row["offset"] for row in rows] == [12]
@@ -92,7 +92,7 @@ SAMPLES = Path(__file__).parents[3] / "sample-data"
 CORPORA = [name for folder in ("modern/data", "old") for name in names(folder)]
 
 
-def told(paths: list[Path], driver: Driver | None = None) -> list[list[object]]:
+def run_lookups(paths: list[Path], driver: Driver | None = None) -> list[list[object]]:
     """Give what several questions yield; errors as their text."""
     given = list(map(str, paths))
     explained = FindOptions(explain=True, check=True, isolation="read_committed")
@@ -115,8 +115,8 @@ def directories(root: Path) -> list[Path]:
 
 def test_any_number_of_workers_gives_the_same_rows_in_the_same_order() -> None:
     paths = directories(SAMPLES)
-    alone = told(paths)
-    assert told(paths, driver=Workers(3)) == alone
+    alone = run_lookups(paths)
+    assert run_lookups(paths, driver=Workers(3)) == alone
     assert {isinstance(one, str) for one in (alone[0][0], alone[0][-1])} == {True}
     assert sum(isinstance(one, Row) for one in alone[0]) > 40
 
@@ -124,7 +124,7 @@ def test_any_number_of_workers_gives_the_same_rows_in_the_same_order() -> None:
 @pytest.mark.parametrize("name", CORPORA if LONG else CORPORA[::4])
 def test_any_number_of_workers_on_corpora(name: str) -> None:
     paths = directories(corpus(name))
-    assert told(paths, driver=Workers(3)) == told(paths)
+    assert run_lookups(paths, driver=Workers(3)) == run_lookups(paths)
 
 
 def test_an_answer_does_not_wait_for_the_next_partition(partition: Path) -> None:

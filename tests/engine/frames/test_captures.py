@@ -33,7 +33,7 @@ Json = dict[str, Any]
 CLIENTS = Path(__file__).parents[2] / "captures/clients.pcap.gz"
 
 
-def recorded() -> list[Message]:
+def read_recorded() -> list[Message]:
     """Give what was recorded, message by message."""
     return [
         (connection, way, len(frame).to_bytes(4, "big") + frame)
@@ -69,7 +69,7 @@ def plain(rows: list[Json], *, ordered: bool = True) -> list[tuple[Any, ...]]:
     return kept if ordered else sorted(kept)
 
 
-def test_what_clients_and_brokers_said(tmp_path: Path) -> None:
+def test_frames_of_clients_and_brokers(tmp_path: Path) -> None:
     """Every exchange is named, matched, and its records are read."""
     data = gzip.decompress(CLIENTS.read_bytes())
     rows, found = read(tmp_path / "one", data)
@@ -99,7 +99,7 @@ def test_what_clients_and_brokers_said(tmp_path: Path) -> None:
 def test_fields_are_those_of_kafkas_own_classes() -> None:
     exchanges: dict[int, Exchange] = {}
     compared = 0
-    for connection, way, frame in captures.frames_of(recorded()):
+    for connection, way, frame in captures.frames_of(read_recorded()):
         exchange = exchanges.setdefault(connection, Exchange())
         said = exchange.response(frame) if way else exchange.request(frame)
         if said.fields is None:
@@ -130,15 +130,15 @@ def _without_records(held: Any) -> Any:
     return [_without_records(inner) for inner in held] if isinstance(held, list) else held
 
 
-def test_packets_that_are_swapped_and_come_twice(tmp_path: Path) -> None:
-    messages = recorded()
+def test_swapped_and_repeated_packets(tmp_path: Path) -> None:
+    messages = read_recorded()
     expected = plain(read(tmp_path / "one", captures.capture(captures.packets(messages)))[0])
     for number in range(how_many(6, 300)):
         rng = random.Random(f"{SEED}/{number}")
         made = captures.packets(
             messages, size=rng.choice((300, 1448)), first=rng.choice((0, (1 << 32) - 700))
         )
-        data = captures.capture(captures.swapped(made, rng, within=rng.choice((2, 6))))
+        data = captures.capture(captures.swap_packets(made, rng, within=rng.choice((2, 6))))
         rows, found = read(tmp_path / "two", data)
         assert found == []
         assert sorted(expected) == plain(rows, ordered=False)
@@ -146,7 +146,7 @@ def test_packets_that_are_swapped_and_come_twice(tmp_path: Path) -> None:
 
 def test_packets_that_are_missing(tmp_path: Path) -> None:
     """What is lost is counted by connection, and all whole frames that can be known are read."""
-    messages = recorded()
+    messages = read_recorded()
     for number in range(how_many(6, 300)):
         rng = random.Random(f"{SEED}/{number}")
         made = captures.packets(messages, size=700)
@@ -174,7 +174,7 @@ def test_packets_that_are_missing(tmp_path: Path) -> None:
 
 
 def test_a_capture_that_begins_in_the_middle(tmp_path: Path) -> None:
-    messages = recorded()
+    messages = read_recorded()
     made = captures.packets(messages, size=500, opened=False)
     rows, found = read(tmp_path / "one", captures.capture(made))
     assert found == []
@@ -247,7 +247,7 @@ def test_credentials_are_never_shown(tmp_path: Path) -> None:
 
 def test_frames_in_a_file(tmp_path: Path) -> None:
     """Behind a length that cannot be, reading goes on at the next request."""
-    messages = [one for one in recorded() if one[0] == 0]
+    messages = [one for one in read_recorded() if one[0] == 0]
     parts = [data for _, _, data in messages]
     expected, found = read(tmp_path / "one", b"".join(parts), kind=Kind.FRAMES)
     assert found == []
@@ -358,7 +358,7 @@ def test_a_directory_entry_of_the_name_is_read_as_what_it_is(tmp_path: Path) -> 
     assert [str(one) for one in items] == [f"{path}: is not a capture in pcap or pcapng format"]
 
 
-def test_requests_that_nobody_answers_are_forgotten(tmp_path: Path) -> None:
+def test_unanswered_requests_are_dropped(tmp_path: Path) -> None:
     """A connection keeps its share of them, and of a client id what a person would read."""
     exchange = Exchange()
     exchange.share(1 << 20)

@@ -46,7 +46,7 @@ def read(path: Path, kind: Kind, data: bytes, rng: random.Random) -> None:
     assert time.process_time() - began < _SECONDS
 
 
-def damaged(rng: random.Random, data: bytes) -> bytes:
+def damage(rng: random.Random, data: bytes) -> bytes:
     made = bytearray(data)
     for _ in range(rng.choice((1, 1, 3, 20, 200))):
         at = rng.randrange(len(made))
@@ -82,22 +82,22 @@ def test_damage_anywhere(tmp_path: Path) -> None:
         rng = random.Random(f"{SEED}/{number}")
         match rng.randrange(4):
             case 0:
-                data = damaged(rng, rng.choice(streams))
+                data = damage(rng, rng.choice(streams))
                 read(tmp_path / "one", Kind.FRAMES, data, rng)
                 continue
             case 1:
-                data = damaged(rng, whole[: rng.randrange(500, len(whole))])
+                data = damage(rng, whole[: rng.randrange(500, len(whole))])
             case 2:  # damage in what was sent, in packets that are sound
                 some = rng.sample(range(len(sent)), rng.randrange(1, 40))
                 broken = [
-                    (at, way, damaged(rng, part) if rng.random() < 0.3 else part)
+                    (at, way, damage(rng, part) if rng.random() < 0.3 else part)
                     for at, way, part in (sent[one] for one in sorted(some))
                 ]
                 made = captures.packets(
                     broken, size=rng.choice((1, 40, 500)), opened=rng.random() < 0.7
                 )
                 if rng.random() < 0.5:
-                    made = captures.swapped(made, rng, within=rng.choice((3, 50)))
+                    made = captures.swap_packets(made, rng, within=rng.choice((3, 50)))
                 data = captures.capture(made)
             case _:  # headers that lie
                 made = captures.packets(rng.sample(sent, 10), opened=rng.random() < 0.7)

@@ -23,7 +23,7 @@ IDS = [f"{'A' * 20}{letters}" for letters in ("Bw", "CA")]
 OTHERS = {"sessioned", "stream", "compatible", "default"}
 
 
-def told(*paths: Path, **asked: Any) -> list[Told]:
+def run_groups(*paths: Path, **asked: Any) -> list[Told]:
     options = GroupOptions(Selection.take(asked), **asked)
     return list(groups(map(str, paths), options))
 
@@ -36,7 +36,7 @@ def codes(items: list[Told]) -> list[str]:
     return [item.code for item in items if isinstance(item, Finding)]
 
 
-def said(name: str, fields: dict[str, Any]) -> bytes:
+def member_metadata(name: str, fields: dict[str, Any]) -> bytes:
     return bytes(2) + message_bytes(message(f"ConsumerProtocol{name}"), 0, fields)
 
 
@@ -49,8 +49,8 @@ def generation(number: int, has: dict[str, list[int]], protocol: str = "range") 
             "clientHost": "/h",
             "sessionTimeout": 9,
             "rebalanceTimeout": 9,
-            "subscription": said("Subscription", {"topics": ["orders"]}),
-            "assignment": said(
+            "subscription": member_metadata("Subscription", {"topics": ["orders"]}),
+            "assignment": member_metadata(
                 "Assignment", {"assignedPartitions": [{"topic": "orders", "partitions": numbers}]}
             ),
         }
@@ -73,7 +73,7 @@ def owners(items: list[Told]) -> list[tuple[Any, ...]]:
     ]
 
 
-def written(tmp_path: Path, *pairs: Any, skip: int = 0) -> tuple[Path, int]:
+def write_log(tmp_path: Path, *pairs: Any, skip: int = 0) -> tuple[Path, int]:
     log = Log()
     first_ms = log.now_ms + 1000
     log.add(pairs[0])
@@ -82,8 +82,8 @@ def written(tmp_path: Path, *pairs: Any, skip: int = 0) -> tuple[Path, int]:
     return log.write(tmp_path / "__consumer_offsets-0"), first_ms
 
 
-def test_generations_tell_who_had_what_from_when_to_when(tmp_path: Path) -> None:
-    path, at = written(
+def test_generations_give_partition_ownership_over_time(tmp_path: Path) -> None:
+    path, at = write_log(
         tmp_path,
         generation(1, {"a": [0, 1]}),
         generation(2, {"a": [0], "b": [1]}),
@@ -91,7 +91,7 @@ def test_generations_tell_who_had_what_from_when_to_when(tmp_path: Path) -> None
         generation(4, {"b": [0, 1]}),
         pair(2, ("g",)),
     )
-    items = told(path, history=True)
+    items = run_groups(path, history=True)
     joins = [(one["at_ms"], one["member_id"], one["epoch"]) for one in rows("member-join", items)]
     assert joins == [(at, "a", 1), (at + 1000, "b", 2), (at + 3000, "b", 4)]
     leaves = [
@@ -112,24 +112,26 @@ def test_generations_tell_who_had_what_from_when_to_when(tmp_path: Path) -> None
     ]
     assert [one["epoch"] for one in rows("rebalance", items)] == [1, 2, 3, 4]
     assert rows("rebalance", items)[1]["assignment"] == {"a": {"orders": [0]}, "b": {"orders": [1]}}
-    some = told(path, history=True, from_ms=at + 1500, to_ms=at + 2001, partition=1)
+    some = run_groups(path, history=True, from_ms=at + 1500, to_ms=at + 2001, partition=1)
     assert owners(some) == [(1, "b", at + 1000, at + 2000), (1, None, at + 2000, at + 3000)]
     assert [one["epoch"] for one in rows("rebalance", some)] == [3]
-    assert not any(isinstance(one, Row) for one in told(path, history=True, backwards=True))
-    assert not any(isinstance(one, Row) for one in told(path, history=True, commits_only=True))
+    assert not any(isinstance(one, Row) for one in run_groups(path, history=True, backwards=True))
+    assert not any(
+        isinstance(one, Row) for one in run_groups(path, history=True, commits_only=True)
+    )
 
 
-def test_what_the_cleaner_took_is_not_guessed(tmp_path: Path) -> None:
-    path, at = written(
+def test_compacted_records_are_not_guessed(tmp_path: Path) -> None:
+    path, at = write_log(
         tmp_path, generation(1, {"a": [0, 1]}), generation(7, {"b": [0], "c": [1]}), skip=5
     )
-    items = told(path, history=True)
+    items = run_groups(path, history=True)
     assert "replay-compacted" in codes(items)
     assert [one["member_id"] for one in rows("member-join", items)] == ["a"]
     assert rows("member-leave", items) == []
     assert [one[2] for one in owners(items)] == [at, at, None, None]
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\n__consumer_offsets 0 3\n")
-    items = told(path, history=True)
+    items = run_groups(path, history=True)
     assert [one["member_id"] for one in rows("member-join", items)] == ["a", "b", "c"]
 
 
@@ -145,7 +147,7 @@ def test_members_take_over_one_after_the_other(tmp_path: Path) -> None:
         return pair(8, ("g", name), fields)
 
     member = {"clientId": "c", "clientHost": "/h", "subscribedTopicNames": ["orders"]}
-    path, at = written(
+    path, at = write_log(
         tmp_path,
         pair(5, ("g", "a"), member),
         has("a", [0, 1]),
@@ -157,7 +159,7 @@ def test_members_take_over_one_after_the_other(tmp_path: Path) -> None:
         pair(8, ("g", "b")),
         pair(5, ("g", "b")),
     )
-    items = told(path, history=True)
+    items = run_groups(path, history=True)
     assert owners(items) == [
         (1, "a", at + 1000, at + 5000),
         (1, None, at + 5000, at + 6000),
@@ -173,20 +175,20 @@ def test_members_take_over_one_after_the_other(tmp_path: Path) -> None:
 def test_eight_partitions_of_four_consumers_are_a_range(tmp_path: Path) -> None:
     ranged = {f"m{at}": [2 * at, 2 * at + 1] for at in range(4)}
     moved = ranged | {"m0": [0, 2], "m1": [1, 3]}
-    path, _ = written(tmp_path, generation(1, ranged), generation(2, moved))
-    first, second = rows("rebalance", told(path, history=True, explain=True))
+    path, _ = write_log(tmp_path, generation(1, ranged), generation(2, moved))
+    first, second = rows("rebalance", run_groups(path, history=True, explain=True))
     assert (first["fits"], first.get("nearest")) == (["range"], None)
     assert (second["fits"], second["nearest"]) == ([], "range")
     assert second["differences"] == [
         {"topic": "orders", "partition": 1, "member_id": "m1", "expected": "m0"},
         {"topic": "orders", "partition": 2, "member_id": "m0", "expected": "m1"},
     ]
-    assert "fits" not in rows("rebalance", told(path, history=True))[0]
+    assert "fits" not in rows("rebalance", run_groups(path, history=True))[0]
 
 
-def explained(*paths: Path) -> tuple[int, list[dict[str, Any]]]:
+def check_assignments(*paths: Path) -> tuple[int, list[dict[str, Any]]]:
     """Count the assignments that are computed, and list those that none of theirs gives."""
-    found = rows("rebalance", told(*paths, history=True, explain=True))
+    found = rows("rebalance", run_groups(*paths, history=True, explain=True))
     known = [
         one for one in found
         if one["type"] in ("Classic", "Consumer") and one["members_count"]
@@ -199,20 +201,20 @@ def explained(*paths: Path) -> tuple[int, list[dict[str, Any]]]:
     return len(known), differing
 
 
-def test_assignments_of_sample_data_are_given_by_their_assignors() -> None:
-    count, differing = explained(SAMPLE / "d1", SAMPLE / "d2")
+def test_assignors_reproduce_the_sample_assignments() -> None:
+    count, differing = check_assignments(SAMPLE / "d1", SAMPLE / "d2")
     assert count > 15
     assert differing == []
 
 
 @each("family", ["newest/data", "modern/data", "incident/data", "values/data"])
-def test_assignments_of_corpora_are_given_by_their_assignors(family: str) -> None:
+def test_assignors_reproduce_the_corpus_assignments(family: str) -> None:
     counts = 0
     for name in names(family) or [f"{family}/clean"]:
         if name.endswith("-no-times"):
             continue
         roots = sorted(path.parent for path in corpus(name).rglob("meta.properties"))
-        count, differing = explained(*roots) if roots else (0, [])
+        count, differing = check_assignments(*roots) if roots else (0, [])
         assert differing == [], name
         counts += count
     assert counts > 0

@@ -27,7 +27,7 @@ SAMPLE = Path(__file__).parents[3] / "sample-data/clean/4.4.0"
 Told = Row | Finding | KdumpError
 
 
-def told(*paths: Path, driver: Driver = ONE_BY_ONE, **asked: Any) -> list[Told]:
+def run_groups(*paths: Path, driver: Driver = ONE_BY_ONE, **asked: Any) -> list[Told]:
     options = GroupOptions(Selection.take(asked), **asked)
     return list(groups(map(str, paths), options, driver=driver))
 
@@ -40,15 +40,15 @@ def codes(items: list[Told]) -> list[str]:
     return [item.code for item in items if isinstance(item, Finding)]
 
 
-def made(directory: Path, *pairs: Any, partition: int = 0) -> Path:
+def make_log(directory: Path, *pairs: Any, partition: int = 0) -> Path:
     log = Log()
     for one in pairs:
         log.add(one)
     return log.write(directory / f"__consumer_offsets-{partition}")
 
 
-def test_rows_come_by_kind_and_name() -> None:
-    items = told(SAMPLE / "d1", SAMPLE / "d2")
+def test_rows_are_ordered_by_kind_and_name() -> None:
+    items = run_groups(SAMPLE / "d1", SAMPLE / "d2")
     kinds = [item.row for item in items if isinstance(item, Row)]
     assert len(kinds) == len(items)
     assert kinds == sorted(kinds, key=["group", "member", "committed-offset"].index)
@@ -61,51 +61,51 @@ def test_rows_come_by_kind_and_name() -> None:
 
 
 def test_workers_change_nothing() -> None:
-    assert told(SAMPLE, driver=Workers(3)) == told(SAMPLE)
+    assert run_groups(SAMPLE, driver=Workers(3)) == run_groups(SAMPLE)
 
 
-def test_lag_against_the_log_beside_it(tmp_path: Path) -> None:
-    made(tmp_path, commit("g", "orders-0", 2), commit("g", "orders-8", 2))
+def test_lag_uses_the_neighboring_log(tmp_path: Path) -> None:
+    make_log(tmp_path, commit("g", "orders-0", 2), commit("g", "orders-8", 2))
     write_partition(tmp_path, {0: batches(0, 9)})
-    here, elsewhere = rows("committed-offset", told(tmp_path))
+    here, elsewhere = rows("committed-offset", run_groups(tmp_path))
     assert (here["log_start"], here["log_end"], here["high_watermark"], here["lag"]) == (0, 9, 9, 7)
     assert elsewhere["lag"] is elsewhere["log_end"] is elsewhere["high_watermark"] is None
 
 
 def test_high_watermark_is_that_of_the_checkpoint(tmp_path: Path) -> None:
-    made(tmp_path, commit("g", "orders-0", 2))
+    make_log(tmp_path, commit("g", "orders-0", 2))
     write_partition(tmp_path, {0: batches(0, 9)})
     (tmp_path / "replication-offset-checkpoint").write_text("0\n1\norders 0 6\n")
-    (here,) = rows("committed-offset", told(tmp_path))
+    (here,) = rows("committed-offset", run_groups(tmp_path))
     assert (here["log_end"], here["high_watermark"], here["lag"]) == (9, 6, 4)
 
 
-def test_log_whose_end_no_broker_finds(tmp_path: Path) -> None:
-    made(tmp_path, commit("g", "orders-0", 2))
+def test_log_without_a_usable_end(tmp_path: Path) -> None:
+    make_log(tmp_path, commit("g", "orders-0", 2))
     path = write_partition(tmp_path, {0: batches(0, 9)}) / f"{0:020}.log"
     path.write_bytes(path.read_bytes() + struct.pack(">qiib", 9, -5, 0, 2) + bytes(60))
-    (here,) = rows("committed-offset", told(tmp_path))
+    (here,) = rows("committed-offset", run_groups(tmp_path))
     assert (here["log_start"], here["log_end"], here["lag"]) == (0, None, None)
     mark = tmp_path / "replication-offset-checkpoint"
     mark.write_text("0\n1\norders 0 6\n")
     os.utime(path, (1, 1))
-    (here,) = rows("committed-offset", told(tmp_path))
+    (here,) = rows("committed-offset", run_groups(tmp_path))
     assert (here["log_end"], here["high_watermark"], here["lag"]) == (None, 6, 4)
 
 
 def test_only_the_partition_of_one_group_is_read(tmp_path: Path) -> None:
     for partition in range(4):
-        path = made(tmp_path, commit("other", "t-0", 1), partition=partition)
+        path = make_log(tmp_path, commit("other", "t-0", 1), partition=partition)
         (path / f"{0:020}.log").write_bytes(b"\1" * 100)  # damage, which is told where it is read
     home = tmp_path / f"__consumer_offsets-{partition_for('billing', 4)}"
     shutil.rmtree(home)
-    made(tmp_path, commit("billing", "t-0", 1), partition=partition_for("billing", 4))
-    items = told(tmp_path, group="billing")
+    make_log(tmp_path, commit("billing", "t-0", 1), partition=partition_for("billing", 4))
+    items = run_groups(tmp_path, group="billing")
     assert codes(items) == []
     assert [fields["group"] for fields in rows("group", items)] == ["billing"]
-    assert codes(told(tmp_path, group="billing*")) != []
-    assert codes(told(tmp_path, group="billing", history=True)) == []
-    assert len(rows("offset-commit", told(tmp_path, group="billing", history=True))) == 1
+    assert codes(run_groups(tmp_path, group="billing*")) != []
+    assert codes(run_groups(tmp_path, group="billing", history=True)) == []
+    assert len(rows("offset-commit", run_groups(tmp_path, group="billing", history=True))) == 1
 
 
 @pytest.mark.parametrize("history", [False, True])
@@ -115,12 +115,12 @@ def test_group_is_found_where_the_number_of_partitions_is_another(
     away = 1 - partition_for("billing", 2)
     for partition in range(2):
         name = "billing" if partition == away else "other"
-        made(tmp_path, commit(name, "t-0", 1), partition=partition)
-    items = told(tmp_path, group="billing", history=history)
+        make_log(tmp_path, commit(name, "t-0", 1), partition=partition)
+    items = run_groups(tmp_path, group="billing", history=history)
     assert len([item for item in items if isinstance(item, Row)]) == (1 if history else 2)
 
 
-def test_metadata_tells_the_number_of_partitions(tmp_path: Path) -> None:
+def test_metadata_gives_the_number_of_partitions(tmp_path: Path) -> None:
     """Two of three partitions lie here, so the number of those that do says nothing."""
     copy = tmp_path / "d1"
     shutil.copytree(SAMPLE / "d1", copy)
@@ -135,35 +135,35 @@ def test_metadata_tells_the_number_of_partitions(tmp_path: Path) -> None:
         if path.name != home:
             (path / f"{0:020}.log").write_bytes(b"\1" * 100)  # damage, told where it is read
     (cluster / f"{0:020}.log").write_bytes(metadata.log_of(said[:1]))
-    assert codes(told(copy, group="dashboard")) != []
+    assert codes(run_groups(copy, group="dashboard")) != []
     (cluster / f"{0:020}.log").write_bytes(metadata.log_of(said))
-    assert codes(told(copy, group="dashboard")) == []
-    assert codes(told(copy, group="dash*")) != []
+    assert codes(run_groups(copy, group="dashboard")) == []
+    assert codes(run_groups(copy, group="dash*")) != []
 
 
 def test_topics_are_named_by_the_metadata_too(tmp_path: Path) -> None:
     ids = [f"{'A' * 20}{letters}" for letters in ("Bw", "CA")]  # 7 and 8
     has = {"memberEpoch": 3, "assignedPartitions": [{"topicId": i, "partitions": [0]} for i in ids]}
     member = {"clientId": "c", "clientHost": "/h", "subscribedTopicNames": []}
-    made(tmp_path, pair(5, ("g", "m"), member), pair(8, ("g", "m"), has))
+    make_log(tmp_path, pair(5, ("g", "m"), member), pair(8, ("g", "m"), has))
     cluster = tmp_path / "__cluster_metadata-0"
     cluster.mkdir()
     said = [metadata.topic("orders", 7), metadata.topic("clicks", 8), metadata.remove_topic(8)]
     (cluster / f"{0:020}.log").write_bytes(metadata.log_of(said))
-    (fields,) = rows("member", told(tmp_path))
+    (fields,) = rows("member", run_groups(tmp_path))
     assert fields["assignment"] == {"clicks": [0], "orders": [0]}
 
 
 def test_partitions_may_be_missing(tmp_path: Path) -> None:
-    made(tmp_path, commit("billing", "t-0", 1), partition=17)
-    (group,) = rows("group", told(tmp_path, group="billing"))
+    make_log(tmp_path, commit("billing", "t-0", 1), partition=17)
+    (group,) = rows("group", run_groups(tmp_path, group="billing"))
     assert group["offsets_partition"] == 17
 
 
-def test_replica_that_goes_furthest_is_replayed(tmp_path: Path) -> None:
-    behind = made(tmp_path / "a", commit("g", "t-0", 1))
-    made(tmp_path / "b", commit("g", "t-0", 1), commit("g", "t-0", 2))
-    items = told(tmp_path / "a", tmp_path / "b")
+def test_furthest_replica_is_replayed(tmp_path: Path) -> None:
+    behind = make_log(tmp_path / "a", commit("g", "t-0", 1))
+    make_log(tmp_path / "b", commit("g", "t-0", 1), commit("g", "t-0", 2))
+    items = run_groups(tmp_path / "a", tmp_path / "b")
     assert codes(items) == ["replica-not-replayed"]
     assert next(item.path for item in items if isinstance(item, Finding)) == str(behind)
     assert [fields["offset"] for fields in rows("committed-offset", items)] == [2]
@@ -171,38 +171,38 @@ def test_replica_that_goes_furthest_is_replayed(tmp_path: Path) -> None:
 
 def test_topic_and_partition_are_those_of_commits(tmp_path: Path) -> None:
     pairs = [commit("g", "orders-0", 1), commit("g", "orders-1", 2), commit("h", "clicks-0", 3)]
-    made(tmp_path, *pairs)
-    items = told(tmp_path, topic="ord*")
+    make_log(tmp_path, *pairs)
+    items = run_groups(tmp_path, topic="ord*")
     assert [fields["offset"] for fields in rows("committed-offset", items)] == [1, 2]
     assert [fields["group"] for fields in rows("group", items)] == ["g"]
-    items = told(tmp_path, partition=0)
+    items = run_groups(tmp_path, partition=0)
     assert [fields["offset"] for fields in rows("committed-offset", items)] == [1, 3]
-    history = told(tmp_path, topic="orders", partition=1, history=True)
+    history = run_groups(tmp_path, topic="orders", partition=1, history=True)
     assert [fields["offset"] for fields in rows("offset-commit", history)] == [2]
 
 
 def test_group_with_the_marks_of_a_pattern_in_its_name(tmp_path: Path) -> None:
-    made(tmp_path, commit("g[1]", "t-0", 1), commit("g1", "t-0", 2))
-    assert len(rows("group", told(tmp_path, group="g[1]"))) == 2
+    make_log(tmp_path, commit("g[1]", "t-0", 1), commit("g1", "t-0", 2))
+    assert len(rows("group", run_groups(tmp_path, group="g[1]"))) == 2
 
 
 def test_nothing_of_that_kind_is_an_error(tmp_path: Path) -> None:
     write_partition(tmp_path, {0: batches(0, 9)})
-    (item,) = told(tmp_path)
+    (item,) = run_groups(tmp_path)
     assert isinstance(item, NothingToDo)
 
 
-def test_damage_says_what_may_be_missing(tmp_path: Path) -> None:
+def test_damage_findings_name_what_may_be_missing(tmp_path: Path) -> None:
     log = Log()
     for number in range(5):
         log.add(commit("g", f"t-{number}", number))
     batch = bytearray(log.batches[2])
     batch[-3] ^= 0x40
     log.batches[2] = bytes(batch)
-    items = told(log.write(tmp_path / "__consumer_offsets-0"))
+    items = run_groups(log.write(tmp_path / "__consumer_offsets-0"))
     assert codes(items) == ["crc-mismatch", "replay-incomplete"]
     assert [fields["partition"] for fields in rows("committed-offset", items)] == [0, 1, 3, 4]
-    history = told(tmp_path / "__consumer_offsets-0", history=True)
+    history = run_groups(tmp_path / "__consumer_offsets-0", history=True)
     assert codes(history) == ["crc-mismatch", "replay-incomplete"]
     assert [fields["partition"] for fields in rows("offset-commit", history)] == [0, 1, 3, 4]
     incomplete = items[1]
@@ -221,22 +221,22 @@ def compacted(directory: Path) -> tuple[Path, int]:
     return log.write(directory / "__consumer_offsets-0"), then_ms
 
 
-def test_times_before_the_cleaner_came_are_told(tmp_path: Path) -> None:
+def test_compacted_times_are_reported(tmp_path: Path) -> None:
     path, then_ms = compacted(tmp_path)
-    assert codes(told(path)) == []
-    assert codes(told(path, at_ms=then_ms - 1)) == ["replay-compacted"]
-    assert codes(told(path, at_ms=then_ms)) == []
+    assert codes(run_groups(path)) == []
+    assert codes(run_groups(path, at_ms=then_ms - 1)) == ["replay-compacted"]
+    assert codes(run_groups(path, at_ms=then_ms)) == []
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\n__consumer_offsets 0 9\n")
-    assert codes(told(path, at_ms=then_ms)) == ["replay-compacted"]
-    assert codes(told(path, at_ms=then_ms + 1000)) == ["replay-compacted"]
-    assert codes(told(path, at_ms=then_ms + 2000)) == []
+    assert codes(run_groups(path, at_ms=then_ms)) == ["replay-compacted"]
+    assert codes(run_groups(path, at_ms=then_ms + 1000)) == ["replay-compacted"]
+    assert codes(run_groups(path, at_ms=then_ms + 2000)) == []
 
 
-def test_members_are_told_where_no_record_about_them_can_be_missing(tmp_path: Path) -> None:
+def test_members_are_reported_only_from_complete_records(tmp_path: Path) -> None:
     path, _ = compacted(tmp_path)
 
     def counts() -> list[tuple[int, int | None]]:
-        items = told(path, history=True)
+        items = run_groups(path, history=True)
         assert codes(items) == ["replay-compacted"]
         found = rows("offset-commit", items)
         return [(fields["source_offset"], fields["members_count"]) for fields in found]
@@ -258,7 +258,7 @@ def test_holes_inside_of_a_batch_count(tmp_path: Path) -> None:
     ]
     log.batches[0] = builders.batch(records, last_offset_delta=2)
     assert len(log.batches[0]) < len(whole)
-    items = told(log.write(tmp_path / "__consumer_offsets-0"), history=True)
+    items = run_groups(log.write(tmp_path / "__consumer_offsets-0"), history=True)
     found = rows("offset-commit", items)
     assert [(one["source_offset"], one["members_count"]) for one in found] == [
         (0, 0), (2, None), (3, 0),
@@ -276,7 +276,7 @@ def test_history_of_every_kind(tmp_path: Path) -> None:
     log.end(3, committed=True)
     ended_ms = log.now_ms
     log.add(commit("g", "t-0", None))
-    items = told(log.write(tmp_path / "__consumer_offsets-2"), history=True)
+    items = run_groups(log.write(tmp_path / "__consumer_offsets-2"), history=True)
     names = ("previous_offset", "offset", "kind", "producer_id", "members_count", "source_offset")
     found = rows("offset-commit", items)
     assert [tuple(map(fields.get, names)) for fields in found] == [
@@ -293,12 +293,12 @@ def test_expiry_of_a_group_that_is_empty(tmp_path: Path) -> None:
     day_ms = 86_400_000
     state_ms = START_MS + 5000
     empty = classic("g", 0, currentStateTimestamp=state_ms)
-    path = made(tmp_path, commit("g", "t-0", 1), empty, commit("simple", "t-0", 1))
+    path = make_log(tmp_path, commit("g", "t-0", 1), empty, commit("simple", "t-0", 1))
     properties = tmp_path / "server.properties"
     properties.write_text("offsets.retention.minutes=60\n")
 
     def expiring(**asked: Any) -> list[int]:
-        return [one["expire_ms"] for one in rows("committed-offset", told(path, **asked))]
+        return [one["expire_ms"] for one in rows("committed-offset", run_groups(path, **asked))]
 
     assert expiring() == [state_ms + 7 * day_ms, START_MS + 7 * day_ms]
     assert expiring(broker_version=(1, 1)) == [START_MS + day_ms, START_MS + day_ms]
@@ -312,18 +312,18 @@ def test_offset_with_an_open_transaction_does_not_expire(tmp_path: Path) -> None
     log = Log()
     log.add(commit("g", "t-0", 1))
     log.add(commit("g", "t-0", 2), producer_id=3)
-    found = rows("committed-offset", told(log.write(tmp_path / "__consumer_offsets-0")))
+    found = rows("committed-offset", run_groups(log.write(tmp_path / "__consumer_offsets-0")))
     assert [(one["offset"], one["pending"], one["expire_ms"]) for one in found] == [
         (1, False, None), (2, True, None),
     ]  # fmt: skip
 
 
-def test_topics_are_named_by_what_lies_beside(tmp_path: Path) -> None:
+def test_topic_names_come_from_neighboring_files(tmp_path: Path) -> None:
     member = {"clientId": "c", "clientHost": "/h", "subscribedTopicNames": ["orders"]}
     ids = "A" * 21 + "Q", "A" * 21 + "g"
     assigned = [{"topicId": one, "partitions": [2, 1]} for one in ids]
     has = {"memberEpoch": 3, "assignedPartitions": assigned}
-    made(
+    make_log(
         tmp_path,
         pair(5, ("g", "m"), member),
         pair(3, ("g",), {"epoch": 3}),
@@ -332,7 +332,7 @@ def test_topics_are_named_by_what_lies_beside(tmp_path: Path) -> None:
     )
     orders = write_partition(tmp_path, {0: batches(0, 3)})
     (orders / "partition.metadata").write_text(f"version: 0\ntopic_id: {ids[0]}\n")
-    items = told(tmp_path)
+    items = run_groups(tmp_path)
     (member_fields,) = rows("member", items)
     assert member_fields["assignment"] == {"orders": [1, 2], ids[1]: [1, 2]}
     (group,) = rows("group", items)
@@ -352,14 +352,14 @@ def test_topics_are_named_by_what_lies_beside(tmp_path: Path) -> None:
 def test_state_follows_from_epochs(
     epoch: int, assigned: int, has: dict[str, int] | None, state: str, tmp_path: Path
 ) -> None:
-    made(
+    make_log(
         tmp_path,
         pair(5, ("g", "m"), {"clientId": "c", "clientHost": "/h", "subscribedTopicNames": []}),
         pair(3, ("g",), {"epoch": epoch}),
         pair(6, ("g",), {"assignmentEpoch": assigned}),
         *([pair(8, ("g", "m"), has)] if has else []),
     )
-    (group,) = rows("group", told(tmp_path))
+    (group,) = rows("group", run_groups(tmp_path))
     assert group["state"] == state
 
 
@@ -368,7 +368,7 @@ def test_streams_group_without_topology_is_not_ready(
     topology: bool, state: str, tmp_path: Path
 ) -> None:
     part = {"subtopologyId": "0", "sourceTopics": ["lines"]}
-    made(
+    make_log(
         tmp_path,
         pair(19, ("g", "m"), {"clientId": "c", "clientHost": "/h", "processId": "p"}),
         pair(17, ("g",), {"epoch": 3}),
@@ -376,25 +376,25 @@ def test_streams_group_without_topology_is_not_ready(
         pair(22, ("g", "m"), {"memberEpoch": 3, "state": 1}),
         *([pair(23, ("g",), {"epoch": 0, "subtopologies": [part]})] if topology else []),
     )
-    items = told(tmp_path)
+    items = run_groups(tmp_path)
     assert rows("group", items)[0]["state"] == state
     (member,) = rows("member", items)
     assert member["subscription"] == (["lines"] if topology else [])
 
 
 def test_a_named_segment_is_replayed_alone(tmp_path: Path) -> None:
-    path = made(tmp_path, commit("g", "t-0", 1))
-    (found,) = rows("committed-offset", told(path / f"{0:020}.log"))
+    path = make_log(tmp_path, commit("g", "t-0", 1))
+    (found,) = rows("committed-offset", run_groups(path / f"{0:020}.log"))
     assert found["offset"] == 1
 
 
 @pytest.mark.parametrize("history", [False, True])
 def test_unreadable_partition_is_an_error(history: bool, tmp_path: Path) -> None:
-    path = made(tmp_path, commit("g", "t-0", 1))
-    made(tmp_path, commit("h", "t-0", 1), partition=1)
+    path = make_log(tmp_path, commit("g", "t-0", 1))
+    make_log(tmp_path, commit("h", "t-0", 1), partition=1)
     (path / f"{0:020}.log").unlink()
     (path / f"{0:020}.log").mkdir()
-    items = told(tmp_path, history=history)
+    items = run_groups(tmp_path, history=history)
     assert any(isinstance(item, KdumpError) for item in items)
     assert any(isinstance(item, Row) and item.fields["group"] == "h" for item in items)
 
@@ -411,6 +411,6 @@ def test_damaged_files_break_nothing(seed: int, tmp_path: Path) -> None:
             data[at : at + draw.choice((0, 1, 1, 9))] = draw.randbytes(draw.choice((1, 1, 1, 9)))
         path.write_bytes(data)
     for asked in ({}, {"history": True}, {"at_ms": 1_795_350_100_000}, {"group": "billing"}):
-        for item in told(tmp_path / "d1", tmp_path / "d2", **asked):
+        for item in run_groups(tmp_path / "d1", tmp_path / "d2", **asked):
             if isinstance(item, Row):
                 assert item.fields["group"] is not None

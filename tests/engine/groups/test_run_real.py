@@ -35,7 +35,7 @@ COPIES = {"clean": 11, "killed": 13}  # moments that each copy holds
 MODERN = ("clean", "killed", "live", "recovered")
 
 
-def replayed(root: Path, **asked: Any) -> dict[str, dict[str, Any]]:
+def run_groups(root: Path, **asked: Any) -> dict[str, dict[str, Any]]:
     """Replay groups: name -> its row, members by id, offsets by partition, pending ones."""
     found: dict[str, dict[str, Any]] = {}
     for item in groups([str(path) for path in directories(root)], GroupOptions(**asked)):
@@ -92,7 +92,7 @@ CASES = [(copy, moment) for copy, count in COPIES.items() for moment in moments(
     ("copy", "said"), CASES, ids=[f"{copy}-{said['moment']}" for copy, said in CASES]
 )
 def test_groups_at_each_moment(copy: str, said: dict[str, Any]) -> None:
-    found = replayed(corpus(f"newest/data/{copy}"), at_ms=said["begin_ms"])
+    found = run_groups(corpus(f"newest/data/{copy}"), at_ms=said["begin_ms"])
     assert {name: (group["type"], group["state"]) for name, group in found.items()} == {
         name: (group["type"], group["state"]) for name, group in said["other_groups"].items()
     }
@@ -138,7 +138,7 @@ def test_groups_at_each_moment(copy: str, said: dict[str, Any]) -> None:
 
 
 @pytest.mark.skipif(not CASES, reason="needs the corpus")
-def test_what_is_not_compared_is_known() -> None:
+def test_uncompared_fields_are_listed() -> None:
     left: Counter[str] = Counter()
     for _, said in CASES:
         for name, listed in said["other_groups"].items():
@@ -164,7 +164,7 @@ def listed_share(said: dict[str, Any]) -> Iterator[tuple[str, str, str | None]]:
 
 @each("copy", MODERN)
 def test_groups_of_the_modern_corpus(copy: str) -> None:
-    found = replayed(corpus(f"modern/data/{copy}"))
+    found = run_groups(corpus(f"modern/data/{copy}"))
     said = json.loads(expected(f"modern/{copy}/groups.json").read_text("utf-8"))
     others = json.loads(expected(f"modern/{copy}/share_groups.json").read_text("utf-8"))
     assert {

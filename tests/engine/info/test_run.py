@@ -15,12 +15,12 @@ SAMPLES = Path(__file__).parents[3] / "sample-data"
 NOW_MS = 1_800_000_000_000
 
 
-def asked(*paths: Path, **options: object) -> list[object]:
+def run_info(*paths: Path, **options: object) -> list[object]:
     return [*info(map(str, paths), InfoOptions(now_ms=NOW_MS)._replace(**options))]
 
 
 def hints(*paths: Path) -> dict[str, str]:
-    return {one.text: one.command for one in asked(*paths) if isinstance(one, Hint)}
+    return {one.text: one.command for one in run_info(*paths) if isinstance(one, Hint)}
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def copy(tmp_path: Path) -> Path:
 
 
 def test_topics_of_two_directories_are_summed() -> None:
-    rows = asked(SAMPLES / "clean/4.1.1", sort="name")
+    rows = run_info(SAMPLES / "clean/4.1.1", sort="name")
     assert [one.partitions for one in rows if isinstance(one, Directory)] == [9, 7]
     topics = {one.topic: one for one in rows if isinstance(one, TopicSummary)}
     assert [*topics] == sorted(topics)
@@ -40,13 +40,13 @@ def test_topics_of_two_directories_are_summed() -> None:
     assert topics["orders.lz4"].size_bytes == sum(log.stat().st_size for log in logs)
 
 
-def test_partitions_have_what_checkpoints_say_of_them(copy: Path) -> None:
+def test_partition_rows_include_checkpointed_offsets(copy: Path) -> None:
     shutil.copytree(copy / "orders.lz4-0", copy / f"orders.lz4-0.{'0' * 32}-delete")
-    rows = [one for one in asked(copy, partitions=True) if isinstance(one, PartitionSummary)]
+    rows = [one for one in run_info(copy, partitions=True) if isinstance(one, PartitionSummary)]
     assert [one.size_bytes for one in rows] == sorted(
         (one.size_bytes for one in rows), reverse=True
     )
-    assert not [one for one in asked(copy) if isinstance(one, PartitionSummary)]
+    assert not [one for one in run_info(copy) if isinstance(one, PartitionSummary)]
     live, gone = (one for one in rows if one.topic == "orders.lz4")
     assert live.path == str(copy / "orders.lz4-0")
     assert (live.first_segment, live.last_segment, live.segments) == (0, 643, 4)
@@ -55,7 +55,7 @@ def test_partitions_have_what_checkpoints_say_of_them(copy: Path) -> None:
     assert gone.size_bytes == live.size_bytes
     (one,) = [
         row
-        for row in asked(copy, partitions=True, selection=Selection("orders.zstd", 0))
+        for row in run_info(copy, partitions=True, selection=Selection("orders.zstd", 0))
         if isinstance(row, PartitionSummary)
     ]
     assert (one.topic, one.partition) == ("orders.zstd", 0)
@@ -75,12 +75,12 @@ def test_no_log_is_opened(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         plain(self, path, *args, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(source.Source, "__init__", record)
-    asked(copy)
+    run_info(copy)
     logs = {path.parent.name for path in opened if path.suffix == ".log"}
     assert logs == {"__cluster_metadata-0"}
 
 
-def test_odd_files_and_directories(copy: Path) -> None:
+def test_unknown_files_and_directories(copy: Path) -> None:
     (copy / "meta.properties").unlink()
     (copy / f"orders.lz4-0.{'a' * 32}-delete").mkdir()
     (copy / f"orders.lz4-1.{'a' * 32}-stray").mkdir()
@@ -115,7 +115,7 @@ def test_exception_of_dating_ends_nothing_else(copy: Path, monkeypatch: pytest.M
 
     monkeypatch.delenv("KDUMP_TRACEBACK", raising=False)
     monkeypatch.setattr("kdump.replay.cluster.read_cluster", failing)
-    rows = asked(copy)
+    rows = run_info(copy)
     assert [one.written_by for one in rows if isinstance(one, Directory)] == ["0.7 to 4.4"]
     assert any("injected" in str(one) for one in rows if isinstance(one, InternalError))
 
@@ -124,7 +124,7 @@ def test_two_clusters(copy: Path) -> None:
     assert any("2 clusters" in text for text in hints(copy, SAMPLES / "clean/2.8.2"))
 
 
-def test_what_is_no_data_directory(tmp_path: Path) -> None:
+def test_directories_that_are_not_data_directories(tmp_path: Path) -> None:
     (tmp_path / "zk/version-2").mkdir(parents=True)
     (tmp_path / "zk/version-2/log.1").touch()
     (tmp_path / "panda/redpanda/controller").mkdir(parents=True)
@@ -134,17 +134,17 @@ def test_what_is_no_data_directory(tmp_path: Path) -> None:
     assert hints(log).popitem()[1] == f"kdump verify {log}"
     assert hints(log.parent).popitem()[1] == f"kdump verify {log.parent}"
     (tmp_path / "empty").mkdir()
-    assert isinstance(asked(tmp_path / "empty")[0], NothingToDo)
-    assert isinstance(asked(tmp_path / "absent")[0], PathError)
+    assert isinstance(run_info(tmp_path / "empty")[0], NothingToDo)
+    assert isinstance(run_info(tmp_path / "absent")[0], PathError)
 
 
-def test_without_paths_a_running_broker_is_looked_for(
+def test_running_broker_is_found_without_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kdump.engine.info.run.settings_of_running_broker", lambda: None)
     with pytest.raises(UsageError):
-        asked()
+        run_info()
     settings = tmp_path / "server.properties"
     settings.write_text(f"log.dirs={SAMPLES}/clean/4.1.1/d1\n")
     monkeypatch.setattr("kdump.engine.info.run.settings_of_running_broker", lambda: str(settings))
-    assert any(isinstance(one, Directory) for one in asked())
+    assert any(isinstance(one, Directory) for one in run_info())

@@ -3,7 +3,7 @@
 from kdump.engine.kafka_text.pairs import Pairs, Room
 
 
-def test_pairs_come_back_in_both_orders() -> None:
+def test_pairs_are_returned_in_both_orders() -> None:
     pairs = Pairs(Room(1 << 10))
     pairs.append(1, 2)
     pairs.append(-(1 << 63), (1 << 63) - 1)
@@ -13,7 +13,7 @@ def test_pairs_come_back_in_both_orders() -> None:
     assert not pairs.left_out
 
 
-def test_room_is_that_of_the_whole_run() -> None:
+def test_room_is_shared_by_the_run() -> None:
     room = Room(3 * 16 + 15)
     first, second = Pairs(room), Pairs(room)
     for number in range(2):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from full_nodes import TABLE
 from long_runs import LONG, SEED
-from node_starts import NODES, said_equal, unpacked
+from node_starts import NODES, is_same_sentence, unpacked
 
 from kdump.broker.node_directories import OFFLINE, User
 from kdump.broker.node_settings import REFUSES
@@ -55,7 +55,7 @@ def test_a_full_node_does_what_a_real_broker_did(name: str, version: str, tmp_pa
         assert sorted({Path(at).relative_to(node.directory).parts[0] for at in without}) == offline
         return
     assert all(fact.remedy for fact in refused)
-    assert sentence is None or said_equal(
+    assert sentence is None or is_same_sentence(
         refused[0].message, [re.sub("@(?=/)", str(node.directory), sentence)]
     )
 

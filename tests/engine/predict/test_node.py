@@ -17,9 +17,9 @@ from typing import Any
 
 import odd_nodes
 import pytest
-from broken_nodes import TABLE, Broken
+from broken_nodes import TABLE, Fault
 from long_runs import LONG, SEED
-from node_starts import NODES, said_equal, unpacked
+from node_starts import NODES, is_same_sentence, unpacked
 
 from kdump.broker.node_directories import User
 from kdump.broker.node_settings import REFUSES, STARTS, UNKNOWN
@@ -33,7 +33,7 @@ _IN_ZOOKEEPER = {("meta other cluster", "2.8.2"), ("meta cluster empty", "2.8.2"
 
 
 @cache
-def recorded() -> dict[tuple[str, str], tuple[str, str | None]]:
+def read_recorded() -> dict[tuple[str, str], tuple[str, str | None]]:
     lines = map(json.loads, (NODES / "starts.jsonl").read_text().splitlines())
     return {(at["node"], at["version"]): (at["outcome"], at["sentence"]) for at in lines}
 
@@ -45,7 +45,7 @@ def recorded() -> dict[tuple[str, str], tuple[str, str | None]]:
         for broken, version in _ALL[SEED % _OF :: _OF]
     ],
 )
-def test_a_node_does_what_a_real_broker_did(broken: Broken, version: str, tmp_path: Path) -> None:
+def test_a_node_does_what_a_real_broker_did(broken: Fault, version: str, tmp_path: Path) -> None:
     if broken.needs_root and os.geteuid() != 0:
         pytest.skip("only root gives files to others")
     node = unpacked(version, broken.directories, tmp_path / "node")
@@ -58,7 +58,7 @@ def test_a_node_does_what_a_real_broker_did(broken: Broken, version: str, tmp_pa
         )
     finally:
         node.release()
-    outcome, sentence = recorded()[broken.name, version]
+    outcome, sentence = read_recorded()[broken.name, version]
     refused = [fact for fact in facts if fact.outcome == REFUSES]
     if (broken.name, version) in _IN_ZOOKEEPER:
         assert (outcome, refused) == (REFUSES, [])
@@ -68,19 +68,21 @@ def test_a_node_does_what_a_real_broker_did(broken: Broken, version: str, tmp_pa
     if sentence is None:
         assert facts[0].outcome == STARTS
     else:
-        assert said_equal(refused[0].message, [re.sub("@(?=/)", str(tmp_path / "node"), sentence)])
+        assert is_same_sentence(
+            refused[0].message, [re.sub("@(?=/)", str(tmp_path / "node"), sentence)]
+        )
         assert refused[0].remedy
 
 
 def test_the_table_has_enough_nodes_that_do_not_start() -> None:
-    outcomes = recorded()
+    outcomes = read_recorded()
     for version in ("4.4.0", "4.1.1", "2.8.2", "0.10.2.2"):
         mine = [outcome for (_, at), (outcome, _) in outcomes.items() if at == version]
         assert mine.count(REFUSES) >= (80 if version.startswith("4.") else 35)
     assert len({name for (name, _), (outcome, _) in outcomes.items() if outcome == REFUSES}) >= 120
 
 
-def test_without_settings_only_what_the_directories_tell_is_said(tmp_path: Path) -> None:
+def test_facts_without_settings_come_from_directories(tmp_path: Path) -> None:
     node = unpacked("4.4.0", 1, tmp_path / "node")
     facts = node_start([str(node.first)], None)
     assert [fact[:2] for fact in facts] == [(STARTS, "none"), (UNKNOWN, "settings")]
@@ -195,7 +197,7 @@ def test_random_bytes_in_any_file_are_only_facts(version: str, tmp_path: Path) -
         path.write_bytes(before)
 
 
-def test_what_is_no_plain_file_hangs_nothing(tmp_path: Path) -> None:
+def test_special_files_do_not_hang(tmp_path: Path) -> None:
     node = unpacked("4.4.0", 1, tmp_path / "node")
     for path in (node.first / "meta.properties", node.metadata / "quorum-state",
                  node.first / "recovery-point-offset-checkpoint"):  # fmt: skip

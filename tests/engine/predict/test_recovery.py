@@ -113,7 +113,7 @@ def test_cut_at_the_first_broken_batch_and_later_segments_deleted(directory: Dir
     assert row["segments_deleted"] == [3, 5]
 
 
-def test_damage_below_the_recovery_point_goes_unseen(directory: Directory) -> None:
+def test_damage_below_the_recovery_point_is_not_found(directory: Directory) -> None:
     directory.segment(0, flip(batch_of(0), 70))
     directory.segment(1, batch_of(1))
     directory.checkpoint("recovery-point", 1)
@@ -132,7 +132,7 @@ def test_log_truncated_by_a_missing_index_keeps_later_segments(directory: Direct
     assert (row["first_lost_offset"], row["records_lost"]) == (1, 1)
 
 
-def test_what_was_cut_at_load_still_has_its_reason(directory: Directory) -> None:
+def test_truncation_at_load_keeps_its_reason(directory: Directory) -> None:
     """Recovery comes to it a second time, and finds nothing more to cut."""
     directory.segment(0, batch_of(0))
     directory.segment(1, bytes(300), index=None)
@@ -249,7 +249,7 @@ def test_abort_that_is_not_later_stops_the_broker(directory: Directory) -> None:
     assert directory.predict()["outcome"] == "recover"
 
 
-def test_open_transaction_is_looked_up_at_a_clean_start(directory: Directory) -> None:
+def test_open_transaction_is_found_at_a_clean_start(directory: Directory) -> None:
     data = batch_of(0, attributes=TRANSACTIONAL, producer_id=7, producer_epoch=0, base_sequence=0)
     broken = struct.pack(">qi", 0, 10) + data[12:]
     last = batch_of(1)
@@ -306,7 +306,7 @@ def test_swap_of_an_old_broker_displaces_the_segment_before(directory: Directory
     assert directory.predict((2, 0))["segments_deleted"] == []  # it ends below the other
 
 
-def test_indexes_beside_a_swap_go_at_once_until_2_8(directory: Directory) -> None:
+def test_indexes_next_to_a_swap_are_deleted_until_2_8(directory: Directory) -> None:
     """So the log that is there is recovered as it is loaded, before the swap takes its place."""
     directory.segment(0, message(0), message(1))
     directory.write(f"{0:020d}.log.swap", message(1))
@@ -388,7 +388,7 @@ def test_rebuilt_index_is_checked_by_old_brokers_too(directory: Directory) -> No
     assert directory.predict((0, 9))["outcome"] == "recover"
 
 
-def test_high_watermark_tells_what_a_torn_header_cannot(directory: Directory) -> None:
+def test_high_watermark_bounds_a_torn_header(directory: Directory) -> None:
     directory.segment(0, batch_of(0, 3), batch_of(3, 4)[:7])
     directory.checkpoint("replication", 7)
     row = directory.predict()
@@ -469,9 +469,7 @@ def test_unreadable_file_is_unknown(directory: Directory) -> None:
 
 
 @pytest.mark.parametrize("absurd", [6_577_225_780_797_898_836, (1 << 31) + 40])
-def test_clean_stop_takes_an_absurd_last_offset_for_the_log_end(
-    directory: Directory, absurd: int
-) -> None:
+def test_clean_stop_trusts_an_absurd_last_offset(directory: Directory, absurd: int) -> None:
     """Nothing is lost yet, and nothing counts up to that offset."""
     directory.segment(0, *(batch_of(at, 4) for at in range(0, 40, 4)))
     directory.segment(40, *(batch_of(at, 4) for at in range(40, 60, 4)), batch_of(absurd, 4))
@@ -511,7 +509,7 @@ def test_clean_stop_with_a_last_offset_further_down(directory: Directory) -> Non
 
 @pytest.mark.parametrize("absurd", [6_577_225_780_797_898_836, (1 << 31) - 40, -5])
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_records_behind_an_absurd_offset_count_as_lost(
+def test_records_after_an_absurd_offset_are_lost(
     directory: Directory, absurd: int, magic: int
 ) -> None:
     """Damage that ends inside the next batch's base offset, and 322 records behind it."""

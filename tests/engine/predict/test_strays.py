@@ -23,7 +23,7 @@ def knows(directory: Path, name: str, topic: int) -> None:
 
 
 @pytest.mark.parametrize("retirement", Retirement)
-def test_a_retired_metadata_log_tells_nothing(tmp_path: Path, retirement: Retirement) -> None:
+def test_retired_metadata_log_is_ignored(tmp_path: Path, retirement: Retirement) -> None:
     retired = retired_directory_name(
         "__cluster_metadata", 0, retirement=retirement.value, unique_id="0" * 32
     )

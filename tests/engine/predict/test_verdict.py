@@ -65,7 +65,7 @@ def test_a_refusal_is_damage(outcome: str) -> None:
     assert found.message == "At the next start the broker would stop at: X."
 
 
-def test_a_partition_that_is_begun_anew_is_damage(tmp_path: Path) -> None:
+def test_recreated_partition_is_damage(tmp_path: Path) -> None:
     stray = row(outcome="stray", records_lost=0, log_end_after=0, path=str(tmp_path / "orders-7"))
     assert verdict(stray) is None
     meta = tmp_path / "meta.properties"
@@ -89,7 +89,7 @@ def test_a_partition_that_is_begun_anew_is_damage(tmp_path: Path) -> None:
         {"path": "/data/d1/orders-7.0123456789abcdef0123456789abcdef-future"},
     ],
 )
-def test_what_loses_nothing_that_anyone_reads(fields: dict[str, Any]) -> None:
+def test_lossless_starts(fields: dict[str, Any]) -> None:
     assert verdict(row(**fields)) is None
 
 
@@ -136,7 +136,7 @@ def test_threads_of_a_version() -> None:
     assert [default_threads(version) for version in ((3, 9), (4, 0), (4, 1))] == [1, 2, 2]
 
 
-def broken(parent: Path) -> Path:
+def make_broken(parent: Path) -> Path:
     """Write a data directory whose partition has a broken batch before a sound one."""
     directory = parent / "orders-0"
     directory.mkdir()
@@ -149,7 +149,7 @@ def broken(parent: Path) -> Path:
     return parent
 
 
-def told(directory: Path, **options: Any) -> tuple[list[str], Any]:
+def run_predict(directory: Path, **options: Any) -> tuple[list[str], Any]:
     items = list(verify([str(directory)], VerifyOptions(predict=True, **options)))
     summary = items[-1]
     assert isinstance(summary, Row)
@@ -160,7 +160,7 @@ def test_of_a_run(tmp_path: Path) -> None:
     settings = tmp_path / "server.properties"
     settings.write_text("num.recovery.threads.per.data.dir=8\n")
     (tmp_path / "data").mkdir()
-    codes, summary = told(broken(tmp_path / "data"), broker_version=NEWEST)
+    codes, summary = run_predict(make_broken(tmp_path / "data"), broker_version=NEWEST)
     assert "start-loses-records" in codes
     assert summary["codes"]["start-loses-records"] == 1
     assert summary["findings"]["damage"] == 2
@@ -174,31 +174,31 @@ def test_threads_and_rate_that_are_stated(tmp_path: Path) -> None:
     data.mkdir()
     settings = tmp_path / "server.properties"
     settings.write_text(f"log.dirs={data}\nnum.recovery.threads.per.data.dir=8\n")
-    _, summary = told(broken(data), server_properties=str(settings), recovery_rate=MIB)
+    _, summary = run_predict(make_broken(data), server_properties=str(settings), recovery_rate=MIB)
     forecast = summary["forecast"]
     assert (forecast["bytes_per_second"], forecast["recovery_threads"]) == (MIB, 8)
     assert "disks" not in forecast
-    _, summary = told(data, measure=True)
+    _, summary = run_predict(data, measure=True)
     assert [disk["path"] for disk in summary["forecast"]["disks"]] == [str(data)]
-    _, summary = told(data, server_properties=str(settings), recovery_threads=3)
+    _, summary = run_predict(data, server_properties=str(settings), recovery_threads=3)
     assert summary["forecast"]["recovery_threads"] == 3
 
 
-def test_what_stops_a_whole_broker_is_told_once(tmp_path: Path) -> None:
-    (broken(tmp_path) / "no partition").mkdir()
-    codes, _ = told(tmp_path)
+def test_cause_that_stops_the_broker_is_reported_once(tmp_path: Path) -> None:
+    (make_broken(tmp_path) / "no partition").mkdir()
+    codes, _ = run_predict(tmp_path)
     assert codes.count("start-refused") == 1
 
 
-def test_beside_a_running_broker_a_loss_is_looked_at_twice(
+def test_loss_on_a_running_broker_is_checked_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first look may have come in the midst of a write."""
-    log = broken(tmp_path) / "orders-0" / f"{0:020}.log"
+    log = make_broken(tmp_path) / "orders-0" / f"{0:020}.log"
     whole = b"".join(batch([record(0)], base_offset=base) for base in range(3))
     monkeypatch.setattr(predict.lock, "is_held_around", lambda _: True)
     monkeypatch.setattr(predict.time, "sleep", lambda _: log.write_bytes(whole))
-    codes, _ = told(tmp_path)
+    codes, _ = run_predict(tmp_path)
     assert "start-loses-records" not in codes
 
 
@@ -218,7 +218,7 @@ def test_a_loss_at_another_place_in_each_look_is_not_believed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A preallocated log is appended to: what a cut removes is counted after the cut is found."""
-    log = broken(tmp_path) / "orders-0" / f"{0:020}.log"
+    log = make_broken(tmp_path) / "orders-0" / f"{0:020}.log"
 
     def write(look: int) -> bytes:
         good = [batch([record(0)], base_offset=base) for base in range(look + 4)]
@@ -233,7 +233,7 @@ def test_a_loss_at_another_place_in_each_look_is_not_believed(
 def test_a_loss_at_one_place_is_believed_while_the_log_grows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = broken(tmp_path) / "orders-0" / f"{0:020}.log"
+    log = make_broken(tmp_path) / "orders-0" / f"{0:020}.log"
     more = b"".join(batch([record(0)], base_offset=base) for base in range(3, 9))
     size = len(more) // 6
     begun = log.read_bytes()

@@ -60,7 +60,7 @@ def test_rows_that_match(pattern: bytes) -> None:
     ("pattern", "looked_at"),
     [(rb"needle", 1), (rb"need+le[0-9]*", 1), (rb"[x-z]{3}", 1), (rb"^needle", 1), (rb".*", 200)],
 )
-def test_few_records_are_looked_at(
+def test_few_records_are_decoded(
     pattern: bytes, looked_at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     values = [b"needle xyz" if n == 77 else b"hay %d" % n for n in range(200)]

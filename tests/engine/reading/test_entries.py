@@ -131,7 +131,7 @@ class TestRows:
         path = write(tmp_path, name, data)
         assert list(entries(path)) == [rows.Property(str(path), *pair) for pair in pairs]
 
-    def test_path_as_given_from_inside_the_directory(
+    def test_relative_path_inside_the_directory(
         self, orders: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         write(orders, "00000000000000000000.index", offsets((1, 1)))
@@ -139,7 +139,7 @@ class TestRows:
         (row,), _ = split(Path("00000000000000000000.index"))
         assert (row.fields["topic"], row.fields["partition"]) == ("orders", 7)
 
-    def test_directory_that_is_no_partition(self, tmp_path: Path) -> None:
+    def test_directory_that_is_not_a_partition(self, tmp_path: Path) -> None:
         (row,), _ = split(write(tmp_path, "0.index", offsets((1, 1))))
         assert (row.fields["topic"], row.fields["segment"]) == (None, 0)
 
@@ -154,7 +154,7 @@ class TestFindings:
         assert (found.position, found.size_bytes) == (16, 16)
         assert (found.topic, found.partition, found.segment) == ("orders", 7, 0)
 
-    def test_slot_out_of_order_is_one_finding_and_reading_goes_on(self, orders: Path) -> None:
+    def test_slot_out_of_order_is_one_finding_and_reading_continues(self, orders: Path) -> None:
         data = offsets((29, 4216), (41, 8400), (5, 12000), (80, 16000))
         path = write(orders, "00000000000000000100.index", data)
         rows, (found,) = split(path)
@@ -229,7 +229,7 @@ class TestRefused:
         with pytest.raises(PathError, match="directory"):
             list(entries(tmp_path / "0.index"))
 
-    def test_properties_file_of_a_size_none_has(
+    def test_properties_file_of_impossible_size(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(properties, "SIZE_LIMIT", 10)

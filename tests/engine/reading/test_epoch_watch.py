@@ -11,7 +11,7 @@ from kdump.engine.reading.options import DumpOptions
 from kdump.findings.finding import Finding
 
 
-def told(path: Path, **options: object) -> list[Finding]:
+def run_check(path: Path, **options: object) -> list[Finding]:
     items = dump([str(path)], DumpOptions(**options))  # type: ignore[arg-type]
     return [item for item in items if isinstance(item, Finding)]
 
@@ -37,21 +37,21 @@ def write(parent: Path, *of_batches: int) -> Path:
         ((0, 1, 2, 3), []),
     ],
 )
-def test_what_neighbours_contradict(
+def test_epochs_contradicted_by_neighbors(
     tmp_path: Path, of_batches: tuple[int, ...], odd: list[int]
 ) -> None:
     path = write(tmp_path, *of_batches)
-    found = told(path)
+    found = run_check(path)
     assert [(one.code, one.offset) for one in found] == [("leader-epoch-odd", at) for at in odd]
     assert found == [one for one in checked(path) if one.code == "leader-epoch-odd"]
-    assert found == told(path, mode="batches")
+    assert found == run_check(path, mode="batches")
 
 
-def test_only_of_what_is_shown(tmp_path: Path) -> None:
+def test_only_for_selected_batches(tmp_path: Path) -> None:
     path = write(tmp_path, 0, 0, 7, 0, 0)
-    assert [one.offset for one in told(path, from_offset=2, limit=1)] == [2]
-    assert told(path, from_offset=3) == []
-    assert told(path, to_offset=2) == []
+    assert [one.offset for one in run_check(path, from_offset=2, limit=1)] == [2]
+    assert run_check(path, from_offset=3) == []
+    assert run_check(path, to_offset=2) == []
 
 
 def test_in_another_block_of_the_file(tmp_path: Path) -> None:
@@ -62,4 +62,4 @@ def test_in_another_block_of_the_file(tmp_path: Path) -> None:
         for base, epoch in enumerate((4, 9, 4))
     ]
     path = write_log(tmp_path, {0: batches})
-    assert [one.offset for one in told(path)] == [1]
+    assert [one.offset for one in run_check(path)] == [1]

@@ -34,7 +34,7 @@ def test_joined_runs_hold_every_header_in_order(
     assert fewer > 0
 
 
-def test_a_joined_run_is_no_longer_than_a_run_may_be() -> None:
+def test_joined_runs_are_bounded() -> None:
     with Source(str(LOGS[0])) as source:
         run = next(item for item in FileRecords(source).walk() if isinstance(item, Run))
     one = run._replace(batches=run.batches.slice(0, 1))

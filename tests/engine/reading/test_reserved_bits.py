@@ -6,7 +6,7 @@ import builders
 import pytest
 from each import each
 from producing import codes
-from segments import START_MS, batch, batches, checked, logs_checked, write_partition
+from segments import START_MS, batch, batches, check_logs, checked, write_partition
 
 from kdump.engine.dump.run import dump
 from kdump.engine.reading.options import DumpOptions
@@ -31,7 +31,7 @@ def test_a_note_for_the_first_of_a_segment(
 ) -> None:
     before = batches(0, 6)
     directory = write_partition(tmp_path, {0: [*before, one]})
-    (found,) = logs_checked(directory)
+    (found,) = check_logs(directory)
     assert (found.code, found.severity.value) == ("attributes-reserved", "note")
     assert (found.position, found.expected, found.actual) == (
         len(b"".join(before)),
@@ -51,7 +51,7 @@ def test_many_are_one_note(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("attributes", [0x08, 0x40, 0x10 | 0x08])
-def test_bits_with_a_meaning_are_no_matter(tmp_path: Path, attributes: int) -> None:
+def test_known_bits_are_ignored(tmp_path: Path, attributes: int) -> None:
     members = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0} if attributes & 16 else {}
     assert "attributes-reserved" not in codes(
         write_partition(tmp_path, {0: [batch(0, attributes=attributes, **members)]})

@@ -28,7 +28,7 @@ def results(root: Path) -> list[Result]:
 
 
 @pytest.mark.parametrize("root", ["clean", "damaged"])
-def test_blocks_joined_or_not_come_to_the_same(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_joined_and_separate_blocks_are_equal(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_records, "BLOCK_BYTES", 2048)
     with monkeypatch.context() as patch:
         patch.setattr(check, "FEW", 0)

@@ -19,7 +19,7 @@ LIMIT = 1 << 20
 
 
 @pytest.mark.parametrize("joined", [False, True])
-def test_what_is_written_meanwhile_is_read_once(
+def test_bytes_written_meanwhile_are_read_once(
     tmp_path: Path, segment: Segment, monkeypatch: pytest.MonkeyPatch, joined: bool
 ) -> None:
     """Also where headers of many blocks come as one: none is held back during the wait."""
@@ -45,7 +45,7 @@ def test_what_is_written_meanwhile_is_read_once(
     assert offsets.last == END - 1
 
 
-def test_a_log_that_nobody_writes_is_not_waited_for(
+def test_idle_log_is_not_waited_for(
     tmp_path: Path, segment: Segment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = segment.written(tmp_path, damage.cut(segment.data, segment.starts[5] + 20))
@@ -60,9 +60,7 @@ def test_a_log_that_nobody_writes_is_not_waited_for(
             assert (last.position, last.to_end) == (segment.starts[5], True)
 
 
-def test_a_gap_is_given_back_when_it_is_known_where_offsets_go_on(
-    tmp_path: Path, segment: Segment
-) -> None:
+def test_gap_is_released_when_the_next_offset_is_known(tmp_path: Path, segment: Segment) -> None:
     path = segment.written(tmp_path, damage.flip(segment.data, segment.starts[1] + 70))
     with Source(path) as source:
         log = SegmentPass(source, Offsets(BASE - 1, END), limit=LIMIT, next_base=END)

@@ -22,7 +22,7 @@ from damaged_segment import (
     place_of,
     with_batch,
 )
-from dumped import dumped
+from dumped import run_dump
 
 from kdump.engine.dump.run import dump
 from kdump.engine.reading.filters import Filters
@@ -41,12 +41,12 @@ def test_plain_text_over_the_limit(tmp_path: Path, segment: Segment) -> None:
         records, base_offset=first_of(2), attributes=1, compress=builders.gzip_bytes
     )
     path, start = with_batch(tmp_path, segment, other)
-    rows, found = dumped(path, decompress_limit=200_000)
+    rows, found = run_dump(path, decompress_limit=200_000)
     one = only(found)
     assert place_of(one)[:3] == ("over-decompress-limit", start, len(other))
     assert one.severity is Severity.NOTE
     assert offsets(rows) == all_but(2)
-    assert offsets(dumped(path, decompress_limit=400_000)[0]) == all_but()
+    assert offsets(run_dump(path, decompress_limit=400_000)[0]) == all_but()
 
 
 def large(base_offset: int) -> bytes:
@@ -56,7 +56,7 @@ def large(base_offset: int) -> bytes:
 
 def test_batch_too_large_to_hold(tmp_path: Path, segment: Segment) -> None:
     path, start = with_batch(tmp_path, segment, large(first_of(2)))
-    rows, found = dumped(path, decompress_limit=300_000)
+    rows, found = run_dump(path, decompress_limit=300_000)
     one = only(found)
     assert place_of(one)[:3] == ("over-decompress-limit", start, len(large(0)))
     assert offsets(rows) == all_but(2)
@@ -66,7 +66,7 @@ def test_batch_too_large_to_hold(tmp_path: Path, segment: Segment) -> None:
 def test_damaged_batch_too_large_to_hold(tmp_path: Path, segment: Segment) -> None:
     other = large(first_of(2))
     path, start = with_batch(tmp_path, segment, damage.flip_bit(other, 300_000, 6))
-    rows, found = dumped(path, decompress_limit=300_000)
+    rows, found = run_dump(path, decompress_limit=300_000)
     one = only(found)
     assert place_of(one) == ("crc-mismatch", start, len(other), first_of(2))
     assert loss_of(one) == (RECORDS, RECORDS, first_of(3))
@@ -81,13 +81,13 @@ def test_batches_across_many_blocks(tmp_path: Path) -> None:
         for n in range(40)
     ]
     segment = Segment(entries)
-    rows, found = dumped(segment.written(tmp_path))
+    rows, found = run_dump(segment.written(tmp_path))
     assert offsets(rows) == list(range(BASE, BASE + 40))
     assert found == []
     for number in (3, 20, 38):
         start, end = segment.starts[number : number + 2]
         broken = damage.zero(segment.data, start, 65)
-        rows, found = dumped(segment.written(tmp_path, broken))
+        rows, found = run_dump(segment.written(tmp_path, broken))
         one = only(found)
         assert (one.position, one.size_bytes) == (start, end - start)
         assert loss_of(one)[1:] == (1, BASE + number + 1)
@@ -118,7 +118,7 @@ def test_pages_the_device_does_not_give(tmp_path: Path, bad_pages: set[int]) -> 
         for number in range(12)
         if segment.starts[number] < 12288 and segment.starts[number + 1] > 8192
     ]
-    rows, found = dumped(path)
+    rows, found = run_dump(path)
     assert {one.code for one in found} == {"unreadable"}
     assert found[0].position == segment.starts[hit[0]]
     assert found[-1].next_offset == BASE + 40 * (hit[-1] + 1)
@@ -133,7 +133,7 @@ def test_pages_the_device_does_not_give(tmp_path: Path, bad_pages: set[int]) -> 
 def test_no_page_can_be_read(tmp_path: Path, bad_pages: set[int], segment: Segment) -> None:
     path = segment.written(tmp_path)
     bad_pages.add(0)
-    rows, found = dumped(path)
+    rows, found = run_dump(path)
     assert rows == []
     assert place_of(only(found)) == ("unreadable", 0, len(segment.data), BASE)
 
@@ -157,7 +157,7 @@ def test_file_that_shrinks_while_read(
     for size, kept in ((segment.starts[3], 3), (segment.starts[3] + 30, 3), (0, 0)):
         path = segment.written(tmp_path)
         shrunk_while_read(path, size, monkeypatch)
-        rows, found = dumped(path)
+        rows, found = run_dump(path)
         one = only(found)
         assert (one.code, one.severity, one.position) == ("file-shrank", Severity.NOTE, size)
         assert offsets(rows) == all_but()[: 3 * kept]
@@ -218,11 +218,11 @@ def test_file_that_vanished_is_a_note(
 def test_every_single_byte_flipped(tmp_path: Path, segment: Segment, mode: str) -> None:
     """Whatever byte is hit: no more than its batch is lost, and it is told of, at its place; the
     leader epoch and the base offset, which are outside the sum, by what their neighbours say."""
-    sound, _ = dumped(segment.written(tmp_path), mode=mode)
+    sound, _ = run_dump(segment.written(tmp_path), mode=mode)
     data = segment.data
     start, end = segment.starts[2:4]
     for at in range(start, end):
-        rows, found = dumped(segment.written(tmp_path, damage.flip(data, at)), mode=mode)
+        rows, found = run_dump(segment.written(tmp_path, damage.flip(data, at)), mode=mode)
         field = at - start
         kept = [row for row in rows if row["position"] != start]
         assert kept == [row for row in sound if row["position"] != start], field
@@ -240,7 +240,7 @@ def test_sums_are_those_of_zlib(tmp_path: Path) -> None:
     """The builders' sums are not ours."""
     data = builders.message(BASE)
     assert int.from_bytes(data[12:16], "big") == zlib.crc32(data[16:])
-    rows, _ = dumped(Segment([data]).written(tmp_path), mode="batches")
+    rows, _ = run_dump(Segment([data]).written(tmp_path), mode="batches")
     assert rows[0]["crc"] == zlib.crc32(data[16:])
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import builders
 import pytest
-from dumped import dumped
+from dumped import run_dump
 
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.salvage.options import SalvageOptions
@@ -16,7 +16,7 @@ from kdump.findings.rows import Row
 TIME = 1_400_000_000_000
 
 
-def wrapped(outer: int, offsets: Sequence[int], magic: int = 0) -> bytes:
+def wrap(outer: int, offsets: Sequence[int], magic: int = 0) -> bytes:
     """A wrapper with absolute offsets inside; the wrapper's time is that of its first message."""
     first = offsets[0] if magic else 0
     inner = [
@@ -31,19 +31,19 @@ def log(tmp_path: Path) -> Path:
     """Wrappers with the smallest offset inside, in two segments named by these."""
     directory = tmp_path / "t-0"
     directory.mkdir()
-    first = wrapped(0, [0, 1, 2]) + wrapped(3, [3, 4, 5])
+    first = wrap(0, [0, 1, 2]) + wrap(3, [3, 4, 5])
     (directory / "00000000000000000000.log").write_bytes(first)
     (directory / "00000000000000000000.index").write_bytes(
-        (3).to_bytes(4, "big") + len(wrapped(0, [0, 1, 2])).to_bytes(4, "big")
+        (3).to_bytes(4, "big") + len(wrap(0, [0, 1, 2])).to_bytes(4, "big")
     )
     (directory / "00000000000000000004.log").write_bytes(
-        wrapped(6, [6, 7, 8]) + builders.message(9, magic=0)
+        wrap(6, [6, 7, 8]) + builders.message(9, magic=0)
     )
     return directory
 
 
-def shown(path: Path, **options: int | None) -> list[int]:
-    return [row["offset"] for row in dumped(path, **options)[0] if row["row"] == "record"]
+def list_offsets(path: Path, **options: int | None) -> list[int]:
+    return [row["offset"] for row in run_dump(path, **options)[0] if row["row"] == "record"]
 
 
 @pytest.mark.parametrize(
@@ -53,19 +53,19 @@ def test_records_inside_wrappers_are_found_by_their_own_offsets(
     log: Path, low: int | None, high: int | None
 ) -> None:
     wanted = list(range(low or 0, 10 if high is None else high))
-    assert shown(log, from_offset=low, to_offset=high) == wanted
+    assert list_offsets(log, from_offset=low, to_offset=high) == wanted
 
 
-def test_a_wrapper_that_is_said_to_end_too_late_ends_no_range(tmp_path: Path) -> None:
-    big = [wrapped(900, [0, 1, 2]), *(wrapped(901 + n, [3 + n]) for n in range(10_000))]
+def test_wrapper_with_a_late_end_does_not_stop_a_range(tmp_path: Path) -> None:
+    big = [wrap(900, [0, 1, 2]), *(wrap(901 + n, [3 + n]) for n in range(10_000))]
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(b"".join(big))
-    assert shown(path, from_offset=8_000, to_offset=8_002) == [8_000, 8_001]
-    assert shown(path, to_offset=9_000) == list(range(9_000))
+    assert list_offsets(path, from_offset=8_000, to_offset=8_002) == [8_000, 8_001]
+    assert list_offsets(path, to_offset=9_000) == list(range(9_000))
 
 
 def test_batches_of_a_range_are_those_with_records_in_it(log: Path) -> None:
-    rows = dumped(log, mode="batches", from_offset=4, to_offset=6)[0]
+    rows = run_dump(log, mode="batches", from_offset=4, to_offset=6)[0]
     assert [row["last_offset"] for row in rows] == [3]
     assert [one.paths[0][-6:] for one in plan([str(log)], DumpOptions(from_offset=6))] == ["04.log"]
 
@@ -73,16 +73,16 @@ def test_batches_of_a_range_are_those_with_records_in_it(log: Path) -> None:
 def test_records_inside_wrappers_are_found_by_their_own_times(tmp_path: Path) -> None:
     path = tmp_path / "t-0" / "00000000000000000000.log"
     path.parent.mkdir()
-    path.write_bytes(wrapped(2, [0, 1, 2], 1) + wrapped(5, [3, 4, 5], 1) + wrapped(8, [6, 7, 8], 1))
+    path.write_bytes(wrap(2, [0, 1, 2], 1) + wrap(5, [3, 4, 5], 1) + wrap(8, [6, 7, 8], 1))
     (path.parent / "00000000000000000009.log").write_bytes(b"")
     claim = (TIME + 3).to_bytes(8, "big") + (5).to_bytes(4, "big")
     path.with_suffix(".timeindex").write_bytes(claim)
-    assert shown(path.parent, from_time_ms=TIME + 5) == [5, 6, 7, 8]
-    assert shown(path.parent, from_time_ms=TIME + 2, to_time_ms=TIME + 4) == [2, 3]
-    assert shown(path.parent, from_time_ms=TIME + 9) == []
+    assert list_offsets(path.parent, from_time_ms=TIME + 5) == [5, 6, 7, 8]
+    assert list_offsets(path.parent, from_time_ms=TIME + 2, to_time_ms=TIME + 4) == [2, 3]
+    assert list_offsets(path.parent, from_time_ms=TIME + 9) == []
 
 
-def test_salvage_keeps_wrappers_and_takes_ranges_by_what_is_inside(log: Path) -> None:
+def test_salvage_keeps_wrappers_and_selects_by_inner_offsets(log: Path) -> None:
     def taken(low: int | None, high: int | None) -> tuple[object, ...]:
         options = SalvageOptions(from_offset=low, to_offset=high, topic_configs=False)
         (row,) = (one for one in salvage([str(log)], options) if isinstance(one, Row))

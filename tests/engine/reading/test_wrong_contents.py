@@ -18,7 +18,7 @@ from damaged_segment import (
     place_of,
     with_batch,
 )
-from dumped import dumped
+from dumped import run_dump
 
 
 def test_valid_sum_over_what_does_not_decompress(tmp_path: Path, segment: Segment) -> None:
@@ -30,7 +30,7 @@ def test_valid_sum_over_what_does_not_decompress(tmp_path: Path, segment: Segmen
         records_count=3, last_offset_delta=2,
     )  # fmt: skip
     path, start = with_batch(tmp_path, segment, other)
-    rows, found = dumped(path)
+    rows, found = run_dump(path)
     one = only(found)
     assert place_of(one) == ("records-undecodable", start, len(other), first_of(2) + 2)
     assert one.expected == 3
@@ -42,7 +42,7 @@ def test_count_of_records_too_high(tmp_path: Path, segment: Segment) -> None:
     """The header says four; three are there, and they are shown."""
     other = batch(first_of(2), records_count=4, last_offset_delta=3)
     path, start = with_batch(tmp_path, segment, other)
-    rows, found = dumped(path)
+    rows, found = run_dump(path)
     overlap, missing = found
     assert (overlap.code, overlap.actual) == ("offset-not-rising", first_of(3))
     assert (missing.code, missing.actual) == ("records-undecodable", "records-missing")
@@ -54,7 +54,7 @@ def test_count_of_records_too_low(tmp_path: Path, segment: Segment) -> None:
     path, start = with_batch(
         tmp_path, segment, batch(first_of(2), records_count=2, last_offset_delta=2)
     )
-    rows, found = dumped(path)
+    rows, found = run_dump(path)
     one = only(found)
     assert (one.code, one.actual, one.position) == (
         "records-undecodable", "records-remaining", start,
@@ -64,12 +64,12 @@ def test_count_of_records_too_low(tmp_path: Path, segment: Segment) -> None:
 
 def test_negative_last_offset_delta(tmp_path: Path, segment: Segment) -> None:
     path, start = with_batch(tmp_path, segment, batch(first_of(2), last_offset_delta=-3))
-    assert place_of(only(dumped(path)[1]))[:2] == ("batch-count", start)
+    assert place_of(only(run_dump(path)[1]))[:2] == ("batch-count", start)
 
 
 def test_codec_no_version_defines(tmp_path: Path, segment: Segment) -> None:
     path, start = with_batch(tmp_path, segment, batch(first_of(2), attributes=6))
-    rows, found = dumped(path)
+    rows, found = run_dump(path)
     assert {one.position for one in found} == {start}
     assert "codec-unknown" in {one.code for one in found}
     assert offsets(rows) == all_but(2)
@@ -79,7 +79,7 @@ def test_record_that_ends_in_its_middle(tmp_path: Path, segment: Segment) -> Non
     """Good records before the bad one are shown."""
     records = [builders.record(0), builders.record(1), builders.record(2, length=90)]
     path, start = with_batch(tmp_path, segment, builders.batch(records, base_offset=first_of(2)))
-    rows, found = dumped(path)
+    rows, found = run_dump(path)
     one = only(found)
     assert (one.code, one.position, one.actual) == (
         "records-undecodable", start, "record-cut-short",
@@ -94,7 +94,7 @@ def test_wrapper_inside_a_wrapper(tmp_path: Path) -> None:
         builders.wrapper([inner], BASE + 1),
         builders.message(BASE + 2),
     ]
-    rows, found = dumped(Segment(entries).written(tmp_path))
+    rows, found = run_dump(Segment(entries).written(tmp_path))
     one = only(found)
     assert place_of(one) == (
         "records-undecodable", len(entries[0]), len(entries[1]), BASE + 1,
@@ -103,10 +103,10 @@ def test_wrapper_inside_a_wrapper(tmp_path: Path) -> None:
     assert offsets(rows) == [BASE, BASE + 1, BASE + 2]  # the second as its bytes
 
 
-def test_wrapper_whose_inner_sum_is_wrong(tmp_path: Path) -> None:
+def test_wrapper_with_a_wrong_inner_checksum(tmp_path: Path) -> None:
     inner = [builders.message(0), builders.message(1, crc=7), builders.message(2)]
     segment = Segment([builders.wrapper(inner, BASE + 2), builders.message(BASE + 3)])
-    rows, found = dumped(segment.written(tmp_path))
+    rows, found = run_dump(segment.written(tmp_path))
     assert place_of(only(found)) == ("inner-crc-mismatch", 0, len(segment.entries[0]), BASE + 1)
     assert offsets(rows) == [BASE, BASE + 1, BASE + 2, BASE + 3]
 
@@ -116,7 +116,7 @@ def test_flip_in_an_old_message(tmp_path: Path, magic: int) -> None:
     segment = Segment([builders.message(BASE + n, magic=magic) for n in range(4)])
     start, end = segment.starts[1:3]
     path = segment.written(tmp_path, damage.flip_bit(segment.data, end - 2, 4))
-    rows, found = dumped(path)
+    rows, found = run_dump(path)
     one = only(found)
     assert place_of(one) == ("crc-mismatch", start, end - start, BASE + 1)
     assert loss_of(one) == (1, 1, BASE + 2)
@@ -129,7 +129,7 @@ def test_flip_before_a_wrapper(tmp_path: Path) -> None:
     wrapper = builders.wrapper([builders.message(n) for n in range(3)], BASE + 4)
     segment = Segment([builders.message(BASE), builders.message(BASE + 1), wrapper])
     path = segment.written(tmp_path, damage.flip(segment.data, segment.starts[2] - 2))
-    rows, found = dumped(path)
+    rows, found = run_dump(path)
     assert loss_of(only(found)) == (1, 1, BASE + 2)
     assert offsets(rows) == [BASE, BASE + 2, BASE + 3, BASE + 4]
 
@@ -140,7 +140,7 @@ def test_offset_of_a_wrapper_that_falls_back(tmp_path: Path) -> None:
         builders.wrapper([builders.message(0), builders.message(1)], offset)
         for offset in (BASE + 26, BASE + 5, BASE + 29)
     ]
-    rows, found = dumped(Segment(wrappers).written(tmp_path))
+    rows, found = run_dump(Segment(wrappers).written(tmp_path))
     one = only(found)
     assert (one.code, one.expected, one.actual) == ("offset-not-rising", BASE + 27, BASE + 5)
     assert offsets(rows) == [125, 126, 104, 105, 128, 129]

@@ -106,7 +106,7 @@ def run(data: Path, **options: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("undo", [False, True], ids=["write", "undo"])
-def test_nothing_is_begun_once_a_broker_runs(
+def test_no_file_is_started_while_a_broker_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, starts: Callable[[str], None], undo: bool
 ) -> None:
     data = tmp_path / "data"
@@ -142,9 +142,7 @@ def test_nothing_is_begun_once_a_broker_runs(
     assert refusals > 20
 
 
-def test_nothing_is_tidied_where_a_broker_runs(
-    tmp_path: Path, starts: Callable[[str], None]
-) -> None:
+def test_no_cleanup_while_a_broker_runs(tmp_path: Path, starts: Callable[[str], None]) -> None:
     """A file under our temporary name may be of a kdump that works beside it; it is left."""
     path = partition(tmp_path / "data")
     before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
@@ -159,7 +157,7 @@ def test_nothing_is_tidied_where_a_broker_runs(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
-def test_a_lock_that_cannot_be_asked_is_no_leave_to_write(tmp_path: Path) -> None:
+def test_unknown_lock_state_forbids_writing(tmp_path: Path) -> None:
     """An unprivileged user who may write, but may not look at the broker's lock."""
     data = tmp_path / "data"
     data.mkdir()

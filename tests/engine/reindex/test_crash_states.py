@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from crash_states import Inode, crash_states, written_out
+from crash_states import Inode, crash_states, write_state
 
 from kdump import writing
 from kdump.engine.reindex import replace
@@ -65,7 +65,7 @@ def is_as_it_was(inode: Inode) -> bool:
 
 def converges(state: State, path: Path) -> None:
     """A next run makes the file new and leaves a whole backup, and nothing half done."""
-    made = written_out(tuple(sorted(state.items())), path)
+    made = write_state(tuple(sorted(state.items())), path)
     done(made, lambda opened: opened.replace(NAME, NEW, LATER, LOG))
     assert (made / NAME).read_bytes() == NEW
     assert not [*made.glob("*.kdump-tmp")]

@@ -261,7 +261,7 @@ def test_a_file_that_was_missing_belongs_to_whom_the_log_does(directory: Path) -
     assert not list(directory.glob("*.bak-*"))
 
 
-def test_what_a_killed_run_left_is_removed(directory: Path) -> None:
+def test_leftovers_of_a_killed_run_are_removed(directory: Path) -> None:
     (directory / f"{NAME}.kdump-tmp").write_bytes(b"half")
     os.link(directory / NAME, directory / f"{NAME}.bak-{EARLIER}")
     (directory / f"{LOG}.bak-{EARLIER}").write_bytes(b"another's")
@@ -270,7 +270,7 @@ def test_what_a_killed_run_left_is_removed(directory: Path) -> None:
     assert {entry.name for entry in directory.iterdir()} == {LOG, NAME, f"{LOG}.bak-{EARLIER}"}
 
 
-def test_the_newest_backup_comes_first(directory: Path) -> None:
+def test_newest_backup_is_first(directory: Path) -> None:
     for utc in (EARLIER, UTC):
         (directory / f"{NAME}.bak-{utc}").write_bytes(b"")
     with replace.open_directory(str(directory)) as opened:
@@ -327,7 +327,7 @@ def test_a_file_system_without_locks(directory: Path, monkeypatch: pytest.Monkey
     assert (directory / NAME).read_bytes() == NEW
 
 
-def test_create_leaves_alone_what_is_there(directory: Path) -> None:
+def test_create_keeps_existing_files(directory: Path) -> None:
     with replace.open_directory(str(directory)) as opened:
         with pytest.raises(RefusedError, match="is there already") as refused:
             opened.create(NAME, NEW, str(directory / LOG))
@@ -337,7 +337,7 @@ def test_create_leaves_alone_what_is_there(directory: Path) -> None:
     assert (directory / "00000000000000000007.index").read_bytes() == NEW
 
 
-def test_a_backup_that_is_gone_is_not_restored(directory: Path) -> None:
+def test_missing_backup_is_not_restored(directory: Path) -> None:
     write(directory)
     with replace.open_directory(str(directory)) as opened:
         (backup,) = opened.backups()
@@ -362,7 +362,7 @@ def failing(call: str, error: int) -> Any:
 
 
 @pytest.mark.parametrize("error", ["EPERM", "ENOSYS", "ENOTSUP", "EOPNOTSUPP", "EMLINK", "EXDEV"])
-def test_a_copy_where_there_are_no_links(
+def test_copy_without_hard_links(
     directory: Path, monkeypatch: pytest.MonkeyPatch, error: str
 ) -> None:
     monkeypatch.setattr(replace, "_os", failing("link", getattr(errno, error)))
@@ -409,7 +409,7 @@ def test_the_backup_of_a_file_that_another_replaced_stays(
     assert (directory / f"{NAME}.bak-{UTC}").read_bytes() == OLD
 
 
-def test_a_second_name_of_the_same_file_is_all_that_goes(directory: Path) -> None:
+def test_only_the_second_name_is_removed(directory: Path) -> None:
     """Undoing what a run was killed in: the file was never replaced."""
     os.link(directory / NAME, directory / f"{NAME}.bak-{UTC}")
     with replace.open_directory(str(directory)) as opened:

@@ -16,7 +16,7 @@ PRODUCER = 5
 ONLY = kinds_of("txnindex")
 
 
-def written(base: int, sequence: int) -> bytes:
+def write_batch(base: int, sequence: int) -> bytes:
     return data(base, PRODUCER, sequence, transactional=True)
 
 
@@ -29,16 +29,16 @@ def partition(tmp_path: Path) -> Path:
     path = tmp_path / "data" / "orders-0"
     path.mkdir(parents=True)
     segments = {
-        0: written(0, 0) + written(1, 1),
-        10: marker(10, PRODUCER, COMMIT) + written(11, 2),
-        20: marker(20, PRODUCER, ABORT) + written(21, 3),
+        0: write_batch(0, 0) + write_batch(1, 1),
+        10: marker(10, PRODUCER, COMMIT) + write_batch(11, 2),
+        20: marker(20, PRODUCER, ABORT) + write_batch(21, 3),
     }
     for base, log in segments.items():
         (path / f"{base:020}.log").write_bytes(log)
     return path
 
 
-def built(partition: Path, *names: str, **options: Any) -> dict[int, tuple[str, str]]:
+def plan_indexes(partition: Path, *names: str, **options: Any) -> dict[int, tuple[str, str]]:
     """Plan the transaction indexes; give what was to be done with each segment's, and why."""
     paths = [str(partition / name) for name in names] or [str(partition)]
     rows = [row for path in paths for row in items_of(Path(path), only=ONLY, **options)]
@@ -58,7 +58,7 @@ def test_a_transaction_over_segments(partition: Path) -> None:
     assert index(partition) == aborted((PRODUCER, 11, 20, 21))
 
 
-def test_states_do_not_reach_over_a_segment_that_was_not_asked_for(partition: Path) -> None:
+def test_states_stop_at_an_unselected_segment(partition: Path) -> None:
     """What is open at the end of the first is not what is open at the start of the third."""
     paths = [str(partition / f"{base:020}.log") for base in (0, 20)]
     list(reindex(paths, ReindexOptions(only=ONLY, write=True)))
@@ -67,13 +67,13 @@ def test_states_do_not_reach_over_a_segment_that_was_not_asked_for(partition: Pa
 
 def test_states_do_not_reach_over_damage(partition: Path) -> None:
     """What stood behind it is not known, nor whether the transaction went on."""
-    damaged_before(partition)
-    action, reason = built(partition)[20]
+    damage_first(partition)
+    action, reason = plan_indexes(partition)[20]
     assert action == "refuse"
     assert "cannot be known" in reason
 
 
-def damaged_before(partition: Path) -> None:
+def damage_first(partition: Path) -> None:
     path = partition / f"{10:020}.log"
     path.write_bytes(damage.flip(path.read_bytes(), 70))
 
@@ -83,22 +83,22 @@ def of_producers(first: int) -> bytes:
     return snapshot((PRODUCER, 0, 2, 11, 0, TIME, 0, first))
 
 
-def test_a_snapshot_says_what_was_open(partition: Path) -> None:
-    damaged_before(partition)
+def test_snapshot_lists_open_transactions(partition: Path) -> None:
+    damage_first(partition)
     (partition / f"{20:020}.snapshot").write_bytes(of_producers(11))
-    assert built(partition)[20][0] == "create"
+    assert plan_indexes(partition)[20][0] == "create"
     rows_of(partition / f"{20:020}.log", only=ONLY, write=True)
     assert index(partition) == aborted((PRODUCER, 11, 20, 21))
 
 
-def test_a_damaged_snapshot_says_nothing(partition: Path) -> None:
+def test_damaged_snapshot_is_ignored(partition: Path) -> None:
     """Where the log is sound its transactions are replayed; else it cannot be known."""
     (partition / f"{20:020}.snapshot").write_bytes(damage.flip(of_producers(3), 2))
     rows_of(partition / f"{20:020}.log", only=ONLY, write=True)
     assert index(partition) == aborted((PRODUCER, 11, 20, 21))
     (partition / f"{20:020}.txnindex").unlink()
-    damaged_before(partition)
-    assert built(partition, f"{20:020}.log")[20][0] == "refuse"
+    damage_first(partition)
+    assert plan_indexes(partition, f"{20:020}.log")[20][0] == "refuse"
 
 
 def test_damage_of_an_earlier_segment_counts_for_the_leader_epochs(partition: Path) -> None:

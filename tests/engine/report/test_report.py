@@ -89,7 +89,7 @@ def test_a_page_is_whole_without_script_and_the_same_each_time(tmp_path: Path) -
     assert not Path(NODES[0], "case.html").exists()
 
 
-def test_evidence_is_what_lies_there() -> None:
+def test_evidence_lists_the_files() -> None:
     result = report("--format", "csv", "--rows", "evidence-file", "--jobs", "2", *NOW, *NODES)
     listed = {row["path"]: row for row in csv.DictReader(io.StringIO(result.stdout))}
     files = [path for node in NODES for path in Path(node).rglob("*") if path.is_file()]
@@ -172,7 +172,7 @@ def test_pseudonyms_follow_the_longest_name() -> None:
     assert made.hide("__internal-0 reorders 10.1.2.3") == "__internal-0 reorders HOST"
 
 
-def test_records_are_shown_only_when_asked_for(tmp_path: Path) -> None:
+def test_records_need_the_option(tmp_path: Path) -> None:
     shutil.copytree(SAMPLES / "damaged/one-bit", tmp_path / "disk")
     root = str(tmp_path / "disk")
     text = report("--format", "markdown", *NOW, root).stdout
@@ -184,7 +184,7 @@ def test_records_are_shown_only_when_asked_for(tmp_path: Path) -> None:
     assert report("--redact", "--format", "csv", root).exit_code == 2
 
 
-def test_a_part_that_fails_says_so_and_the_others_are_there(
+def test_failed_part_is_reported_and_the_others_are_complete(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(*given: object, **named: object) -> Iterator[object]:
@@ -242,7 +242,7 @@ def test_volumes_keep_their_sums_as_spans_grow() -> None:
     assert sum(size for size, _ in volume.spans.values()) == 1001
 
 
-def test_no_damage_is_not_said_of_what_was_not_read(tmp_path: Path) -> None:
+def test_unread_parts_are_not_called_sound(tmp_path: Path) -> None:
     clean, nothing = SAMPLES / "clean/4.4.0/d1", tmp_path / "nothing"
     foreign = tmp_path / "foreign"
     foreign.mkdir()

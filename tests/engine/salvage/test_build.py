@@ -13,7 +13,7 @@ from kdump.errors import RefusedError
 from kdump.storage.names import OURS
 
 
-def test_nothing_waits_for_a_flush_when_the_result_is_put_in_place(
+def test_all_files_are_flushed_before_the_result_is_renamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, out = replica(tmp_path, "one", batches(0, 50)), tmp_path / "out"
@@ -33,7 +33,7 @@ def test_nothing_waits_for_a_flush_when_the_result_is_put_in_place(
     assert len(tree.calls) > 60
 
 
-def test_no_result_is_made_inside_a_source_that_looks_like_nothing(tmp_path: Path) -> None:
+def test_result_inside_a_source_is_refused(tmp_path: Path) -> None:
     one = replica(tmp_path, "one", batches(0, 50))
     source = next(path for path in (one, *one.iterdir()) if path.name.endswith("-0"))
     copy = tmp_path / "saved"

@@ -52,7 +52,7 @@ def write(image: Path, parts: list[bytes]) -> None:
     image.write_bytes(b"".join(part.ljust(-(-len(part) // BLOCK) * BLOCK, b"\0") for part in parts))
 
 
-def grouped(image: Path, logs: list[list[bytes]]) -> tuple[Joins, list[set[int]]]:
+def carve_groups(image: Path, logs: list[list[bytes]]) -> tuple[Joins, list[set[int]]]:
     """Carve an image; give also of which logs, by number, the extents of each group are."""
     joins = Joins([carve(str(image), lambda _: None, DEFAULT_LIMIT)])
     data = image.read_bytes()
@@ -88,7 +88,7 @@ def test_pieces_are_joined_by_pages(seed: int, tmp_path: Path) -> None:
         kept += [entries + bytes(rng.choice((0, 9000)))] if is_there else []
     rng.shuffle(kept)
     write(image, kept)
-    joins, groups = grouped(image, logs)
+    joins, groups = carve_groups(image, logs)
     assert all(len(group) == 1 for group in groups)
     assert all(group.bases <= {0} for group in joins.groups())
     if not can_tell:
@@ -118,7 +118,7 @@ def test_a_page_joins_the_end_of_an_extent(tmp_path: Path) -> None:
     data, index = b"".join(log), index_of(log, [1] * 300, is_last=True)
     image, cut = tmp_path / "disk.img", 150 * BLOCK
     write(image, [data[:cut], rng.randbytes(BLOCK), data[cut + 40 * BLOCK :], index[512:]])
-    joins, _ = grouped(image, [log])
+    joins, _ = carve_groups(image, [log])
     (group,) = joins.groups()
     assert group.joined_by == [INDEX]
     assert group.bases == {0}
@@ -128,7 +128,7 @@ def test_a_page_joins_the_end_of_an_extent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_last", [False, True])
-def test_a_page_says_where_a_segment_begins_that_is_lost(tmp_path: Path, *, is_last: bool) -> None:
+def test_index_page_locates_a_lost_segment_start(tmp_path: Path, *, is_last: bool) -> None:
     rng = random.Random(2)
     ends, log = [0], []
     for _ in range(60):
@@ -148,24 +148,24 @@ def test_a_page_says_where_a_segment_begins_that_is_lost(tmp_path: Path, *, is_l
     assert group.extents[0].first > 700
 
 
-def test_what_is_put_together_is_not_damage_between_neighbours(tmp_path: Path) -> None:
+def test_assembled_batches_are_not_damage(tmp_path: Path) -> None:
     """Right behind one log, where its batch is cut, lies the rest of another's of the same size."""
     one, other = (b"".join(alike(seed, 1070)) for seed in (1, 2))
     image, logs = tmp_path / "disk.img", [alike(1, 1070), alike(2, 1070)]
     rest = [other[5 * BLOCK :], bytes(BLOCK), other[: 5 * BLOCK], bytes(BLOCK)]
     write(image, [one[: 5 * BLOCK], *rest])
-    joins, groups = grouped(image, logs)
+    joins, groups = carve_groups(image, logs)
     assert sorted(map(sorted, groups)) == [[0], [1]]
     assert [group.joined_by for group in joins.groups()] == [[], [BYTES]]
 
 
-def test_what_goes_on_already_is_joined_to_nothing_else(tmp_path: Path) -> None:
+def test_continued_extent_is_joined_once(tmp_path: Path) -> None:
     """Of the other log only the end is there; a batch begins with a sector by chance."""
     logs = [alike(1, 1280), alike(2, 1280)]
     one, other = map(b"".join, logs)
     image = tmp_path / "disk.img"
     write(image, [one[:BLOCK], bytes(BLOCK), one[BLOCK:], bytes(BLOCK), other[BLOCK:]])
-    joins, groups = grouped(image, logs)
+    joins, groups = carve_groups(image, logs)
     assert sorted(map(sorted, groups)) == [[0], [1]]
     assert [group.joined_by for group in joins.groups()] == [[BYTES], []]
 
@@ -175,13 +175,13 @@ def test_an_offset_in_another_block_than_its_checksum_is_doubtful(tmp_path: Path
     image = tmp_path / "disk.img"
     for before, doubtful in ((bytes(BLOCK), [0]), (b"".join(log)[:BLOCK], [])):
         write(image, [before, b"".join(log)[BLOCK:]])
-        joins, _ = grouped(image, [log])
+        joins, _ = carve_groups(image, [log])
         assert [group.extents[0].first for group in joins.groups() if group.is_doubtful] == doubtful
         (sure,) = (group for group in joins.groups() if not group.is_doubtful)
         assert (sure.extents[0].first, sure.end) == (2 if doubtful else 0, len(log))
 
 
-def test_a_sector_in_which_a_read_ends_is_looked_at(tmp_path: Path) -> None:
+def test_sector_at_the_end_of_a_read_is_searched(tmp_path: Path) -> None:
     log = alike(1, 5000, 300)
     index, checkpoint = index_of(log, [1] * 300, is_last=True), b"0\n1\norders 3 100\n"
     image = tmp_path / "disk.img"

@@ -85,7 +85,7 @@ def write_partition(directory: Path, bases: list[int], end: int, key: bytes) -> 
     (directory / f"{end:020}.snapshot").write_bytes(b"\0" * 10)
 
 
-def test_map_is_proposed_and_can_be_given_back(tmp_path: Path) -> None:
+def test_proposed_map_can_be_used_as_input(tmp_path: Path) -> None:
     folder, image, proposed = tmp_path / "folder", tmp_path / "a.img", tmp_path / "map"
     write_partition(folder / "d1" / "orders-0", [0, 20], 31, b"one")
     write_partition(folder / "d1" / "orders-1", [0, 22], 45, b"two")
@@ -109,6 +109,6 @@ def test_map_is_proposed_and_can_be_given_back(tmp_path: Path) -> None:
     assert proposed.read_text() == text
 
 
-def test_proposal_goes_with_images(tmp_path: Path) -> None:
+def test_proposal_needs_images(tmp_path: Path) -> None:
     run = CliRunner().invoke(cli, ["salvage", "--propose-map", "x", str(tmp_path)])
     assert run.exit_code == 2

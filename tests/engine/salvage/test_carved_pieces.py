@@ -17,7 +17,7 @@ BLOCK = 4096
 HEADER = 66  # the largest there is, and the size of the first record behind it
 
 
-class Laid(NamedTuple):
+class LaidLog(NamedTuple):
     """A log in an image: its batches, in how many pieces each is, whether its header is cut.
 
     Cut, too, is a header that begins with another piece than what is before it ends with.
@@ -46,7 +46,7 @@ def a_log(rng: random.Random, sizes: list[int]) -> list[bytes]:
     return found
 
 
-def laid(rng: random.Random, image: Path, batches: list[bytes], cuts: set[int]) -> Laid:
+def lay_out(rng: random.Random, image: Path, batches: list[bytes], cuts: set[int]) -> LaidLog:
     """Write a log into an image, cut before some of its blocks by others that hold no log."""
     log = b"".join(batches)
     parts = [rng.randbytes(BLOCK * 3)]
@@ -58,7 +58,7 @@ def laid(rng: random.Random, image: Path, batches: list[bytes], cuts: set[int]) 
         parts.append(log[number * BLOCK : (number + 1) * BLOCK].ljust(BLOCK, b"\0"))
     parts.append(rng.randbytes(BLOCK * 3))
     image.write_bytes(b"".join(parts))
-    found, at = Laid(batches, [], []), 0
+    found, at = LaidLog(batches, [], []), 0
     for batch in batches:
         found.pieces.append(1 + cuts_in(cuts, at, len(batch)))
         found.is_cut.append(cuts_in(cuts, max(at - 1, 0), HEADER + 1) > 0)
@@ -70,7 +70,7 @@ def cuts_in(cuts: set[int], start: int, size: int) -> int:
     return len(cuts.intersection(range(start // BLOCK + 1, (start + size - 1) // BLOCK + 1)))
 
 
-def carved(image: Path) -> tuple[ImageContents, Joins, dict[bytes, int]]:
+def carve_image(image: Path) -> tuple[ImageContents, Joins, dict[bytes, int]]:
     """Carve an image; give the batches that lie in pieces, each with how many."""
     found = carve(str(image), lambda _: None, DEFAULT_LIMIT)
     joins, data = Joins([found]), image.read_bytes()
@@ -90,8 +90,8 @@ def test_pieces_are_put_together(seed: int, tmp_path: Path) -> None:
     batches = a_log(rng, [rng.choice((300, 9000, 20_000, 60_000)) for _ in range(12)])
     blocks = sum(map(len, batches)) // BLOCK
     cuts = set(rng.sample(range(1, blocks), rng.randrange(1, blocks // 2)))
-    log = laid(rng, image, batches, cuts)
-    _, joins, apart = carved(image)
+    log = lay_out(rng, image, batches, cuts)
+    _, joins, apart = carve_image(image)
     assert (joins.in_two_pieces, joins.in_more_pieces) == (
         sum(count == 2 for count in apart.values()),
         sum(count > 2 for count in apart.values()),
@@ -115,25 +115,25 @@ def test_a_block_may_end_before_what_the_checksum_covers(tmp_path: Path) -> None
     values = [builders.record(0, 0, None, rng.randbytes(size)) for size in sizes]
     batches = [builders.batch([value], base_offset=at) for at, value in enumerate(values)]
     assert len(batches[0]) == BLOCK - 10
-    laid(rng, tmp_path / "disk.img", batches, {3, 4})
-    assert carved(tmp_path / "disk.img")[2] == {batches[1]: 3}
+    lay_out(rng, tmp_path / "disk.img", batches, {3, 4})
+    assert carve_image(tmp_path / "disk.img")[2] == {batches[1]: 3}
 
 
 @pytest.mark.parametrize("left", [40, 21, 20])
-def test_a_header_may_be_cut_behind_the_checksum(left: int, tmp_path: Path) -> None:
+def test_header_may_be_cut_after_the_checksum(left: int, tmp_path: Path) -> None:
     """The batch begins right behind another, and ends right before what follows."""
     rng = random.Random(1)
     sizes = (BLOCK - left - 70, 9000, 300, 300)
     values = [builders.record(0, 0, None, rng.randbytes(size)) for size in sizes]
     batches = [builders.batch([value], base_offset=at) for at, value in enumerate(values)]
     assert len(batches[0]) == BLOCK - left
-    laid(rng, tmp_path / "disk.img", batches, {1})
-    _, joins, apart = carved(tmp_path / "disk.img")
+    lay_out(rng, tmp_path / "disk.img", batches, {1})
+    _, joins, apart = carve_image(tmp_path / "disk.img")
     assert apart == ({batches[1]: 2} if left > 20 else {})
     assert len(joins.groups()) == (1 if apart else 2)
 
 
-def test_a_batch_whose_records_cannot_be_read_is_not_put_together(tmp_path: Path) -> None:
+def test_batch_with_unreadable_records_is_not_assembled(tmp_path: Path) -> None:
     """In so many places bytes have the checksum by chance: each record has to be there, too."""
     rng = random.Random(1)
     for sound in (True, False):
@@ -141,5 +141,5 @@ def test_a_batch_whose_records_cannot_be_read_is_not_put_together(tmp_path: Path
         payload = packed if sound else rng.randbytes(20_000)
         batch = builders.batch(payload=payload, attributes=1)
         after = builders.batch(base_offset=1)
-        laid(rng, tmp_path / "disk.img", [batch, after], {2, 4})
-        assert carved(tmp_path / "disk.img")[2] == ({batch: 3} if sound else {})
+        lay_out(rng, tmp_path / "disk.img", [batch, after], {2, 4})
+        assert carve_image(tmp_path / "disk.img")[2] == ({batch: 3} if sound else {})

@@ -76,7 +76,7 @@ def topics(tmp_path_factory: pytest.TempPathFactory) -> Topics:
     return found
 
 
-class Found(NamedTuple):
+class CarvedBatches(NamedTuple):
     """What is carved: the batches, and those among them that are not said to be doubtful."""
 
     carved: ImageContents
@@ -86,7 +86,7 @@ class Found(NamedTuple):
     of: dict[int, set[bytes]]  # by the extent
 
 
-def carved(image: Path) -> Found:
+def carve_image(image: Path) -> CarvedBatches:
     """Carve an image."""
     found = carve(str(image), lambda _: None, DEFAULT_LIMIT)
     joins = Joins([found])
@@ -104,10 +104,10 @@ def carved(image: Path) -> Found:
                     data[rows.position(row) : rows.end_position(row)] for row in range(rows.count)
                 )
     sure = [of[id(extent)] for extent in joins.extents if not extent.is_doubtful]
-    return Found(found, joins, set().union(*of.values()), set().union(*sure), of)
+    return CarvedBatches(found, joins, set().union(*of.values()), set().union(*sure), of)
 
 
-def covered(batches: set[bytes]) -> set[bytes]:
+def covered_parts(batches: set[bytes]) -> set[bytes]:
     """What checksums, or the frame, say of batches: offset and epoch are not under them."""
     return set(map(_covered, batches))
 
@@ -118,14 +118,16 @@ def _covered(batch: bytes) -> bytes:
 
 def holds_all(image: Path, topics: Topics) -> None:
     """See that every batch that lies whole in the image is found, and no other."""
-    found = carved(image)
-    assert covered(imaging.intact(image.read_bytes(), topics.logs)) <= covered(found.batches)
-    assert covered(found.sure) <= covered(topics.batches)
+    found = carve_image(image)
+    assert covered_parts(imaging.intact(image.read_bytes(), topics.logs)) <= covered_parts(
+        found.batches
+    )
+    assert covered_parts(found.sure) <= covered_parts(topics.batches)
     for group in found.joins.groups():
         if group.is_doubtful:
             continue
         inside = [found.of[id(extent)] for extent in group.extents]
-        owners = [topics.owners[each] for batches in inside for each in covered(batches)]
+        owners = [topics.owners[each] for batches in inside for each in covered_parts(batches)]
         assert set.intersection(*owners), group.joined_by
 
 
@@ -144,7 +146,7 @@ def names_hold(image: Path, topics: Topics, least: int) -> None:
 def test_files_that_are_removed_are_found(topics: Topics, tmp_path: Path) -> None:
     image = tmp_path / "disk.img"
     imaging.ext4(image, topics.folder, 64)
-    imaging.ext4_deleted(image, topics.folder)
+    imaging.delete_below(image, topics.folder)
     assert imaging.intact(image.read_bytes(), topics.logs) == topics.batches
     holds_all(image, topics)
     names_hold(image, topics, _TOPICS // 2)
@@ -171,11 +173,11 @@ def test_batches_in_pieces_are_found(topics: Topics, tmp_path: Path) -> None:
     for number in range(1500):
         (filler / f"{number:04}").write_bytes(b"full" * 1024)
     imaging.ext4(image, filler.parent, 16)
-    imaging.ext4_thinned(image, [f"f/{number:04}" for number in range(0, 1500, 2)])
+    imaging.delete_files(image, [f"f/{number:04}" for number in range(0, 1500, 2)])
     logs = sorted(topics.folder.rglob("*.log"), key=lambda path: path.stat().st_size)[:12]
-    imaging.ext4_written(image, ((path, f"{path.parent.name}.{path.name}") for path in logs))
+    imaging.write_files(image, ((path, f"{path.parent.name}.{path.name}") for path in logs))
     holds_all(image, topics)
-    found, joins, batches, *_ = carved(image)
+    found, joins, batches, *_ = carve_image(image)
     assert joins.in_two_pieces > 5
     rows = [row.fields for row in items_of(image, carve=True) if isinstance(row, Row)]
     assert rows[0]["in_two_pieces"] == joins.in_two_pieces
@@ -188,7 +190,7 @@ def test_batches_in_pieces_are_found(topics: Topics, tmp_path: Path) -> None:
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("seed", range(SEED, SEED + _DAMAGED))
-def test_what_damage_leaves_is_found(topics: Topics, tmp_path: Path, seed: int) -> None:
+def test_undamaged_batches_are_found(topics: Topics, tmp_path: Path, seed: int) -> None:
     """Sectors that are lost, or in use again, some by other logs."""
     rng = random.Random(f"damage {seed}")
     image = tmp_path / "disk.img"
@@ -217,7 +219,7 @@ def test_what_damage_leaves_is_found(topics: Topics, tmp_path: Path, seed: int) 
 
 
 @pytest.mark.parametrize("kind", ["noise", "text"])
-def test_nothing_is_found_where_nothing_is(kind: str, tmp_path: Path) -> None:
+def test_empty_image_has_no_batches(kind: str, tmp_path: Path) -> None:
     rng = random.Random(kind)
     words = [f"{rng.choice('abcdefg') * rng.randrange(1, 9)}{n}" for n in range(999)]
     path = tmp_path / kind
@@ -249,7 +251,7 @@ def test_twins_are_not_mixed(tmp_path: Path) -> None:
     ]
 
 
-def test_a_copy_at_hand_and_the_user_say_the_name(tmp_path: Path) -> None:
+def test_existing_copy_or_user_gives_the_name(tmp_path: Path) -> None:
     log = batches(0, 100)
     cut = replica(tmp_path, "one", log[:4])
     image = tmp_path / "disk.img"
@@ -268,7 +270,7 @@ def test_a_copy_at_hand_and_the_user_say_the_name(tmp_path: Path) -> None:
         assert row["lost"] == []
 
 
-def test_what_names_a_log_is_shown(tmp_path: Path) -> None:
+def test_evidence_for_a_name_is_shown(tmp_path: Path) -> None:
     """A checkpoint that ends where the log does, and ids of topics, each with its bytes."""
     image, log = tmp_path / "disk.img", data_of(batches(0, 100))
     checkpoint, topic_id = b"0\n1\norders 3 100\n", "AbCdEfGhIjKlMnOpQrStUw"
@@ -298,10 +300,10 @@ def test_ids_of_topics_are_named_by_the_metadata_of_the_cluster(tmp_path: Path) 
 
 
 @pytest.mark.oracle
-def test_the_result_is_the_log_there_was(topics: Topics, tmp_path: Path) -> None:
+def test_carved_log_equals_the_original(topics: Topics, tmp_path: Path) -> None:
     image, out = tmp_path / "disk.img", tmp_path / "out"
     imaging.ext4(image, topics.folder, 32)
-    imaging.ext4_deleted(image, topics.folder)
+    imaging.delete_below(image, topics.folder)
     items = items_of(image, carve=True, out=str(out))
     for row in items[1:]:
         assert isinstance(row, Row), row

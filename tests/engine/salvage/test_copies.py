@@ -8,7 +8,7 @@ from kdump.engine.salvage.copies import Item, plan
 from kdump.engine.salvage.options import SalvageOptions
 
 
-def test_partitions_come_by_their_numbers(tmp_path: Path) -> None:
+def test_partitions_are_ordered_by_number(tmp_path: Path) -> None:
     for name in ("orders-2", "orders-10", "t10-0", "t9-0"):
         (tmp_path / name).mkdir()
         (tmp_path / name / f"{0:020}.log").write_bytes(builders.batch())

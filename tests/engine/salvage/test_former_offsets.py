@@ -32,7 +32,7 @@ def commit(group: str, offset: int | None, at_ms: int = 0, **more: Any) -> Row:
     return CommittedOffset(group=group, offset=offset, commit_ms=at_ms, **given)
 
 
-def ended(group: str, offset: int | None, at_ms: int, topic_id: str | None = None) -> Row:
+def make_ended(group: str, offset: int | None, at_ms: int, topic_id: str | None = None) -> Row:
     return EndedOffset(group, "orders", 0, offset, topic_id, at_ms)
 
 
@@ -70,39 +70,42 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     return Bench(monkeypatch)
 
 
-def told(former: FormerOffsets) -> dict[str, tuple[int | None, str]]:
+def read_offsets(former: FormerOffsets) -> dict[str, tuple[int | None, str]]:
     found: dict[str, tuple[int | None, str]] = {
         place.group: (offset, "") for place, offset in former.offsets
     }
     return found | {place.group: (offset, why) for place, offset, why in former.left_out}
 
 
-def test_what_counts_of_a_deleted_topic(bench: Bench) -> None:
+def test_offsets_that_count_for_a_deleted_topic(bench: Bench) -> None:
     deletion = RENAMED_MS - 5
     long_ago, late = deletion - AT_ONCE_MS, RENAMED_MS + SLACK_MS
     former, _ = bench.chosen(
         [
-            ended("at-once", 1, deletion),
-            ended("just-before", 2, long_ago),
-            ended("before", 3, long_ago - 1),
-            ended("later", 4, late + 1),
-            ended("of-another", 5, deletion, OTHER),
-            *(ended("by-its-id", 6, late + 9, OURS), ended("by-its-id", 7, late + 9, OTHER)),
-            ended("compacted", None, deletion),
-            *(ended("again", 8, deletion - 1), ended("again", 9, late + 1)),
+            make_ended("at-once", 1, deletion),
+            make_ended("just-before", 2, long_ago),
+            make_ended("before", 3, long_ago - 1),
+            make_ended("later", 4, late + 1),
+            make_ended("of-another", 5, deletion, OTHER),
+            *(
+                make_ended("by-its-id", 6, late + 9, OURS),
+                make_ended("by-its-id", 7, late + 9, OTHER),
+            ),
+            make_ended("compacted", None, deletion),
+            *(make_ended("again", 8, deletion - 1), make_ended("again", 9, late + 1)),
             commit("untouched", 10, late + 9),
             commit("since", 11, late + 10),
             commit("ours", 12, late + 10, topic_id=OURS),
             commit("theirs", 13, 0, topic_id=OTHER),
             commit("pending", 14, pending=True),
-            *(ended("again-since", 15, deletion), commit("again-since", 16, late)),
-            *(ended("ended-and-since", 17, 0), commit("ended-and-since", 18, 5)),
+            *(make_ended("again-since", 15, deletion), commit("again-since", 16, late)),
+            *(make_ended("ended-and-since", 17, 0), commit("ended-and-since", 18, 5)),
             commit("elsewhere", 19, partition=1),
             commit("of-another-topic", 20, topic="other"),
         ],
         [copy(DELETED, OURS)],
     )
-    assert told(former) == {
+    assert read_offsets(former) == {
         "at-once": (1, ""),
         "just-before": (2, "ended"),
         "before": (3, "ended"),
@@ -122,18 +125,18 @@ def test_what_counts_of_a_deleted_topic(bench: Bench) -> None:
     assert former.deleted_ms == late + 9
     former, _ = bench.chosen(
         [
-            ended("at-once", 1, deletion),
-            ended("just-before", 2, long_ago),
-            ended("before", 3, long_ago - 1),
-            ended("on-the-line", 4, late),
-            ended("later", 5, late + 1),
-            ended("compacted", None, late - 9),
-            *(ended("again", 8, late - 1), ended("again", 9, late + 1)),
-            *(ended("again-since", 15, late), commit("again-since", 16, late)),
+            make_ended("at-once", 1, deletion),
+            make_ended("just-before", 2, long_ago),
+            make_ended("before", 3, long_ago - 1),
+            make_ended("on-the-line", 4, late),
+            make_ended("later", 5, late + 1),
+            make_ended("compacted", None, late - 9),
+            *(make_ended("again", 8, late - 1), make_ended("again", 9, late + 1)),
+            *(make_ended("again-since", 15, late), commit("again-since", 16, late)),
         ],
         [copy(DELETED)],
     )
-    assert told(former) == {
+    assert read_offsets(former) == {
         "at-once": (1, ""),
         "just-before": (2, "ended"),
         "before": (3, "ended"),
@@ -145,30 +148,30 @@ def test_what_counts_of_a_deleted_topic(bench: Bench) -> None:
     }
     former, _ = bench.chosen(
         [
-            ended("last", 1, deletion),
-            ended("just-before", 2, long_ago),
-            ended("before", 3, long_ago - 1),
+            make_ended("last", 1, deletion),
+            make_ended("just-before", 2, long_ago),
+            make_ended("before", 3, long_ago - 1),
         ],
         [copy(DELETED)],
     )
-    assert told(former) == {"last": (1, ""), "just-before": (2, ""), "before": (3, "ended")}
+    assert read_offsets(former) == {"last": (1, ""), "just-before": (2, ""), "before": (3, "ended")}
     assert former.deleted_ms == deletion
 
 
-def test_without_a_tombstone_the_directory_says_when(bench: Bench) -> None:
+def test_directory_dates_the_deletion_without_a_tombstone(bench: Bench) -> None:
     rows = [commit("before", 1, RENAMED_MS), commit("since", 2, RENAMED_MS + 1)]
     former, _ = bench.chosen(rows, [copy(DELETED)])
-    assert told(former) == {"before": (1, ""), "since": (2, "committed-since")}
+    assert read_offsets(former) == {"before": (1, ""), "since": (2, "committed-since")}
     assert former.deleted_ms == RENAMED_MS
     former, _ = bench.chosen(rows, [copy("s3://bucket/" + DELETED)])  # nobody knows
-    assert told(former) == {"before": (1, ""), "since": (2, "")}
+    assert read_offsets(former) == {"before": (1, ""), "since": (2, "")}
     assert former.deleted_ms is None
 
 
 def test_live_topics_and_those_of_a_time(bench: Bench) -> None:
     rows = [
-        *(ended("g", 1, 5), commit("g", 2, 9)),
-        *(ended("ended", 3, 5), ended("ended", 4, 6)),
+        *(make_ended("g", 1, 5), commit("g", 2, 9)),
+        *(make_ended("ended", 3, 5), make_ended("ended", 4, 6)),
         commit("pending", 5, pending=True),
         commit("none-yet", None),
         *(commit("share", 6), Group("share", "Share", *("",) * 3, *(None,) * 3, 0, 0, None)),
@@ -191,11 +194,11 @@ def test_live_topics_and_those_of_a_time(bench: Bench) -> None:
     assert [each.place.group for each in former.left_out] == [
         "ended", "none-yet", "pending", "share",
     ]  # fmt: skip
-    assert told(former) == {**expected, "g": (9, "")}
+    assert read_offsets(former) == {**expected, "g": (9, "")}
     assert (items, former.deleted_ms) == ([], None)
     settings = {"server_properties": "s", "decompress_limit": 77, "selection": Selection("orders")}
     former, _ = bench.chosen(rows, [copy(DELETED)], groups_at=33, **settings)
-    assert told(former)["g"] == (2, "")
+    assert read_offsets(former)["g"] == (2, "")
     assert former.deleted_ms is None
     common = {"selection": Selection("orders", retired=False), "server_properties": "s"}
     assert bench.asked[0] == (
@@ -212,7 +215,7 @@ def test_errors_and_findings_go_through(bench: Bench) -> None:
     error = KdumpError("so")
     former, items = bench.chosen([found, error, commit("g", 1)], [copy("orders-0")])
     assert items == [found, error]
-    assert told(former) == {"g": (1, "")}
+    assert read_offsets(former) == {"g": (1, "")}
     with pytest.raises(NothingToDo):
         bench.chosen([NothingToDo("nothing")], [copy("orders-0")])
 

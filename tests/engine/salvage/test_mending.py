@@ -20,7 +20,7 @@ def with_field(number: int, at: int, form: str, value: int) -> bytes:
     return bytes(data)
 
 
-def stored(data: bytes, at: int, form: str) -> int:
+def count_stored(data: bytes, at: int, form: str) -> int:
     return int(struct.unpack_from(form, data, at)[0])
 
 
@@ -45,7 +45,7 @@ def test_batch_with_a_wrong_field_is_kept_as_it_was(tmp_path: Path, field: str) 
     (mended,) = fields["mended"]
     assert (fields["lost"], fields["diverged"], fields["severity"]) == ([], [], None)
     assert (mended["from"], mended["to"]) == (LOG[3].base, LOG[3].last)
-    right = stored(DATA[3], at, form)
+    right = count_stored(DATA[3], at, form)
     (change,) = mended["fields"]
     name = field.split()[-1]
     if name == "length":
@@ -55,7 +55,7 @@ def test_batch_with_a_wrong_field_is_kept_as_it_was(tmp_path: Path, field: str) 
 
 
 @each("field", FIELDS)
-def test_nothing_is_mended_unless_asked_for(tmp_path: Path, field: str) -> None:
+def test_batches_are_mended_only_on_request(tmp_path: Path, field: str) -> None:
     at, form, value = FIELDS[field]
     one = replica(tmp_path, "one", [*DATA[:3], with_field(3, at, form, value), *DATA[4:]])
     assert row_of(one)["mended"] == []
@@ -70,7 +70,7 @@ def test_two_batches_in_a_row_and_two_fields(tmp_path: Path) -> None:
     assert [len(one["fields"]) for one in fields["mended"]] == [2, 1]
 
 
-def test_damage_under_the_checksum_is_not_mended(tmp_path: Path) -> None:
+def test_checksummed_bytes_are_not_mended(tmp_path: Path) -> None:
     wrong = bytearray(with_field(3, 16, ">B", 44))
     wrong[-1] ^= 1
     one = replica(tmp_path, "one", [*DATA[:3], bytes(wrong), *DATA[4:]])
@@ -84,7 +84,7 @@ def test_a_batch_written_twice_does_not_fill_a_hole(tmp_path: Path) -> None:
     assert (row["mended"], row["lost"]) == ([], [[LOG[3].base, LOG[3].last]])
 
 
-def test_a_sound_copy_counts_before_a_mended_batch(tmp_path: Path) -> None:
+def test_sound_copy_is_preferred_to_a_mended_batch(tmp_path: Path) -> None:
     one = replica(tmp_path, "one", [*DATA[:3], with_field(3, 16, ">B", 44), *DATA[4:]])
     two = replica(tmp_path, "two", DATA[:5])
     row = row_of(one, two, mend_headers=True)

@@ -22,7 +22,7 @@ from kdump.findings.rows import Row
 RUNS = 5000 if LONG else 20
 
 
-class Killed(Exception):
+class KilledError(Exception):
     pass
 
 
@@ -70,10 +70,10 @@ class Groups:
                 self.has[place] += self.rng.randrange(1, 9)
                 self.gone_on.add(place)
         if self.rng.random() < 0.2:
-            raise Killed
+            raise KilledError
 
 
-def planned(groups: int) -> list[TranslatedOffset]:
+def make_plan(groups: int) -> list[TranslatedOffset]:
     return [
         TranslatedOffset(Place(f"group-{number}", "orders", at), 10 * number + at, 5 * number + at)
         for number in range(groups)
@@ -92,20 +92,20 @@ def fields(items: list[Row | KdumpError]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("seed", range(RUNS))
-def test_no_kill_sends_a_consumer_back(
+def test_kills_never_move_a_consumer_back(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offset_commits, "_NAP_SECONDS", 0)
     monkeypatch.setattr(offset_commits, "_AT_ONCE", 3)
     rng = random.Random(f"committing {seed}")
-    plan = planned(rng.randrange(1, 9))
+    plan = make_plan(rng.randrange(1, 9))
     groups = Groups(rng, plan)
     groups.has = {one.place: 1000 + one.old for one in plan if rng.random() < 0.5}
     before = {one.place: groups.has.get(one.place) for one in plan}
     while True:
         try:
             items = came(groups, tmp_path / "state", plan)
-        except Killed:
+        except KilledError:
             continue
         break
     rows = fields(items)
@@ -125,8 +125,8 @@ def test_no_kill_sends_a_consumer_back(
     }
 
 
-def test_members_at_work_are_refused_and_leave_nothing_behind(tmp_path: Path) -> None:
-    plan = planned(3)
+def test_active_members_are_refused_without_side_effects(tmp_path: Path) -> None:
+    plan = make_plan(3)
     groups = Groups(random.Random(1), plan, calm=True)
     groups.members = {"group-2"}
     items = came(groups, tmp_path / "state", plan)
@@ -143,8 +143,8 @@ def test_members_at_work_are_refused_and_leave_nothing_behind(tmp_path: Path) ->
     assert groups.has == groups.new
 
 
-def test_what_somebody_else_committed_since_is_left_alone(tmp_path: Path) -> None:
-    plan = planned(1)
+def test_newer_commits_of_others_are_kept(tmp_path: Path) -> None:
+    plan = make_plan(1)
     groups = Groups(random.Random(1), plan, calm=True)
     with State(str(tmp_path / "state"), "cluster") as state:
         state.groups = {"group-0": {"orders-0": offset_commits.PendingCommit(3)}}
@@ -162,8 +162,8 @@ def test_what_somebody_else_committed_since_is_left_alone(tmp_path: Path) -> Non
     assert groups.has[plan[0].place] == 9
 
 
-def test_a_refusal_is_told_in_the_words_of_the_broker(tmp_path: Path) -> None:
-    plan = planned(3)[-3:]
+def test_refusal_quotes_the_broker(tmp_path: Path) -> None:
+    plan = make_plan(3)[-3:]
 
     class Refusing(Groups):
         def commit(self, offsets: Mapping[Place, int]) -> dict[Place, str]:

@@ -47,7 +47,9 @@ def _logs(rng: random.Random) -> list[list[Batch | bytes]]:
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("seed", range(SEED, SEED + _COUNT))
-def test_together_as_one_by_one(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parallel_merge_equals_sequential_merge(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = random.Random(f"abreast {seed}")
     logs = _logs(rng)
     cuts = [rng.randrange(1, 50) for _ in logs]

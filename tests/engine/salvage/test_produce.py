@@ -44,7 +44,7 @@ def two(path: Path, log: Sequence[Batch] = LOG) -> Path:
 # What vanishes -----------------------------------------------------------------------------------
 
 
-def test_what_is_deleted_after_planning_is_produced(bench: Bench, tmp_path: Path) -> None:
+def test_files_deleted_after_planning_are_still_produced(bench: Bench, tmp_path: Path) -> None:
     one = two(tmp_path)
     bench.cluster.before_send = lambda: shutil.rmtree(one, ignore_errors=True)
     outcome = bench.run(one)
@@ -54,7 +54,7 @@ def test_what_is_deleted_after_planning_is_produced(bench: Bench, tmp_path: Path
     assert not held_files.HELD  # given back
 
 
-def test_what_cannot_be_kept_open_is_named_and_missed(
+def test_files_that_cannot_be_held_open_are_reported(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(held_files, "_room_for", lambda _: 2)
@@ -69,7 +69,7 @@ def test_what_cannot_be_kept_open_is_named_and_missed(
     assert bench.state["partitions"]["orders-1"]["is_done"] is False
 
 
-def test_what_goes_between_planning_and_reading_stops_its_partition_alone(
+def test_copy_deleted_after_planning_stops_only_its_partition(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(held_files, "_room_for", lambda _: 0)
@@ -110,7 +110,7 @@ def test_a_log_that_shrinks_leaves_its_partition_undone(bench: Bench, tmp_path: 
     assert not bench.run(one).errors
 
 
-def test_what_follows_a_new_hole_is_not_sent(bench: Bench, tmp_path: Path) -> None:
+def test_records_after_a_new_hole_are_not_sent(bench: Bench, tmp_path: Path) -> None:
     one = replica(tmp_path, "one", LOG)
     log = one / "orders-0" / f"{0:020}.log"
     whole = log.read_bytes()
@@ -132,7 +132,7 @@ def test_what_follows_a_new_hole_is_not_sent(bench: Bench, tmp_path: Path) -> No
     assert keys == [b"k%d" % number for number in range(50)]
 
 
-def test_copies_that_are_gone_are_missed_for_good(bench: Bench, tmp_path: Path) -> None:
+def test_deleted_copies_are_reported_as_lost(bench: Bench, tmp_path: Path) -> None:
     one = two(tmp_path)
 
     def stop() -> None:
@@ -214,7 +214,7 @@ def test_without_ids_a_running_broker_of_the_cluster_has_the_topic(
 # What is printed ---------------------------------------------------------------------------------
 
 
-def deleted_topic(path: Path, **settings: str) -> Path:
+def make_deleted_topic(path: Path, **settings: str) -> Path:
     """A data directory, with a quote in its name, whose topic was deleted on a running broker."""
     one = replica(path, "it's one", LOG, partition=DELETED, files={".lock": ""})
     with_id(one / DELETED, UUID)
@@ -227,10 +227,10 @@ def deleted_topic(path: Path, **settings: str) -> Path:
     return one
 
 
-def test_hard_links_come_first_and_then_the_topic_as_it_was(bench: Bench, tmp_path: Path) -> None:
+def test_steps_link_copies_before_creating_the_topic(bench: Bench, tmp_path: Path) -> None:
     bench.cluster.topics.clear()
     settings = {"cleanup.policy": "compact", "segment.bytes": "1048576", "min.insync.replicas": "1"}
-    one = deleted_topic(tmp_path, **settings)
+    one = make_deleted_topic(tmp_path, **settings)
     command = ("kdump", "produce", "--bootstrap-server", "b:9092", str(one))
     outcome = bench.run(one, selection=Selection("orders"), command=command)
     assert [row.row for row in outcome.rows] == ["salvage-step"] * 3
@@ -269,7 +269,7 @@ def test_settings_that_lose_records_are_put_off(bench: Bench, tmp_path: Path) ->
         "retention.ms": "86400000", "retention.bytes": "900",
         "message.timestamp.type": "LogAppendTime", "max.message.bytes": "900000",
     }  # fmt: skip
-    one = deleted_topic(tmp_path, **settings)
+    one = make_deleted_topic(tmp_path, **settings)
     outcome = bench.run(one)
     assert outcome.steps["create-topic"].endswith(
         "--config max.message.bytes=900000 --config retention.ms=-1"
@@ -284,17 +284,15 @@ def test_settings_that_lose_records_are_put_off(bench: Bench, tmp_path: Path) ->
 
 def test_dry_run_prints_the_settings_that_were_put_off(bench: Bench, tmp_path: Path) -> None:
     bench.cluster.topics.clear()
-    one = deleted_topic(tmp_path, **{"retention.ms": "86400000"})
+    one = make_deleted_topic(tmp_path, **{"retention.ms": "86400000"})
     steps = bench.run(one, dry_run=True).steps
     assert steps["create-topic"].endswith("--config retention.ms=-1")
     assert steps["restore-settings"].endswith("--add-config retention.ms=86400000")
 
 
-def test_topic_of_copies_that_were_kept_is_in_the_metadata_log_that_is_given(
-    bench: Bench, tmp_path: Path
-) -> None:
+def test_given_metadata_log_names_the_topic_of_kept_copies(bench: Bench, tmp_path: Path) -> None:
     bench.cluster.topics.clear()
-    one = deleted_topic(tmp_path, **{"cleanup.policy": "compact"})
+    one = make_deleted_topic(tmp_path, **{"cleanup.policy": "compact"})
     kept = tmp_path / "kept"
     kept.mkdir()
     (one / DELETED).rename(kept / DELETED)
@@ -302,7 +300,7 @@ def test_topic_of_copies_that_were_kept_is_in_the_metadata_log_that_is_given(
     assert "cleanup.policy" not in bench.run(kept).steps["create-topic"]
 
 
-def test_what_nothing_tells_of_a_topic_is_said(bench: Bench, tmp_path: Path) -> None:
+def test_unknown_topic_facts_are_reported(bench: Bench, tmp_path: Path) -> None:
     bench.cluster.topics.clear()
     one = replica(tmp_path, "one", LOG, partition=DELETED, files={".lock": ""})
     outcome = bench.run(one)
@@ -354,7 +352,7 @@ def offsets(directory: Path, log: offsets_log.Log) -> None:
     log.write(directory / "__consumer_offsets-0")
 
 
-def applied(outcome: Outcome) -> tuple[dict[str, Any], dict[str, str]]:
+def apply_plan(outcome: Outcome) -> tuple[dict[str, Any], dict[str, str]]:
     (summary,) = outcome.fields("group-offsets")
     rows = outcome.fields("group-offset")
     return summary, {row["group"]: row["outcome"] for row in rows}
@@ -373,7 +371,7 @@ def test_offsets_from_before_the_deletion(bench: Bench, tmp_path: Path) -> None:
     log.add(offsets_log.commit("g1", "orders-0", 2, commitTimestamp=late))
     log.add(offsets_log.commit("new", "orders-0", 5, commitTimestamp=late))
     offsets(one, log)
-    summary, outcomes = applied(bench.run(one, groups=True, apply_groups=True))
+    summary, outcomes = apply_plan(bench.run(one, groups=True, apply_groups=True))
     found = {place.group: offset for place, offset in bench.cluster.committed.items()}
     assert found == {"g0": 10, "g1": 11, "g2": 12}
     assert (summary["applied_count"], summary["not_applied_count"]) == (3, 3)
@@ -383,7 +381,7 @@ def test_offsets_from_before_the_deletion(bench: Bench, tmp_path: Path) -> None:
     assert outcomes["expired"] == "ended"
 
 
-def test_a_topic_id_in_a_commit_tells_which_topic_it_is_of(bench: Bench, tmp_path: Path) -> None:
+def test_topic_id_of_a_commit_selects_the_topic(bench: Bench, tmp_path: Path) -> None:
     one = replica(tmp_path, "one", LOG, partition=DELETED)
     with_id(one / DELETED, UUID)
     log = offsets_log.Log()
@@ -395,7 +393,7 @@ def test_a_topic_id_in_a_commit_tells_which_topic_it_is_of(bench: Bench, tmp_pat
     log.add(offsets_log.commit("deleted-twice", "orders-0", None))
     log.add(offsets_log.commit("new", "orders-0", 2, **other))
     offsets(one, log)
-    summary, outcomes = applied(bench.run(one, groups=True, apply_groups=True))
+    summary, outcomes = apply_plan(bench.run(one, groups=True, apply_groups=True))
     found = {place.group: offset for place, offset in bench.cluster.committed.items()}
     assert found == {"deleted-twice": 20, "untouched": 30}
     assert outcomes["new"] == "committed-since"
@@ -410,9 +408,9 @@ def test_offsets_of_a_time(bench: Bench, tmp_path: Path) -> None:
     log.add(offsets_log.commit("g", "orders-0", None))
     offsets(one, log)
     silent = bench.run(one, groups=True, apply_groups=True)
-    summary, outcomes = applied(silent)  # it is no deleted topic, and says what was not applied
+    summary, outcomes = apply_plan(silent)  # it is no deleted topic, and says what was not applied
     assert (summary["applied_count"], outcomes) == (0, {"g": "ended"})
-    summary, _ = applied(bench.run(one, groups=True, apply_groups=True, groups_at=then))
+    summary, _ = apply_plan(bench.run(one, groups=True, apply_groups=True, groups_at=then))
     assert (summary["applied_count"], summary["as_of"]) == (1, "time")
     assert bench.cluster.committed == {Place("g", "orders", 0): 10}
 

@@ -154,7 +154,7 @@ def ranges_of(offsets: set[int]) -> list[list[int]]:
     return found
 
 
-def salvaged(sources: list[Path], out: Path, **options: Any) -> Row:
+def run_salvage(sources: list[Path], out: Path, **options: Any) -> Row:
     """Salvage the one partition of some directories; an error fails the test."""
     asked = SalvageOptions(out=str(out), **options)
     (row,) = salvage(list(map(str, sources)), asked)
@@ -162,7 +162,7 @@ def salvaged(sources: list[Path], out: Path, **options: Any) -> Row:
     return row
 
 
-def broken_copies(
+def break_copies(
     asked: Oracle,
     seed: int,
     tmp_path: Path,
@@ -190,13 +190,13 @@ def broken_copies(
 
 @pytest.mark.fuzz
 @each("seed", SEEDS)
-def test_what_any_copy_has_whole_is_served_once(seed: int, tmp_path: Path) -> None:
+def test_complete_batches_of_any_copy_are_used_once(seed: int, tmp_path: Path) -> None:
     asked, rng = oracle(), random.Random(f"salvage {seed}")
-    entries, copies = broken_copies(asked, seed, tmp_path, rng, KINDS)
+    entries, copies = break_copies(asked, seed, tmp_path, rng, KINDS)
     whole = set.union(*(copy.whole for copy in copies))
     kept = [entry for number, entry in enumerate(entries) if number in whole]
     out = tmp_path / "out"
-    row = salvaged(
+    row = run_salvage(
         [copy.path.parent for copy in copies],
         out,
         topic_configs=False,
@@ -225,13 +225,13 @@ HARMLESS = ("cut", "cut", "cut", "drop", "retire", "retire_directory", "drop_oth
 
 @pytest.mark.fuzz
 @each("seed", [*range(SEED, SEED + (_COUNT if LONG else 3)), 81208])
-def test_parts_of_torn_batches_are_what_was_written(seed: int, tmp_path: Path) -> None:
+def test_rebuilt_parts_equal_the_written_records(seed: int, tmp_path: Path) -> None:
     asked, rng = oracle(), random.Random(f"split {seed}")
     kinds = HARMLESS if seed % 2 else (*KINDS, "cut", "flip")
-    entries, copies = broken_copies(asked, seed, tmp_path, rng, kinds, rng.choice((1, 1, 2)))
+    entries, copies = break_copies(asked, seed, tmp_path, rng, kinds, rng.choice((1, 1, 2)))
     whole = set.union(*(copy.whole for copy in copies))
     out = tmp_path / "out"
-    row = salvaged(
+    row = run_salvage(
         [copy.path.parent for copy in copies], out, topic_configs=False, split_batches=True
     )
     said = {"seed": seed, "done": [copy.done for copy in copies], "row": row.fields}

@@ -15,7 +15,7 @@ from salvaging import broken, built, data_of, epochs_file
 _COUNT = how_many(20, 2000)
 
 
-def written(rng: random.Random) -> list[Batch]:
+def draw_log(rng: random.Random) -> list[Batch]:
     """What leaders of rising epochs wrote."""
     log: list[Batch] = []
     epoch = rng.randrange(3)
@@ -26,7 +26,7 @@ def written(rng: random.Random) -> list[Batch]:
     return log
 
 
-def unseen(log: list[Batch], rng: random.Random) -> tuple[list[Batch], list[Batch]]:
+def draw_unseen(log: list[Batch], rng: random.Random) -> tuple[list[Batch], list[Batch]]:
     """What a leader had before the next one took over, and wrote without being heard."""
     changes = [at for at in range(1, len(log)) if log[at].epoch != log[at - 1].epoch]
     at = rng.choice(changes)
@@ -43,7 +43,7 @@ def unseen(log: list[Batch], rng: random.Random) -> tuple[list[Batch], list[Batc
 @pytest.mark.parametrize("seed", range(SEED, SEED + _COUNT))
 def test_the_newest_history_is_served_whole(seed: int, tmp_path: Path) -> None:
     rng = random.Random(f"histories {seed}")
-    log = written(rng)
+    log = draw_log(rng)
     starts = {batch.epoch: batch.base for batch in reversed(log)}
     end = log[-1].last + 1
     files = {
@@ -61,7 +61,7 @@ def test_the_newest_history_is_served_whole(seed: int, tmp_path: Path) -> None:
 
     leader = copy("leader", log, files, spared=len(log) - 1)
     behind = copy("behind", log[: rng.randrange(1, len(log))], {})
-    kept, other = unseen(log, rng)
+    kept, other = draw_unseen(log, rng)
     apart = copy("apart", [*kept, *other], {})
     paths = [leader, behind, apart]
     rng.shuffle(paths)

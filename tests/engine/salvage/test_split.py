@@ -73,14 +73,14 @@ def test_without_the_option_it_is_lost(tmp_path: Path) -> None:
     assert (fields["reencoded"], fields["lost"]) == ([], [[15, 19]])
 
 
-def test_a_sound_batch_of_another_copy_comes_first(tmp_path: Path) -> None:
+def test_sound_batch_of_another_copy_is_preferred(tmp_path: Path) -> None:
     one = replica(tmp_path, "one", [*DATA[:3], DATA[3][:-10], *DATA[4:]])
     two = replica(tmp_path, "two", LOG)
     fields, data = built(tmp_path, one, two, split_batches=True)
     assert (data, fields["reencoded"], fields["severity"]) == (data_of(LOG), [], None)
 
 
-def test_what_the_end_of_a_log_has_of_a_batch(tmp_path: Path) -> None:
+def test_partial_batch_at_the_log_end(tmp_path: Path) -> None:
     one = replica(tmp_path, "one", [*DATA[:9], DATA[9][:-1]])
     fields, data = built(tmp_path, one, split_batches=True)
     assert data == data_of([*LOG[:9], LOG[9]._replace(items=LOG[9].items[:4], last=48)])
@@ -97,7 +97,7 @@ def test_doubt_is_damage_where_nothing_is_lost(tmp_path: Path) -> None:
 def test_copies_that_differ_give_what_they_agree_on(tmp_path: Path) -> None:
     at = 61 + len(record_of(0)) + len(record_of(1)) + len(record_of(2)) - 2  # in the third value
     one = replica(tmp_path, "one", [*DATA[:3], damage.flip_bit(DATA[3], at, 0), *DATA[4:]])
-    two = replica(tmp_path, "two", torn_of(LOG))
+    two = replica(tmp_path, "two", tear_batches(LOG))
     fields = row_of(one, two, split_batches=True)
     assert (parts(fields), fields["lost"]) == ([(15, 16, 2, True)], [[17, 19]])
 
@@ -121,7 +121,7 @@ def producers(**members: Any) -> list[Batch]:
     ]
 
 
-def torn_of(log: list[Batch]) -> list[bytes]:
+def tear_batches(log: list[Batch]) -> list[bytes]:
     data = [batch.data() for batch in log]
     data[3] = data[3][:-1] + b"\x7f"  # so many headers in the last record
     return data
@@ -129,7 +129,7 @@ def torn_of(log: list[Batch]) -> list[bytes]:
 
 def test_a_known_producer_is_kept(tmp_path: Path) -> None:
     log = producers()
-    fields, data = built(tmp_path, replica(tmp_path, "one", torn_of(log)), split_batches=True)
+    fields, data = built(tmp_path, replica(tmp_path, "one", tear_batches(log)), split_batches=True)
     anew = log[3]._replace(items=log[3].items[:4], last=18)
     assert data == data_of([*log[:3], anew, *log[4:]])
     assert fields["lost"] == [[19, 19]]
@@ -138,7 +138,7 @@ def test_a_known_producer_is_kept(tmp_path: Path) -> None:
 def test_an_unknown_producer_is_left_out(tmp_path: Path) -> None:
     log = producers()
     log[3] = log[3]._replace(members={**log[3].members, "producer_id": 99})
-    _, data = built(tmp_path, replica(tmp_path, "one", torn_of(log)), split_batches=True)
+    _, data = built(tmp_path, replica(tmp_path, "one", tear_batches(log)), split_batches=True)
     anew = LOG[3]._replace(items=LOG[3].items[:4], last=18)
     assert data == data_of([*log[:3], anew, *log[4:]])
 
@@ -147,13 +147,13 @@ def test_a_transaction_of_an_unknown_producer_is_not_opened(tmp_path: Path) -> N
     log = producers()
     flags = {"producer_id": 99, "attributes": builders.TRANSACTIONAL}
     log[3] = log[3]._replace(members={**log[3].members, **flags})
-    row = row_of(replica(tmp_path, "one", torn_of(log)), split_batches=True)
+    row = row_of(replica(tmp_path, "one", tear_batches(log)), split_batches=True)
     assert (row["reencoded"], row["lost"]) == ([], [[15, 19]])
 
 
 def test_another_epoch_is_not_believed(tmp_path: Path) -> None:
     log = [*LOG[:3], LOG[3]._replace(epoch=2), *LOG[4:]]
-    row = row_of(replica(tmp_path, "one", torn_of(log)), split_batches=True)
+    row = row_of(replica(tmp_path, "one", tear_batches(log)), split_batches=True)
     assert (row["reencoded"], row["lost"]) == ([], [[15, 19]])
 
 
@@ -182,7 +182,7 @@ def test_messages_of_a_wrapper_without_its_end(tmp_path: Path) -> None:
     assert fields["lost"] == [[16 + count, None]]
 
 
-def test_a_message_whose_own_checksum_is_wrong_is_left(tmp_path: Path) -> None:
+def test_message_with_a_wrong_checksum_is_dropped(tmp_path: Path) -> None:
     inner = [builders.message(n, value=b"v%d" % n, magic=0) for n in range(4)]
     inner[1] = damage.flip_bit(inner[1], 30, 0)
     log = wrappers(0)
@@ -206,7 +206,7 @@ def test_the_time_of_arrival_is_that_of_the_wrapper(tmp_path: Path) -> None:
     assert parts(fields) == [(4, 7, 4, True)]
 
 
-def test_a_broken_message_is_given_no_time_of_arrival(tmp_path: Path) -> None:
+def test_broken_message_gets_no_append_time(tmp_path: Path) -> None:
     inner = [builders.message(n, value=b"v%d" % n) for n in range(4)]
     inner[1] = damage.flip_bit(inner[1], 38, 0)
     log = wrappers(1, attributes=builders.LOG_APPEND_TIME)
@@ -240,7 +240,7 @@ def test_messages_as_they_were_in_a_wrapper_have_no_offsets(tmp_path: Path, endi
     """They are counted from 0, and the first of them lie below the offsets of the log here."""
     log = [
         builders.wrapper([builders.message(n, value=b"v%d" % (base + n)) for n in range(count)],
-                         base + count - 1, compress=stored)
+                         base + count - 1, compress=store_in_gzip)
         for base, count in ((0, 4), (4, 10), (14, 4))
     ]  # fmt: skip
     if ending:
@@ -255,24 +255,24 @@ def test_messages_as_they_were_in_a_wrapper_have_no_offsets(tmp_path: Path, endi
     assert row_of(one, split_batches=True)["reencoded"] == []
 
 
-def stored(plain: bytes) -> bytes:
+def store_in_gzip(plain: bytes) -> bytes:
     """Put bytes into a gzip stream as they are."""
     return gzip.compress(plain, 0, mtime=0)
 
 
-def nested(magic: int, offset: int) -> bytes:
+def nest_message(magic: int, offset: int) -> bytes:
     """A message inside a wrapper that is compressed again."""
     inner = gzip.compress(plain(0, magic), mtime=0)
     return builders.message(offset, None, inner, magic=magic, attributes=builders.GZIP)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_messages_of_a_wrapper_whose_own_checksum_is_right(tmp_path: Path, magic: int) -> None:
+def test_sound_messages_of_a_wrapper(tmp_path: Path, magic: int) -> None:
     """Old brokers stored damaged and nested messages inside wrappers; 0.9 handed them out."""
     base = 12 if magic == 0 else 0
     sound = plain(base + 1, magic)
     damaged = damage.flip_bit(sound, len(sound) - 1, 3)
-    inner = [plain(base, magic), damaged, nested(magic, base + 2), plain(base + 3, magic)]
+    inner = [plain(base, magic), damaged, nest_message(magic, base + 2), plain(base + 3, magic)]
     log = [plain(3, magic), *wrappers(magic)[1:]]
     log[3] = builders.wrapper(inner, 15, magic=magic)
     one = replica(tmp_path, "one", log)

@@ -25,7 +25,7 @@ WHOLE = {
 }
 
 
-def test_what_is_put_in_comes_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_round_trip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "new" / "state"
     now = [100.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])

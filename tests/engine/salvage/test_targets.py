@@ -22,7 +22,7 @@ def item(path: str, partition: int | None) -> Item:
     return Item(path, "old", partition, (), 0)
 
 
-def asked(
+def run_targets(
     topics: dict[str, TopicFacts], *items: tuple[str, Item]
 ) -> tuple[dict[str, Target], list[MissingTopic]]:
     return targets_of(cast("Cluster", FakeCluster(topics)), "b:9092", items)
@@ -30,7 +30,7 @@ def asked(
 
 def test_topics_with_room_are_found_and_others_missed() -> None:
     topics = {"a": TopicFacts(3, {}, "id"), "b": TopicFacts(3, {}), "c": TopicFacts(1, {})}
-    found, missing = asked(
+    found, missing = run_targets(
         topics,
         *(("a", item("p0", 0)), ("a", item("p2", 2)), ("a", item("p1", 1)), ("b", item("q", 3))),
         *(("c", item("r", None)), ("d", item("s", None)), ("d", item("t", 1))),
@@ -42,7 +42,7 @@ def test_topics_with_room_are_found_and_others_missed() -> None:
         "c": Target("c", "b:9092", *limit, None),
     }
     with pytest.raises(RefusedError, match=r"^p: .*; --topic-map gives it another name$"):
-        asked(topics, ("a/b", item("p", 0)))
+        run_targets(topics, ("a/b", item("p", 0)))
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_settings_bound_what_is_taken() -> None:
     def target(**settings: str) -> tuple[Any, ...]:
         named = {name.replace("_", "."): value for name, value in settings.items()}
-        found, _ = asked({"a": TopicFacts(1, named, "id")}, ("a", item("p", 0)))
+        found, _ = run_targets({"a": TopicFacts(1, named, "id")}, ("a", item("p", 0)))
         return found["a"][2:6]
 
     message, segment = "max.message.bytes", "segment.bytes"
@@ -88,7 +88,7 @@ def test_settings_bound_what_is_taken() -> None:
     assert target(**dict.fromkeys(ages, "-1")) == (*at, ())
 
 
-def test_what_a_topic_would_not_keep_is_refused() -> None:
+def test_records_beyond_retention_are_refused() -> None:
     oldest = (("retention.ms", 1000), ("message.timestamp.before.max.ms", 2000))
     target = Target("a", "b:9092", 500, "segment.bytes", True, oldest, None)
 

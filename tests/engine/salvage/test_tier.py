@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from corpus import shared
-from counting_store import counting_store
-from tiered import moment, offsets_consumed, planted
+from counting_store import serve_counting_store
+from tiered import moment, plant_faults, read_consumed_offsets
 
 from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.salvage.run import salvage
@@ -33,7 +33,7 @@ def rebuilt(
     return rows
 
 
-def wanted(data: str, tier: str) -> dict[tuple[str, int], bytes]:
+def read_wanted(data: str, tier: str) -> dict[tuple[str, int], bytes]:
     """Give the log of each partition that the metadata leads to, put together of its objects."""
     logs = Tiers([data])
     found = {}
@@ -60,7 +60,7 @@ def test_remote_storage_alone_is_enough(tmp_path: Path) -> None:
     rows = rebuilt([], tier, tmp_path / "out")
     assert not any(row.lost or row.conflicts for row in rows)
     checked = 0
-    for (topic, number), log in wanted(data, tier).items():
+    for (topic, number), log in read_wanted(data, tier).items():
         assert log_in(tmp_path / f"out/{topic}-{number}") == log, topic
         checked += 1
     assert checked >= 16
@@ -68,17 +68,17 @@ def test_remote_storage_alone_is_enough(tmp_path: Path) -> None:
 
 def test_a_bucket_is_read_once(tmp_path: Path) -> None:
     data, tier = moment(MOMENT)
-    with counting_store(Path(tier)) as store:
+    with serve_counting_store(Path(tier)) as store:
         rebuilt([], "counted://files", tmp_path / "out", "packed")
     read = sum(size for _, _, size in store.read)
-    log = wanted(data, tier)["packed", 0]
+    log = read_wanted(data, tier)["packed", 0]
     assert log_in(tmp_path / "out/packed-0") == log
     assert read <= 1.1 * len(log)
 
 
 def test_with_the_disk_it_is_all_that_consumers_received() -> None:
     data, tier = moment(MOMENT)
-    received = offsets_consumed(MOMENT)
+    received = read_consumed_offsets(MOMENT)
     for row in rebuilt([data], tier, None):
         for first, last in received.get((row.topic or "", row.partition or 0), [])[:1]:
             assert row.first_offset is not None
@@ -104,7 +104,9 @@ def test_with_the_disk_it_is_all_that_consumers_received() -> None:
         ("f18", "payments", []),
     ] if shared() is not None else [],
 )  # fmt: skip
-def test_what_a_fault_costs(fault: str, topic: str, lost: list[list[int]], tmp_path: Path) -> None:
-    data, tier = planted(fault, tmp_path / "planted")
+def test_records_lost_by_a_fault(
+    fault: str, topic: str, lost: list[list[int]], tmp_path: Path
+) -> None:
+    data, tier = plant_faults(fault, tmp_path / "planted")
     rows = rebuilt([data], tier, tmp_path / "out", topic)
     assert [span for row in rows for span in row.lost] == lost

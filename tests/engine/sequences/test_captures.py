@@ -14,7 +14,7 @@ from kdump.storage.names import FRAMES
 TIME = 1_700_000_000_000
 
 
-def sent(
+def produce_request(
     sequence: int, *, count: int = 2, producer: int = 7, epoch: int = 0, topic: bytes = b"orders"
 ) -> bytes:
     """Write a produce request, with its length in front."""
@@ -31,7 +31,7 @@ def sent(
     return struct.pack(">i", len(header) + len(body)) + header + body
 
 
-def followed(
+def run_sequences(
     path: Path, data: bytes, **options: bool
 ) -> tuple[list[tuple[object, ...]], Row, list[str]]:
     file = path / FRAMES
@@ -55,31 +55,37 @@ def followed(
         ((40, 0, 2), []),
     ],
 )
-def test_what_does_not_join(
+def test_sequences_that_do_not_join(
     tmp_path: Path, numbers: tuple[int, ...], expected: list[tuple[object, ...]]
 ) -> None:
     """What was sent before the capture began is not missed; other producers do not disturb."""
-    data = b"".join(sent(one) + sent(one, producer=8, topic=b"other") for one in numbers)
-    rows, summary, found = followed(tmp_path, data)
+    data = b"".join(
+        produce_request(one) + produce_request(one, producer=8, topic=b"other") for one in numbers
+    )
+    rows, summary, found = run_sequences(tmp_path, data)
     assert rows == [one for one in expected for _ in range(2)]
     assert found == []
     assert (summary["partitions"], summary["batches"]) == (2, 2 * len(numbers))
 
 
-def test_where_bytes_are_missing_nothing_is_said_of_numbers(tmp_path: Path) -> None:
-    rows, summary, found = followed(tmp_path, sent(4) + bytes([127]) * 8 + sent(40))
+def test_missing_bytes_suppress_sequence_findings(tmp_path: Path) -> None:
+    rows, summary, found = run_sequences(
+        tmp_path, produce_request(4) + bytes([127]) * 8 + produce_request(40)
+    )
     assert (rows, found) == ([], ["frame-length"])
-    damaged = bytearray(sent(6))
+    damaged = bytearray(produce_request(6))
     damaged[-1] ^= 1
-    rows, summary, found = followed(tmp_path, sent(4) + damaged + sent(40) + sent(45))
+    rows, summary, found = run_sequences(
+        tmp_path, produce_request(4) + damaged + produce_request(40) + produce_request(45)
+    )
     assert (rows, found) == ([("gap", 45, 3)], [])
     assert summary["partitions_damaged"] == 1
 
 
-def test_a_row_says_where_in_the_capture(tmp_path: Path) -> None:
-    first = sent(4)
+def test_row_gives_the_position_in_the_capture(tmp_path: Path) -> None:
+    first = produce_request(4)
     file = tmp_path / FRAMES
-    file.write_bytes(first + sent(4))
+    file.write_bytes(first + produce_request(4))
     row, _ = sequences([str(file)], SequenceOptions())
     assert isinstance(row, Row)
     assert row["position"] == len(first) + first.index(b"orders") + 6 + 12

@@ -26,7 +26,7 @@ ORACLE_SEEDS = range(SEED, SEED + (300 if LONG else 8))
 ROUNDS = range(SEED, SEED + (3000 if LONG else 150))
 
 
-def followed(
+def run_sequences(
     path: Path, *, driver: Driver = ONE_BY_ONE, **given: Any
 ) -> tuple[list[Row], Row, list[Finding]]:
     """Give rows, the summary and findings."""
@@ -40,30 +40,30 @@ def followed(
 
 
 def kinds(path: Path, **given: Any) -> list[tuple[object, ...]]:
-    rows, _, _ = followed(path, **given)
+    rows, _, _ = run_sequences(path, **given)
     return [
         (row.fields["kind"], row.fields["offset"], row.fields["sequences_count"]) for row in rows
     ]
 
 
 @pytest.mark.parametrize("name", [*names("modern/data"), *names("old")])
-def test_sound_directories_have_none(name: str) -> None:
+def test_sound_directories_have_no_gaps(name: str) -> None:
     roots = {log.parent.parent for log in corpus(name).rglob("*.log")}
     for root in sorted(roots):
-        rows, summary, _ = followed(root)
+        rows, summary, _ = run_sequences(root)
         assert rows == []
         assert summary.fields["paths_unfinished"] == 0
 
 
 @pytest.mark.oracle
 @each("seed", ORACLE_SEEDS)
-def test_directories_of_broker_code_have_none(seed: int, tmp_path: Path) -> None:
+def test_broker_written_directories_have_no_gaps(seed: int, tmp_path: Path) -> None:
     profiles = [
         name for name in PROFILES if name.startswith(("txn", "restarts", "compacted", "mixed"))
     ]
     profile = profiles[seed % len(profiles)]
     path = oracle().make(profile, seed, tmp_path / f"{profile}-0")
-    rows, summary, _ = followed(path)
+    rows, summary, _ = run_sequences(path)
     assert rows == []
     assert summary.fields["batches"]
 
@@ -105,7 +105,7 @@ def test_innocent_explanations(tmp_path: Path, batches: list[bytes], told: objec
     path = write_log(tmp_path, {10: batches})
     assert kinds(path) == []
     assert kinds(path, explained=True) == [told]
-    (row,), summary, _ = followed(path, explained=True)
+    (row,), summary, _ = run_sequences(path, explained=True)
     assert row.fields["severity"] is None
     assert summary.fields[str(row.fields["kind"])] == 1
 
@@ -118,9 +118,9 @@ def test_batch_that_the_cleaner_kept_without_records(tmp_path: Path) -> None:
     assert kinds(path, explained=True) == []
 
 
-def test_gap_goes_on_into_the_next_segment(tmp_path: Path) -> None:
+def test_gap_continues_in_the_next_segment(tmp_path: Path) -> None:
     path = write_log(tmp_path, {0: [data(0, 7, 0)], 1: [data(1), data(2, 7, 3)]})
-    (row,), summary, _ = followed(path)
+    (row,), summary, _ = run_sequences(path)
     fields = row.fields
     assert (row.row, fields["kind"], fields["severity"]) == ("sequence-gap", "gap", "note")
     assert (fields["expected_sequence"], fields["base_sequence"], fields["sequences_count"]) == (
@@ -136,7 +136,7 @@ def test_gap_goes_on_into_the_next_segment(tmp_path: Path) -> None:
 def test_first_number_in_a_whole_log_is_0(tmp_path: Path) -> None:
     """Numbers before it were never stored; what else may be the reason is named (KAFKA-15591)."""
     path = write_log(tmp_path, {0: [data(0), data(1, 7, 17, count=5)], 6: [data(6, 8, 0)]})
-    (row,), summary, _ = followed(path)
+    (row,), summary, _ = run_sequences(path)
     fields = row.fields
     assert (row.row, fields["kind"], fields["severity"]) == ("sequence-gap", "gap", "note")
     assert (fields["expected_sequence"], fields["base_sequence"], fields["sequences_count"]) == (
@@ -185,7 +185,7 @@ def test_new_epoch_begins_at_0(
 ) -> None:
     path = write_log(tmp_path, {5: batches})
     assert kinds(path, explained=True) == told
-    (row,) = followed(path)[0] or [None]
+    (row,) = run_sequences(path)[0] or [None]
     if row is not None:
         assert "its new epoch starts at number 2 instead of 0" in str(row.fields["explanation"])
         assert "producer.id.expiration.ms" in str(row.fields["explanation"])
@@ -193,7 +193,7 @@ def test_new_epoch_begins_at_0(
 
 def test_named_segment_is_followed_alone(tmp_path: Path) -> None:
     path = write_log(tmp_path, {0: [data(0, 7, 0)], 1: [data(1), data(2, 7, 3)]})
-    rows, summary, _ = followed(path / f"{1:020}.log")
+    rows, summary, _ = run_sequences(path / f"{1:020}.log")
     assert rows == []
     assert summary.fields["batches"] == 2
 
@@ -201,7 +201,7 @@ def test_named_segment_is_followed_alone(tmp_path: Path) -> None:
 def test_damage_ends_what_is_known(tmp_path: Path) -> None:
     broken = damage.flip(data(1, 7, 1), 70)
     path = write_log(tmp_path, {0: [data(0, 7, 0), broken, data(2, 7, 9), data(3, 7, 11)]})
-    rows, summary, found = followed(path, explained=True)
+    rows, summary, found = run_sequences(path, explained=True)
     assert [one.code for one in found] == ["crc-mismatch"]
     assert [row.fields["offset"] for row in rows] == [3]
     assert summary.fields["partitions_damaged"] == 1
@@ -210,7 +210,7 @@ def test_damage_ends_what_is_known(tmp_path: Path) -> None:
 def test_coordinators_are_not_followed(tmp_path: Path) -> None:
     path = write_log(tmp_path, {0: [data(0, 7, 0), data(1, 7, 0)]})
     path = path.rename(tmp_path / "__consumer_offsets-3")
-    rows, summary, _ = followed(path, explained=True)
+    rows, summary, _ = run_sequences(path, explained=True)
     assert rows == []
     assert summary.fields["partitions_of_coordinators"] == 1
 
@@ -227,7 +227,7 @@ def test_expiration_is_the_broker_s_own(tmp_path: Path) -> None:
 # Made breaks
 
 
-class Sent:
+class SentBatch:
     """A batch as its producer sent it, wherever it is put."""
 
     def __init__(self, producer: int, sequence: int, count: int, at_ms: int) -> None:
@@ -240,7 +240,7 @@ class Sent:
         return data(offset, self.producer, self.sequence, count=self.count, timestamp=self.at_ms)
 
 
-def sent(draw: random.Random) -> list[Sent]:
+def draw_stream(draw: random.Random) -> list[SentBatch]:
     """Write a sound stream of a few producers, some of which wrap."""
     following = {one: draw.choice([0, 0, 30, LARGEST - 5]) for one in (-1, 7, 8, 9)}
     batches = []
@@ -248,12 +248,12 @@ def sent(draw: random.Random) -> list[Sent]:
         producer = draw.choice([-1, 7, 7, 7, 8, 9])
         count = draw.randrange(1, 5)
         sequence = following[producer] if producer >= 0 else -1
-        batches.append(Sent(producer, sequence, count, TIME + number))
+        batches.append(SentBatch(producer, sequence, count, TIME + number))
         following[producer] = (following[producer] + count) & LARGEST
     return batches
 
 
-def laid_out(stream: list[Sent]) -> tuple[list[bytes], list[int]]:
+def lay_out(stream: list[SentBatch]) -> tuple[list[bytes], list[int]]:
     """Give the batches offsets one after the other; also the offset of each."""
     parts, offsets, offset = [], [], 10  # what came before is not known
     for batch in stream:
@@ -276,7 +276,7 @@ def write_stream(parent: Path, draw: random.Random, parts: list[bytes]) -> Path:
 @each("seed", ROUNDS)
 def test_made_gap_is_found_to_the_number(tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)
-    stream = sent(draw)
+    stream = draw_stream(draw)
     inner = [
         at
         for at, batch in enumerate(stream)
@@ -287,14 +287,14 @@ def test_made_gap_is_found_to_the_number(tmp_path: Path, seed: int) -> None:
     if not inner:
         pytest.skip("no batch in the midst of its producer's")
     lost = stream.pop(draw.choice(inner))
-    parts, offsets = laid_out(stream)
+    parts, offsets = lay_out(stream)
     behind = next(
         at
         for at, batch in enumerate(stream)
         if batch.producer == lost.producer
         and batch.sequence == (lost.sequence + lost.count) & LARGEST
     )
-    rows, summary, found = followed(write_stream(tmp_path, draw, parts), explained=True)
+    rows, summary, found = run_sequences(write_stream(tmp_path, draw, parts), explained=True)
     if not stream[behind].sequence:  # at 0 a gap looks like one that began anew
         assert [row.fields["kind"] for row in rows] == ["restarted"]
         return
@@ -314,14 +314,14 @@ def test_made_gap_is_found_to_the_number(tmp_path: Path, seed: int) -> None:
 def test_made_repeats_are_found_to_the_number(tmp_path: Path, seed: int) -> None:
     """Copies of some batches in a row are appended at a later place."""
     draw = random.Random(seed)
-    stream = sent(draw)
+    stream = draw_stream(draw)
     first = draw.randrange(len(stream))
     copies = [one for one in stream[first : first + draw.randrange(1, 4)] if one.producer >= 0]
     place = draw.randrange(first + 3, len(stream) + 3) if first + 3 < len(stream) else len(stream)
     stream[place:place] = copies
     place = min(place, len(stream) - len(copies))
-    parts, offsets = laid_out(stream)
-    rows, summary, found = followed(write_stream(tmp_path, draw, parts), explained=True)
+    parts, offsets = lay_out(stream)
+    rows, summary, found = run_sequences(write_stream(tmp_path, draw, parts), explained=True)
     assert not found
     wanted = [
         ("duplicate", one.producer, one.sequence, offset, one.count)
@@ -360,7 +360,7 @@ def test_against_a_plain_reading_of_the_rules(tmp_path: Path, seed: int) -> None
         )
         headers.append((producer, epoch, sequence, count, offset, at_ms))
         offset += count
-    rows, _, _ = followed(write_stream(tmp_path, draw, parts), explained=True)
+    rows, _, _ = run_sequences(write_stream(tmp_path, draw, parts), explained=True)
     assert [(row.fields["kind"], row.fields["offset"]) for row in rows] == plainly(headers)
 
 
@@ -427,6 +427,6 @@ def test_same_for_any_number_of_workers(tmp_path: Path) -> None:
         parent.mkdir()
         path = write_log(parent, {0: [data(0, 7, 0), data(1, 7, 3 + number)]})
         path.rename(tmp_path / f"orders-{number}")
-    wanted = followed(tmp_path)
+    wanted = run_sequences(tmp_path)
     assert len(wanted[0]) == 5
-    assert followed(tmp_path, driver=Workers(3)) == wanted
+    assert run_sequences(tmp_path, driver=Workers(3)) == wanted

@@ -23,7 +23,7 @@ LEFT = [one for size in (3, 2, 1) for one in itertools.combinations(NODES, size)
 
 @pytest.mark.skipif(not LONG, reason="starts three brokers ten times")
 @pytest.mark.parametrize("number", range(len(PLANS)))
-def test_what_happened_is_told_from_whatever_disks_are_left(number: int, tmp_path: Path) -> None:
+def test_incidents_are_reconstructed_from_any_disks(number: int, tmp_path: Path) -> None:
     root = shared()
     assert root is not None
     assert tools() is not None

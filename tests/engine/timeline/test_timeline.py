@@ -49,9 +49,7 @@ if LONG:
 
 
 @pytest.mark.parametrize(("nodes", "times"), LEFT)
-def test_an_incident_is_told_from_whatever_disks_are_left(
-    nodes: str, times: str, tmp_path: Path
-) -> None:
+def test_incident_is_reconstructed_from_any_disks(nodes: str, times: str, tmp_path: Path) -> None:
     paths = [corpus(f"incident/data/node-{node}{times}") / f"node-{node}" for node in nodes]
     told = CliRunner().invoke(cli, ["timeline", "--format", "jsonl", *map(str, paths)])
     assert told.exit_code == 0, told.output
@@ -66,7 +64,7 @@ def test_an_incident_is_told_from_whatever_disks_are_left(
     assert done.returncode == 0, done.stdout[:2000]
 
 
-def test_events_stand_in_order_and_are_told_once() -> None:
+def test_events_are_ordered_and_unique() -> None:
     found = events(THREE)
     assert {"format", "leader", "topic-create", "start-clean", "isr"} <= {one.what for one in found}
     shared_by_all = [
@@ -82,14 +80,14 @@ def test_events_stand_in_order_and_are_told_once() -> None:
     assert all(a + b <= c + d for (a, b), (c, d) in pairwise(bounded))
 
 
-def test_transactions_are_told_with_what_nothing_ends() -> None:
+def test_open_transactions_are_included() -> None:
     found = [one for one in events(TRANSACTIONS) if one.what.startswith("transaction")]
     assert {one.what for one in found} >= {"transaction-begin", "transaction-commit"}
     hanging = {one.subject for one in found if one.what == "transaction-hangs"}
     assert "tx-beta" in hanging
 
 
-def test_what_is_asked_for_is_told() -> None:
+def test_only_selected_events_are_printed() -> None:
     every = events(SAMPLES / "clean/4.4.0")
     back = events(SAMPLES / "clean/4.4.0", group="billing")
     assert {one.subject for one in back} == {"billing"}
@@ -123,7 +121,7 @@ def test_a_table_has_a_line_for_what_is_alike() -> None:
     assert " events: " not in detail
 
 
-def test_a_span_around_a_time_is_what_is_asked_for() -> None:
+def test_span_around_a_time_selects_events() -> None:
     words = ["timeline", "--around", "2026-11-22T12:21:23Z", "--within", "2s", "--format", "jsonl"]
     told = CliRunner().invoke(cli, [*words, "--group", "billing", str(SAMPLES / "clean/4.4.0")])
     rows = [json.loads(line) for line in told.stdout.splitlines()]
@@ -146,7 +144,7 @@ def test_options_that_exclude_each_other() -> None:
         assert result.exit_code == 2, result.output
 
 
-def test_a_skew_that_is_given_is_believed() -> None:
+def test_given_skew_is_used() -> None:
     words = ["timeline", "--skew", "1=40000", "--what", "topic-create", str(THREE)]
     for line in CliRunner().invoke(cli, [*words, "--format", "jsonl"]).stdout.splitlines():
         row = json.loads(line)
@@ -363,7 +361,7 @@ def test_each_event_is_of_a_source_that_is_listed() -> None:
     assert all(one.text.startswith("the first batch of leader epoch ") for one in first.values())
 
 
-def test_a_broker_that_led_nothing_may_have_been_asked_to_stop(tmp_path: Path) -> None:
+def test_broker_without_leadership_may_have_been_stopped(tmp_path: Path) -> None:
     """Fenced again by the controller: M8."""
     from kdump.engine.timeline.metadata import _EventCollector
     from kdump.replay import cluster_facts as c
@@ -391,7 +389,7 @@ def test_a_broker_that_led_nothing_may_have_been_asked_to_stop(tmp_path: Path) -
     assert of((up, down), (down, down), (down, next_one)) == lost
 
 
-def test_brokers_that_are_fenced_are_told_to_those_who_ask() -> None:
+def test_fenced_brokers_are_reported_on_request() -> None:
     asked = events(THREE, what=("fenced", "unfenced", "start-clean"))
     assert {one.what for one in asked} == {"fenced", "unfenced", "start-clean"}
     for number in {one.subject for one in asked}:
@@ -401,7 +399,7 @@ def test_brokers_that_are_fenced_are_told_to_those_who_ask() -> None:
     assert not {"fenced", "unfenced"} & {one.what for one in events(THREE)}
 
 
-def test_a_clock_of_a_broker_that_was_set_back_is_told(tmp_path: Path) -> None:
+def test_clock_set_back_is_reported(tmp_path: Path) -> None:
     node = tmp_path / "n1"
     shutil.copytree(THREE / "n1", node)
     assert not events(node, what=("time-jump",))

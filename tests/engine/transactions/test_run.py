@@ -24,7 +24,7 @@ SINCE_MS = START_MS + 500
 DAY_MS = 86_400_000
 
 
-def told(*paths: Path, driver: Driver = ONE_BY_ONE, **asked: Any) -> list[Told]:
+def run_transactions(*paths: Path, driver: Driver = ONE_BY_ONE, **asked: Any) -> list[Told]:
     options = TransactionOptions(Selection.take(asked), **asked)
     return list(transactions(map(str, paths), options, driver=driver))
 
@@ -45,14 +45,14 @@ def states(directory: Path, *pairs: Any, partition: int = 0) -> Path:
     return log.write(directory / f"__transaction_state-{partition}")
 
 
-def opened(directory: Path, producer: int = 7, since_ms: int = SINCE_MS) -> Path:
+def write_open(directory: Path, producer: int = 7, since_ms: int = SINCE_MS) -> Path:
     """Write a partition, orders-7, with a transaction that is open."""
     directory.mkdir(exist_ok=True)
     batches = [data(0), data(1, producer, 0, count=3, transactional=True, timestamp=since_ms)]
     return write_log(directory, {0: batches})
 
 
-def summed(items: list[Told]) -> list[tuple[Any, ...]]:
+def sum_findings(items: list[Told]) -> list[tuple[Any, ...]]:
     names = ("transactional_id", "producer_id", "state", "hanging")
     return [(*map(row.get, names), len(row["open_in"])) for row in rows(items)]
 
@@ -63,8 +63,8 @@ def test_awaited_and_not(tmp_path: Path) -> None:
         transaction("a", "Ongoing", ["orders-7"]),
         transaction("b", "Empty", producerId=8),
     )
-    opened(tmp_path)
-    awaited, idle = rows(told(tmp_path))
+    write_open(tmp_path)
+    awaited, idle = rows(run_transactions(tmp_path))
     assert awaited["partitions"] == [{"topic": "orders", "partition": 7}]
     assert awaited["open_in"] == [
         {
@@ -82,9 +82,9 @@ def test_awaited_and_not(tmp_path: Path) -> None:
 
 def test_one_that_no_id_has_is_a_row(tmp_path: Path) -> None:
     states(tmp_path, transaction("a", "Empty", producerId=8))
-    opened(tmp_path)
-    items = told(tmp_path)
-    assert summed(items) == [("a", 8, "Empty", False, 0), (None, 7, None, True, 1)]
+    write_open(tmp_path)
+    items = run_transactions(tmp_path)
+    assert sum_findings(items) == [("a", 8, "Empty", False, 0), (None, 7, None, True, 1)]
     row = rows(items)[1]
     assert row["abort_command"] == (
         "kafka-transactions.sh --bootstrap-server BOOTSTRAP abort --topic orders --partition 7 "
@@ -96,53 +96,55 @@ def test_one_that_no_id_has_is_a_row(tmp_path: Path) -> None:
 
 def test_id_that_has_another_producer_now(tmp_path: Path) -> None:
     states(tmp_path, transaction("a", "Ongoing", ["orders-7"], producerId=8, previousProducerId=7))
-    opened(tmp_path)
-    assert summed(told(tmp_path)) == [("a", 8, "Ongoing", True, 1)]
+    write_open(tmp_path)
+    assert sum_findings(run_transactions(tmp_path)) == [("a", 8, "Ongoing", True, 1)]
 
 
 def test_several_that_hang_are_ended_by_one_line(tmp_path: Path) -> None:
     states(tmp_path, transaction("a", "CompleteCommit"))
-    opened(tmp_path / "one")
-    opened(tmp_path / "two").rename(tmp_path / "two" / "orders-8")
-    (row,) = rows(told(tmp_path, tmp_path / "one", tmp_path / "two"))
+    write_open(tmp_path / "one")
+    write_open(tmp_path / "two").rename(tmp_path / "two" / "orders-8")
+    (row,) = rows(run_transactions(tmp_path, tmp_path / "one", tmp_path / "two"))
     first, second = row["abort_command"].split(" && ")
     assert first.endswith("--partition 7 --start-offset 1")
     assert second.endswith("--partition 8 --start-offset 1")
 
 
 def test_without_the_coordinators_age_decides(tmp_path: Path) -> None:
-    path = opened(tmp_path)
-    (row,) = rows(told(path))
+    path = write_open(tmp_path)
+    (row,) = rows(run_transactions(path))
     assert row["hanging"] is None
     assert row["cause"] == (
         "No partition of __transaction_state is here, so it is unknown whether its coordinator "
         "expects it to end."
     )
-    (row,) = rows(told(path, at_ms=SINCE_MS + 900_001))
+    (row,) = rows(run_transactions(path, at_ms=SINCE_MS + 900_001))
     assert (row["hanging"], row["open_in"][0]["age_ms"]) == (True, 900_001)
     properties = tmp_path / "server.properties"
     properties.write_text("transaction.max.timeout.ms=3600000\n")
-    (row,) = rows(told(path, at_ms=SINCE_MS + 900_001, server_properties=str(properties)))
+    (row,) = rows(
+        run_transactions(path, at_ms=SINCE_MS + 900_001, server_properties=str(properties))
+    )
     assert row["hanging"] is None
 
 
 def test_partition_that_is_missing_may_have_the_id(tmp_path: Path) -> None:
     states(tmp_path, transaction("a", "Empty", producerId=8), partition=1)
-    opened(tmp_path)
-    row = rows(told(tmp_path))[-1]
+    write_open(tmp_path)
+    row = rows(run_transactions(tmp_path))[-1]
     assert row["hanging"] is None
     assert row["cause"].startswith("Partition 0 of __transaction_state is not here, ")
 
 
-def test_beside_a_running_broker_it_may_be_about_to_end(tmp_path: Path) -> None:
+def test_running_broker_may_still_end_it(tmp_path: Path) -> None:
     states(tmp_path, transaction("a", "CompleteCommit"))
-    opened(tmp_path)
+    write_open(tmp_path)
     with holding(tmp_path):
-        (row,) = rows(told(tmp_path))
+        (row,) = rows(run_transactions(tmp_path))
         assert row["hanging"] is True  # the clock says that it is years old
-        (row,) = rows(told(tmp_path, at_ms=START_MS + 1000))
+        (row,) = rows(run_transactions(tmp_path, at_ms=START_MS + 1000))
         assert row["hanging"] is None
-    (row,) = rows(told(tmp_path, at_ms=START_MS + 1000))
+    (row,) = rows(run_transactions(tmp_path, at_ms=START_MS + 1000))
     assert row["hanging"] is True
 
 
@@ -153,7 +155,7 @@ def test_as_of_a_time(tmp_path: Path) -> None:
         transaction("a", "Ongoing", ["orders-7"]),
         transaction("a", "CompleteCommit"),
     )
-    opened(tmp_path, since_ms=START_MS + 2500)
+    write_open(tmp_path, since_ms=START_MS + 2500)
     for at_ms, found in (
         (START_MS + 999, []),
         (START_MS + 1000, [("a", 7, "Empty", False, 0)]),
@@ -161,7 +163,7 @@ def test_as_of_a_time(tmp_path: Path) -> None:
         (START_MS + 2500, [("a", 7, "Ongoing", False, 1)]),
         (START_MS + 3000, [("a", 7, "CompleteCommit", True, 1)]),
     ):
-        assert summed(told(tmp_path, at_ms=at_ms)) == found
+        assert sum_findings(run_transactions(tmp_path, at_ms=at_ms)) == found
 
 
 def test_only_what_is_open(tmp_path: Path) -> None:
@@ -175,8 +177,8 @@ def test_only_what_is_open(tmp_path: Path) -> None:
         transaction("decided", "PrepareAbort", ["t-0"], producerId=3),
         (key, b"\0\x09" + value[2:]),
     )
-    opened(tmp_path)
-    ids = [row["transactional_id"] for row in rows(told(tmp_path, open_only=True))]
+    write_open(tmp_path)
+    ids = [row["transactional_id"] for row in rows(run_transactions(tmp_path, open_only=True))]
     assert ids == ["decided", "hangs", "newer", "ongoing"]
 
 
@@ -184,23 +186,23 @@ def test_record_of_a_newer_version_is_a_row(tmp_path: Path) -> None:
     key, value = transaction("a", "Ongoing")
     assert value is not None
     states(tmp_path, (key, b"\0\x09" + value[2:]))
-    (row,) = rows(told(tmp_path))
+    (row,) = rows(run_transactions(tmp_path))
     assert row["transactional_id"] == "a"
     assert row["producer_id"] is row["state"] is row["hanging"] is None
     assert row["cause"] == "The coordinator's record cannot be read: unknown-version, version 9."
 
 
-def test_partitions_that_are_asked_for(tmp_path: Path) -> None:
+def test_selected_partitions(tmp_path: Path) -> None:
     states(
         tmp_path,
         transaction("a", "Ongoing", ["t-0", "u-1"], producerId=1),
         transaction("b", "CompleteCommit"),
     )
-    opened(tmp_path)
-    assert [row[0] for row in summed(told(tmp_path, topic="orders"))] == ["b"]
-    assert [row[0] for row in summed(told(tmp_path, topic="u*"))] == ["a"]
-    assert [row[0] for row in summed(told(tmp_path, partition=7))] == ["b"]
-    assert summed(told(tmp_path, topic="t", partition=1)) == []
+    write_open(tmp_path)
+    assert [row[0] for row in sum_findings(run_transactions(tmp_path, topic="orders"))] == ["b"]
+    assert [row[0] for row in sum_findings(run_transactions(tmp_path, topic="u*"))] == ["a"]
+    assert [row[0] for row in sum_findings(run_transactions(tmp_path, partition=7))] == ["b"]
+    assert sum_findings(run_transactions(tmp_path, topic="t", partition=1)) == []
 
 
 def test_of_one_id_only_its_partition_is_read(tmp_path: Path) -> None:
@@ -215,19 +217,21 @@ def test_of_one_id_only_its_partition_is_read(tmp_path: Path) -> None:
     others = [tmp_path / f"__transaction_state-{n}" for n in range(3) if n != home]
     for other in others:
         (other / f"{0:020}.log").write_bytes(b"\0" * 8 + b"damage" * 9)
-    items = told(tmp_path, transactional_id=name)
-    assert (summed(items), codes(items)) == ([(name, 7, "Empty", False, 0)], [])
+    items = run_transactions(tmp_path, transactional_id=name)
+    assert (sum_findings(items), codes(items)) == ([(name, 7, "Empty", False, 0)], [])
     assert rows(items)[0]["state_partition"] == home
-    items = told(tmp_path, transactional_id="tx-?")
-    assert summed(items) == [(name, 7, "Empty", False, 0)]
+    items = run_transactions(tmp_path, transactional_id="tx-?")
+    assert sum_findings(items) == [(name, 7, "Empty", False, 0)]
     assert codes(items).count("replay-incomplete") == 2
 
 
-def test_id_elsewhere_than_its_hash_says_is_found(tmp_path: Path) -> None:
+def test_id_in_an_unexpected_partition_is_found(tmp_path: Path) -> None:
     home = partition_for("a", 2)
     states(tmp_path, transaction("b", "Empty"), partition=home)
     states(tmp_path, transaction("a", "Empty"), partition=1 - home)
-    assert [row[0] for row in summed(told(tmp_path, transactional_id="a"))] == ["a"]
+    assert [row[0] for row in sum_findings(run_transactions(tmp_path, transactional_id="a"))] == [
+        "a"
+    ]
 
 
 def test_damage_in_the_state_is_a_doubt(tmp_path: Path) -> None:
@@ -238,14 +242,14 @@ def test_damage_in_the_state_is_a_doubt(tmp_path: Path) -> None:
     changed[40] ^= 0xFF
     log.batches[1] = bytes(changed)
     log.write(tmp_path / "__transaction_state-0")
-    opened(tmp_path)
-    items = told(tmp_path)
+    write_open(tmp_path)
+    items = run_transactions(tmp_path)
     assert codes(items) == ["crc-mismatch", "replay-incomplete"]
-    assert summed(items)[-1] == (None, 7, None, None, 1)
+    assert sum_findings(items)[-1] == (None, 7, None, None, 1)
     assert rows(items)[-1]["cause"].startswith("Part of __transaction_state-0 cannot be read, ")
 
 
-def test_damage_in_a_log_is_told(tmp_path: Path) -> None:
+def test_damage_in_a_log_is_reported(tmp_path: Path) -> None:
     states(tmp_path, transaction("a", "Ongoing", ["orders-7"]))
     batches = [data(0, 7, 0, transactional=True), data(1), data(2)]
     path = write_log(tmp_path, {0: batches})
@@ -253,64 +257,66 @@ def test_damage_in_a_log_is_told(tmp_path: Path) -> None:
     changed = bytearray(log.read_bytes())
     changed[len(batches[0]) + 40] ^= 0xFF
     log.write_bytes(changed)
-    items = told(tmp_path)
+    items = run_transactions(tmp_path)
     assert codes(items) == ["replay-incomplete"]
-    assert summed(items) == [("a", 7, "Ongoing", False, 1)]
+    assert sum_findings(items) == [("a", 7, "Ongoing", False, 1)]
 
 
-def test_records_of_no_known_kind_are_told(tmp_path: Path) -> None:
+def test_unknown_records_are_reported(tmp_path: Path) -> None:
     states(tmp_path, transaction("a", "Empty"), (b"\0\5\0\1a", b"v"))
-    items = told(tmp_path)
+    items = run_transactions(tmp_path)
     assert (len(rows(items)), codes(items)) == (1, ["replay-unexplained"])
 
 
-def test_times_before_the_cleaner_came_are_told(tmp_path: Path) -> None:
+def test_compacted_times_are_reported(tmp_path: Path) -> None:
     log = Log()
     log.add(transaction("a", "Empty"))
     log.add(transaction("a", "Empty"), skip=4)
     path = log.write(tmp_path / "__transaction_state-0")
-    assert codes(told(path)) == []
-    assert codes(told(path, at_ms=log.now_ms - 1)) == ["replay-compacted"]
-    assert codes(told(path, at_ms=log.now_ms)) == []
+    assert codes(run_transactions(path)) == []
+    assert codes(run_transactions(path, at_ms=log.now_ms - 1)) == ["replay-compacted"]
+    assert codes(run_transactions(path, at_ms=log.now_ms)) == []
 
 
-def test_of_replicas_the_one_that_goes_furthest(tmp_path: Path) -> None:
+def test_furthest_replica_is_read(tmp_path: Path) -> None:
     short, long = tmp_path / "b1", tmp_path / "b2"
     states(short, transaction("a", "Empty"))
     states(long, transaction("a", "Empty"), transaction("a", "CompleteCommit"))
-    opened(short)
+    write_open(short)
     write_log(long, {0: [data(0)]})
-    items = told(short, long)
+    items = run_transactions(short, long)
     assert codes(items) == ["replica-not-replayed"]
-    assert summed(items) == [("a", 7, "CompleteCommit", True, 1)]
+    assert sum_findings(items) == [("a", 7, "CompleteCommit", True, 1)]
 
 
 def test_a_log_alone(tmp_path: Path) -> None:
     path = states(tmp_path, transaction("a", "Empty"))
-    assert summed(told(path / f"{0:020}.log")) == [("a", 7, "Empty", False, 0)]
+    assert sum_findings(run_transactions(path / f"{0:020}.log")) == [("a", 7, "Empty", False, 0)]
 
 
 def test_nothing_to_work_on(tmp_path: Path) -> None:
-    (item,) = told(tmp_path)
+    (item,) = run_transactions(tmp_path)
     assert isinstance(item, KdumpError)
-    opened(tmp_path)
-    (item,) = told(tmp_path, topic="none")
+    write_open(tmp_path)
+    (item,) = run_transactions(tmp_path, topic="none")
     assert isinstance(item, NothingToDo)
 
 
 def test_retired_directories_have_nothing_open(tmp_path: Path) -> None:
-    path = opened(tmp_path)
+    path = write_open(tmp_path)
     path.rename(tmp_path / ("orders-7." + "0" * 32 + "-delete"))
     states(tmp_path, transaction("a", "Empty"))
     for retired in (False, True):
-        assert summed(told(tmp_path, retired=retired)) == [("a", 7, "Empty", False, 0)]
+        assert sum_findings(run_transactions(tmp_path, retired=retired)) == [
+            ("a", 7, "Empty", False, 0)
+        ]
 
 
 def test_workers_change_nothing(tmp_path: Path) -> None:
     for number in range(3):
         states(tmp_path, transaction(f"a{number}", "Ongoing", ["orders-7"]), partition=number)
-    opened(tmp_path)
-    assert told(tmp_path, driver=Workers(3)) == told(tmp_path)
+    write_open(tmp_path)
+    assert run_transactions(tmp_path, driver=Workers(3)) == run_transactions(tmp_path)
 
 
 @each("seed", range(1500 if LONG else 15))
@@ -318,7 +324,7 @@ def test_hostile_bytes(seed: int, tmp_path: Path) -> None:
     """Any bytes of both logs changed: rows or findings come of it, and no more."""
     draw = random.Random(seed)
     pairs = [transaction(name, draw.randrange(8), ["orders-7"]) for name in "abcab"]
-    for path in (states(tmp_path, *pairs), opened(tmp_path)):
+    for path in (states(tmp_path, *pairs), write_open(tmp_path)):
         log = path / f"{0:020}.log"
         changed = bytearray(log.read_bytes())
         for _ in range(draw.choice((0, 1, 5))):
@@ -327,5 +333,5 @@ def test_hostile_bytes(seed: int, tmp_path: Path) -> None:
             changed[: draw.randrange(len(changed) + 1)] if draw.random() < 0.3 else changed
         )
     for at_ms in (None, START_MS + 2000):
-        for item in told(tmp_path, at_ms=at_ms):
+        for item in run_transactions(tmp_path, at_ms=at_ms):
             assert isinstance(item, Row | Finding | KdumpError)

@@ -22,7 +22,7 @@ def directories(root: Path) -> list[str]:
     return sorted(str(path.parent) for path in root.rglob("meta.properties"))
 
 
-def replayed(root: Path, **asked: Any) -> dict[str | None, dict[str, Any]]:
+def run_transactions(root: Path, **asked: Any) -> dict[str | None, dict[str, Any]]:
     """Replay transactions: transactional id -> its row."""
     found: dict[str | None, dict[str, Any]] = {}
     for item in transactions(directories(root), TransactionOptions(**asked)):
@@ -43,7 +43,7 @@ def places(listed: list[dict[str, Any]]) -> list[str]:
     return sorted(f"{one['topic']}-{one['partition']}" for one in listed)
 
 
-def assert_said(found: dict[str | None, dict[str, Any]], said: dict[str, Any]) -> None:
+def assert_described(found: dict[str | None, dict[str, Any]], said: dict[str, Any]) -> None:
     """Compare with what `describeTransactions` answered."""
     assert found.keys() == said.keys()
     for name, about in said.items():
@@ -85,8 +85,8 @@ CASES = [(copy, moment) for copy, count in COPIES.items() for moment in moments(
     ("copy", "said"), CASES, ids=[f"{copy}-{said['moment']}" for copy, said in CASES]
 )
 def test_transactions_at_each_moment(copy: str, said: dict[str, Any]) -> None:
-    found = replayed(corpus(f"newest/data/{copy}"), at_ms=said["begin_ms"])
-    assert_said(found, said["transactions"])
+    found = run_transactions(corpus(f"newest/data/{copy}"), at_ms=said["begin_ms"])
+    assert_described(found, said["transactions"])
     for name, row in found.items():
         assert row["state_partition"] == partition_for(str(name), 2)
     open_then = {
@@ -114,5 +114,5 @@ def test_transactions_at_each_moment(copy: str, said: dict[str, Any]) -> None:
 @each("copy", MODERN)
 def test_transactions_of_an_earlier_release(copy: str) -> None:
     said = json.loads(expected(f"modern/{copy}/transactions.json").read_text("utf-8"))
-    found = replayed(corpus(f"modern/data/{copy}"))
-    assert_said(found, said)
+    found = run_transactions(corpus(f"modern/data/{copy}"))
+    assert_described(found, said)

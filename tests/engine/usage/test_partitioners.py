@@ -54,7 +54,7 @@ def test_fnv1a(key: bytes) -> None:
 
 
 @each("file", [f"{name}_partitions.tsv" for name in RECORDED])
-def test_keys_lie_where_clients_put_them(file: str) -> None:
+def test_keys_are_placed_like_clients_do(file: str) -> None:
     """Each line: a key in hexadecimal, and where of 3, 7, 12, 100 and 1000 it goes by each name."""
     head, *lines = Path(__file__).with_name(file).read_text().splitlines()
     for line in lines:
@@ -68,7 +68,7 @@ def test_keys_lie_where_clients_put_them(file: str) -> None:
 
 
 @pytest.mark.parametrize("name", OF_MANY)
-def test_thousands_of_keys_lie_where_clients_put_them(name: str) -> None:
+def test_thousands_of_keys_are_placed_like_clients_do(name: str) -> None:
     numbers = (PARTITIONERS[name](b"customer-%d" % number) for number in range(5000))
     text = " ".join(map(str, numbers)).encode()
     assert hashlib.sha256(text).hexdigest() == OF_MANY[name]
@@ -89,7 +89,7 @@ def test_numbers_are_not_negative() -> None:
         assert all(number is not None and number >= 0 for number in numbers)
 
 
-def test_an_empty_key_goes_anywhere() -> None:
+def test_empty_key_may_be_on_any_partition() -> None:
     assert [name for name, number_of in PARTITIONERS.items() if number_of(b"") is None] == [
         "consistent-random"
     ]

@@ -9,7 +9,7 @@ import damage
 import pytest
 from bulk import two_partitions
 from corpus import corpus, names
-from dumped import dumped
+from dumped import run_dump
 from each import each
 from long_runs import LONG
 
@@ -51,7 +51,7 @@ def group_of(fields: dict[str, Any], by: str) -> Group:
 def counted(path: Path, by: str, *, deep: bool = False) -> dict[Group, list[Any]]:
     """Add up the batches of `dump --batches`: batches, records, bytes, segments."""
     sums: dict[Group, list[Any]] = defaultdict(lambda: [0, 0, 0, set()])
-    for row in dumped(path, mode="batches", deep=deep)[0]:
+    for row in run_dump(path, mode="batches", deep=deep)[0]:
         if not row["crc_valid"]:
             continue
         if row["producer_id"] == -1:
@@ -110,7 +110,7 @@ def test_batches_of_corpora(name: str, by: str) -> None:
 def test_keys_of_corpora(name: str) -> None:
     for root in data_directories(name):
         wanted: dict[Group, list[int]] = defaultdict(lambda: [0, 0])
-        for row in dumped(root)[0]:
+        for row in run_dump(root)[0]:
             if row["row"] != "record" or row["control"] is not None:
                 continue
             key = None if row["key"] is None else bytes.fromhex(row["key"])
@@ -155,7 +155,7 @@ def test_pieces_that_do_not_fit_are_read_as_one(tmp_path: Path) -> None:
         assert used(tmp_path, "partition", split_bytes=split_bytes) == wanted
 
 
-def test_hours_come_in_order_with_shares_of_the_largest(tmp_path: Path) -> None:
+def test_hours_are_ordered_with_shares_of_the_largest(tmp_path: Path) -> None:
     hour = STEPS_MS["hour"]
     log = b"".join(
         builders.batch([builders.record()], base_offset=n, base_timestamp=time, max_timestamp=time)
@@ -184,7 +184,7 @@ def test_top_rows_and_what_the_others_have_at_most(tmp_path: Path) -> None:
     assert summary.fields["unlisted_plain_bytes_at_most"] == everything[2].fields["plain_bytes"]
 
 
-def test_more_keys_than_may_be_held(tmp_path: Path) -> None:
+def test_more_keys_than_the_limit(tmp_path: Path) -> None:
     """Every row still tells a range that the truth lies in; so does the summary, of the rest."""
     log = tmp_path / "orders-0" / f"{0:020}.log"
     log.parent.mkdir()
@@ -216,7 +216,7 @@ def test_more_keys_than_may_be_held(tmp_path: Path) -> None:
         assert largest <= least
 
 
-def test_long_keys_are_told_apart(tmp_path: Path) -> None:
+def test_long_keys_are_distinguished(tmp_path: Path) -> None:
     log = tmp_path / "orders-0" / f"{0:020}.log"
     log.parent.mkdir()
     start = b"x" * 5000

@@ -58,7 +58,7 @@ def test_sums_are_those_of_the_summary(by: tuple[str, ...]) -> None:
     assert summed(roots, *by, jobs=3)[0] == rows
 
 
-def test_findings_lie_in_their_group() -> None:
+def test_findings_are_counted_in_their_group() -> None:
     roots = [SAMPLES / "damaged/4.1.1-stopped/d1", SAMPLES / "damaged/one-bit"]
     rows, _, found = summed(roots, "broker", "topic")
     wanted: dict[Any, Counter[str]] = defaultdict(Counter)
@@ -83,7 +83,7 @@ def test_file_and_partition_belong_to_the_directory_above(tmp_path: Path) -> Non
         assert (row.fields["broker"], row.fields["partitions"]) == (str(topic), 1)
 
 
-def test_no_such_rows_unless_asked_for() -> None:
+def test_group_rows_need_the_option() -> None:
     rows, _, _ = summed([SAMPLES / "damaged/one-bit"])
     assert rows == []
 
@@ -101,14 +101,14 @@ def test_table_has_the_worst_first(width: int) -> None:
     assert list(group_lines([], width)) == []
 
 
-def test_table_of_very_many_says_how_many() -> None:
+def test_long_table_gives_the_number_of_rows() -> None:
     (row,), _, _ = summed([SAMPLES / "damaged/one-bit"], "broker")
     lines = list(group_lines([row] * 100, 100))
     assert len(lines) == 43
     assert lines[-1].startswith("and 60 more")
 
 
-def test_what_is_counted_and_not_told_is_in_every_sum(tmp_path: Path) -> None:
+def test_unlisted_findings_are_in_every_sum(tmp_path: Path) -> None:
     """Past a thousand of a code a finding stands for others; a state keeps how many."""
     log = bytearray(b"".join(builders.batch(base_offset=n) for n in range(2500)))
     size = len(log) // 2500

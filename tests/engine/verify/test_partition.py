@@ -56,7 +56,7 @@ def looked_at(directory: Path, options: VerifyOptions | None = None) -> Result:
     return verify_partition(target_of(directory), options or VerifyOptions(), Settings())
 
 
-def test_what_was_looked_at_is_counted(sound: Path) -> None:
+def test_checked_parts_are_counted(sound: Path) -> None:
     result = looked_at(sound)
     assert result.findings == ()
     sizes = sum((sound / name(base, "log")).stat().st_size for base in BASES)
@@ -67,7 +67,7 @@ def test_what_was_looked_at_is_counted(sound: Path) -> None:
     assert result.counts.not_checked == ()
 
 
-def test_what_was_not_looked_at_is_counted_too(tmp_path: Path) -> None:
+def test_skipped_parts_are_counted(tmp_path: Path) -> None:
     inner = [builders.message(0), builders.message(1)]
     parts = [builders.wrapper(inner, 1, timestamp=1_400_000_000_000)]
     directory = write_partition(tmp_path, {0: parts, 2: []})
@@ -101,7 +101,7 @@ def test_a_log_that_cannot_be_opened_is_an_error_and_the_others_are_read(
     assert result.counts.segments == 2
 
 
-def test_growth_of_the_newest_log_is_no_change(
+def test_growth_of_the_newest_log_is_not_a_change(
     sound: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is wrong elsewhere is told of at the first look."""
@@ -123,7 +123,7 @@ def test_growth_of_the_newest_log_is_no_change(
     assert Growing.looks == 1
 
 
-def test_an_index_entry_written_while_the_log_is_read_is_no_finding(
+def test_index_entry_written_while_reading_is_sound(
     sound: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The index is read first, the log's size taken then: entries name batches that are there."""
@@ -165,9 +165,7 @@ def test_a_tail_that_grows_while_it_is_read_is_followed(
     assert result.counts.records_count == 360
 
 
-def test_pages_that_were_not_cached_are_given_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_uncached_pages_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "large"
     path.write_bytes(bytes(20 << 20))
     dropped: list[tuple[int, int]] = []

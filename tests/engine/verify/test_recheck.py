@@ -68,14 +68,14 @@ def nothing() -> None:
     pass
 
 
-def test_sound_partitions_are_looked_at_once(directory: Path) -> None:
+def test_sound_partitions_are_checked_once(directory: Path) -> None:
     again = Looks()
     notes = [found(directory, ACTIVE, "file-shrank")]
     assert settle(directory, notes, again, lambda: append(directory)) == ["file-shrank"]
     assert again.asked == []
 
 
-def test_nothing_changed_nothing_is_doubted(directory: Path) -> None:
+def test_unchanged_files_are_not_rechecked(directory: Path) -> None:
     again = Looks()
     assert settle(directory, [found(directory, ACTIVE)], again, nothing) == ["crc-mismatch"]
     assert again.asked == []
@@ -88,14 +88,14 @@ def test_a_sealed_segment_is_not_doubted_because_the_newest_grows(directory: Pat
     assert again.asked == []
 
 
-def test_what_is_not_found_again_never_was(directory: Path) -> None:
+def test_unrepeated_finding_is_dropped(directory: Path) -> None:
     again = Looks([])
     damages = [found(directory, SEALED), found(directory, ACTIVE, "offset-index-order")]
     assert settle(directory, damages, again, lambda: append(directory)) == ["crc-mismatch"]
     assert again.asked == [frozenset({ACTIVE})]
 
 
-def test_what_is_found_again_at_the_same_place_is_believed(directory: Path) -> None:
+def test_repeated_finding_is_confirmed(directory: Path) -> None:
     again = Looks(*([found(directory, ACTIVE)] for _ in range(4)))
     again.meanwhile = lambda: append(directory)
     damages = [found(directory, ACTIVE)]
@@ -103,14 +103,14 @@ def test_what_is_found_again_at_the_same_place_is_believed(directory: Path) -> N
     assert len(again.asked) == 4
 
 
-def test_what_is_found_again_only_once_never_was(directory: Path) -> None:
+def test_finding_repeated_only_once_is_dropped(directory: Path) -> None:
     again = Looks([found(directory, ACTIVE)], [])
     again.meanwhile = lambda: append(directory)
     damages = [found(directory, ACTIVE)]
     assert settle(directory, damages, again, lambda: append(directory)) == []
 
 
-def test_what_is_somewhere_else_each_time_is_a_note(directory: Path) -> None:
+def test_moving_finding_is_a_note(directory: Path) -> None:
     again = Looks(*([found(directory, ACTIVE, at=at)] for at in (6, 7, 8, 9)))
     again.meanwhile = lambda: append(directory)
     damages = [found(directory, SEALED), found(directory, ACTIVE)]
@@ -142,7 +142,7 @@ def test_findings_of_the_whole_partition_are_doubted_with_any_file(directory: Pa
     assert settle(directory, missing, again, lambda: append(directory)) == []
 
 
-def test_what_a_running_broker_has_just_written_is_doubted(
+def test_fresh_writes_of_a_running_broker_are_rechecked(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(looks.lock, "is_held", lambda _: True)

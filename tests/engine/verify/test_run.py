@@ -88,7 +88,7 @@ def test_a_null_key_in_a_topic_that_is_compacted(data: DataDirectory) -> None:
     assert "null-key" not in told
 
 
-def test_a_start_goes_by_the_settings_of_the_topic(data: DataDirectory) -> None:
+def test_start_uses_the_topic_settings(data: DataDirectory) -> None:
     """An index with one slot cannot take what a recovery puts in, and the broker stops."""
     tell(data, index_interval_bytes=0, segment_index_bytes=8)
     (data.path / ".kafka_cleanshutdown").unlink()

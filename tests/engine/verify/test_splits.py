@@ -83,7 +83,7 @@ def test_closed_logs_are_cut_packed_and_replayed(
     assert same(directory, split_bytes, driver=Workers(jobs)) == 2 * 3
 
 
-def test_nothing_is_cut_that_is_no_larger_than_a_piece(directory: Path) -> None:
+def test_small_logs_are_not_split(directory: Path) -> None:
     assert same(directory, sum(log.stat().st_size for log in directory.glob("*.log"))) == 0
 
 
@@ -198,7 +198,7 @@ def test_small_batches_are_not_worth_it(tmp_path: Path) -> None:
     assert (told, replays) == (whole, 0)
 
 
-def test_what_pieces_leave_has_a_bound(directory: Path) -> None:
+def test_results_of_pieces_are_bounded(directory: Path) -> None:
     assert 0 < same(directory, 5000, Workers(packed_bytes=5000)) < 2 * 3
 
 
@@ -341,7 +341,7 @@ def test_damaged_log_is_read_as_one(
     assert same(directory, split_bytes) == 2 * 2
 
 
-def test_damage_beside_a_cut(directory: Path) -> None:
+def test_damage_next_to_a_split(directory: Path) -> None:
     sound = segments.read(directory, 600, "log")
     at = starts(directory / segments.name(600, "log"))
     cut = next(start for start in at if start >= 5000)
@@ -365,7 +365,7 @@ def test_offsets_that_reach_into_the_next_segment(directory: Path) -> None:
     assert same(directory, 5000) == 2 * 2
 
 
-def test_records_that_cannot_be_decoded_are_looked_at_as_one(directory: Path) -> None:
+def test_undecodable_records_are_checked_as_one(directory: Path) -> None:
     """A right checksum over wrong records: only --deep decodes them, and only it gives up."""
     parts = segments.batches(600, 1200)
     parts[100] = segments.batch(900, payload=b"\x07" * 60)

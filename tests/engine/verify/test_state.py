@@ -126,14 +126,14 @@ def test_a_segment_that_changed_is_read_again(partition: Path, runs: Runs, chang
     assert read_of(summary) == 2
 
 
-def test_a_mended_segment_has_no_finding_any_more(partition: Path, runs: Runs) -> None:
+def test_repaired_segment_has_no_finding(partition: Path, runs: Runs) -> None:
     runs.run(partition)
     path_of(partition, 20).write_bytes(log(20))
     found, _ = runs.run(partition)
     assert found == []
 
 
-def test_what_precedes_a_segment_that_is_gone_is_read_again(partition: Path, runs: Runs) -> None:
+def test_predecessor_of_a_deleted_segment_is_reread(partition: Path, runs: Runs) -> None:
     runs.run(partition)
     for path in partition.glob(f"{10:020}.*"):
         path.unlink()
@@ -149,7 +149,7 @@ def test_deep_reads_again_what_was_only_read_shallow(partition: Path, runs: Runs
     assert [read_of(each) for each in (deep, again, shallow)] == [4, 1, 1]
 
 
-def test_what_was_seen_long_ago_is_read_again(partition: Path, runs: Runs) -> None:
+def test_old_results_are_rechecked(partition: Path, runs: Runs) -> None:
     runs.run(partition)
     runs.now_s += 1000
     _, soon = runs.run(partition, recheck_s=2000)
@@ -158,14 +158,14 @@ def test_what_was_seen_long_ago_is_read_again(partition: Path, runs: Runs) -> No
     assert (read_of(soon), read_of(late)) == (1, 4)
 
 
-def test_another_kdump_sees_everything_anew(partition: Path, runs: Runs) -> None:
+def test_other_version_rereads_everything(partition: Path, runs: Runs) -> None:
     runs.run(partition)
     runs.file = runs.file.replace(f'"{__version__}"'.encode(), b'"0.0.1"', 1)
     _, summary = runs.run(partition)
     assert read_of(summary) == 4
 
 
-def test_partitions_that_are_gone_are_forgotten(partition: Path, runs: Runs) -> None:
+def test_deleted_partitions_are_removed_from_the_state(partition: Path, runs: Runs) -> None:
     runs.run(partition)
     assert b"orders-7" in runs.file
     partition.rename(partition.with_name("orders-8"))
@@ -180,7 +180,7 @@ def test_a_disk_that_is_not_mounted_is_not_forgotten(partition: Path, runs: Runs
     assert b"".join(state.lines()) == runs.file
 
 
-def test_a_run_out_of_time_goes_on_where_it_was(tmp_path: Path, runs: Runs) -> None:
+def test_interrupted_run_continues(tmp_path: Path, runs: Runs) -> None:
     for number in range(3):
         directory = tmp_path / f"orders-{number}"
         directory.mkdir()
@@ -210,9 +210,7 @@ def planned(path: Path, state: VerifyState) -> Iterator[object]:
     yield from plan([str(path)], VerifyOptions(), state)
 
 
-def test_a_partition_with_more_than_a_note_of_its_own_is_read_whole(
-    partition: Path, runs: Runs
-) -> None:
+def test_partition_with_findings_is_read_completely(partition: Path, runs: Runs) -> None:
     (partition / "partition.metadata").write_text("version: 0\ntopic_id: nr8MK1zTQBOXGgbVmb82Iw\n")
     (partition / "leader-epoch-checkpoint").unlink()
     runs.run(partition)
@@ -236,7 +234,7 @@ def test_a_partition_with_more_than_a_note_of_its_own_is_read_whole(
         b"[" * 100_000,
     ],
 )
-def test_a_file_that_is_none_is_not_believed(line: bytes) -> None:
+def test_invalid_state_file_is_rejected(line: bytes) -> None:
     head = json.dumps({"row": "verify-state", "version": 1, "kdump": __version__}).encode()
     with pytest.raises(ValueError, match=r"line|finding"):
         VerifyState.read(head + b"\n" + line + b"\n", NOW)
@@ -261,7 +259,7 @@ def test_segments_of_0_7_are_left_out_as_well(tmp_path: Path, runs: Runs) -> Non
     assert (found, read_of(summary)) == ([], 1)
 
 
-def test_names_that_are_no_text_come_back(tmp_path: Path, runs: Runs) -> None:
+def test_non_text_names_round_trip(tmp_path: Path, runs: Runs) -> None:
     directory = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe")) / "orders-1"
     directory.mkdir(parents=True)
     for base in BASES:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from corpus import shared
-from tiered import MOMENTS, moment, planted, truth
+from tiered import MOMENTS, moment, plant_faults, truth
 
 from kdump.cli import cli
 from kdump.engine.verify.options import VerifyOptions
@@ -75,7 +75,7 @@ def test_sound_storage_has_no_finding(name: str, deep: bool) -> None:
 @pytest.mark.parametrize("fault", sorted(FOUND) if shared() is not None else [])
 def test_each_fault_is_found_and_no_other(fault: str, tmp_path: Path) -> None:
     code, verdict, words = FOUND[fault]
-    found, rows = checked(*planted(fault, tmp_path / "planted"))
+    found, rows = checked(*plant_faults(fault, tmp_path / "planted"))
     assert {one.code for one in found} == {code} | ALSO.get(fault, set())
     of_code = [one for one in found if one.code == code]
     assert words in of_code[0].message
@@ -97,7 +97,7 @@ def table(*words: str) -> str:
 
 
 def test_table_counts_segments_and_lists_what_is_not_whole(tmp_path: Path) -> None:
-    data, tier = planted("f05", tmp_path / "planted")
+    data, tier = plant_faults("f05", tmp_path / "planted")
     text = table("--tier", tier, data)
     assert re.search(r"Remote segments: \d+ whole, .*1 truncated", text)
     assert re.search(r"\n\w+-\d+ +\d+ +\d+ +truncated ", text)

@@ -9,7 +9,7 @@ def damage(partition: int | None, served: int | None, offset: int | None) -> Fin
     return one._replace(served_from=served)
 
 
-def test_the_first_of_each_partition_is_where_a_group_goes_on() -> None:
+def test_first_way_of_each_partition_is_the_reset_offset() -> None:
     ways = WaysPast()
     for one in (
         damage(1, 90, 80),

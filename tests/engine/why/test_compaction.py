@@ -117,7 +117,7 @@ def test_survivors_as_the_recorded_broker_left_them(name: str, tmp_path: Path) -
     assert cleaned.checkpoint == after["cleanerCheckpoint"]
 
 
-def test_what_is_cleaned_holds_each_key_once() -> None:
+def test_cleaned_part_contains_each_key_once() -> None:
     findings = rows(
         corpus("retention/after") / "d1", now_ms=recorded()[1]["actStop"], cleaner=True
     )[1]
@@ -141,7 +141,7 @@ def test_a_topic_that_is_not_compacted_has_no_row() -> None:
     assert "all.old" not in found
 
 
-def test_damage_is_met_without_an_error(tmp_path: Path) -> None:
+def test_damage_does_not_raise(tmp_path: Path) -> None:
     source = corpus("retention/before") / "d1"
     clock = recorded()[1]
     configs = (TopicConfig("cleanup.policy", "compact"),)
@@ -161,7 +161,7 @@ def test_damage_is_met_without_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["modern/data/clean", "old/v1-01022.clean", "old/v0-0822.clean"])
-def test_nothing_is_said_against_sound_logs(name: str) -> None:
+def test_sound_logs_have_no_findings(name: str) -> None:
     # Of topics without keys all goes, at which brokers of 4.1 fail where messages are old.
     found, findings = rows(
         corpus(name),

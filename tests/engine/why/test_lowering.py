@@ -46,7 +46,7 @@ def configs(change: str) -> str:
     return f"{start} --entity-type topics --entity-name t {change}"
 
 
-def test_the_age_of_the_youngest_that_goes() -> None:
+def test_age_of_the_youngest_deleted_segment() -> None:
     found = limit((partition(0, [90, 80, 3]), 2), (partition(1, [95, 70, 50]), 2))
     assert found is not None
     assert found.command == configs(f"--add-config retention.ms={70 * HOUR - 1}")
@@ -56,7 +56,7 @@ def test_the_age_of_the_youngest_that_goes() -> None:
     assert found.more_from_ms == NOW + 20 * HOUR
 
 
-def test_what_was_set_before_is_set_again() -> None:
+def test_previous_limit_is_restored() -> None:
     known = KnownTopic({"retention.ms": "-1", "retention.bytes": "7"}, 2)
     found = limit((partition(0, [90, 3], known=known), 1), (partition(1, [90, 3]), 1))
     assert found is not None

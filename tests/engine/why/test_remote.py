@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from corpus import expected, shared
-from tiered import MOMENTS, moment, planted, truth
+from tiered import MOMENTS, moment, plant_faults, truth
 
 from kdump.broker.settings import read_topic_config
 from kdump.engine.why.options import WhyOptions
@@ -61,7 +61,7 @@ def test_a_broker_at_rest_has_deleted_all_that_it_deletes(name: str) -> None:
     }
 
 
-def test_what_a_broker_deleted_next() -> None:
+def test_next_deletion_of_a_broker() -> None:
     """What limits that were set later delete, in directories of before."""
     if MOMENTS == ["none"]:
         moment("first")
@@ -86,9 +86,9 @@ def test_what_a_broker_deleted_next() -> None:
     if shared() is not None
     else [],
 )
-def test_what_is_wasted_and_what_only_looks_so(fault: str, verdict: str, tmp_path: Path) -> None:
+def test_wasted_and_apparently_wasted_segments(fault: str, verdict: str, tmp_path: Path) -> None:
     told = truth()[fault]
-    data, tier = planted(fault, tmp_path / "planted")
+    data, tier = plant_faults(fault, tmp_path / "planted")
     found = remote(judged(data, tier, "last", selection=Selection(topic=told["topic"])))
     row = found[told["segment_id"]]
     assert (row.verdict, row.start_offset) == (verdict, told["start_offset"])

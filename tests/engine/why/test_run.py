@@ -94,7 +94,7 @@ def test_topics_and_verdicts_add_up_to_the_summary(data: Path) -> None:
     assert sum(summary["segments_by_verdict"].values()) == summary["segments"] == len(fates)
 
 
-def test_retired_are_told_apart(data: Path) -> None:
+def test_retired_directories_are_separate(data: Path) -> None:
     spaces = of("partition-space", rows(data))
     retired = {fields["retired"]: fields for fields in spaces if fields["topic"] == "gone"}
     assert retired.keys() == {"delete", "stray", "future"}
@@ -127,7 +127,7 @@ def test_any_number_of_jobs(data: Path) -> None:
     assert ours(why([str(data)], options, driver=Workers(3))) == alone
 
 
-def test_time_at_which_it_goes(data: Path) -> None:
+def test_deletion_time(data: Path) -> None:
     now = START_MS + DAY_MS
     kept = of("segment-fate", rows(data, now_ms=now, selection=Selection(topic="orders")))
     assert [one["verdict"] for one in kept] == ["kept", "kept", "active"]
@@ -140,7 +140,7 @@ def test_time_at_which_it_goes(data: Path) -> None:
             assert then[number]["deletable_at_ms"] == due
 
 
-def test_settings_that_are_asked_for(data: Path) -> None:
+def test_requested_settings(data: Path) -> None:
     configs = (TopicConfig("retention.ms", "1000"),)
     (first, *_) = of("segment-fate", rows(data, now_ms=START_MS + 5000, configs=configs))
     assert first["verdict"] == "deletable"
@@ -231,7 +231,7 @@ def test_time_index_that_cannot_be_believed(tmp_path: Path, broken: str) -> None
     assert (first["largest_timestamp_ms"], first["time_source"]) == (START_MS + 290, "log")
 
 
-def test_behind_a_clean_stop_the_index_is_believed(data: Path) -> None:
+def test_index_is_trusted_after_a_clean_stop(data: Path) -> None:
     (data / ".kafka_cleanshutdown").touch()
     (data / "orders-0" / f"{0:020}.timeindex").write_bytes(b"")
     first = of("segment-fate", rows(data))[0]
@@ -270,7 +270,7 @@ def test_indexes_of_a_running_broker_are_reserved(tmp_path: Path) -> None:
     assert active["largest_timestamp_ms"] == START_MS + 10 * 602
 
 
-def test_plan_comes_with_the_cheapest_first(data: Path) -> None:
+def test_plan_lists_the_cheapest_first(data: Path) -> None:
     steps = of("plan-step", rows(data, now_ms=START_MS + DAY_MS, free=(FreeRequest(10**9),)))
     assert [step["order"] for step in steps] == [1, 2, 3, 4]
     assert {step["directory"] for step in steps} == {str(data)}
@@ -300,7 +300,7 @@ def test_plan_ends_when_it_is_enough(data: Path) -> None:
         ("__share_group_state", (TopicConfig("cleanup.policy", "delete"),)),
     ],
 )
-def test_plan_leaves_alone(tmp_path: Path, topic: str, configs: Any) -> None:
+def test_segments_outside_of_a_plan(tmp_path: Path, topic: str, configs: Any) -> None:
     directory = write_partition(tmp_path, {0: batches(0, 30), 30: batches(30, 60)}, topic)
     found = rows(directory, now_ms=START_MS + DAY_MS, free=(FreeRequest(10**9),), configs=configs)
     assert of("plan-step", found) == []
@@ -335,7 +335,7 @@ def test_removing_a_sparse_file_frees_only_its_blocks(data: Path) -> None:
     assert 0 < stray["frees_bytes"] < 1 << 20
 
 
-def test_a_path_that_is_no_segment(data: Path) -> None:
+def test_path_that_is_not_a_segment(data: Path) -> None:
     (data / "orders-0" / "leader-epoch-checkpoint").write_text("0\n0\n")
     for name in ("leader-epoch-checkpoint", f"{0:020}.log.deleted"):
         items = why([str(data / "orders-0" / name)], WhyOptions(NOW))
@@ -405,7 +405,7 @@ def test_directories_of_one_file_system_share_a_plan(tmp_path: Path) -> None:
     assert len(plan["steps"]) == 1
 
 
-def test_settings_that_are_unknown_are_said_first(tmp_path: Path) -> None:
+def test_unknown_settings_are_reported_first(tmp_path: Path) -> None:
     """They are in the metadata log of the node's other data directory."""
     shutil.copytree(SAMPLE / "d2", tmp_path / "disk2/kafka")
     meta = tmp_path / "disk2/kafka/meta.properties"

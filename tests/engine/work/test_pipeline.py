@@ -37,7 +37,7 @@ def results(step: object, items: Sequence[Item], jobs: int, **asked: Any) -> lis
 
 
 @each_count
-def test_results_come_in_the_order_of_the_plan(jobs: int) -> None:
+def test_results_are_in_plan_order(jobs: int) -> None:
     assert results(square, ITEMS, jobs) == [number**2 for number in range(40)]
 
 

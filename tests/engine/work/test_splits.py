@@ -10,7 +10,7 @@ import builders
 import damage
 import pytest
 from corpus import corpus, files, names
-from dumped import dumped
+from dumped import run_dump
 from long_runs import LONG
 from oracle import oracle
 from splitting import read_split, read_splits, split_up
@@ -69,7 +69,7 @@ def directory(tmp_path: Path) -> Directory:
 def same(path: Path, split_bytes: int | None, **options: object) -> int:
     """Compare, and say how many logs were read twice."""
     ours, again = read_splits(path, split_bytes, **options)
-    assert ours == dumped(path, **options)
+    assert ours == run_dump(path, **options)
     return again
 
 
@@ -242,7 +242,7 @@ def test_splits_travel_and_hold_no_listing(directory: Directory) -> None:
     assert max(len(pickle.dumps(split)) for split in splits[:8]) < 2000
 
 
-def test_what_is_no_log_is_an_error(tmp_path: Path) -> None:
+def test_other_file_than_a_log_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("no log")
     (error,) = plan([str(path)], DumpOptions(), None)
