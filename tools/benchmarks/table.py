@@ -389,7 +389,9 @@ def merged(bench: Bench) -> Iterator[Pair]:
     """Copies merged."""
     path = bench.directory("copies")
     ours, peer = bench.run("salvage", path), bench.run("verify", path)
-    yield Pair("salvage of three copies of 256 MiB", ours, "verify of the same", peer, 2)
+    # Valgrind's processor has no SHA-256, which takes three quarters of what is counted.
+    work = "salvage of three copies of 256 MiB"
+    yield Pair(work, ours, "verify of the same", peer, 2, counted=False)
 
 
 def foretold(bench: Bench) -> Iterator[Pair]:
@@ -614,8 +616,8 @@ kdump's figure by the other's.
 
 Instructions, in thousands of millions, are those of the same processes, kdump's first, counted by
 valgrind: they are the same on a busy machine, but the system's own work, as copying what is read
-and written, is not in them. They are not counted of the JVM, of `cp` and `cat`, and of what takes
-many seconds.
+and written, is not in them. They are not counted of the JVM, of `cp` and `cat`, of salvage, whose
+SHA-256 valgrind does in another way, and of what takes many seconds.
 """
 
 HEADINGS = "| work | kdump | against | ratio | instructions | ratio | to reach | reached |"
