@@ -20,7 +20,12 @@ from kdump.findings.rows import Row
 
 SAMPLES = Path(__file__).parents[3] / "sample-data"
 DIRECTORIES = sorted(
-    {path.parent.parent for end in ("log", "kafka") for path in SAMPLES.rglob(f"*.{end}")}
+    {
+        path.parent.parent
+        for end in ("log", "kafka")
+        for path in SAMPLES.rglob(f"*.{end}")
+        if "remote" not in path.parts  # remote storage is not a data directory
+    }
 )
 
 
