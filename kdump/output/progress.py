@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from kdump.findings.rows import BatchChunk, HexText, Place, RecordChunk, RecordRow, Row
 from kdump.output.amounts import count_text, size_text
-from kdump.output.escape import visible
+from kdump.output.escape import encoding_of, visible
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -178,7 +178,8 @@ class PlannedTally(_TallyOfPlan):
     def amount_text(self) -> str:
         """Write how much is done, how fast it goes, and what was found so far."""
         total = self.progress.planned_bytes
-        parts = [f"{size_text(self.size_bytes)} of {size_text(total)} at {self._rate()}/s"]
+        done = min(self.size_bytes, total)  # small files that are read besides are not planned
+        parts = [f"{size_text(done)} of {size_text(total)} at {self._rate()}/s"]
         found = self.progress.findings
         parts += [count_text(n, word) for word, n in found.items() if n and word != "note"]
         return " · ".join(parts)
@@ -263,13 +264,22 @@ class Bar:
         from rich import progress as of_rich
         from rich.console import Console
 
+        file = self._file
+
+        class Terminal(Console):
+            """A console whose bars are ASCII where the locale of the terminal is C."""
+
+            @property
+            def encoding(self) -> str:
+                return encoding_of(file)
+
         self._progress = of_rich.Progress(
             of_rich.TextColumn("{task.description}", markup=False),
             of_rich.BarColumn(),
             of_rich.TaskProgressColumn(),
             of_rich.TextColumn("{task.fields[amount]}"),
             of_rich.TimeRemainingColumn(),
-            console=Console(file=self._file),
+            console=Terminal(file=file),
             auto_refresh=False,
             transient=True,
         )

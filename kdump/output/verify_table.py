@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kdump.findings.commands import shell_line, way_lines
 from kdump.findings.finding import CATALOGUE, Finding, Severity
 from kdump.output.amounts import count_text, seconds_text, size_text
-from kdump.output.column_widths import join, wrap
+from kdump.output.column_widths import join, width_of, wrap
 from kdump.output.damage_plan import firsts, plan_commands, plan_words
 from kdump.output.escape import visible
 from kdump.output.report import Page, TextReport
@@ -221,7 +221,9 @@ class VerifyTable(TextReport):
 
     def _finding_lines(self, finding: Finding, columns: Columns, meant: set[str]) -> Iterator[str]:
         """Write a finding in full; what it means only where `meant` does not have that yet."""
-        yield self._level(finding.severity) + columns.where(finding)
+        first, *more = self._where(columns.where(finding))
+        yield self._level(finding.severity) + first
+        yield from (_INDENT + line for line in more)
         meaning = "" if finding.entry.meaning in meant else finding.entry.meaning
         meant.add(meaning)
         command = shell_line(finding)
@@ -238,6 +240,14 @@ class VerifyTable(TextReport):
         place = (finding.topic, finding.partition, finding.served_from)
         for way in way_lines(finding, is_planned=place in self._planned):
             yield f"{_INDENT}→ {visible(way)}"
+
+    def _where(self, text: str) -> list[str]:
+        """Keep a place in its columns where they have room."""
+        room = self._width - len(_INDENT)
+        if width_of(text) <= room:
+            return [text]
+        parts = [part.strip() for part in text.split("   ") if part.strip()]
+        return [line for part in join(parts, room, "   ") for line in wrap(part, room)]
 
     def _plan_lines(self, planned: list[WayPast]) -> Iterator[str]:
         if self._planned:

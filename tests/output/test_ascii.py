@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from kdump.engine.work.pace import Progress
 from kdump.output.escape import encode, encoding_of
+from kdump.output.progress import Bar, PlannedTally
 
 SAMPLES = Path(__file__).parents[2] / "sample-data"
 
@@ -62,3 +64,23 @@ def test_a_terminal_of_the_locale_c(words: str, locale: str) -> None:
     assert len(shown) > 200
     assert shown.isascii() is (locale == "C")
     assert not re.search(rb"\\\\[xu][0-9a-f]{2}", shown)
+
+
+def test_progress_bar_is_ascii_where_the_locale_is_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "C")
+    monkeypatch.setenv("TERM", "xterm")
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w", encoding="utf-8") as terminal:
+        progress = Progress()
+        progress.planned_bytes, progress.slots = 1 << 20, [1 << 21]
+        tally = PlannedTally(progress)
+        tally._started -= 5
+        bar = Bar(terminal, tally, ())
+        bar.tick()
+        bar.clear()
+        terminal.flush()
+        drawn = os.read(ours, 1 << 16)
+    os.close(ours)
+    assert b"100%" in drawn
+    assert b"1.0 MiB of 1.0 MiB" in drawn  # and not two
+    assert drawn.isascii()
