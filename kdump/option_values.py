@@ -168,7 +168,7 @@ def read_rate(text: str) -> int:
     """Read bytes a second: 50MiB, 50MiB/s."""
     rate = read_size(re.sub(r"(?i)/s\s*\Z", "", text))
     if rate == 0:
-        raise ValueError("would never end: give at least one byte a second")
+        raise ValueError("is too low: give at least one byte per second")
     return rate
 
 

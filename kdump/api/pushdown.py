@@ -38,7 +38,7 @@ class PushdownDataset(dataset.InMemoryDataset):
         yield WholeFragment(self if filter is None else self.filter(filter))
 
     def _of_arrow(self, *_: object, **__: object) -> NoReturn:
-        raise NotImplementedError("PyArrow would do this by itself: use what to_table() returns")
+        raise NotImplementedError("not supported here: call it on the result of to_table()")
 
     join = join_asof = replace_schema = sort_by = take = __reduce__ = _of_arrow
 

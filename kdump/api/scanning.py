@@ -71,7 +71,9 @@ class Table:
         self.kind = find_kind(name)
         self._command, needed = command_of(self.kind)
         if COMMANDS[self._command].asks:
-            raise UsageError(f"{name}: {self._command} answers a question, so it has no tables")
+            raise UsageError(
+                f"{name}: {self._command} returns a single answer, so it has no tables"
+            )
         self._under, self._tell = under, tell
         self._options = {**needed, **options}
         self._types = types_of_rows(self.kind, decode=bool(options.get("decode")))
@@ -160,7 +162,7 @@ class Table:
             topic = None if target.topic is None else name_text(target.topic)
             place: dict[str, object] = {"topic": topic, "partition": target.partition}
             if not pruner.columns.isdisjoint(place) and not pruner.among([place]):
-                self._skip(target.path, "another topic or partition")
+                self._skip(target.path, "a different topic or partition")
                 continue
             if options.mode == "entries":
                 items = entry_items(target)

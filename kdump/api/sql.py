@@ -81,7 +81,7 @@ class Session:
         with _raise_sql_errors():
             statements = self._connection.extract_statements(query)
             if len(statements) != 1 or statements[0].type.name != _READS:
-                raise UsageError("give one SELECT statement: files and tables are only read")
+                raise UsageError("use one SELECT statement: kdump only reads")
             if not self._knows_all(query):
                 self._find_topics()
             relation = self._connection.sql(query)

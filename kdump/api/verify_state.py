@@ -39,7 +39,7 @@ class StateFile:
         except OSError as error:
             raise PathError.from_os(self.path, error) from error
         except ValueError as error:
-            tell(f"{self.path}: the state is not used, everything is verified again: {error}")
+            tell(f"{self.path}: the state is ignored and everything is verified again: {error}")
             return VerifyState(now_s)
 
     def save_after(self, items: Iterator[Item]) -> Iterator[Item]:

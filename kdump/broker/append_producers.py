@@ -171,7 +171,10 @@ def check_producers(
             _check_epoch(one, rows, row)
             _check_sequence(one, rows, row, broker)
         if one.txn_offset >= 0 and not rows.flags_of(row) & c.TRANSACTIONAL:
-            words = f"producer {producer_id} has an open transaction, this batch is of none"
+            words = (
+                f"producer {producer_id} has an open transaction, but this batch is not "
+                "transactional"
+            )
             raise RefusedError(_BAD_TXN, words)
         if rows.flags_of(row) & c.TRANSACTIONAL and one.txn_offset < 0 and not follower:
             _note_transaction(answer, producer_id, broker)
@@ -216,18 +219,20 @@ def _check_sequence(one: KnownProducer, rows: RecordBatches, row: int, broker: V
         if not sequence:
             return
         if one.epoch != _NONE:
-            words = f"producer {producer} begins an epoch with sequence number {sequence}, not 0"
+            words = f"producer {producer} starts an epoch with sequence number {sequence}, not 0"
             raise RefusedError(_OUT_OF_ORDER, words)
         if not has(broker, v.ANY_FIRST_SEQUENCE):
             named = has(broker, v.FIVE_BATCHES_KNOWN)
-            words = f"producer {producer} is not known and begins with {sequence}, not 0"
+            words = f"producer {producer} is unknown and starts with {sequence}, not 0"
             raise RefusedError("UNKNOWN_PRODUCER_ID" if named else _OUT_OF_ORDER, words)
         return
     last = one.batches[-1].last_sequence if one.batches else _NONE
     expected = 0 if last == MAX_SEQUENCE else last + 1
     if sequence != expected:
         if not one.batches and not has(broker, v.ANY_FIRST_SEQUENCE):
-            words = f"producer {producer} has no batch left and sends {sequence}, not 0"
+            words = (
+                f"producer {producer} has no batches left in the log and sends {sequence}, not 0"
+            )
             raise RefusedError("UNKNOWN_PRODUCER_ID", words)
-        words = f"producer {producer} sends sequence number {sequence}, {expected} is next"
+        words = f"producer {producer} sends sequence number {sequence}, but {expected} is expected"
         raise RefusedError(_OUT_OF_ORDER, words)

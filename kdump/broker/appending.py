@@ -208,7 +208,7 @@ def append_as_follower(sent: ProducedSet, topic: Topic, answer: Answer) -> None:
     named = has(topic.broker, v.OFFSETS_REFUSED)
     if not shallow.is_rising:
         error = "OffsetsOutOfOrderException" if named else "IllegalArgumentException"
-        raise RefusedError(error, "the last offsets of the entries do not rise")
+        raise RefusedError(error, "the last offsets of the entries do not increase")
     if shallow.first_offset < log_end:
         error = "UnexpectedAppendOffsetException" if named else "IllegalArgumentException"
         words = f"offset {shallow.first_offset:,} is below the log end, {log_end:,}"
@@ -303,7 +303,7 @@ class _Records:
             self.count += piece.records.count
             yield piece
         if self.was_skipped and not self._errors:
-            raise RefusedError(UNKNOWN, "offsets inside of a compressed batch that are not 0, 1, …")
+            raise RefusedError(UNKNOWN, "offsets inside a compressed batch that are not 0, 1, …")
         if self._errors:
             error = BAD_TIME if BAD_TIME in self._errors else self._topic.invalid
             raise RefusedError(error, self._why)
@@ -364,15 +364,15 @@ class _Records:
         elif not count:
             raise RefusedError(topic.invalid, "a batch without records")
         if rows.flags_of(row) & c.CONTROL:
-            raise RefusedError(topic.invalid, "a control batch of a client")
+            raise RefusedError(topic.invalid, "a control batch from a client")
         if rows.producer_id(row) >= 0:
             if rows.base_sequence(row) < 0:
                 raise RefusedError(topic.invalid, "a producer id without a sequence number")
             if not topic.format.has_producer_fields:
-                words = "a producer id, which the topic's format cannot keep"
+                words = "a producer id, which the topic's format cannot store"
                 raise RefusedError("UNSUPPORTED_FOR_MESSAGE_FORMAT", words)
         if rows.flags_of(row) & c.TRANSACTIONAL and not topic.format.has_producer_fields:
-            words = "a transaction, which the topic's format cannot keep"
+            words = "a transaction, which the topic's format cannot store"
             raise RefusedError("UNSUPPORTED_FOR_MESSAGE_FORMAT", words)
 
     def _refuse_undecoded(self, piece: DecodedPart, rows: RecordBatches, row: int) -> None:
@@ -486,7 +486,7 @@ class _Records:
         """Note that a timestamp, or its type, is not what a producer may send (V22)."""
         topic = self._topic
         if self._is_off(time):
-            words = f"a timestamp of {time}, out of the topic's limits at {topic.now_ms}"
+            words = f"a timestamp of {time}, outside the topic's limits at {topic.now_ms}"
             self._note(BAD_TIME, words)
             return True
         limited = topic.settings.timestamp_type == "CreateTime" and time != NO_TIMESTAMP
@@ -518,7 +518,7 @@ class _Records:
 
 
 BAD_INSIDE = "a wrong checksum in a wrapper"
-UNWRITABLE = "a time below -1, or headers for a format without: it cannot be rewritten"
+UNWRITABLE = "a time below -1, or headers in a format without them: it cannot be rewritten"
 _DECODE_ERRORS = {
     reasons.CODEC_FAILED: UNKNOWN,
     reasons.CODEC_MISSING: "UNKNOWN",
@@ -549,7 +549,7 @@ def _in_place(sent: ProducedSet, topic: Topic, answer: Answer) -> None:
         magic = rows.magic(row)
         answer.store(StoredRun(last - span, last, 1, magic, NONE, topic.stamps, time, size, size))
         answer.next_offset = last + 1
-    answer.note("offsets", "plain, and of the topic's format: only offsets and times are set")
+    answer.note("offsets", "uncompressed and in the topic's format: only offsets and times are set")
 
 
 def _unpack_set(sent: ProducedSet, topic: Topic, source: int, codec: int, answer: Answer) -> None:
@@ -605,7 +605,7 @@ def _unpack_set(sent: ProducedSet, topic: Topic, source: int, codec: int, answer
         if not (topic.stamps or has(topic.broker, v.WRAPPERS_TIMED)):
             time = rows.max_timestamp(row)
         time = time if format_of(magic).has_timestamps else NO_TIMESTAMP
-        answer.note("offsets", "compressed as the topic has it: only offsets and times are set")
+        answer.note("offsets", "compressed with the topic's codec: only offsets and times are set")
         answer.store(StoredRun(begin, last, count, magic, codec, topic.stamps, time, size, size))
         return
     written = rewriter.summarize()

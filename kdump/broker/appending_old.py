@@ -68,7 +68,7 @@ def _keep(sent: ProducedSet, topic: Topic, answer: Answer) -> None:
             raise RefusedError(topic.invalid, "a message without a key, for a compacted topic")
         size = rows.size_bytes(row)
         _store(answer, 1, NONE, 1, (size, size), rows.magic(row))
-    answer.note("offsets", "plain: only offsets are set")
+    answer.note("offsets", "uncompressed: only offsets are set")
 
 
 def _pack(sent: ProducedSet, topic: Topic, codec: int, answer: Answer) -> None:
@@ -128,7 +128,7 @@ def _append_07(data: bytes, topic: Topic, answer: Answer) -> None:
     for start, end in _frames_07(view):
         size = end - start - _header_size_07(view[start:end])
         if size > most:
-            words = f"{size:,} bytes, max.message.size is {most:,}; dropped without a word"
+            words = f"{size:,} bytes, max.message.size is {most:,}; silently dropped"
             raise RefusedError("MessageSizeTooLargeException", words)
     for start, end in _frames_07(view):
         _check_07(view[start:end], topic, [topic.limit])

@@ -287,7 +287,9 @@ class CleaningRound:
         if end < segment.end:
             why = {reasons.LENGTH_TOO_SMALL: "an impossible entry size"}
             raise FailedError(
-                segment.path, end, why.get(records.stopped_by, "bytes that hold no whole entry")
+                segment.path,
+                end,
+                why.get(records.stopped_by, "bytes that contain no complete batch"),
             )
 
     def _refuse(self, segment: Segment, flags: Sequence[int], positions: Sequence[int]) -> None:
@@ -414,7 +416,10 @@ class CleaningRound:
                 left = rebuilt_size(batches, row, kept, horizon)
         elif self._keeps_empty(batches, row):
             if batches.is_legacy(row):
-                why = "an old message at the end of the cleaning, all of which goes"
+                why = (
+                    "a message of magic 0 or 1 at the end of the cleaned range, with nothing "
+                    "left of it"
+                )
                 raise FailedError(segment.path, batches.position(row), why)
             left = BATCH_OVERHEAD_V2
         else:

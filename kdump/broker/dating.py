@@ -159,7 +159,7 @@ def settings_evidence(values: Mapping[str, str], path: str) -> Iterator[Evidence
         if release is not None:
             yield Evidence(FROM, release, f"its settings have {name}={values[name]}", path)
     if "zookeeper.connect" in values and not values.get("process.roles"):
-        yield _before(v.KRAFT_ONLY, "its settings name ZooKeeper, and no process.roles", path)
+        yield _before(v.KRAFT_ONLY, "its settings name ZooKeeper but no process.roles", path)
 
 
 def level_evidence(level: int, path: str) -> Iterator[Evidence]:
@@ -182,11 +182,11 @@ def _meta(path: str, here: dict[str, str]) -> Iterator[Evidence]:
     meta = meta_of(path)
     at = here.get(names.META_PROPERTIES, path)
     if meta.get("version") == "1" and "node.id" in meta:
-        yield _since(v.KRAFT, "meta.properties is that of a KRaft node", at)
+        yield _since(v.KRAFT, "meta.properties has the format of a KRaft node", at)
         if "directory.id" not in meta:
             yield _before(v.DIRECTORY_IDS, "meta.properties has no directory.id", at)
     elif "broker.id" in meta:
-        yield _before(v.KRAFT_ONLY, "meta.properties is that of a broker with ZooKeeper", at)
+        yield _before(v.KRAFT_ONLY, "meta.properties has the format of a broker with ZooKeeper", at)
         if "cluster.id" in meta:
             yield _since(v.CLUSTER_ID_KEPT, "meta.properties has a cluster.id", at)
         else:
@@ -228,7 +228,7 @@ def _partitions(directory: LogDir, *, whole: bool) -> Iterator[Evidence]:
             if kind in _IN_PARTITIONS:
                 found.setdefault(kind, os.path.join(path, entry))
             elif kind is Kind.PRE08_LOG:
-                yield _before(v.COUNTED_OFFSETS, "segments have names of 0.7", path)
+                yield _before(v.COUNTED_OFFSETS, "segments are named as in 0.7", path)
                 return
             has_logs |= kind is Kind.LOG
     for kind, path in found.items():

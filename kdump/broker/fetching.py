@@ -77,7 +77,9 @@ def fetch(
     segment = view.segment_at(found.segment)
     start = found.position
     if offset >= bound:
-        view.note("bound", segment.path, f"nothing from {bound:,} on is returned", offset=bound)
+        view.note(
+            "bound", segment.path, f"nothing from offset {bound:,} on is returned", offset=bound
+        )
         return FetchResult(found, start, start, bound)
     limit = _limit(view, segment, found, bound)
     if whole_first is None:
@@ -92,7 +94,10 @@ def _words(start: int, end: int, limit: int, max_bytes: int) -> str:
     if end == limit:
         why = "at the last offset that is served, or at the end of the segment"
     elif end - start > max_bytes:
-        why = f"with the first entry, which is returned whole though above {max_bytes:,} bytes"
+        why = (
+            f"with the first batch, which is returned complete although it exceeds "
+            f"{max_bytes:,} bytes"
+        )
     else:
         why = f"after {max_bytes:,} bytes"
     return f"the bytes from {start:,} to {end:,} are returned, which end {why}"

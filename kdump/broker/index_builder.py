@@ -136,8 +136,8 @@ class IndexEntries:
         entry = batches.base_offset(row) if self._first_offsets else batches.last_offset(row)
         if state[_ENTRIES] and entry <= state[_LAST_OFFSET]:
             return InvalidOffsetError(
-                f"the index entry due at {batches.position(row) - self._start} would fall from "
-                f"offset {state[_LAST_OFFSET]} to {entry}"
+                f"the index entry due at {batches.position(row) - self._start} would decrease "
+                f"from offset {state[_LAST_OFFSET]} to {entry}"
             )
         if state[_TIME_ENTRIES] >= self._most_times:
             return full_index("time index")
@@ -148,7 +148,7 @@ class IndexEntries:
         """What a broker raises at a time entry that would fall; of the last one if unsaid."""
         at = self._state[_NEWEST_OFFSET] if offset is None else offset
         return InvalidOffsetError(
-            f"the time index entry for offset {at} would fall behind "
+            f"the time index entry for offset {at} would be below the previous one, "
             f"{self._state[_LAST_TIME_OFFSET]}"
         )
 
@@ -249,7 +249,7 @@ class IndexBuilder:
                 break
             del self.aborted[-size:]
         if not self.index.finish():
-            what = "offsets go back before its end"
+            what = "offsets decrease before its end"
             self.stop = Stop(self.end_position, self.next_offset, what, "empty")
 
     def over_limit(self) -> str | None:
@@ -292,7 +292,7 @@ class IndexBuilder:
                 below = last < self.base_offset
                 self._stop_before(batches, row, what, "fail" if below else "split")
             else:
-                self._stop_before(batches, row, "offsets go back", "empty")
+                self._stop_before(batches, row, "offsets decrease", "empty")
             return row
 
     def _replay(self, item: Run | Oversize, usable: int) -> int:
@@ -317,7 +317,9 @@ class IndexBuilder:
                 self.stop = Stop(batches.end_position(event.row), offset, what, "cut")
                 return event.row + 1
             elif isinstance(event, (Unreadable, MixedBatch)):
-                what = f"producer {event.producer_id} writes what no transaction may hold"
+                what = (
+                    f"producer {event.producer_id} writes records that no transaction can contain"
+                )
                 self._stop_before(batches, event.row, what, "fail")
                 return event.row
         return usable
@@ -327,7 +329,7 @@ class IndexBuilder:
             return  # preallocated and never written: recovery cuts it off, and nothing is lost
         what = {
             "crc-mismatch": "a checksum mismatch",
-            "batch-too-small": "the batch is too small to be one",
+            "batch-too-small": "the batch is smaller than its header",
             "length-too-small": "the length field is below the smallest message",
             "cut-short": "an incomplete batch",
             "short-tail": "an incomplete batch",

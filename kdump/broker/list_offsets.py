@@ -107,7 +107,7 @@ def _answer(view: PartitionView, target: int) -> TimeAnswer:
         if not has(view.broker, TIME_LOOKUP):
             raise BrokerError("brokers before 0.10.1 answer by modification time only")
         if target < 0 and has(view.broker, LOWER_TIMES_REFUSED):
-            raise BrokerError("UNSUPPORTED_VERSION: no time and none of the special values")
+            raise BrokerError("UNSUPPORTED_VERSION: neither a time nor one of the special values")
     if target == LATEST:
         end = view.visible_end
         return TimeAnswer(end, -1, _latest_epoch(view))
@@ -167,7 +167,7 @@ def _time_in_tiers(view: PartitionView, tier: Tier, target: int) -> TimeAnswer:
             view.note(
                 "segment",
                 segment.path,
-                f"remote segment {remote.segment_id} reaches the target, by its metadata "
+                f"remote segment {remote.segment_id} reaches the target according to its metadata "
                 f"({remote.max_timestamp_ms}): it is searched first",
                 segment=remote.start_offset,
                 largest_timestamp_ms=remote.max_timestamp_ms,
@@ -190,7 +190,9 @@ def _by_time(view: PartitionView, target: int, start: int) -> TimeAnswer:
         if reach.time_ms < target:
             text = f"{reach.words} is before the target"
         else:
-            text = f"{reach.words} reaches the target: the first that does is the only one searched"
+            text = (
+                f"{reach.words} reaches the target: brokers search only the first segment that does"
+            )
         view.note("segment", segment.path, text, segment=segment.base_offset, **reach.details)
         if reach.time_ms >= target:
             return _in_segment(view, segment, target, start)
@@ -262,14 +264,14 @@ def _scan(
     count = answer.batches_scanned
     words = f"{count:,} {'batch' if count == 1 else 'batches'} from position {position:,}"
     if answer.position is None:
-        words += " to the end: no such record; the broker does not go on to the next segment"
+        words += " to the end: no such record; the broker does not continue with the next segment"
         view.note("scan", segment.path, words, batches=answer.batches_scanned)
         return answer
     reach = end - position
     view.note(
         "scan",
         segment.path,
-        f"{words} on, {reach:,} bytes: the first with a record that late starts at "
+        f"{words} on, {reach:,} bytes: the first with a record at or after the target starts at "
         f"{answer.position:,}",
         position=answer.position,
         batches=answer.batches_scanned,

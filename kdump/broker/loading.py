@@ -59,7 +59,9 @@ def split(segment: Segment) -> list[Segment]:
                         _take(build, rows, first, row)
                         _finish(pieces[-1], build, rows.position(row))
                     if len(pieces) >= _PARTS:
-                        raise UnknowableError(f"a segment that falls into over {_PARTS} parts")
+                        raise UnknowableError(
+                            f"a segment that splits into more than {_PARTS} parts"
+                        )
                     pieces.append(_piece(segment, entries, rows, row))
                     build, first = pieces[-1].index_entries(), row
             _take(build, rows, first, rows.count)
@@ -165,7 +167,7 @@ class LogLoader:
         """
         self.split.append(segment.base_offset)
         if segment.is_part:
-            raise RefusalError("a segment that was split would be split again, without an end")
+            raise RefusalError("a segment that was split would be split again, endlessly")
         pieces = split(segment)
         base, made = segment.base_offset, {piece.base_offset: piece for piece in pieces}
         self.files.by_base.pop(base, None)

@@ -165,7 +165,7 @@ class Entries:
             return -1
         for number, flags in enumerate(rows.row_flags):
             if too_large and rows.size_bytes(number) - LOG_OVERHEAD > message_max_bytes:
-                self.why = "an entry above message.max.bytes"
+                self.why = "an entry larger than message.max.bytes"
                 return number
             if (old or flags) and not self._sound(rows.header(number)):
                 self.why = "a checksum mismatch"
@@ -231,7 +231,7 @@ class Entries:
             else:
                 hungry = self._wraps(position, size) and left > LOG_OVERHEAD
             if hungry and size >= SMALLEST_MESSAGE:
-                raise MemoryRefusalError(f"OutOfMemoryError: {size} bytes asked for one entry")
+                raise MemoryRefusalError(f"OutOfMemoryError: {size} bytes requested for one entry")
             return
         if left <= (
             HEADER_SIZE_UP_TO_MAGIC if has(self.broker, v.RECORD_BATCHES) else LOG_OVERHEAD

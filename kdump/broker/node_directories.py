@@ -164,7 +164,7 @@ def _can_be_made(directory: str) -> bool:
 
 
 def _rights(path: str) -> str:
-    return f"Give the broker's user the rights to {path} (chown, chmod); nothing is lost by that."
+    return f"Give the broker's user access to {path} (chown, chmod); nothing is lost."
 
 
 def _lock(directory: str, broker: Version, user: User | None) -> Iterator[Fact]:
@@ -179,9 +179,8 @@ def _lock(directory: str, broker: Version, user: User | None) -> Iterator[Fact]:
             "process or thread is using this directory."
         )
         remedy = (
-            "A broker is running on this directory. If it is the same broker, stop it "
-            "before a start. If it is another one, two brokers use one volume: find the owner, and "
-            "do not remove .lock."
+            "A broker is running on this directory. If it is this broker, stop it first. If it is "
+            "another one, two brokers use one volume: find the owner, and do not remove .lock."
         )
         yield Fact(REFUSES, LOCKED, message, path, remedy)
     elif user is not None and not user.may(path if os.path.exists(path) else directory, "rw"):
@@ -210,10 +209,10 @@ def _names(directory: str, broker: Version) -> Iterator[Fact]:
             "topic-partition.uniqueId-delete (if marked for deletion)."
         )
         remedy = (
-            "It is the file system's: make a directory below the mount, move all partitions and "
-            "small files there, and name that in log.dirs."
+            "It belongs to the file system: create a directory below the mount point, move all "
+            "partitions and other files there, and set log.dirs to it."
             if name == _LOST_AND_FOUND
-            else "Move it out of the data directory; no broker reads what is in it."
+            else "Move it out of the data directory; brokers do not read its contents."
         )
         yield Fact(REFUSES, "name", message, path, remedy)
 
@@ -263,18 +262,20 @@ def _checkpoints(directory: str, broker: Version, user: User | None) -> Iterator
         elif message := refuse_checkpoint(path, 3, broker):
             if message.startswith(_NO_NUMBER):
                 continue  # passed over with a warning
-            remedy = f"Move {path} away, and start: it is written again. {_WITHOUT[name]}"
+            remedy = (
+                f"Move {path} away and start the broker, which writes it again. {_WITHOUT[name]}"
+            )
             yield Fact(REFUSES, "checkpoint", message, path, remedy)
 
 
 #: What it costs to start without a checkpoint.
 _WITHOUT = {
-    names.RECOVERY_POINT_CHECKPOINT: "After an unclean shutdown all logs are read, which takes "
-    "time.",
-    names.LOG_START_CHECKPOINT: "Records that were deleted by kafka-delete-records can be served "
-    "again, up to the start of their segment.",
-    names.REPLICATION_CHECKPOINT: "High watermarks begin at 0 and rise again with the replicas.",
-    names.CLEANER_CHECKPOINT: "Compacted topics are cleaned from their start again.",
+    names.RECOVERY_POINT_CHECKPOINT: "After an unclean shutdown, the start reads all logs, which "
+    "takes time.",
+    names.LOG_START_CHECKPOINT: "Records deleted with kafka-delete-records may be served again, "
+    "back to the start of their segment.",
+    names.REPLICATION_CHECKPOINT: "High watermarks start at 0 until the replicas catch up.",
+    names.CLEANER_CHECKPOINT: "Compacted topics are compacted from their start again.",
 }
 
 
@@ -367,7 +368,7 @@ def file_facts(partition: str, broker: Version) -> Iterator[Fact]:
             remedy = "Move that directory away; the file of that name is gone."
             yield Fact(REFUSES, "not-a-file", message, path, remedy)
         elif message := _refuse_aborted(path, present, broker):
-            remedy = "Move it away: the start writes it again from the log, and nothing is lost."
+            remedy = "Move it away: the start rebuilds it from the log, and nothing is lost."
             yield Fact(REFUSES, "transaction-index", message, path, remedy)
 
 
@@ -567,8 +568,8 @@ def find_duplicates(node: NodeSettings, broker: Version) -> Iterator[Fact]:
                 else f"Duplicate log directories found: {path}, {other}!"
             )
             remedy = (
-                "Compare the two (kdump compare) and move away the one that ends earlier; what "
-                "only that one holds is lost then."
+                "Compare the two (kdump compare) and move away the one that ends earlier; records "
+                "that only it contains are then lost."
             )
             yield Fact(REFUSES, "duplicate-partition", message, path, remedy)
             return

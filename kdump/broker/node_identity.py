@@ -168,9 +168,9 @@ def _find_misplaced(node: NodeSettings, sound: list[Meta]) -> Iterator[Fact]:
                 f"metadata directory is {node.metadata_dir})."
             )
             remedy = (
-                "Set metadata.log.dir to where the metadata log is. Where both have one, keep the "
-                "longer of the later epoch and move the other away: it loses nothing that the "
-                "quorum has committed."
+                "Set metadata.log.dir to where the metadata log is. If both have one, keep the "
+                "one with the later epoch, or the longer one if the epochs are equal, and move "
+                "the other away: nothing that the quorum committed is lost."
             )
             yield Fact(REFUSES, "metadata-misplaced", message, found, remedy)
             return

@@ -23,8 +23,8 @@ MOVED = (
 )
 RESTORE = (
     "Write the file again with the ids of this node: from a sibling directory, from a backup, or "
-    "by hand (version, node.id, cluster.id); nothing is lost by that. Do not format a directory "
-    "that holds the only copy of records."
+    "by hand (version, node.id, cluster.id); nothing is lost. Do not format a directory that "
+    "contains the only copy of records."
 )
 OTHERS = (
     "Find the owner of this directory; if it was mounted here by mistake, mount the right one. "
@@ -32,13 +32,13 @@ OTHERS = (
     "renames replicas of topics that the cluster does not know to -stray."
 )
 OWN_ID = (
-    "Give the node the id that its directories have (node.id, or broker.id), which loses nothing. "
+    "Set node.id (or broker.id) to the id in the directories; nothing is lost. "
     "Do not change the file instead, unless somebody edited it: a broker with another id renames "
-    "the replicas that the cluster does not assign to it to -stray."
+    "replicas that the cluster does not assign to it to -stray."
 )
 NEW_ID = (
-    "Remove the line directory.id from one of the files: the start generates a new one, "
-    "which tells the cluster where the replicas are."
+    "Remove the line directory.id from one of the files: the start generates a new one, and the "
+    "cluster learns where the replicas are."
 )
 
 
@@ -82,7 +82,7 @@ def whose(node: NodeSettings, found: list[Meta], cause: str) -> str:
     this = f", and this is {what} {own}" if own else ""
     return (
         f"These are volumes of several {what}s: {told}{this}. Mount each at its own {what}, and "
-        "the missing one here; where that is gone for good, take its directory out of log.dirs. "
+        "the missing one here; if that one is lost, remove its directory from log.dirs. "
         "Do not change an id, in the settings or in a file."
     )
 
@@ -132,9 +132,9 @@ def unformatted_fact(meta: Meta) -> Fact:
         "format the directory?)"
     )
     remedy = (
-        "If its disk is not mounted, mount it. Or take it out of log.dirs, which leaves its "
-        "replicas out. If it is a new, empty directory, format it; its replicas are copied again "
-        f"from other brokers: {_FORMAT}"
+        "If its disk is not mounted, mount it. Or remove it from log.dirs; its replicas are then "
+        "offline. If it is a new, empty directory, format it; its replicas are then copied from "
+        f"other brokers: {_FORMAT}"
     )
     return Fact(REFUSES, "meta-missing", message, meta.path, remedy)
 

@@ -65,8 +65,8 @@ def _inconsistent(node: NodeSettings, found: list[Meta]) -> Fact:
     if cause in ("node-id", "cluster-id"):
         return Fact(REFUSES, cause, message, found[-1].path, whose(node, found, cause))
     remedy = (
-        "Compare the files; if one directory is another broker's, mount the right one, else copy "
-        "the right file over the other."
+        "Compare the files. If one directory belongs to another broker, mount the right one; "
+        "otherwise copy the right file over the other."
     )
     return Fact(REFUSES, cause, message, found[-1].path, remedy)
 

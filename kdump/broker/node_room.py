@@ -31,15 +31,15 @@ def room_facts(node: NodeSettings, broker: Version) -> Iterator[Fact]:
             yield Fact(REFUSES, "space", "No space left on device", directory, _MAKE_ROOM)
         elif free < needed or (room.f_files and inodes < _FILES):
             message = (
-                f"Whether {free:,} bytes and {inodes:,} inodes that are free are enough: with "
-                f"{partitions:,} partitions a start may write {needed:,} bytes."
+                f"Whether {free:,} free bytes and {inodes:,} free inodes are enough: with "
+                f"{partitions:,} partitions, a start may write {needed:,} bytes."
             )
             yield Fact(UNKNOWN, "space", message, directory, _MAKE_ROOM)
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if resource.RLIM_INFINITY != limit < segments:
         message = (
-            f"Whether the broker may have {segments:,} segments open, each at least one file: "
-            f"here a process may have {limit:,}."
+            f"Whether the broker can open {segments:,} segments, each at least one file: the "
+            f"limit here is {limit:,} files per process."
         )
         yield Fact(
             UNKNOWN, "open-files", message, None, "Raise the limit (ulimit -n, LimitNOFILE)."
@@ -50,15 +50,15 @@ def _names(directory: str, longest: str) -> Iterator[Fact]:
     size, most = len(os.fsencode(longest)) + _LONGEST, os.pathconf(directory, "PC_PATH_MAX")
     if longest and size >= most:
         message = (
-            f"Whether files can be made under this path: of the {most - 1:,} bytes that a path may "
-            f"have here, those of its indexes would take {size:,}."
+            f"Whether files can be created under this path: paths can have {most - 1:,} bytes "
+            f"here, and those of its indexes would have {size:,}."
         )
         yield Fact(UNKNOWN, "path-length", message, longest, "Mount the volume at a shorter path.")
 
 
 _MAKE_ROOM = (
-    "Make room: what kdump why finds to be left over, or files that are not Kafka's; or enlarge "
-    "the volume. Do not delete segments by hand."
+    "Free space (kdump why lists leftovers; or remove files that are not Kafka's), or enlarge the "
+    "volume. Do not delete segments by hand."
 )
 
 

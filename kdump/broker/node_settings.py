@@ -126,7 +126,7 @@ def check_settings(node: NodeSettings, broker: Version) -> Iterator[Fact]:
     if values is None or not has(broker, v.COUNTED_OFFSETS):  # 0.7 had other names
         return
     if any("${" in value for value in values.values()):
-        message = "What config.providers put in the place of ${...} is not known."
+        message = "The values that config.providers substitute for ${...} are unknown."
         yield Fact(UNKNOWN, "settings", message, node.path)
         return
     kraft = has(broker, v.KRAFT) and node.kraft
@@ -139,7 +139,7 @@ def check_settings(node: NodeSettings, broker: Version) -> Iterator[Fact]:
         )
     )
     for message in list_unknown_classes(values, broker):
-        remedy = "See that its jar is on the broker's class path (libs, CLASSPATH)."
+        remedy = "Make sure that its jar is on the broker's class path (libs, CLASSPATH)."
         yield Fact(UNKNOWN, "class", message, node.path, remedy)
     for cause, message, remedy in dict.fromkeys(found):
         yield Fact(REFUSES, cause, message, node.path, remedy)
@@ -164,7 +164,7 @@ def _by_code(values: Mapping[str, str], broker: Version, *, kraft: bool) -> Iter
     needed = "zookeeper.connect" if kraft else "controller.quorum.voters"
     if migrates and needed not in values and not has(broker, v.KRAFT_ONLY):
         message = f"`zookeeper.metadata.migration.enable` needs `{needed}` to be set as well."
-        yield "settings", message, f"Set {needed}, or leave the migration out."
+        yield "settings", message, f"Set {needed}, or disable the migration."
     if not kraft and has(broker, v.KRAFT) and not has(broker, v.KRAFT_ONLY):
         yield from _first_of_each_cause(_quorum_addresses(values))
 
@@ -184,7 +184,7 @@ def _values(values: Mapping[str, str], broker: Version) -> Iterator[Refusal]:
             # The two are synonyms; a broker reads node.id where broker.id is not set (N1).
             message = message.replace("node.id", "broker.id")
         cause = "node-id" if name == "node.id" and "at least" in message else "settings"
-        yield cause, message, f"Give {name} a value that it takes, or leave it out for the default."
+        yield cause, message, f"Set {name} to a valid value, or remove it to use the default."
 
 
 def _find_missing(values: Mapping[str, str], broker: Version, *, kraft: bool) -> Iterator[Refusal]:
@@ -222,7 +222,7 @@ def _kraft(values: Mapping[str, str], broker: Version) -> Iterator[Refusal]:
             if has(broker, v.SETTINGS_REWORDED)
             else "You must set `node.id` to the same value as `broker.id`."
         )
-        yield "node-id", message, "Remove broker.id; node.id is what counts."
+        yield "node-id", message, "Remove broker.id; only node.id is used."
     if not has(broker, v.KRAFT_ONLY) and (_number(node_id or "-1") or 0) < 0:
         message = (
             "Missing configuration `node.id` which is required when `process.roles` is defined "
@@ -317,8 +317,8 @@ def _quorum_addresses(values: Mapping[str, str]) -> Iterator[Refusal]:
 
 
 _VOTERS = (
-    "Set controller.quorum.voters as the other controllers have it, ID@HOST:PORT for each; a node "
-    "that is given a quorum of its own begins another history of the cluster."
+    "Set controller.quorum.voters to the value of the other controllers (ID@HOST:PORT for each); "
+    "a node with a different quorum starts a separate history of the cluster."
 )
 
 
@@ -365,7 +365,7 @@ def _protocol(values: Mapping[str, str], broker: Version) -> Iterator[Refusal]:
         message,
         (
             "Lower log.message.format.version, or raise inter.broker.protocol.version once every "
-            "broker runs that version: neither can be taken back for what is written meanwhile."
+            "broker runs that version: neither can be undone for records written in the meantime."
         ),
     )
 

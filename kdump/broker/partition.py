@@ -185,7 +185,7 @@ class PartitionView:
         text = f"a start recovers this segment and rebuilds its indexes{self._by_settings()}"
         if cut is not None and cut.base_offset <= segment.base_offset:
             deleted = len(self._start.deleted)
-            text = f"a start cuts segment {cut.base_offset:,} to {cut.size_bytes:,} bytes" + (
+            text = f"a start truncates segment {cut.base_offset:,} to {cut.size_bytes:,} bytes" + (
                 f" and deletes the {deleted:,} segments after it" if deleted else ""
             )
         self.note("recovery", segment.path, text, segment=segment.base_offset)
@@ -383,7 +383,7 @@ class PartitionView:
                 if offset > self.log_end:
                     raise self._out_of_range()
                 if offset == self.log_end:
-                    text = "that is the log end: nothing to hand out yet"
+                    text = "that is the log end: nothing to return yet"
                     self.note("end", self.target.path, text)
                     return None
         if self.tier is not None and self.log_start <= offset < self.tier.local_start:
@@ -398,7 +398,7 @@ class PartitionView:
                 segment.path,
                 f"base offset {segment.base_offset:,} is the last at or below the target"
                 if first
-                else "nothing reached the target there: on to the next segment",
+                else "no batch there reaches the target: continuing with the next segment",
                 segment=segment.base_offset,
             )
             first = False
@@ -438,12 +438,14 @@ class PartitionView:
         if self.tier.log is None:
             raise RemoteOnlyError(None)
         raise BrokerError(
-            f"OFFSET_OUT_OF_RANGE: no remote segment holds offset {offset:,}, by the metadata"
+            f"OFFSET_OUT_OF_RANGE: according to the metadata, no remote segment contains offset "
+            f"{offset:,}"
         )
 
     def _out_of_range(self) -> BrokerError:
         return BrokerError(
-            f"OFFSET_OUT_OF_RANGE: the log holds {self.log_start:,} to {self.log_end:,}"
+            f"OFFSET_OUT_OF_RANGE: the log starts at {self.log_start:,} and ends at "
+            f"{self.log_end:,}"
         )
 
     def _old_slice(self, segment: Segment, found: FetchStart) -> bool:

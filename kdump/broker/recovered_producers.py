@@ -175,7 +175,7 @@ class Producers:
 
         events = states.replay(Run(bytearray(), 0, rows), read=read)
         if states.overflowed:
-            raise UnknowableError("more open transactions than are kept")
+            raise UnknowableError("too many open transactions")
         return rows, events
 
     def _index(self, offset: int) -> None:
@@ -222,7 +222,7 @@ def _raise_refusal(entries: Entries, rows: RecordBatches, event: Event) -> None:
         return
     if event.problem == "type":
         raise RefusalError(
-            f"IllegalArgumentException: control type {event.kind} is no end of anything"
+            f"IllegalArgumentException: control type {event.kind} does not end a transaction"
         )
     reason = _control(entries, rows, event.row).reason
     if reason in (reasons.OVER_LIMIT, reasons.CODEC_MISSING):

@@ -93,11 +93,11 @@ class Policy(NamedTuple):
     def why_file_time(self, segment: SegmentFacts, now_ms: int) -> str:
         """Return why the time of the file judges a segment; empty where that of a record does."""
         if self.by_file_time:
-            return "brokers before 0.10.1 know no other"
+            return "brokers before 0.10.1 use only file times"
         if segment.largest_timestamp_ms < 0:
             return "no record has a timestamp"
         if self.file_time_ahead and segment.time_ms > now_ms:
-            return "its records are ahead of the clock"
+            return "its records have future timestamps"
         return ""
 
 

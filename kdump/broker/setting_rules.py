@@ -162,7 +162,7 @@ def list_unknown_classes(values: Mapping[str, str], broker: Version) -> Iterator
             given = [one for one in _parts(text) if one.lower() not in _OWN_ASSIGNORS]
         for one in given:
             if one and not one.startswith(_KAFKAS):
-                yield f"Whether the broker has the class {one}, which {name} names."
+                yield f"Whether the broker has the class {one}, which {name} requires."
 
 
 _NAMED = ("authorizer.class.name", "principal.builder.class")

@@ -123,7 +123,7 @@ def read_topic_config(text: str) -> TopicConfig:
     config = TopicConfig(name.strip(), value.strip(), topic.strip() if colon else None)
     if not sign or config.topic == "":
         raise ValueError(
-            "is not a setting: give KEY=VALUE or TOPIC:KEY=VALUE, as in retention.ms=86400000"
+            "is not a setting: use KEY=VALUE or TOPIC:KEY=VALUE, for example retention.ms=86400000"
         )
     if config.name not in TOPIC_CONFIGS:
         known = ", ".join(sorted(TOPIC_CONFIGS))

@@ -83,166 +83,219 @@ def _note_more() -> None:
         noted[0] = None
 
 
-COUNTED_OFFSETS = Change((0, 8), "S2", "Offsets count messages; before, they are byte positions.")
-RECOVERY_POINTS = Change((0, 8, 1), "R1 X3", "All from the recovery point on is recovered.")
+COUNTED_OFFSETS = Change((0, 8), "S2", "Offsets count messages; before, they were byte positions.")
+RECOVERY_POINTS = Change(
+    (0, 8, 1), "R1 X3", "Recovery reads everything from the recovery point on."
+)
 MISSING_INDEX_REBUILT = Change(
-    (0, 8, 1), "R6", "A segment without an offset index is recovered; before, no start."
+    (0, 8, 1),
+    "R6",
+    "A segment without an offset index is recovered; before, the broker did not start.",
 )
 BROKEN_INDEX_STOPS = Change(
     (0, 8, 1), "I11", "An index that fails its check stops the broker.", until=(0, 9)
 )
-META_PROPERTIES = Change((0, 8, 2), "N4", "A data directory says whose it is, in meta.properties.")
+META_PROPERTIES = Change((0, 8, 2), "N4", "meta.properties names the owner of a data directory.")
 SETS_FIT_SEGMENTS = Change(
-    (0, 8, 2), "V26", "A set larger than segment.bytes is refused, after it was recompressed."
+    (0, 8, 2),
+    "V26",
+    "A record set that is larger than segment.bytes after recompression is rejected.",
 )
 BROKEN_INDEX_REBUILT = Change(
     (0, 9), "I11 I17 KAFKA-7283", "An index that fails its check is rebuilt.", until=(2, 3)
 )
 EMPTY_INDEX_MADE_FIRST = Change(
-    (0, 9), "R6", "A missing index is made, empty, before it is looked for.", until=(0, 10, 1)
+    (0, 9), "R6", "A missing index is created empty before the check for it.", until=(0, 10, 1)
 )
-CHECKPOINTS_FORGIVEN = Change((0, 9), "R1", "A start goes on without recovery points.")
-KEYS_REQUIRED = Change((0, 9), "V19", "A compacted topic takes no record without a key.")
+CHECKPOINTS_FORGIVEN = Change((0, 9), "R1", "A start continues without recovery points.")
+KEYS_REQUIRED = Change((0, 9), "V19", "A compacted topic rejects records without a key.")
 TOPICS_HAVE_CODECS = Change((0, 9), "V6", "compression.type names the codec that is stored.")
 SWAPS_AFTER_LOADING = Change(
-    (0, 9), "R6", "Swapped segments are put in once the others are loaded; before, at once."
+    (0, 9),
+    "R6",
+    "Segments in .swap files are put in place after the others are loaded; before, immediately.",
 )
 MESSAGE_TIMESTAMPS = Change((0, 10), "KIP-32 L12", "Messages have timestamps: magic 1.")
 SIZE_HELD_AGAINST_END = Change(
-    (0, 10), "S3", "An entry's size is compared with the file's end before memory is requested."
+    (0, 10),
+    "S3",
+    "The size of an entry is compared with the end of the file before memory is allocated.",
 )
 WRAPPERS_TIMED = Change(
-    (0, 10, 1), "V24", "A wrapper that is kept has the newest time in it; in 0.10.0 its own."
+    (0, 10, 1),
+    "V24",
+    "A wrapper stored unchanged gets the newest time of its messages; in 0.10.0, it kept its own.",
 )
 INNER_MAGIC_NAMED = Change(
-    (0, 10, 1), "V10", "A message of another magic in a wrapper is corrupt; in 0.10.0 unknown."
+    (0, 10, 1),
+    "V10",
+    "A message with another magic inside a wrapper is a corrupt-message error; "
+    "in 0.10.0, an unknown error.",
 )
 TIME_INDEX = Change((0, 10, 1), "KIP-33 I12", "Segments have a time index.")
 TIME_LOOKUP = Change((0, 10, 1), "KIP-79 L12", "ListOffsets answers with an offset for a time.")
 FIRST_ENTRY_WHOLE = Change(
-    (0, 10, 1), "KIP-74 L3", "A fetch returns its first entry whole, however large."
+    (0, 10, 1), "KIP-74 L3", "A fetch returns its first batch complete, however large."
 )
 READ_BY_CLIENTS_CODE = Change(
-    (0, 10, 2), "V21", "Wrappers are read as by clients; before, what is cut short ends in silence."
+    (0, 10, 2),
+    "V21",
+    "Wrappers are read as clients read them; before, truncated ones ended silently.",
 )
-IMPOSSIBLE_SIZE_RAISES = Change((0, 10, 2), "S5 L2", "A size that no entry can have raises.")
+IMPOSSIBLE_SIZE_RAISES = Change(
+    (0, 10, 2), "S5 L2", "An impossible entry size raises an exception."
+)
 SIZES_WRAP = Change(
-    (0, 10, 2), "S6", "The end of an entry is a sum of 32 bits, which can wrap.", until=(1, 1, 1)
+    (0, 10, 2),
+    "S6",
+    "The end of an entry is computed in 32 bits and can overflow.",
+    until=(1, 1, 1),
 )
 CLEANER_STOPPED_BY_OFFSETS = Change(
-    (0, 10, 2), "K8 KAFKA-6264", "An offset out of an index's range ends the cleaner.", until=(2, 0)
+    (0, 10, 2),
+    "K8 KAFKA-6264",
+    "An offset outside the range of an index stops the cleaner.",
+    until=(2, 0),
 )
 RECORD_BATCHES = Change(
-    (0, 11), "KIP-98 S6 F22", "Batches of magic 2; any other magic is held to its own layout."
+    (0, 11), "KIP-98 S6 F22", "Record batches (magic 2); the layout is checked by magic."
 )
-REQUEST_CHECKED = Change((0, 11), "V32", "A request with a batch of magic 2 has that one alone.")
+REQUEST_CHECKED = Change(
+    (0, 11), "V32", "A request with a batch of magic 2 contains only that batch."
+)
 TIMESTAMP_NOT_NEEDED = Change(
-    (0, 11), "V22", "A record without a timestamp passes limits of timestamps."
+    (0, 11), "V22", "Timestamp limits ignore records without a timestamp."
 )
-PRODUCER_STATE = Change((0, 11), "KIP-98 R8", "A start rebuilds the state of producers.")
+PRODUCER_STATE = Change((0, 11), "KIP-98 R8", "A start rebuilds the producer state.")
 LEADER_EPOCHS = Change((0, 11), "KIP-101 X2", "A partition has a leader epoch checkpoint.")
 TRANSACTION_INDEX = Change((0, 11), "KIP-98 I21 I22", "Segments have a transaction index.")
 LOG_START = Change((0, 11), "KIP-107 L16 X3", "A log may start inside a segment.")
-EMPTY_RANGE_OF_SEGMENTS = Change((0, 11), "R6", "No segment lies from an offset up to itself.")
+EMPTY_RANGE_OF_SEGMENTS = Change((0, 11), "R6", "No segment covers an empty offset range.")
 SWAP_DROPS_EVERY_INDEX = Change(
-    (0, 11), "R6", "A swapped log or index takes all indexes of its segment with it."
+    (0, 11), "R6", "Replacing a log or index by its .swap file deletes all indexes of the segment."
 )
-PROTOCOL_REWORDED = Change((1, 0), "N2", "Versions that contradict are refused in other words.")
+PROTOCOL_REWORDED = Change((1, 0), "N2", "Contradictory versions have a different error message.")
 DIRECTORY_FAILURES = Change(
     (1, 0), "KIP-112 N7", "A data directory that fails goes offline; before, the broker stops."
 )
 FIVE_BATCHES_KNOWN = Change(
-    (1, 0), "R20 KAFKA-5494", "A producer's last five batches are known again; before, the last."
+    (1, 0),
+    "R20 KAFKA-5494",
+    "The last five batches of a producer are recognized as duplicates; before, only the last.",
 )
-LAG_REWORDED = Change((1, 0), "N1", "A lag that is too low is refused in other words.")
-META_ADDRESS_REFUSED = Change((1, 0), "N1", "A broker does not advertise the address 0.0.0.0.")
-FUTURE_REPLICAS = Change((1, 1), "KIP-113 R12", "A replica may be moved between directories.")
+LAG_REWORDED = Change((1, 0), "N1", "A lag that is too low has a different error message.")
+META_ADDRESS_REFUSED = Change((1, 0), "N1", "A broker cannot advertise the address 0.0.0.0.")
+FUTURE_REPLICAS = Change((1, 1), "KIP-113 R12", "Replicas can be moved between directories.")
 COUNTS_COMPARED = Change(
     (1, 1), "V11", "A batch's count is compared with its offsets; before, with 0."
 )
 LAST_OFFSETS_INDEXED = Change(
     (2, 0), "I9", "Index entries name a batch's last offset; before, its first."
 )
-OFFSETS_REFUSED = Change(
-    (2, 0), "V27", "A follower names what is wrong with offsets that do not rise."
-)
+OFFSETS_REFUSED = Change((2, 0), "V27", "A follower reports offsets that do not increase.")
 INDEX_MAY_END_AT_BASE = Change(
     (2, 0), "I11", "An index whose last entry names the base offset passes its check."
 )
 OVERFLOW_SPLIT = Change(
-    (2, 0), "R15 KAFKA-6264", "A segment with offsets out of its index's range is split."
+    (2, 0), "R15 KAFKA-6264", "A segment with offsets outside the range of its index is split."
 )
 SWAP_REPLACES_WHAT_OVERLAPS = Change(
-    (2, 0), "R6", "A swapped segment leaves one in place that ends below it."
+    (2, 0), "R6", "A .swap segment does not delete a segment that ends below it."
 )
 OFFSETS_KEPT_A_WEEK = Change(
     (2, 0), "KIP-186 G6", "offsets.retention.minutes is 10080 unless set; before, 1440."
 )
-MAGIC_BEFORE_SIZE = Change(
-    (2, 0), "V1", "The magic of an entry that is not complete is looked at, too."
-)
+MAGIC_BEFORE_SIZE = Change((2, 0), "V1", "The magic of an incomplete entry is also checked.")
 OFFSETS_EXPIRE_WITH_GROUP = Change(
-    (2, 1), "KIP-211 G6", "Members keep their group's offsets; before, each had its own end."
+    (2, 1),
+    "KIP-211 G6",
+    "Offsets of a group with members do not expire; before, each had its own expiry.",
 )
 FIRST_ENTRY_LOOKED_AT = Change(
-    (2, 1), "V32", "A request whose set does not begin with an entry ends the connection.", (2, 8)
+    (2, 1),
+    "V32",
+    "A request whose record set does not begin with an entry closes the connection.",
+    (2, 8),
 )
 REQUEST_ANSWERED = Change(
-    (2, 1), "V32", "A request that may not carry its set is answered; before, the connection ends."
+    (2, 1),
+    "V32",
+    "A request that cannot carry its record set gets an error; before, the connection was closed.",
 )
 CLEANER_GOES_ON = Change(
-    (2, 1), "K5 KIP-346", "A partition that fails the cleaner is left out; before, its thread ends."
+    (2, 1),
+    "K5 KIP-346",
+    "A partition on which the cleaner fails is skipped; before, the cleaner thread stopped.",
 )
 ZSTD = Change((2, 1), "KIP-110 N1", "Batches may be compressed with zstd.")
 ZSTD_END_NOT_READ = Change(
-    (2, 1), "F31 V21", "Of a zstd stream only what its records need is read.", until=(3, 0)
+    (2, 1), "F31 V21", "Only the part of a zstd stream that the records need is read.", until=(3, 0)
 )
-PROTOCOL_VALIDATED = Change((2, 1), "N2", "A setting's version is checked as the setting is read.")
+PROTOCOL_VALIDATED = Change(
+    (2, 1), "N2", "A version in a setting is checked when the setting is read."
+)
 EPOCHS_ANSWERED = Change((2, 1), "KIP-320 L17", "ListOffsets answers with a leader epoch.")
-WARM_SECTION_SEARCH = Change((2, 1), "I4 KAFKA-6432", "An index is searched at its end first.")
+WARM_SECTION_SEARCH = Change((2, 1), "I4 KAFKA-6432", "The end of an index is searched first.")
 INDEXES_OPENED_LATE = Change(
     (2, 3), "N12 KAFKA-7283", "Indexes of older segments are opened on first use."
 )
 META_OPENED_AS_PATH = Change(
-    (2, 3), "N4", "A meta.properties that cannot be opened is an error; before, it is missing."
+    (2, 3),
+    "N4",
+    "A meta.properties that cannot be opened is an error; before, it counted as missing.",
 )
-LOG_START_KEPT = Change((2, 3), "R5", "A log that ends below its start starts over there.")
+LOG_START_KEPT = Change(
+    (2, 3), "R5", "A log that ends below its log start offset starts over at that offset."
+)
 FETCH_ENDS_AT_POSITION = Change(
-    (2, 3), "L3", "A fetch ends at a position; before, its last offset is looked up in the segment."
+    (2, 3),
+    "L3",
+    "A fetch ends at a position; before, its last offset was looked up in the segment.",
 )
 CLUSTER_ID_KEPT = Change((2, 4), "KAFKA-7335 N4", "meta.properties names the cluster.")
 ONE_BATCH = Change(
-    (2, 4), "V9 V10", "A set that is compressed or of magic 2 is one batch; magics do not mix."
+    (2, 4),
+    "V9 V10",
+    "A record set that is compressed or has magic 2 is one batch, and magics cannot be mixed.",
 )
-INVALID_NAMED = Change((2, 4), "KIP-467 V20", "INVALID_RECORD is an error of its own.")
+INVALID_NAMED = Change((2, 4), "KIP-467 V20", "INVALID_RECORD is a separate error.")
 ORDER_INSIDE = Change(
-    (2, 4), "V16", "Offsets in a compressed set that are not 0, 1, 2 are refused.", until=(2, 5)
+    (2, 4),
+    "V16",
+    "Offsets in a compressed record set that are not 0, 1, 2, and so on are rejected.",
+    until=(2, 5),
 )
 LAG_OF_HALF_A_MINUTE = Change(
     (2, 5), "KIP-537 N1", "replica.lag.time.max.ms is 30 seconds unless set; before, 10."
 )
-RECORD_ERRORS = Change((2, 5), "KIP-467 V20", "All records of a batch are looked at.")
+RECORD_ERRORS = Change((2, 5), "KIP-467 V20", "All records of a batch are checked.")
 ANY_FIRST_SEQUENCE = Change(
-    (2, 5), "KIP-360 R20", "A producer that is not known may begin at any sequence number."
+    (2, 5), "KIP-360 R20", "An unknown producer can start at any sequence number."
 )
 MESSAGES_OF_A_MEBIBYTE = Change(
     (2, 5), "V5", "message.max.bytes is 1048588 unless set; before, 1000012."
 )
-FOLLOWER_SIZES_FREE = Change((2, 5), "V5", "Followers take entries above max.message.bytes.")
-KEYS_SKIPPED = Change(
-    (2, 6), "V16", "A batch that is kept as it is is read without keys and values."
+FOLLOWER_SIZES_FREE = Change(
+    (2, 5), "V5", "Followers accept batches larger than max.message.bytes."
 )
-EPOCHS_CHECKED = Change((2, 7), "N12", "A negative epoch or offset in a checkpoint is refused.")
-RANGES_REWORDED = Change((2, 8), "N1", "A number out of its range is refused in other words.")
-LISTENER_NAMES_FIRST = Change((2, 8), "N1", "Names of listeners are held apart before ports.")
+KEYS_SKIPPED = Change(
+    (2, 6), "V16", "Keys and values are not read in a batch that is stored unchanged."
+)
+EPOCHS_CHECKED = Change((2, 7), "N12", "A negative epoch or offset in a checkpoint is rejected.")
+RANGES_REWORDED = Change((2, 8), "N1", "A number outside its range has a different error message.")
+LISTENER_NAMES_FIRST = Change(
+    (2, 8), "N1", "Duplicate listener names are checked before duplicate ports."
+)
 META_VERSION_IMPLIED = Change(
-    (2, 8), "N4", "A meta.properties without a version is of version 0; before, it is refused."
+    (2, 8),
+    "N4",
+    "A meta.properties without a version counts as version 0; before, it was rejected.",
 )
 MARK_READ_FIRST = Change(
-    (2, 8), "R1 N12", "The mark of a clean stop is read and deleted before directories are listed."
+    (2, 8), "R1 N12", "The clean shutdown file is read and deleted before directories are listed."
 )
-KRAFT = Change((2, 8), "KIP-500 N1", "A node may keep the cluster's metadata itself.")
-TOPIC_IDS = Change((2, 8), "KIP-516 X8", "A partition says which topic it is of by an id.")
+KRAFT = Change((2, 8), "KIP-500 N1", "With KRaft, a node can store the cluster metadata itself.")
+TOPIC_IDS = Change((2, 8), "KIP-516 X8", "partition.metadata names the topic by its id.")
 LOG_START_GOES_FIRST = Change(
     (3, 0),
     "KAFKA-12177 K1",
@@ -252,15 +305,16 @@ SWAPS_RENAMED_FIRST = Change(
     (3, 0), "R6", "Swapped segments get their plain names before any segment is loaded."
 )
 MAX_TIMESTAMP_LOOKUP = Change(
-    (3, 0), "KIP-734 L11", "The time -3 asks for the largest timestamp; before, it was a time."
+    (3, 0), "KIP-734 L11", "The time -3 requests the largest timestamp; before, it was a time."
 )
 FORMATS_FIXED = Change(
-    (3, 0), "KIP-724 V33", "Messages are of magic 2, unless inter.broker.protocol.version is old."
+    (3, 0), "KIP-724 V33", "Messages have magic 2, unless inter.broker.protocol.version is old."
 )
 SMALL_FILES_FAIL_DIRECTORY = Change(
     (3, 0),
     "N14",
-    "A small file of a partition that is malformed fails its directory; before, it ends the start.",
+    "A malformed small file of a partition takes its data directory offline; before, it stopped "
+    "the start.",
 )
 ROLES_CHECKED = Change(
     (3, 0), "N1", "Voters and controller.listener.names are checked against process.roles."
@@ -273,23 +327,23 @@ DELETE_HORIZON = Change(
 CONTROLLER_LISTENERS_CHECKED = Change(
     (3, 1), "N1", "Controller listeners are checked against roles, and have a default protocol."
 )
-ONE_NODE_ID = Change(
-    (3, 3), "N1", "node.id and broker.id must be the same, also of ZooKeeper's brokers."
+ONE_NODE_ID = Change((3, 3), "N1", "node.id and broker.id must be the same, also with ZooKeeper.")
+VERSIONS_UNQUOTED = Change((3, 3), "N2", "An unknown version has a different error message.")
+CHECKPOINT_IN_JAVA = Change((3, 3), "N12", "A bad checkpoint has a different error message.")
+BOOTSTRAP_CHECKPOINT = Change(
+    (3, 3), "N10", "bootstrap.checkpoint contains the first records of the metadata log."
 )
-VERSIONS_UNQUOTED = Change((3, 3), "N2", "An unknown version is refused in other words.")
-CHECKPOINT_IN_JAVA = Change((3, 3), "N12", "A checkpoint is refused in other words.")
-BOOTSTRAP_CHECKPOINT = Change((3, 3), "N10", "bootstrap.checkpoint says with what a log begins.")
 METADATA_LEVELS_NAMED = Change(
     (3, 4), "N11", "A metadata.version without a name has its own error message."
 )
 PRODUCER_EXPIRATION = Change(
-    (3, 4), "KIP-854 R10", "Idle producers are known for a day; before, for seven."
+    (3, 4), "KIP-854 R10", "Idle producers are remembered for one day; before, for seven."
 )
 METADATA_RECORDS_END = Change(
-    (3, 4), "N11", "A record of the metadata log that cannot be loaded ends the start."
+    (3, 4), "N11", "A record of the metadata log that cannot be loaded stops the start."
 )
 EARLIEST_LOCAL_LOOKUP = Change(
-    (3, 5), "KIP-405 L11", "The time -4 asks for the local log start; before, it was a time."
+    (3, 5), "KIP-405 L11", "The time -4 requests the local log start; before, it was a time."
 )
 PORTS_OF_TWO_FAMILIES = Change(
     (3, 6), "KIP-797 N1", "Two listeners may share a port, one with IPv4 and the other with IPv6."
@@ -298,112 +352,131 @@ REMOTE_INDEX_CACHE = Change(
     (3, 6), "KIP-405 X11", "The cache of tiered indexes is not a partition."
 )
 BEFORE_AND_AFTER = Change(
-    (3, 6), "KIP-937 V22", "Timestamps have a limit before and one after the broker's time."
+    (3, 6), "KIP-937 V22", "Timestamps have separate limits before and after the broker's time."
 )
 TRANSACTIONS_VERIFIED = Change(
     (3, 6), "KIP-890 V34", "A leader asks the coordinator before a transaction begins in a log."
 )
 TIERED_STORAGE = Change(
-    (3, 6), "KIP-405 W1", "A topic's older segments may lie in remote storage only."
+    (3, 6), "KIP-405 W1", "Older segments of a topic can be in remote storage only."
 )
 METADATA_SNAPSHOTS_END = Change(
-    (3, 6), "N9", "A metadata snapshot that cannot be loaded ends the start."
+    (3, 6), "N9", "A metadata snapshot that cannot be loaded stops the start."
 )
 TOPIC_TWICE_ENDS = Change(
     (3, 6),
     "N11",
-    "A topic created twice in the metadata log ends the start; before, it is replaced.",
+    "A topic created twice in the metadata log stops the start; before, it was replaced.",
 )
 REMOTE_STATE_CHECKED = Change(
     (3, 6, 1), "W5", "A lookup by time skips remote segments whose copy is not finished."
 )
 STOP_NAMES_EPOCH = Change(
-    (3, 7), "X6", "The mark of a clean stop names the broker's epoch; before, it is empty."
+    (3, 7), "X6", "The clean shutdown file contains the broker epoch; before, it was empty."
 )
-DIRECTORY_IDS = Change((3, 7), "KIP-858 X5", "meta.properties of KRaft names the directory.")
+DIRECTORY_IDS = Change(
+    (3, 7), "KIP-858 X5", "meta.properties of a KRaft node contains the directory.id."
+)
 METADATA_DIR_NEEDED = Change(
-    (3, 7), "N14 KIP-858", "A node ends when the directory of its metadata log fails."
+    (3, 7), "N14 KIP-858", "A node stops when the directory of its metadata log fails."
 )
 IDENTITY_OF_ANY_VERSION = Change(
-    (3, 7), "N12", "The version of a partition.metadata is ignored; before, it must be 0."
+    (3, 7), "N12", "The version of partition.metadata is ignored; before, it had to be 0."
 )
 META_ENSEMBLE = Change(
     (3, 7), "KIP-858 N3", "All meta.properties are read, then verified together, by path."
 )
 STRAYS_SET_ASIDE = Change(
-    (3, 7), "R11", "A partition that the cluster does not have here is set aside."
+    (3, 7),
+    "R11",
+    "A partition that the cluster does not assign to the broker is renamed to -stray.",
 )
 QUORUM_VERSION_CHECKED = Change(
-    (3, 7), "N8", "A quorum-state of another version ends the start; before, it is ignored."
+    (3, 7), "N8", "A quorum-state with another version stops the start; before, it was ignored."
 )
 QUORUM_STATE_MATTERS = Change(
-    (3, 8), "N8", "A quorum-state that cannot be read ends the start; before, it is cleared."
+    (3, 8), "N8", "An unreadable quorum-state stops the start; before, it was cleared."
 )
-QUORUM_VERSION_1 = Change((3, 8), "KIP-853 N8", "quorum-state may name the directory voted for.")
+QUORUM_VERSION_1 = Change(
+    (3, 8), "KIP-853 N8", "quorum-state can name the directory that was voted for."
+)
 EXACT_MAX_TIMESTAMP = Change(
-    (3, 8), "KAFKA-16310 L15", "The record with the largest timestamp is found; before, its batch."
+    (3, 8),
+    "KAFKA-16310 L15",
+    "A lookup finds the record with the largest timestamp; before, its batch.",
 )
 CONTROLLERS_ADVERTISED = Change((3, 9), "KIP-853 N1", "Controllers have advertised listeners, too.")
 LATEST_TIERED_LOOKUP = Change(
-    (3, 9), "KIP-1005 L11", "The time -5 asks for the last tiered offset; before, it was a time."
+    (3, 9), "KIP-1005 L11", "The time -5 requests the last tiered offset; before, it was a time."
 )
 LOWER_TIMES_REFUSED = Change(
-    (3, 9), "L11", "A negative time without a meaning is refused; before, it was a time."
+    (3, 9), "L11", "A negative time without a meaning is rejected; before, it was a time."
 )
-KRAFT_VERSION = Change((3, 9), "KIP-853 N11", "A cluster has a level of the feature kraft.version.")
+KRAFT_VERSION = Change(
+    (3, 9), "KIP-853 N11", "A cluster has a level for the feature kraft.version."
+)
 LAST_BATCH_KEPT = Change(
-    (3, 9, 2), "KAFKA-17076 K6", "The last batch of a cleaning is kept, if empty.", until=(4, 4)
+    (3, 9, 2),
+    "KAFKA-17076 K6",
+    "The last batch of a compaction is kept even if it is empty.",
+    until=(4, 4),
 )
-KRAFT_ONLY = Change((4, 0), "KIP-500 N1", "A node has process.roles, and no ZooKeeper.")
+KRAFT_ONLY = Change(
+    (4, 0), "KIP-500 N1", "Nodes require process.roles; ZooKeeper is no longer supported."
+)
 TWO_RECOVERY_THREADS = Change(
     (4, 0), "KIP-1030", "num.recovery.threads.per.data.dir is 2 unless set; before, 1."
 )
 FUTURE_LIMITED = Change(
     (4, 0), "KIP-1030 V22", "message.timestamp.after.max.ms is an hour unless set."
 )
-BATCHES_ONLY = Change((4, 0), "KIP-896 V32", "Requests that carry messages are no longer read.")
+BATCHES_ONLY = Change(
+    (4, 0), "KIP-896 V32", "Requests with messages of magic 0 or 1 are no longer supported."
+)
 REMOTE_DELETION_RETRIED = Change(
-    (4, 0), "W13", "The deletion of a remote segment that did not end is tried again."
+    (4, 0), "W13", "An unfinished deletion of a remote segment is retried."
 )
 OLD_MESSAGES_REWRITTEN = Change(
     (4, 0), "KIP-724 K6", "The cleaner rewrites messages of magic 0 and 1 as record batches."
 )
 READ_GIVES_BASE_OFFSET = Change(
-    (4, 0), "KAFKA-17803 L7", "What is unstable begins where a batch does that is left."
+    (4, 0), "KAFKA-17803 L7", "The first unstable offset is at the start of a batch that exists."
 )
 LOCAL_COPY_SEARCHED = Change(
-    (4, 0), "KAFKA-17498 W5", "A time in a remote segment that is local, too, is looked up locally."
+    (4, 0), "KAFKA-17498 W5", "A time in a remote segment that is also local is looked up locally."
 )
 BASE_OFFSET_SEARCH = Change(
     (4, 1), "KAFKA-18989 L2", "A search within a segment compares base offsets first."
 )
-CONTROLLER_LISTENERS_REQUIRED = Change(
-    (4, 2), "N1", "controller.listener.names is asked for before anything is looked at."
-)
+CONTROLLER_LISTENERS_REQUIRED = Change((4, 2), "N1", "controller.listener.names is checked first.")
 EARLIEST_PENDING_LOOKUP = Change(
-    (4, 2), "KIP-1023 L11", "The time -6 asks for the first offset that is not yet uploaded."
+    (4, 2), "KIP-1023 L11", "The time -6 requests the first offset that is not yet uploaded."
 )
-LARGER_THAN_START = Change((4, 2), "N9", "A missing snapshot is reported in other words.")
-EPOCHS_ARE_RECORDS = Change((4, 2), "N12", "An epoch that is refused is written with brackets.")
-IDENTITY_REWORDED = Change((4, 2), "N12", "A partition.metadata is refused in other words.")
+LARGER_THAN_START = Change((4, 2), "N9", "A missing snapshot has a different error message.")
+EPOCHS_ARE_RECORDS = Change((4, 2), "N12", "The error message for a bad epoch has brackets.")
+IDENTITY_REWORDED = Change((4, 2), "N12", "A bad partition.metadata has a different error message.")
 LISTS_CHECKED = Change(
     (4, 2), "KIP-1161 N1", "Lists are checked for emptiness and repeats when they are read."
 )
 REMOTE_TIME_EXCEEDED = Change(
-    (4, 3), "W13", "A remote segment just as old as retention.ms stays; before, it goes."
+    (4, 3),
+    "W13",
+    "A remote segment exactly as old as retention.ms is kept; before, it was deleted.",
 )
 NEWER_BROKER_RECORD = Change((4, 3), "N11", "Brokers register with version 4 of the record.")
 SETTINGS_REWORDED = Change(
-    (4, 4), "N1", "Ids and listeners that do not go together are refused in other words."
+    (4, 4), "N1", "Conflicting ids and listeners have a different error message."
 )
 LAST_REPLICATED_BATCH_KEPT = Change(
-    (4, 4), "KAFKA-20452 K6", "The batch below the high watermark is kept, if empty."
+    (4, 4), "KAFKA-20452 K6", "The batch below the high watermark is kept even if it is empty."
 )
 BOTH_VERSION_BYTES = Change(
-    (4, 4), "I21", "Both bytes of an aborted transaction's version count; before, the first."
+    (4, 4),
+    "I21",
+    "Both bytes of an aborted transaction's version are read; before, only the first.",
 )
 FUTURE_SEGMENTS_BY_FILE_TIME = Change(
-    (4, 4, 1), "KAFKA-20609 K7", "A tiered segment ahead of the clock expires by its file's time."
+    (4, 4, 1), "KAFKA-20609 K7", "A tiered segment with future timestamps expires by its file time."
 )
 
 
@@ -502,7 +575,7 @@ def read_version(text: str) -> Version:
     """Read a version of Kafka, as in 2.8, 4.1.1 or 0.10.0-IV1."""
     match = re.fullmatch(r"(\d+(?:\.\d+){1,3})(?:-IV\d+)?", text.strip())
     if match is None:
-        raise ValueError("is not a version; use for example 2.8 or 0.10.2.1")
+        raise ValueError("is not a version; use, for example, 2.8 or 0.10.2.1")
     return tuple(map(int, match[1].split(".")))
 
 
@@ -511,7 +584,7 @@ def read_broker_version(text: str) -> Version:
     version = read_version(text)
     major, minor = version[:2]
     if version < _FIRST_RELEASE or minor > _LAST_MINORS.get(major, minor):
-        raise ValueError("is not a release of Kafka; use for example 2.8 or 0.10.2.1")
+        raise ValueError("is not a release of Kafka; use, for example, 2.8 or 0.10.2.1")
     return version
 
 

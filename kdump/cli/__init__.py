@@ -146,7 +146,7 @@ def _internal_error(error: Exception) -> str:
     """Say where a command failed that nobody foresaw to fail, before or after its work."""
     reported = unforeseen("internal error", error)
     assert isinstance(reported, InternalError)
-    return f"{reported}; KDUMP_TRACEBACK=1 gives the traceback to report"
+    return f"{reported}; KDUMP_TRACEBACK=1 prints the traceback to report"
 
 
 def escape_message(error: click.ClickException) -> click.ClickException:

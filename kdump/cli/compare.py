@@ -46,7 +46,7 @@ _REPORT = under("Report")
     LOOKUP_FORMATS,
     is_wide=False,
     metavar="DIR DIR...",
-    missing="give two directories or more",
+    missing="give at least two directories",
 )
 def compare(paths: tuple[str, ...], *, writing: OutputSpec, **asked: Any) -> int:
     """Compare the replicas of each partition found in two or more directories.
@@ -86,14 +86,14 @@ def compare(paths: tuple[str, ...], *, writing: OutputSpec, **asked: Any) -> int
         of_mirrors = ("groups", "group", "alias", "ignore_times", "scratch")
         for name in of_mirrors:
             if asked[name] and not asked["mirror"]:
-                raise UsageError(f"--{name.replace('_', '-')} goes with --mirror")
+                raise UsageError(f"--{name.replace('_', '-')} requires --mirror")
         count = 1 if asked["alias"] and len(paths) == 1 else 2
         if asked["mirror"] and (len(paths) != count or asked["server_properties"]):
             raise UsageError("--mirror takes two directories: the source, then the target")
         if asked["group"] and not asked["groups"]:
-            raise UsageError("--group goes with --groups")
+            raise UsageError("--group requires --groups")
         if writing.form == "reset-csv" and not asked["groups"]:
-            raise UsageError("--format reset-csv goes with --mirror --groups")
+            raise UsageError("--format reset-csv requires --mirror --groups")
     asked["writing"] = writing
 
     def report(options: Any) -> Report:

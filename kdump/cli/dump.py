@@ -292,7 +292,7 @@ def _refuse(options: DumpOptions, form: str, output: str | None) -> None:
     if form != "parquet" or output is None:
         raise UsageError("a directory, or --engine spark, takes --format parquet --output DIR/")
     if options.mode not in ("records", "batches"):
-        raise UsageError(f"--{options.mode} has no parts; give --output FILE")
+        raise UsageError(f"--{options.mode} cannot be split into part files; use --output FILE")
     for name in ("limit", "tail"):
         if getattr(options, name) is not None:
             raise UsageError(f"--{name} needs a single output: add --output FILE")

@@ -38,7 +38,7 @@ def read_compared(text: str) -> ComparisonSpec:
         return ComparisonSpec(("header",), os.fsencode(text[len(_HEADER) :]))
     given = [word.strip() for word in text.split(",")]
     if set(given) - set(_WORDS):
-        raise ValueError("is none of key, value, key,value and header:NAME")
+        raise ValueError("is not key, value, key,value, or header:NAME")
     return ComparisonSpec(tuple(word for word in _WORDS if word in given), None)
 
 
@@ -49,7 +49,7 @@ def read_within(text: str) -> Within:
     try:
         return Within(within_ms=round(read_duration(text) * 1000))
     except ValueError:
-        raise ValueError("is neither a length of time, as in 10m, nor '1000 records'") from None
+        raise ValueError("is neither a duration, for example 10m, nor '1000 records'") from None
 
 
 @click.command(

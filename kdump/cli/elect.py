@@ -18,7 +18,7 @@ from kdump.cli.options import shared_options, version_option
     under("Broker"),
     "Version of the broker that loads each log.",
 )
-@shared_options(is_wide=False, metavar="DIR DIR...", missing="give two directories or more")
+@shared_options(is_wide=False, metavar="DIR DIR...", missing="give at least two directories")
 def elect(paths: tuple[str, ...], **asked: Any) -> int:
     """For each partition and the metadata quorum, find the leader that loses the fewest records.
 
@@ -28,8 +28,8 @@ def elect(paths: tuple[str, ...], **asked: Any) -> int:
     that a start of the broker would truncate do not count.
 
     Shows what every other choice would lose, what the controller does by itself, the command to
-    type, and for many partitions the order in which to start the nodes. The in-sync replicas come
-    from the metadata log, if one directory has it. Damage inside the logs is not checked: use
+    type, and, for several partitions, the order in which to start the nodes. The in-sync replicas
+    come from the metadata log, if one directory has it. Damage inside the logs is not checked: use
     kdump compare.
 
     \b

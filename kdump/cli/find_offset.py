@@ -31,7 +31,7 @@ def find_offset(paths: tuple[str, ...], **asked: Any) -> int:
     consumer receives.
 
     Shows the segment, the index entry, the batch, and the first record at or after OFFSET, one
-    row per partition. PATHS are segment files (which stand for their partition), partition
+    row per partition. PATHS are segment files (each selects its partition), partition
     directories, or data directories.
 
     Reads only the files of the segment that may contain the offset, the index and the end of the

@@ -29,7 +29,7 @@ def read_target(text: str) -> int:
         return _WORDS[text]
     time_ms = read_time(text)
     if time_ms < 0 and not re.fullmatch(r"\s*-\d+\s*", text):
-        raise ValueError("is before 1970, for which no broker has an answer")
+        raise ValueError("is before 1970; brokers reject such times")
     return time_ms
 
 
@@ -54,8 +54,8 @@ def read_target(text: str) -> int:
 def find_time(paths: tuple[str, ...], **asked: Any) -> int:
     """Find the first record at or after TIME in each partition under PATHS, as a broker does.
 
-    Answers like a ListOffsets request, one row per partition. PATHS are segment files (which
-    stand for their partition), partition directories, or data directories. TIME is epoch
+    Answers like a ListOffsets request, one row per partition. PATHS are segment
+    files (each selects its partition), partition directories, or data directories. TIME is epoch
     milliseconds, @ and epoch seconds, ISO 8601 (UTC by default), 14:05 (today), yesterday, now,
     a time before now (now-30m or -30m), earliest, latest, max-timestamp, or the
     protocol's -1 to -6. Tiered topics also have earliest-local, latest-tiered, and
@@ -74,5 +74,7 @@ def find_time(paths: tuple[str, ...], **asked: Any) -> int:
         kdump find-time /var/lib/kafka now-30m --topic 'orders*' --format reset-csv
     """
     if asked["check"] and asked["list_offsets_version"] == 0:
-        raise click.UsageError("--check has no index to check with --list-offsets-version 0")
+        raise click.UsageError(
+            "--check does not apply to --list-offsets-version 0, which reads no index"
+        )
     return run("find-time", paths, **asked)

@@ -81,7 +81,9 @@ def groups(
 
     with wrong_usage():
         if asked["history"] and writing.form == "reset-csv":
-            raise UsageError("--history has no reset-csv: give --at a time before the change")
+            raise UsageError(
+                "--history does not support reset-csv: use --at with a time before the change"
+            )
         of_history = {
             "--backwards": asked["backwards"],
             "--from": asked["from_ms"] is not None,
@@ -92,6 +94,6 @@ def groups(
             raise UsageError("--explain and --backwards exclude each other")
         for name, is_given in of_history.items():
             if is_given and not asked["history"]:
-                raise UsageError(f"{name} goes with --history")
+                raise UsageError(f"{name} requires --history")
     asked["writing"] = writing
     return run_plan("groups", paths, asked, report=lambda options: GroupsReport(options, paths))

@@ -103,7 +103,7 @@ class Command(click.Command):
         except click.NoSuchOption as error:
             moved = MOVED.get(str(self.name), {}).get(error.option_name)
             if moved is not None:
-                text = f"{error.option_name} is now: kdump {moved}"
+                text = f"{error.option_name} was replaced by: kdump {moved}"
             elif error.option_name == "--engine":
                 text = f"kdump {self.name} has no --engine: it runs on this machine only"
             else:

@@ -113,7 +113,7 @@ def run(
     if asked.get("max_bytes") is not None:
         writing, bytes_to = _take_fetch_file(writing, paths, asked)
     elif asked.get("max_offset") is not None:
-        raise UsageError("--max-offset goes with --max-bytes")
+        raise UsageError("--max-offset requires --max-bytes")
     command, progress = COMMANDS[name], Progress()
     options = command.options(**asked)
     tally = None if alone else LookupTally(progress)

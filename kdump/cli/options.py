@@ -72,7 +72,7 @@ def _read_uri(text: str) -> str:
     from kdump.stores.passwords import without_password
 
     if not places.is_uri(text) and not places.isdir(text):
-        raise ValueError("is not a folder")  # else all that was copied to it would be missing
+        raise ValueError("is not a directory")  # else all that was copied to it would be missing
     return without_password(text)
 
 
@@ -425,7 +425,7 @@ def _without_password(path: str, engine: Engine) -> str:
 
     has_one, path = has_password(path), without_password(path)
     if has_one and engine.is_spark:
-        raise UsageError(f"{path}: leave out the password: Spark shows the paths that it is given")
+        raise UsageError(f"{path}: remove the password: Spark displays the paths it is given")
     return path
 
 
@@ -522,7 +522,7 @@ def _split(
 ) -> tuple[tuple[str, ...], int]:
     """Split the arguments into paths and the target, which is the last word, or the first."""
     if not words:
-        raise click.UsageError(f"give PATHS and, last, {name}")
+        raise click.UsageError(f"give PATHS followed by {name}")
     for rest, word in ((words[:-1], words[-1]), (words[1:], words[0])):
         with suppress(ValueError):
             if word is words[-1] or not os.path.lexists(word):  # the path has the first say

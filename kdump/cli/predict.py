@@ -82,7 +82,7 @@ def predict(paths: tuple[str, ...], **asked: Any) -> int:
 
     with wrong_usage():
         if asked["measure"] and asked["engine"].is_spark:
-            raise UsageError("--measure reads disks of this machine, not of a cluster")
+            raise UsageError("--measure reads local disks and cannot run on a cluster")
         if asked["as_user"] is not None:
             from kdump.engine.predict.node import user_of
 

@@ -86,5 +86,5 @@ def produce(paths: tuple[str, ...], *, client_properties: str | None, **asked: A
             asked["client_settings"] = read_client_properties(client_properties)
         asked["groups"] |= asked["apply_groups"]
         if asked["groups_at"] is not None and not asked["groups"]:
-            raise UsageError("--groups-at goes with --groups or --apply-groups")
+            raise UsageError("--groups-at requires --groups or --apply-groups")
     return run_salvage("produce", paths, asked)

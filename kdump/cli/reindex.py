@@ -106,13 +106,13 @@ def reindex(
         options = command.options(**asked)
         if options.undo and options.out is not None:
             raise UsageError(
-                "--undo and --out exclude each other: nothing is put aside under --out"
+                "--undo and --out exclude each other: --out keeps no backup to restore"
             )
         for path in (*paths, options.out or ""):
             if is_view(path):
-                raise UsageError(f"{path}: nothing is written into an archive; unpack it first")
+                raise UsageError(f"{path}: cannot write into an archive; unpack it first")
             if is_uri(path):
-                raise UsageError(f"{path}: is in a store; copy it here, where a broker reads it")
+                raise UsageError(f"{path}: is in a store; copy it to the broker's local disk first")
         if options.out is not None:
             refuse_among_evidence(options.out, "--out")
             need_writable_directory(options.out, "--out")

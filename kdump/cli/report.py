@@ -131,13 +131,13 @@ def report(
             raise UsageError("--redact and --records exclude each other")
         from_ms, to_ms = asked["from_ms"], asked["to_ms"]
         if None not in (from_ms, to_ms) and from_ms >= to_ms:
-            raise UsageError("--from has to be before --to")
+            raise UsageError("--from must be before --to")
     if writing.form is None:
         named = None if writing.output is None else form_of_name(writing.output)
         writing = writing._replace(form=named or "html")
     is_page = writing.form in ("html", "markdown") and writing.rows is None
     if redact and not is_page:
-        raise click.UsageError("--redact goes with a page, in --format html or markdown")
+        raise click.UsageError("--redact requires --format html or markdown")
     asked |= {"writing": writing, "hashes": not no_hashes, "records": records or 0}
     if not is_page:
         return run_plan("report", paths, asked)

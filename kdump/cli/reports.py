@@ -78,7 +78,7 @@ class DumpReport(UndecodedReport):
             if self._options.visible:
                 asked.append("--visible")
             what = "batches" if self._options.mode == "hex" else self._options.mode
-            none = f"no {what} match {', '.join(asked)}" if asked else f"there are no {what}"
+            none = f"no {what} match {', '.join(asked)}" if asked else f"no {what} found"
             self.messages.line(f"kdump: {none}")
         return super().status(reached)
 
@@ -190,10 +190,13 @@ class LookupReport(Report):
     def _take_fetch(self, row: Fetch) -> None:
         if self._fetched is not None:
             raise UsageError(
-                "--output takes the bytes of one partition: name it, or add --topic and --partition"
+                "--output writes the bytes of one partition: name its directory, or add --topic "
+                "and --partition"
             )
         if row.source == "remote":
-            raise UsageError("--output takes the bytes of a local segment; these are remote")
+            raise UsageError(
+                "--output writes the bytes of a local segment; these are in remote storage"
+            )
         self._fetched = row
 
     def end(self, *, kept: bool) -> None:
@@ -298,7 +301,7 @@ class ReindexReport(Report):
                 )
             if self._names_reasons and not self._options.write:
                 for reason, path in self._refusals.items():
-                    self.messages.line(f"To be refused: {path}: {reason}")
+                    self.messages.line(f"Would be refused: {path}: {reason}")
             if next_line := _next(self._options, self._actions):
                 self.messages.line(next_line)
         return reached
@@ -310,12 +313,12 @@ def _next(options: ReindexOptions, actions: Counter[str]) -> str:
     if files:
         return f"Nothing was changed. To write {_files(files)}: {again('--write')}"
     if actions["restore"]:
-        return f"Nothing was changed. To put back {_files(actions['restore'])}: {again('--write')}"
+        return f"Nothing was changed. To restore {_files(actions['restore'])}: {again('--write')}"
     if options.changes and actions["rebuilt"]:
-        return f"To put the old files back: {again('--undo')}"
+        return f"To restore the old files: {again('--undo')}"
     if not actions or actions["refuse"] or actions["restored"] or options.write:
         return ""
-    return "Nothing is to be rebuilt."
+    return "Nothing needs to be rebuilt."
 
 
 def _files(count: int) -> str:
@@ -423,7 +426,7 @@ class GroupsReport(Report):
         if item.row == "group" and fields["type"] == "Share":
             self._share_groups.add(fields["group"])
             left_out = (
-                f"kdump: left out: {fields['group']} is a share group, for kafka-share-groups"
+                f"kdump: left out: {fields['group']} is a share group; use kafka-share-groups"
             )
             self.messages.line(left_out)
         is_offset = item.row == "committed-offset" and fields["group"] not in self._share_groups
@@ -441,12 +444,12 @@ class GroupsReport(Report):
             what = "change" if self._options.history else "group"
             self.messages.line(f"kdump: no {what} found")
         elif self._is_plan and not self._has_lines:
-            self.messages.line("kdump: nothing to reset: no offset was committed by then")
+            self.messages.line("kdump: nothing to reset: no offset was committed before that time")
         if self._pending:
             offsets = count_text(self._pending, "offset")
-            self.messages.line(f"kdump: left out: {offsets} of transactions that have not ended")
+            self.messages.line(f"kdump: left out: {offsets} in transactions that have not ended")
         if self._moved is not None and is_terminal(sys.stderr) and not self.quiet:
-            self.messages.line("To put it back:")
+            self.messages.line("To reset it:")
             self.messages.line(f"  {self._undo(self._moved)}")
         return reached
 

@@ -42,9 +42,9 @@ def form_of(writing: OutputSpec) -> str:
     if form is None:
         form = "table" if is_terminal(sys.stdout) else "jsonl"
     if writing.csv_safe and form != "csv":
-        raise UsageError("--csv-safe goes with --format csv")
+        raise UsageError("--csv-safe requires --format csv")
     if form not in writing.forms:
-        raise UsageError(f"--output {output}: there is no {form} form of these rows")
+        raise UsageError(f"--output {output}: these rows cannot be written as {form}")
     if FORMS_OF_DUMP.get(form, FORMS["table"]).binary and output is None:
         raise UsageError(f"--format {form} needs --output FILE, or DIR/ for a file of each kind")
     return form
@@ -64,7 +64,7 @@ def _know_rows(kind: str | None) -> None:
         from kdump.rows.declarations import kinds
 
         if kind not in kinds() and kind not in ("record", "batch"):
-            raise UsageError(f"--rows {kind}: unknown row kind; kdump schema lists them")
+            raise UsageError(f"--rows {kind}: unknown row kind; kdump schema lists all kinds")
 
 
 def _refuse_kinds(form: str, writing: OutputSpec) -> None:
@@ -74,7 +74,7 @@ def _refuse_kinds(form: str, writing: OutputSpec) -> None:
     from kdump.output.kind_directory import is_directory
 
     if writing.rows or (writing.output is not None and is_directory(writing.output)):
-        raise UsageError(f"--format {form} has one kind of row, and is one file")
+        raise UsageError(f"--format {form} contains one kind of row, in one file")
 
 
 def _open(
@@ -302,7 +302,9 @@ class Results:
         """Give the file its name, unless it lacks rows that the one in its place may have."""
         if file.has_old and PathError.status in self.messages.statuses:
             file.drop()
-            self.messages.line(f"kdump: {file.path}: kept as it was: not everything could be read")
+            self.messages.line(
+                f"kdump: {file.path}: left unchanged, because not everything could be read"
+            )
             return
         file.keep()
         if file.is_new_file and not self._writing.quiet:

@@ -69,7 +69,7 @@ class Engine(NamedTuple):
         """Refuse options that have no meaning in process, or exclude each other."""
         given = (self.master, self.remote, self.archive)
         if not self.is_spark and any(value is not None for value in given):
-            raise UsageError("--master, --remote and --archive go with --engine spark")
+            raise UsageError("--master, --remote, and --archive require --engine spark")
         if self.master is not None and self.remote is not None:
             raise UsageError("--master and --remote exclude each other")
 
@@ -142,7 +142,7 @@ def tell_unmatched(
     for config in named:
         if not any(config.is_of(topic) for topic in topics):
             setting = f"{config.topic}:{config.name}={config.value}"
-            tell(f"--config {setting}: no topic here matches, so that it changes nothing")
+            tell(f"--config {setting}: no topic here matches, so it has no effect")
 
 
 def tell(text: str) -> None:

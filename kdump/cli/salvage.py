@@ -153,7 +153,7 @@ def run_salvage(
             raise UsageError(f"--topic-id {topic_id} is not a topic id: 22 characters")
         for path in (*paths, asked.get("out") or ""):
             if is_uri(path) and not (path in paths and is_view(path)):
-                raise UsageError(f"{path}: is in a store; copy it here, where a broker reads it")
+                raise UsageError(f"{path}: is in a store; copy it to a local disk first")
     if (topic_map := asked.pop("topic_map")) is not None:
         asked["names"] = read_topic_map(topic_map)
     if "produce" in asked and asked["resume"] is None:

@@ -90,9 +90,9 @@ class SalvageReport(Report):
             return reached
         if self._unnamed:
             self.messages.prose(
-                f"No partition is known for {_some(self._unnamed)}. Where you know it, add "
-                f"--topic-map FILE with lines as {self._unnamed[0]},TOPIC-PARTITION; "
-                "--propose-map FILE writes them to be edited"
+                f"The partition of {_some(self._unnamed)} is unknown. If you know it, add "
+                f"--topic-map FILE with lines such as {self._unnamed[0]},TOPIC-PARTITION; "
+                "--propose-map FILE writes such a file to edit"
             )
         if self._options.produce is not None:
             for line in _produce_lines(self._options):
@@ -118,26 +118,28 @@ def _produce_lines(options: SalvageOptions) -> list[str]:
     if options.dry_run:
         return [f"Nothing was sent. To send it: {again(without='--dry-run')}"]
     state = str(options.resume)
-    lines = [f"Where each offset went: {state}.offsets.csv"]
+    lines = [f"The new offset of each record: {state}.offsets.csv"]
     if options.groups and not options.apply_groups:
         tool = ("kafka-consumer-groups.sh", "--bootstrap-server", str(options.produce))
         plan = ("--all-groups", "--reset-offsets", "--from-file", f"{state}.groups.csv")
-        lines.append(f"To give groups their offsets: {format_command((*tool, *plan, '--execute'))}")
+        lines.append(
+            f"To commit the offsets of groups: {format_command((*tool, *plan, '--execute'))}"
+        )
     return lines
 
 
 #: Why an offset of a group was not committed, in words.
 _NOT_APPLIED = {
-    "planned": "only written to the file: --apply-groups commits them",
+    "planned": "only written to the file; --apply-groups commits them",
     "has-members": "the group has active members",
     "moved": "another offset was committed since",
     "failed": "a broker refused",
-    "ended": "removed before, by expiry or by hand: --groups-at uses those of another time",
-    "gone": "removed with the topic, and no longer in the log",
+    "ended": "removed earlier, by expiry or by hand; --groups-at selects another time",
+    "gone": "removed with the topic and no longer in the log",
     "committed-since": "committed after the deletion",
     "pending": "in a transaction that did not end",
-    "share-group": "of a share group",
-    "not-produced": "their partition was not produced completely",
+    "share-group": "in a share group",
+    "not-produced": "in partitions that were not produced completely",
 }
 
 
@@ -154,8 +156,8 @@ def _applied_words(fields: dict[str, Any]) -> str:
     ]
     words += f" ({'; '.join(why)})" if why else ""
     if fields["as_of"] != "now":
-        before = "before the deletion, " if fields["as_of"] == "deletion" else "of "
-        words += f"; as they were {before}{time_text(fields['as_of_ms'])}"
+        before = "just before the deletion, " if fields["as_of"] == "deletion" else ""
+        words += f"; as of {before}{time_text(fields['as_of_ms'])}"
     return words
 
 
@@ -170,7 +172,7 @@ def _some(groups: list[str]) -> str:
 
 def _steps(out: str, partitions: list[str]) -> list[str]:
     """Say how what was built gets into a running cluster, as commands."""
-    where = "a broker to which alone they are assigned"
+    where = "a broker that is their only replica"
     lines = [
         (
             f"To bring the partitions of {out} to {where}: set {LOG_DIR} to its data directory and "

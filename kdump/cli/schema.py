@@ -43,7 +43,7 @@ def schema(*, kinds: tuple[str, ...], **asked: Any) -> int:
     with wrong_usage():
         for kind in kinds:
             if kind not in known:
-                raise UsageError(f"{kind}: unknown row kind; kdump schema lists them")
+                raise UsageError(f"{kind}: unknown row kind; kdump schema lists all kinds")
     wanted = {kind: known[kind] for kind in kinds or known}
 
     def rows() -> Iterator[SchemaField]:

@@ -127,7 +127,7 @@ def _prompt(opened: Session, paths: tuple[str, ...], writing: OutputSpec) -> int
 
     with suppress(ImportError):
         import readline  # noqa: F401 - lines can be edited and come again; none is kept
-    click.echo("A query ends in ; and .tables, .schema TABLE, .quit do what they say.", err=True)
+    click.echo("End queries with ; and use .tables, .schema TABLE, or .quit.", err=True)
     status, query = 0, ""
     while True:
         try:

@@ -37,7 +37,7 @@ def _read_skew(text: str) -> str | tuple[int, int]:
     if text in (AUTO, NONE):
         return text
     if (match := re.fullmatch(r"(\d{1,10})=(-?\d{1,15})", text)) is None:
-        raise ValueError("is not auto, none, or BROKER=MS as in 2=-40000")
+        raise ValueError("is not auto, none, or BROKER=MS, for example 2=-40000")
     return int(match[1]), int(match[2])
 
 
@@ -105,7 +105,7 @@ def timeline(
     transactions: use kdump verify and kdump transactions for the others. --key and --grep read
     the logs and add single records.
 
-    The clocks of brokers differ. Events that two brokers both recorded show by how much at most, so
+    The clocks of brokers differ. Events that two brokers both recorded limit this difference, so
     each event gets an earliest and a latest time on one common clock. The order of two events is
     certain only if these ranges do not overlap. In tables, ≈ marks a line that may have happened
     before the line above it.
@@ -131,10 +131,10 @@ def timeline(
         if around_ms is not None and (asked["from_ms"] is not None or asked["to_ms"] is not None):
             raise UsageError("--around excludes --from and --to")
         if around_ms is None and within is not None:
-            raise UsageError("--within goes with --around")
+            raise UsageError("--within requires --around")
         words = [one for one in skew if isinstance(one, str)]
         if len(words) > 1 or (words and len(skew) > 1):
-            raise UsageError("--skew auto, none and BROKER=MS exclude each other")
+            raise UsageError("--skew auto, none, and BROKER=MS exclude each other")
     known = dict(one for one in skew if not isinstance(one, str))
     asked |= {
         "writing": writing,

@@ -20,9 +20,9 @@ def read_grouping(text: str) -> tuple[str, ...]:
     """Read WORD[,WORD...], in whatever order."""
     words = read_words(text, _WORDS)
     if {"hour", "day"} <= {*words}:
-        raise ValueError("has both hour and day; give one of them")
+        raise ValueError("contains both hour and day; use one of them")
     if "key" in words and not {*words} <= {"topic", "partition", "key"}:
-        raise ValueError("joins key with what is told by batches; key goes with topic, partition")
+        raise ValueError("combines key with words other than topic and partition")
     return words
 
 

@@ -81,7 +81,7 @@ def read_words(text: str) -> tuple[str, ...]:
     words = [word.strip() for word in text.split(",")] if text else []
     for word in words:
         if word not in _SUMMED:
-            raise ValueError(f"has {word!r}, which is neither broker nor topic")
+            raise ValueError(f"contains {word!r}, which is neither broker nor topic")
     return tuple(word for word in _SUMMED if word in words)
 
 
@@ -222,12 +222,12 @@ def verify(paths: tuple[str, ...], **asked: Any) -> int:
             if given and asked["quick"]:
                 raise UsageError(f"--{one} and --quick exclude each other")
         if asked["recheck_s"] is not None and asked["state"] is None:
-            raise UsageError("--recheck-after needs --state")
+            raise UsageError("--recheck-after requires --state")
         if asked["append"] is not None:
             return _append(paths, asked)
         for name in ("follower", "now_ms", "explain"):
             if asked[name]:
-                raise UsageError(f"--{name.removesuffix('_ms')} goes with --append")
+                raise UsageError(f"--{name.removesuffix('_ms')} requires --append")
     return run_verify("verify", paths, asked)
 
 
@@ -253,12 +253,12 @@ def _append(paths: tuple[str, ...], asked: dict[str, Any]) -> int:
     for option in click.get_current_context().command.params:
         name, heading = option.name or "", getattr(option, "heading", "")
         if heading in _NOT_OF_APPEND and name not in _OF_APPEND and _is_given(name):
-            raise UsageError(f"{option.opts[0]} does not go with --append")
+            raise UsageError(f"{option.opts[0]} cannot be used with --append")
     if engine.is_spark or writing.form == "reset-csv":
         raise UsageError("--append excludes --engine spark and --format reset-csv")
     file = asked["append"]
     if file == "-" and any(path.startswith(root_of(STDIN)) for path in paths):
-        raise UsageError("standard input is one of PATHS already: give --append a file")
+        raise UsageError("standard input is already one of PATHS: give --append a file")
     sent, problems = _read_set(file)
     command = COMMANDS["verify"]
     names = command.options(now_ms=0)._asdict().keys() & asked.keys()
@@ -303,9 +303,7 @@ def run_verify(name: str, paths: tuple[str, ...], asked: dict[str, Any]) -> int:
             raise UsageError("--nagios prints one line and does not allow --format or --output")
         paced = asked["max_duration_s"] is not None or asked["bytes_per_second"] is not None
         if engine.is_spark and paced:
-            raise UsageError(
-                "--max-duration and --bwlimit are kept by one process, not by a cluster"
-            )
+            raise UsageError("--max-duration and --bwlimit do not work with --engine spark")
         kept = None
         if state is not None:
             from kdump.api.verify_state import StateFile

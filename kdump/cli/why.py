@@ -32,7 +32,7 @@ def read_free(text: str) -> FreeRequest:
 
     directory, sign, size = text.rpartition("=")
     if sign and not directory.strip():
-        raise ValueError("does not name a data directory: give SIZE or DIRECTORY=SIZE")
+        raise ValueError("does not name a data directory: use SIZE or DIRECTORY=SIZE")
     return FreeRequest(read_size(size), directory.strip() if sign else None)
 
 

@@ -69,7 +69,7 @@ class Cluster:
             import confluent_kafka
         except ImportError:
             raise UsageError(
-                "kdump produce needs the extra produce: pip install 'kdump[produce]'"
+                "kdump produce needs the produce extra: pip install 'kdump[produce]'"
             ) from None
         self._client = confluent_kafka
         self._brokers = brokers

@@ -46,8 +46,9 @@ def librdkafka_settings(path: str, given: Mapping[str, str]) -> dict[str, str]:
             kind = given.get(name.replace("location", "type"), "JKS")
             if kind.upper() != "PEM":
                 raise UsageError(
-                    f"{path}: {name} is a store of type {kind}, which only Java reads: write it as "
-                    f"PEM (keytool -exportcert -rfc) and set {name.replace('location', 'type')}=PEM"
+                    f"{path}: {name} is a store of type {kind}, which only Java can read: convert "
+                    f"it to PEM (keytool -exportcert -rfc) and set "
+                    f"{name.replace('location', 'type')}=PEM"
                 )
             found |= dict.fromkeys(_STORES[name], value)
         elif name in _TEXTS:
@@ -59,10 +60,10 @@ def librdkafka_settings(path: str, given: Mapping[str, str]) -> dict[str, str]:
         elif name in _OURS:
             if value.lower() not in _OURS[name]:
                 raise UsageError(
-                    f"{path}: {name} cannot be {value}: records would be lost or twice"
+                    f"{path}: {name} cannot be {value}: records could be lost or duplicated"
                 )
         elif name.replace("type", "location") not in _STORES:
-            raise UsageError(f"{path}: {name} has no translation for this client: leave it out")
+            raise UsageError(f"{path}: {name} is not supported by this client: remove it")
     return found
 
 

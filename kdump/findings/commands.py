@@ -65,9 +65,9 @@ def access_text(path: str, words: Iterable[Word]) -> str | None:
         return None
     user, owner = user_name(os.geteuid()), user_name(closed.uid)
     is_own = closed.uid == os.geteuid()
-    whose = f"{user} itself, with mode {closed.mode:o}" if is_own else f"user {owner}"
+    whose = f"{user}, but with mode {closed.mode:o}" if is_own else f"user {owner}"
     command = format_command(as_owner(words, 0 if is_own else closed.uid))
-    return f"kdump runs as user {user}, and {closed.path} belongs to {whose}: {command}"
+    return f"kdump is running as user {user}, and {closed.path} belongs to {whose}: {command}"
 
 
 def remove_command(path: str) -> tuple[Word, ...]:

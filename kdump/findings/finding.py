@@ -109,7 +109,11 @@ def internal_error(error: InternalError) -> Finding:
         partition=error.partition,
         actual=error.reason,
         message=f"kdump failed here: {error.reason}. "
-        + ("Other partitions were checked." if error.topic else "Findings of others remain valid."),
+        + (
+            "Other partitions were checked."
+            if error.topic
+            else "Findings of other partitions remain valid."
+        ),
     )
 
 

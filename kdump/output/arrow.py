@@ -169,7 +169,7 @@ class ArrowSink(Sink):
         self._write()
         if self._kind and kind != self._kind:
             raise UsageError(
-                f"--format {self._form} holds rows of one kind, not {self._kind} and {kind}: "
+                f"--format {self._form} supports one kind of row, not {self._kind} and {kind}: "
                 "give --rows KIND, or --output DIR/ for a file of each kind"
             )
         self._kind, self._types = kind, types

@@ -189,7 +189,7 @@ class CompareTable(TextReport):
         count = row.found_once_count
         names = ", ".join(row.found_once[:_NAMED])
         more = f" and {count - _NAMED:,} more" if count > _NAMED else ""
-        self._write_wrapped(visible(f"Under one path only, not compared: {names}{more}."))
+        self._write_wrapped(visible(f"Only under one path, so not compared: {names}{more}."))
 
 
 def replica_lines(
@@ -231,7 +231,7 @@ def side_text(side: Side, copies: dict[str, str]) -> str:
     elif not side["present"]:
         parts.append("nothing")
     if side["also"]:
-        parts.append(f"and {count_text(len(side['also']), 'other')} alike")
+        parts.append(f"and {count_text(len(side['also']), 'other')} the same")
     return " · ".join(parts)
 
 

@@ -56,12 +56,12 @@ def plan_words(ways: Sequence[WayPast]) -> str:
     many = sum((row.topic, row.partition) in later for row in planned)
     words = (
         "This file moves a group without active members past the first damage of "
-        f"{count_text(len(planned), 'partition')}. Remove the partitions where the group has not "
-        "stopped at that damage: there, records would be skipped or read twice."
+        f"{count_text(len(planned), 'partition')}. Remove the partitions where the group is not "
+        "stuck at that damage: otherwise it skips records or reads them twice."
     )
     if many:
         words += (
-            f" In {count_text(many, 'partition')} more damage follows; its commands are for later."
+            f" In {count_text(many, 'partition')} more damage follows; its commands come later."
         )
     return words
 
@@ -107,7 +107,7 @@ class DamagePlan(Sink):
             more = count_text(len(later) - _COMMANDS_SHOWN, "damage")
             tell(f"kdump: not in the plan: {more} more; --format jsonl lists them")
         for place, at in self._unserved.items():
-            tell(f"kdump: left out: {place}: a broker serves nothing after the damage{_at(at)}")
+            tell(f"kdump: left out: {place}: no broker serves anything after the damage{_at(at)}")
         for why in self._refused:
             tell(f"kdump: left out: {why}")
         if self._ways:

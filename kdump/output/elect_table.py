@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _INDENT = " " * 4
 _RULES = {
-    "raft": "by Raft's rule",
+    "raft": "by the Raft rule",
     "in-sync": "by the metadata log",
     "longest-log": "by the logs alone",
 }
@@ -116,7 +116,7 @@ class ElectTable(TextReport):
         self._line(f"{_INDENT}→ {_UNAVAILABLE}")
         if order["by_hand_count"]:
             many = count_text(order["by_hand_count"], "partition")
-            text = f"{many}: no replica here is in sync, so no order elects one."
+            text = f"{many}: no replica here is in sync, so none is elected in any order."
             self._write_wrapped(text, _INDENT)
         if order["losing_count"]:
             lost = count_text(order["records_lost"], "record")
@@ -125,10 +125,10 @@ class ElectTable(TextReport):
                 f"{one['topic']}-{one['partition']} ({one['records_lost']:,})"
                 for one in order["losing"]
             )
-            text = f"In this order up to {lost} of {many} are lost: {names}"
+            text = f"This order loses up to {lost} of {many}: {names}"
             more = order["losing_count"] - len(order["losing"])
             text += f", and {more:,} more." if more else "."
-            text += " To keep them, make a copy of all records first."
+            text += " To keep them, first make a copy of all records."
             self._write_wrapped(visible(text), _INDENT)
             for command in order["commands"]:
                 self._line(f"{_INDENT}→ {command}")
@@ -205,10 +205,11 @@ def _automatic_text(row: ReplicaElection) -> str:
         return ""
     able = [choice for choice in row.choices if choice["in_sync"]]
     if len(able) == 1:
-        return f"By itself a controller elects {_name(able[0])}: {count_text(most, 'record')} lost."
+        who = _name(able[0])
+        return f"The controller, by itself, elects {who}: {count_text(most, 'record')} lost."
     names = ", ".join(map(_name, able))
     lost = f"up to {count_text(most, 'record')} lost"
-    return f"By itself a controller elects whichever of {names} is up first: {lost}."
+    return f"The controller, by itself, elects whichever of {names} starts first: {lost}."
 
 
 def _name(choice: Choice) -> str:

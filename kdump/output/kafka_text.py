@@ -108,7 +108,7 @@ def _pair_lines(line: str, pairs: Pairs, *, is_newest_first: bool) -> Iterator[s
 def _left_out_lines(pairs: Pairs) -> Iterator[str]:
     """The one line that is not the tool's own; it would have run out of memory."""
     if pairs.left_out:
-        yield f"  and {pairs.left_out:,} more, too many to hold; raise --decompress-limit"
+        yield f"  and {pairs.left_out:,} more, too many for memory; raise --decompress-limit"
 
 
 def _bool(value: bool) -> str:
@@ -184,7 +184,7 @@ class KafkaText(Sink):
             self._lines((f"{name_text(item.path)} is empty.",))
         elif isinstance(item, ToolDeath):
             self._complain(
-                f"kdump: {name_text(item.path)}: {item.reason}; kafka-dump-log dies here"
+                f"kdump: {name_text(item.path)}: {item.reason}; kafka-dump-log fails here"
             )
         elif isinstance(item, ToolComplaint):
             self._complain(item.text)

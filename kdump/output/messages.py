@@ -41,7 +41,7 @@ def way_past(finding: Finding) -> str:
     if finding.oldest is not None:
         again = finding.oldest["served_from"]
         where = "nothing after it" if again is None else f"from offset {again}"
-        older = f" A {finding.oldest['broker_version']} broker instead: {where}."
+        older = f" With Kafka {finding.oldest['broker_version']}: {where}."
     if served == following:
         return f"{broker} serves consumers again from offset {served}: seek there.{older}"
     disk = f"The next offset on disk is {following:,}."
@@ -59,8 +59,8 @@ def way_past(finding: Finding) -> str:
 
 
 SLOW_KERNEL = (
-    "kdump: the pure Python kernel is running: same results, many times slower "
-    "(install kdump again where there is a C compiler)"
+    "kdump: using the pure Python kernel, which is many times slower (reinstall kdump on a "
+    "machine with a C compiler)"
 )
 #: For a person so many notes of one code are written in full; the others are counted.
 _NOTES_EACH = 3
@@ -160,7 +160,7 @@ class Messages:
         counts = [count_text(count, severity.value) for severity, count in ranked]
         parts += [text for text in counts if text not in parts]
         if self.paths_unfinished:
-            parts.append(f"{count_text(self.paths_unfinished, 'path')} not finished")
+            parts.append(f"{count_text(self.paths_unfinished, 'path')} not read completely")
         parts.append(f"{KERNEL} kernel")
         from kdump.output.column_widths import join
 

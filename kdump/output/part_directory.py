@@ -69,11 +69,12 @@ class PartDirectory:
         held = self._files.names()
         if held and SUCCESS not in held and STAGING in held:
             raise NotEmpty(
-                f"{self.path}: another dump is being written there, or one was killed (it has "
-                f"{STAGING} and no {SUCCESS}); in the second case remove it and dump again"
+                f"{self.path}: another dump is writing there, or was killed (it contains "
+                f"{STAGING} but not {SUCCESS}); if it was killed, remove the directory and run "
+                "the command again"
             )
         if held:
-            raise NotEmpty(f"{self.path}: is not empty ({held[0]}); --output wants a new directory")
+            raise NotEmpty(f"{self.path}: is not empty ({held[0]}); --output needs a new directory")
 
     def keep(
         self, parts: Iterable[tuple[str, str | None, int | None, int]], summary: object

@@ -64,7 +64,7 @@ class ResetCsv(Sink):
         )
         tell = self._messages.line
         if topic is None:
-            tell("kdump: left out: a partition whose directory's name is no topic")
+            tell("kdump: left out: a partition whose directory name is not a valid topic")
             return
         if refused := refuse_topic(item):
             self._messages.finding(refused)
@@ -73,7 +73,7 @@ class ResetCsv(Sink):
         if self._has_groups:
             group = str(item.fields["group"])
             if is_refused_group(group):
-                tell(f"kdump: left out: group {group}: no plan can have such a name")
+                tell(f"kdump: left out: group {group}: a reset plan cannot contain this name")
                 return
             place = f"{group},{place}"
         offset, to = item.fields.get("reset_offset", item.fields["offset"]), ANSWER
@@ -136,7 +136,7 @@ def map_text(groups: Mapping[str, tuple[str, CarvedGroup]]) -> bytes:
     """Give the text for groups of carved batches, with the partition that each is now."""
     lines = [
         "# Partitions of carved batches, for kdump carve --topic-map.",
-        "# Check each line, and complete those that begin with #: GROUP,TOPIC-PARTITION.",
+        "# Check each line. Complete each line that begins with #, as GROUP,TOPIC-PARTITION.",
     ]
     for word, (name, one) in sorted(groups.items(), key=lambda each: int(each[0][7:])):
         lines += ["", f"# {word}: {_facts(one)}"]

@@ -101,13 +101,13 @@ def oldest_text(oldest: Oldest) -> str:
             if isinstance(value, int):
                 shown = time_text(value) if name.endswith("_ms") else number_text(value)
             parts.append(f"{words} {shown}")
-    return f"Kafka {oldest['broker_version']} instead: {', '.join(parts)}"
+    return f"With Kafka {oldest['broker_version']}: {', '.join(parts)}"
 
 
 def release_title(rows: Iterable[Row]) -> str:
     """Name the releases by whose rules some rows were made."""
     releases = dict.fromkeys(row["broker_version"] for row in rows if row["broker_version"])
-    return f"By the rules of Kafka {' or '.join(releases)}:" if releases else ""
+    return f"According to Kafka {' or '.join(releases)}:" if releases else ""
 
 
 def span_text(first: int | None, last: int | None) -> str:

@@ -36,7 +36,7 @@ def need_writable(path: str, option: str) -> None:
     if stat.S_ISREG(mode):
         _need_directory(named, os.path.dirname(os.path.realpath(path)))
     elif not _may(path, os.W_OK):
-        raise PathError(named, "may not be written to")
+        raise PathError(named, "is not writable")
 
 
 def need_writable_directory(path: str, option: str) -> None:
@@ -55,9 +55,9 @@ def _need_directory(named: str, directory: str) -> None:
     except (OSError, ValueError) as error:
         raise _refusal(named, error, f"{directory}: ") from error
     if not found:
-        raise PathError(named, f"{directory} is no directory")
+        raise PathError(named, f"{directory} is not a directory")
     if not _may(directory, os.W_OK | os.X_OK):
-        raise PathError(named, f"nothing may be written in {directory}")
+        raise PathError(named, f"no permission to write in {directory}")
 
 
 def _may(path: str, mode: int) -> bool:
@@ -223,8 +223,8 @@ def refuse_store(output: str, option: str) -> None:
     """Raise where a single file would be written to a store."""
     if is_uri(output):
         raise UsageError(
-            f"{option} {output}: is in a store, where kdump writes nothing but a directory of "
-            "Parquet parts (--format parquet --output URI/)"
+            f"{option} {output}: is in a store; kdump can write there only a directory of "
+            "Parquet files (--format parquet --output URI/)"
         )
 
 
@@ -248,7 +248,7 @@ def refuse_input_as_output(output: str, inputs: Iterable[str], option: str = "--
             continue
         read = Path(os.path.realpath(path))
         if target == read or _same_file(target, read):
-            raise UsageError(f"{option} {output}: is one of the files to be read")
+            raise UsageError(f"{option} {output}: is also an input file")
         if os.path.isdir(read):  # what may not be entered is reported when it is read
             inside = read in target.parents
         else:
@@ -257,7 +257,7 @@ def refuse_input_as_output(output: str, inputs: Iterable[str], option: str = "--
             )
         if inside:
             raise UsageError(
-                f"{option} {output}: is in a directory that is read; kdump writes nothing there"
+                f"{option} {output}: is inside an input directory; choose a path outside it"
             )
 
 
@@ -267,7 +267,7 @@ def refuse_store_as_output(output: str, inputs: Iterable[str]) -> None:
     for path in inputs:
         if is_uri(path) and inside.startswith(normal(path).rstrip("/") + "/"):
             raise UsageError(
-                f"--output {output}: is in a directory that is read; kdump writes nothing there"
+                f"--output {output}: is inside an input directory; choose a path outside it"
             )
 
 

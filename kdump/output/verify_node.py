@@ -29,7 +29,7 @@ def node_lines(
     of_it = [row for row in rows if row.outcome == outcome]
     first = of_it[0]
     if outcome == _REFUSES and {row.cause for row in of_it} == {"lock"}:
-        text, colour = "A broker runs on these directories, no other starts", "rebuild"
+        text, colour = "A broker is running on these directories, so no other can start", "rebuild"
     told = outcome == _STARTS and first.cause == "none"
     release = f" with Kafka {first.broker_version}" if first.broker_version else ""
     yield coloured(text + release, colour) + ("." if told else f": {first['cause']}")

@@ -80,18 +80,18 @@ def totals_lines(forecast: Forecast, width: int) -> Iterator[str]:
     if size:
         text += (
             f", in about {_duration(forecast['seconds'])} at "
-            f"{size_text(forecast['bytes_per_second'])}/s a thread and "
-            f"{count_text(forecast['recovery_threads'], 'recovery thread')} a data directory"
+            f"{size_text(forecast['bytes_per_second'])}/s per thread and "
+            f"{count_text(forecast['recovery_threads'], 'recovery thread')} per data directory"
         )
     fastest, slowest = forecast.get("seconds_at_least"), forecast.get("seconds_at_most")
     if size and fastest is not None and slowest is not None:
         least, most = _duration(fastest), _duration(slowest)
         text += f"; {least if least == most else f'{least} to {most}'}"
-        text += " by what these disks give now"
+        text += " at the current speed of these disks"
     for disk in forecast.get("disks", ()):
         if size and disk["low"] is not None and disk["high"] is not None:
             rates = f"{size_text(disk['low'])}/s to {size_text(disk['high'])}/s"
-            where = ", or its memory" if disk["cached"] else ""
+            where = ", or its cache" if disk["cached"] else ""
             text += f" ({disk['path']}: {rates}{where})"
     lost, losing = forecast["records_lost"], forecast["partitions_losing"]
     if losing:
@@ -118,7 +118,7 @@ def _why_and_cost(row: Recovery) -> str:
         parts.append(row.reason)
     if lost:
         end = row.log_end_after
-        good = f", the last good one is {end - 1:,}" if end else ""
+        good = f", the last intact one is {end - 1:,}" if end else ""
         first = number_text(row.first_lost_offset)
         parts.append(f"{count_text(lost, 'record')} lost from offset {first} on{good}")
     elif lost is None:
@@ -126,7 +126,7 @@ def _why_and_cost(row: Recovery) -> str:
     elif outcome == "recover":
         parts.append("nothing lost")
     elif outcome in ("truncate", "empty"):
-        parts.append("no record that can be read is lost")
+        parts.append("no readable record is lost")
     read, rebuilt = row.segments_read, row.indexes_rebuilt
     if read:
         size = row.bytes_read
@@ -151,7 +151,7 @@ def _unserved_text(row: Recovery) -> str:
         again = "and receive nothing after it"
     else:
         again = f"and are served again from {served}"
-        again += f", behind {count_text(skipped, 'sound record')}" if skipped else ""
+        again += f", skipping {count_text(skipped, 'sound record')}" if skipped else ""
     return f"consumers still stop at offset {first['offset']} {again}{more}"
 
 

@@ -158,7 +158,7 @@ class VerifyTable(TextReport):
         self.finish()
         if not self._quiet:
             self._line()
-            self._line("Interrupted: this is what was found until then.")
+            self._line("Interrupted: the results so far are above.")
 
     def _select_shown(self, severity: Severity) -> list[Finding]:
         """Return the findings of a severity without those that the node's verdict repeats.
@@ -292,7 +292,7 @@ class VerifyTable(TextReport):
         *lines, last = wrap(f"Checked {', '.join(read)}", self._width - _DURATION)
         self._lines([*lines, f"{last} in {seconds_text(row.seconds)}."])
         self._write_wrapped(not_checked_text(row))
-        self._line(f"status {self._status()}")
+        self._line(f"exit status {self._status()}")
 
     def _level(self, severity: Severity) -> str:
         return self._word(f"{severity.value.upper():9}", severity.value)
@@ -305,7 +305,7 @@ def _checked_part(row: VerifySummary) -> str:
     if not left:
         text = f"not everything was checked; {count_text(read, 'segment')} checked"
     found = row.findings
-    return text if found["damage"] or found["rebuild"] else f"{text}, nothing wrong found in them"
+    return text if found["damage"] or found["rebuild"] else f"{text}, no problems found in them"
 
 
 def _heading(directories: list[DirectoryFacts], width: int) -> Iterator[str]:

@@ -111,8 +111,8 @@ def not_checked_text(row: VerifySummary) -> str:
 _NOT_CHECKED = {
     "segments_verified_before": ("segment", "unchanged since last verified (--state)"),
     "segments_outside_subset": ("segment", "outside this slice (--subset)"),
-    "segments_out_of_time": ("segment", "for want of time (--max-duration)"),
-    "segments_not_read": ("segment", "not read to the end"),
+    "segments_out_of_time": ("segment", "out of time (--max-duration)"),
+    "segments_not_read": ("segment", "not read completely"),
     "batches_over_limit": ("batch", "over --decompress-limit"),
     "batches_without_codec": ("batch", "with a codec that is not installed"),
 }

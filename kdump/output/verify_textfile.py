@@ -58,7 +58,7 @@ def _lines(
         yield from _of_summary(summary)
         yield from metric(
             "kdump_verify_findings_by_partition",
-            "Findings of the last run above notes, by where they are.",
+            "Damage and rebuild findings of the last run, by place.",
             {labels(**place._asdict()): count for place, count in places.items()},
         )
         if summary.forecast is not None:
@@ -75,7 +75,7 @@ def _of_summary(row: VerifySummary) -> Iterator[str]:
     for name, help_text, label, member in (
         ("findings", "Findings of the last run.", "severity", "findings"),
         ("findings_by_code", "Findings of the last run by code.", "code", "codes"),
-        ("not_checked", "What the last run did not look at.", "what", "not_checked"),
+        ("not_checked", "What the last run did not check.", "what", "not_checked"),
     ):
         values = {f'{{{label}="{word}"}}': count for word, count in row[member].items()}
         yield from metric(f"kdump_verify_{name}", help_text, values)
@@ -93,7 +93,7 @@ def _of_summary(row: VerifySummary) -> Iterator[str]:
 def _of_forecast(values: Mapping[str, Any]) -> Iterator[str]:
     for name, help_text in (
         ("records_lost", "Records that the next start would lose."),
-        ("partitions_losing", "Partitions of which the next start would lose records."),
+        ("partitions_losing", "Partitions that would lose records at the next start."),
         ("segments_to_read", "Segments that the next start would read."),
         ("bytes_to_read", "Bytes of logs that the next start would read."),
         ("seconds", "How long the next start may take to read them."),

@@ -124,7 +124,7 @@ class WhyTable(TextReport):
     def _release(self) -> str:
         """Name the releases whose retention and cleaner are meant."""
         releases = dict.fromkeys(one.broker_version for one in self._directories)
-        return f", by the rules of Kafka {' or '.join(releases)}" if releases else ""
+        return f", according to Kafka {' or '.join(releases)}" if releases else ""
 
     def _table(self, total: int) -> Iterator[str]:
         topics = self._topics
@@ -191,7 +191,7 @@ class WhyTable(TextReport):
             if row.next_deletable_ms is not None
             else "until more is written",
             "not-deleted-by-policy": "never deleted by retention",
-            "active": "the segments that are written to",
+            "active": "active segments",
         }
         for verdict, words in said.items():
             if sizes.get(verdict):
@@ -226,7 +226,7 @@ class WhyTable(TextReport):
             yield f"and {count_text(len(found) - _TOPICS, 'partition')} more, in --format jsonl"
         wasted = sum(one.wasted_bytes for one in found)
         known = all(one.object_bytes is not None for one in found)
-        text = f"wasted in remote storage: {size_text(wasted)}, cut-off copies and orphans"
+        text = f"wasted in remote storage: {size_text(wasted)}, incomplete copies and orphans"
         text += "" if known else "; --tier URI adds objects that no metadata names"
         yield from wrap(text, self._width)
 
@@ -262,8 +262,8 @@ class WhyTable(TextReport):
             missing = plan["asked_bytes"] - plan["planned_bytes"]
             if missing > 0:
                 yield from wrap(
-                    f"{size_text(missing)} too little: the rest is active segments, compacted "
-                    "topics, and internal topics.",
+                    f"{size_text(missing)} short: the rest is active segments, compacted topics, "
+                    "and internal topics.",
                     self._width,
                 )
         yield "Deleted files leave the disk after file.delete.delay.ms (default: 1 minute)."

@@ -17,11 +17,11 @@ _PARTS = ("log", "index", "other", "retired")
 _UNCLEANABLE = ("uncleanable-mark", "corrupt-batch")
 #: Metric of partitions -> what it says.
 _OF_PARTITIONS = {
-    "pinned_bytes": "Bytes past retention, or kept by a future timestamp, that stay.",
+    "pinned_bytes": "Bytes kept past retention, or by a future timestamp.",
     "deletable_bytes": "Bytes that the next retention pass deletes.",
     "oldest_deletable_timestamp_seconds": "Last record time of the oldest segment to be deleted.",
-    "dirty_ratio": "Share of a compacted log that was not cleaned.",
-    "uncleanable": "Whether the cleaner cannot get over a compacted log.",
+    "dirty_ratio": "Share of a compacted log that is not cleaned.",
+    "uncleanable": "Whether the cleaner fails on a compacted log.",
 }
 
 
@@ -65,12 +65,12 @@ class Gauges:
             verdicts = {
                 labels(verdict=verdict): size for verdict, size in summary.bytes_by_verdict.items()
             }
-            help_text = "Bytes of segments by what becomes of them."
+            help_text = "Bytes of segments by verdict."
             yield from metric("kdump_why_segment_bytes", help_text, verdicts)
             if summary.next_deletable_ms is not None:
                 yield from metric(
                     "kdump_why_next_deletable_timestamp_seconds",
-                    "When retention next deletes a segment that stays now.",
+                    "When retention next deletes a segment that it keeps now.",
                     {"": summary.next_deletable_ms // 1000},
                 )
             for name, help_text in _OF_PARTITIONS.items():

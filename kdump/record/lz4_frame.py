@@ -41,7 +41,7 @@ def read(
     pieces: list[bytes | bytearray] = []
     end = len(packed)
     if end < 7 or int.from_bytes(packed[:4], "little") != MAGIC:
-        return pieces, "no LZ4 frame"
+        return pieces, "not an LZ4 frame"
     flags, descriptor = packed[4], packed[5]
     maximum = _BLOCK_SIZES.get(descriptor >> 4 & 7)
     if flags >> 6 != 1 or not flags & _INDEPENDENT or maximum is None:
@@ -84,7 +84,7 @@ def read(
             return None, ""
         add(pieces, plain)
     if flags & _CONTENT_CHECKSUM and end - position < 4:
-        return pieces, "the LZ4 frame is truncated in its content checksum"
+        return pieces, "the content checksum of the LZ4 frame is truncated"
     return pieces, wrong_header
 
 

@@ -88,12 +88,12 @@ class ClusterState:
     def topic_id_text(self, topic_id: str) -> str:
         """Say in a sentence which topic an id is of, or was."""
         if (topic := self.topics.get(topic_id)) is not None:
-            return f"{topic_id} is the id of the topic {topic.topic}."
+            return f"{topic_id} is the id of topic {topic.topic}."
         if (topic := self.removed.get(topic_id)) is None:
-            return f"No topic in the metadata log has the id {topic_id}."
+            return f"No topic in the metadata log has id {topic_id}."
         when = time_text(topic.deleted_ms) if topic.deleted_ms is not None else ""
         deleted = f"deleted at {when}" if when else "deleted since"
-        return f"{topic_id} is the id of the topic {topic.topic} that was {deleted}."
+        return f"{topic_id} is the id of topic {topic.topic}, which was {deleted}."
 
     def tables(self) -> tuple[Table, ...]:
         """Return all tables of facts, two levels deep where they are so."""

@@ -9,29 +9,29 @@ from kdump.rows.words import Int32, Json, Word
 
 
 class SchemaRow(Row, kind="schema"):
-    """A schema of a registry, as a record of its topic has it."""
+    """A schema of a registry, from a record of its topic."""
 
     subject: Annotated[str, "its subject"]
     version: Annotated[Int32, "its version in the subject"]
-    id: Annotated[int, "its id, by which values name it"]
-    guid: Annotated[str, "its GUID, by which headers name it"]
-    type: Annotated[Word, "avro, protobuf, json, or what the registry says"]
-    references: Annotated[Json, "what it refers to: name, subject and version of each"]
-    deleted: Annotated[bool, "whether it is deleted, so that no client is given it"]
-    state: Annotated[Word, "live; soft: deleted; hard: deleted for good, its record is still there"]
+    id: Annotated[int, "its id, which values refer to"]
+    guid: Annotated[str, "its GUID, which headers refer to"]
+    type: Annotated[Word, "avro, protobuf, json, or another type of the registry"]
+    references: Annotated[Json, "the schemas it references: name, subject, and version"]
+    deleted: Annotated[bool, "whether it is deleted, so that clients do not get it"]
+    state: Annotated[Word, "live, soft (deleted), or hard (permanently deleted)"]
     offset: Annotated[int, "the offset of its record"]
     schema: Annotated[str, "the schema"]
 
 
 class ConnectorRow(Row, kind="connector"):
-    """A connector of Kafka Connect, as the last records of its topics have it."""
+    """A connector of Kafka Connect, from the last records of its topics."""
 
     connector: Annotated[str, "its name"]
-    state: Annotated[Word | None, "its state; null: none is on the disk"]
-    worker_id: Annotated[str | None, "the worker that said so"]
-    target_state: Annotated[Word | None, "the state asked for, where one was"]
+    state: Annotated[Word | None, "its state; null: not on this disk"]
+    worker_id: Annotated[str | None, "the worker that reported it"]
+    target_state: Annotated[Word | None, "the requested state, if any"]
     deleted: Annotated[bool, "whether its configuration was deleted"]
-    tasks: Annotated[int | None, "the number of its tasks"]
+    tasks: Annotated[int | None, "number of tasks"]
     config: Annotated[Json, "its configuration, with secrets masked"]
     trace: Annotated[str | None, "why it failed"]
 
@@ -48,8 +48,8 @@ class TaskRow(Row, kind="task"):
 
 
 class ConnectorOffsetRow(Row, kind="connector-offset"):
-    """How far a connector has come in a part of its source."""
+    """The position of a connector in a part of its source."""
 
     connector: Annotated[str, "its name"]
     source_partition: Annotated[Json, "the part of the source, as the connector names it"]
-    source_offset: Annotated[Json, "how far it has come; null: forgotten"]
+    source_offset: Annotated[Json, "its position in that part; null: removed"]

@@ -13,7 +13,7 @@ _Objects = Annotated[list[dict[str, Json]] | None, "its listeners"]
 
 
 class Broker(Row, kind="broker"):
-    """A broker that is registered, whether it runs or not."""
+    """A registered broker, running or not."""
 
     broker_id: Annotated[Int32, "its id"]
     epoch: Annotated[int | None, "broker epoch of the registration"]
@@ -23,8 +23,12 @@ class Broker(Row, kind="broker"):
     fenced: Annotated[bool | None, "whether it is fenced"]
     in_controlled_shutdown: Annotated[bool | None, "whether it is being shut down"]
     directories: Annotated[Texts | None, "ids of its data directories"]
-    cordoned_directories: Annotated[Texts | None, "those that take no new partitions"]
-    features: Annotated[dict[str, list[int]] | None, "features it supports, lowest and highest"]
+    cordoned_directories: Annotated[
+        Texts | None, "ids of the directories that get no new partitions"
+    ]
+    features: Annotated[
+        dict[str, list[int]] | None, "features it supports, with lowest and highest level"
+    ]
     registered_ms: Annotated[Time | None, "when it was registered"]
 
 
@@ -33,24 +37,24 @@ class Controller(Row, kind="controller"):
 
     controller_id: Annotated[Int32, "its id"]
     endpoints: _Objects
-    features: Annotated[dict[str, list[int]], "features it supports, lowest and highest"]
+    features: Annotated[dict[str, list[int]], "features it supports, with lowest and highest level"]
     voter: Annotated[bool | None, "whether it is a voter; null: not known"]
     directory_id: Annotated[str | None, "id of its metadata directory"]
     incarnation_id: Annotated[str | None, "id of its process"]
     leader: Annotated[bool, "whether it is the active controller"]
-    leader_epoch: Annotated[Int32 | None, "in which epoch"]
+    leader_epoch: Annotated[Int32 | None, "its controller epoch"]
 
 
 class Topic(Row, kind="topic"):
-    """A topic, or one that was deleted."""
+    """A topic, existing or deleted."""
 
     topic: Annotated[str, "its name"]
     topic_id: Annotated[str | None, "its id"]
-    partitions_count: Annotated[Int32, "how many partitions it has"]
+    partitions_count: Annotated[Int32, "number of partitions"]
     created_ms: Annotated[Time | None, "when it was created"]
-    created_offset: Annotated[int | None, "offset of that record"]
+    created_offset: Annotated[int | None, "offset of the record"]
     deleted_ms: Annotated[Time | None, "when it was deleted"]
-    deleted_offset: Annotated[int | None, "offset of that record"]
+    deleted_offset: Annotated[int | None, "offset of the record"]
 
 
 class Partition(Row, kind="partition"):
@@ -58,7 +62,7 @@ class Partition(Row, kind="partition"):
 
     topic: Annotated[str | None, "the topic"]
     topic_id: Annotated[str | None, "its id"]
-    partition: Annotated[Int32, "the partition's number"]
+    partition: Annotated[Int32, "the partition number"]
     leader: Annotated[Int32 | None, "the leader, -1: none"]
     leader_epoch: Annotated[Int32 | None, "leader epoch"]
     partition_epoch: Annotated[Int32 | None, "partition epoch"]
@@ -71,14 +75,14 @@ class Partition(Row, kind="partition"):
     directories: Annotated[Texts | None, "ids of the data directories, by replica"]
     recovery_state: Annotated[Word | None, "recovered, or recovering from an unclean election"]
     changed_ms: Annotated[Time | None, "when it last changed"]
-    changed_offset: Annotated[int | None, "offset of that record"]
+    changed_offset: Annotated[int | None, "offset of the record"]
 
 
 class Config(Row, kind="config"):
-    """A setting of a topic, a broker, a group or a client."""
+    """A setting of a topic, a broker, a group, or a client."""
 
-    resource_type: Annotated[Word, "topic, broker, group and others"]
-    resource: Annotated[str, "its name; empty: the default of all"]
+    resource_type: Annotated[Word, "topic, broker, group, and others"]
+    resource: Annotated[str, "its name; empty: the default for all"]
     key: Annotated[str, "the setting"]
     value: Annotated[str, "its value; masked where it is secret"]
     sensitive: Annotated[bool, "whether it is secret"]
@@ -96,10 +100,10 @@ class Feature(Row, kind="feature"):
 
 
 class Quota(Row, kind="quota"):
-    """A quota of clients."""
+    """A client quota."""
 
-    entity: Annotated[dict[str, str | None], "user, client-id or ip that it is for"]
-    key: Annotated[str, "what is limited"]
+    entity: Annotated[dict[str, str | None], "user, client-id, or ip that it applies to"]
+    key: Annotated[str, "the quantity limited, for example producer_byte_rate"]
     value: Annotated[Json, "the limit"]
     set_ms: _SetMs
     set_offset: _SetOffset
@@ -125,11 +129,11 @@ class Acl(Row, kind="acl"):
     """An access control entry."""
 
     acl_id: Annotated[str | None, "its id"]
-    resource_type: Annotated[Word, "TOPIC, GROUP and others"]
+    resource_type: Annotated[Word, "TOPIC, GROUP, and others"]
     resource: Annotated[str | None, "the resource"]
     pattern_type: Annotated[Word, "LITERAL or PREFIXED"]
-    principal: Annotated[str, "whom it is for"]
-    host: Annotated[str, "from which host"]
+    principal: Annotated[str, "the principal it applies to"]
+    host: Annotated[str, "the host it applies to"]
     operation: Annotated[Word, "the operation"]
     permission: Annotated[Word, "ALLOW or DENY"]
     set_ms: _SetMs
@@ -141,11 +145,11 @@ class DelegationToken(Row, kind="delegation-token"):
 
     token_id: Annotated[str, "its id"]
     owner: Annotated[str, "its owner"]
-    requester: Annotated[str, "who asked for it"]
-    renewers: Annotated[Texts, "who may renew it"]
+    requester: Annotated[str, "the principal that requested it"]
+    renewers: Annotated[Texts, "the principals that can renew it"]
     issued_ms: Annotated[Time, "when it was issued"]
     expires_ms: Annotated[Time, "when it expires"]
-    max_ms: Annotated[Time, "until when it may be renewed"]
+    max_ms: Annotated[Time, "when it can no longer be renewed"]
     set_ms: _SetMs
     set_offset: _SetOffset
 
@@ -153,15 +157,15 @@ class DelegationToken(Row, kind="delegation-token"):
 class ProducerIds(Row, kind="producer-ids"):
     """The next block of producer ids."""
 
-    next_producer_id: Annotated[int, "the next id to be given out"]
-    broker_id: Annotated[Int32 | None, "the broker that got the last block"]
+    next_producer_id: Annotated[int, "the next id to be assigned"]
+    broker_id: Annotated[Int32 | None, "the broker that received the last block of ids"]
     broker_epoch: Annotated[int | None, "its epoch"]
     set_ms: _SetMs
     set_offset: _SetOffset
 
 
 class ZkMigration(Row, kind="zk-migration"):
-    """How far the migration from ZooKeeper is."""
+    """The state of the migration from ZooKeeper."""
 
     state: Annotated[Word, "its state"]
     set_ms: _SetMs
@@ -174,40 +178,40 @@ class Change(Row, kind="change"):
     at_ms: Annotated[Time, "when"]
     metadata_offset: Annotated[int | None, "offset of the record; null: from a snapshot"]
     epoch: Annotated[Int32, "epoch of the active controller"]
-    what: Annotated[Word, "topic-created, partition-changed and others"]
+    what: Annotated[Word, "topic-created, partition-changed, and others"]
     subject: Annotated[str, "what changed"]
-    before: Annotated[Json, "its members before, only those that changed"]
-    after: Annotated[Json, "its members since"]
-    text: Annotated[str, "the change in words"]
+    before: Annotated[Json, "the changed fields before the change"]
+    after: Annotated[Json, "the same fields after the change"]
+    text: Annotated[str, "description of the change"]
 
 
 class Znode(Row, kind="znode"):
-    """A node of ZooKeeper that the metadata would be, with --view zookeeper."""
+    """The metadata as a node of ZooKeeper, with --view zookeeper."""
 
     path: Annotated[str, "its path"]
-    depth: Annotated[Int32, "how deep it is"]
-    value: Annotated[Json, "what it holds"]
+    depth: Annotated[Int32, "its depth in the tree"]
+    value: Annotated[Json, "its data"]
 
 
 class ClusterSummary(Row, kind="cluster-summary", sums_up=True):
-    """What the metadata was read from, and what it has."""
+    """The source of the metadata, and its totals."""
 
     path: Annotated[str, "the metadata log, or the directory"]
     cluster_id: Annotated[str | None, "the cluster's id"]
-    source: Annotated[Word, "log, snapshot or directory"]
-    as_of_offset: Annotated[int | None, "up to which offset"]
-    as_of_ms: Annotated[Time | None, "up to which time"]
+    source: Annotated[Word, "log, snapshot, or directory"]
+    as_of_offset: Annotated[int | None, "the offset up to which records were applied"]
+    as_of_ms: Annotated[Time | None, "the time of the last record applied"]
     leader_id: Annotated[Int32 | None, "the active controller"]
     leader_epoch: Annotated[Int32 | None, "its epoch"]
     log_start_offset: Annotated[int | None, "log start offset"]
     snapshot_offset: Annotated[int | None, "end offset of the snapshot that was read"]
-    complete: Annotated[bool, "whether nothing before it is missing"]
+    complete: Annotated[bool, "whether the log is complete up to that offset"]
     in_transaction: Annotated[bool, "whether a metadata transaction is open"]
     brokers_count: Annotated[int, "brokers"]
     topics_count: Annotated[int, "topics"]
     partitions_count: Annotated[int, "partitions"]
     deleted_topics_count: Annotated[int, "topics that were deleted"]
     unknown_records: Annotated[int, "records that could not be read"]
-    text: Annotated[str | None, "what is missing, in words"]
+    text: Annotated[str | None, "description of what is missing"]
     other_copies: Annotated[Texts, "other copies of the log"]
-    paths_unfinished: Annotated[int, "paths that could not be finished"]
+    paths_unfinished: Annotated[int, "paths that could not be read completely"]

@@ -9,12 +9,12 @@ from kdump.rows.verify import Summary
 from kdump.rows.words import Int32, Numbers, Oldest, Severe, Word
 
 _Topic = Annotated[str | None, "the topic"]
-_Partition = Annotated[Int32 | None, "the partition's number"]
+_Partition = Annotated[Int32 | None, "the partition number"]
 _NONE: dict[str, int] = {}
 
 
 class Side(TypedDict):
-    """What a replica has where others differ: its first batch there, or why there is none."""
+    """The first batch of a replica where others differ, or why there is none."""
 
     path: str
     present: bool
@@ -54,7 +54,7 @@ class LostSpan(EpochSpan):
 
 
 class ReplicaFacts(TypedDict):
-    """What is known of a replica."""
+    """Facts about a replica."""
 
     path: str
     node_id: str | None
@@ -94,45 +94,45 @@ class ReplicaDifference(Row, kind="replica-difference"):
 
     topic: _Topic
     partition: _Partition
-    kind: Annotated[Word, "missing, truncated, behind, damaged and others"]
-    severity: Annotated[Severe, "how severe"]
+    kind: Annotated[Word, "missing, truncated, behind, damaged, and others"]
+    severity: Annotated[Severe, "severity"]
     offset: Annotated[int | None, "the first offset that differs"]
     last_offset: Annotated[int | None, "the last"]
-    records_count: Annotated[int | None, "how many records"]
-    fields_: Annotated[list[str], "members of the batches that differ"]
-    key: Annotated[bytes | None, "a key, of records that a cleaner may have removed"]
-    copy_from: Annotated[str | None, "the replica that has them"]
+    records_count: Annotated[int | None, "number of records"]
+    fields_: Annotated[list[str], "fields of the batches that differ"]
+    key: Annotated[bytes | None, "their key, if compaction may have removed them"]
+    copy_from: Annotated[str | None, "the replica to copy them from"]
     reason: Annotated[str | None, "more about the cause"]
-    left: Annotated[Side, "what one side has there"]
-    right: Annotated[Side, "what the other has"]
-    message: Annotated[str, "the difference in words"]
+    left: Annotated[Side, "what the first replica has there"]
+    right: Annotated[Side, "what the second replica has there"]
+    message: Annotated[str, "description of the difference"]
 
 
 class ReplicaComparison(Row, kind="replica-comparison", sums_up=True, judged=True):
-    """What comparing the replicas of a partition shows."""
+    """The result of comparing the replicas of a partition."""
 
     topic: _Topic
     partition: _Partition
-    verdict: Annotated[Word, "equal, behind, truncated, damaged, diverged and others"]
-    severity: Annotated[Severe | None, "how severe"]
-    explanation: Annotated[str, "what happened, in words"]
-    replicas: Annotated[list[ReplicaFacts], "what is known of each"]
-    odd: Annotated[str | None, "the one that differs from all others"]
+    verdict: Annotated[Word, "equal, behind, truncated, damaged, diverged, and others"]
+    severity: Annotated[Severe | None, "severity"]
+    explanation: Annotated[str, "description of what happened"]
+    replicas: Annotated[list[ReplicaFacts], "facts about each replica"]
+    odd: Annotated[str | None, "the replica that differs from all others"]
     first_divergent_offset: Annotated[int | None, "the first offset that differs"]
-    common_epoch: Annotated[Int32 | None, "the last leader epoch that all have"]
-    common_end_offset: Annotated[int, "up to here all are of one history"]
+    common_epoch: Annotated[Int32 | None, "the last leader epoch that all replicas have"]
+    common_end_offset: Annotated[int, "the offset up to which all replicas share one history"]
     differences: Annotated[dict[str, int], "differences by kind"]
-    records_differing: Annotated[dict[str, int], "records by kind of difference"]
-    differences_shown: Annotated[int, "differences that have a row"]
-    records_count: Annotated[int, "records of the replica that has most"]
+    records_differing: Annotated[dict[str, int], "number of differing records by kind"]
+    differences_shown: Annotated[int, "number of differences with a row"]
+    records_count: Annotated[int, "records of the replica with the most records"]
 
 
 class ReplicaElection(Row, kind="replica-election", omits=("oldest",)):
-    """Who should lead a partition, and what each choice loses."""
+    """The replica that should lead a partition, and what each choice loses."""
 
     topic: _Topic
     partition: _Partition
-    rule: Annotated[Word, "in-sync or raft: what decides who leads"]
+    rule: Annotated[Word, "in-sync or raft: the rule for choosing the leader"]
     leader: Annotated[str, "path of the replica that should lead"]
     leader_node: Annotated[Int32 | str | None, "its node"]
     leader_epoch: Annotated[Int32 | None, "its last leader epoch"]
@@ -141,73 +141,73 @@ class ReplicaElection(Row, kind="replica-election", omits=("oldest",)):
     isr: Annotated[Numbers | None, "the in-sync replicas"]
     elr: Annotated[Numbers | None, "the eligible leader replicas"]
     voters_count: Annotated[int | None, "voters of the quorum"]
-    voters_here: Annotated[int | None, "those among the paths"]
-    at_stake: Annotated[bool, "whether a choice loses records"]
-    choices: Annotated[list[Choice], "each replica, and what is lost if it leads"]
-    advice: Annotated[str, "what to do, in words"]
-    commands: Annotated[list[str], "commands to type"]
+    voters_here: Annotated[int | None, "voters among the paths"]
+    at_stake: Annotated[bool, "whether a choice of leader loses records"]
+    choices: Annotated[list[Choice], "each replica, with what is lost if it leads"]
+    advice: Annotated[str, "what to do"]
+    commands: Annotated[list[str], "commands to run"]
     any_may_lead: Annotated[bool, "whether no choice loses records, and each replica starts"]
     records_at_stake: Annotated[int, "records lost with the worst choice"]
-    records_lost_alone: Annotated[int, "most that are lost if a controller elects by itself"]
+    records_lost_alone: Annotated[int, "most records lost if the controller chooses"]
     oldest: Annotated[
-        Oldest | None, "whom the oldest release makes best that it can be, where that differs"
+        Oldest | None, "the best leader by the rules of the oldest possible release, if different"
     ] = None
 
 
 class MirrorStretch(Row, kind="mirror-stretch"):
-    """Records that follow each other, and are mirrored alike: with `--mirror`."""
+    """Consecutive records that are mirrored in the same way: with `--mirror`."""
 
     topic: Annotated[str, "the topic at the source"]
-    partition: Annotated[Int32, "the partition's number"]
+    partition: Annotated[Int32, "the partition number"]
     target_topic: Annotated[str, "the topic at the target"]
-    kind: Annotated[Word, "mirrored, reordered, duplicated, only-source, aborted or only-target"]
-    place: Annotated[Word | None, "start, inside, end: where it lies against what both have"]
+    kind: Annotated[Word, "mirrored, reordered, duplicated, only-source, aborted, or only-target"]
+    place: Annotated[Word | None, "start, inside, or end of the range that both have"]
     first_offset: Annotated[int | None, "first offset at the source"]
     last_offset: Annotated[int | None, "last offset at the source"]
     target_first_offset: Annotated[int | None, "first offset at the target"]
     target_last_offset: Annotated[int | None, "last offset at the target"]
-    shift: Annotated[int | None, "offsets of the target less those of the source"]
-    records_count: Annotated[int, "how many records"]
+    shift: Annotated[int | None, "target offset minus source offset"]
+    records_count: Annotated[int, "number of records"]
 
 
 class TranslatedOffset(Row, kind="translated-offset"):
-    """A committed offset of the source, as one of the target: with `--mirror --groups`."""
+    """A committed offset of the source, translated to the target: with `--mirror --groups`."""
 
     group: Annotated[str, "id of the group"]
     topic: Annotated[str, "the topic at the target"]
-    partition: Annotated[Int32, "the partition's number"]
+    partition: Annotated[Int32, "the partition number"]
     offset: Annotated[int | None, "the offset at the target; null: not known"]
-    basis: Annotated[Word | None, "checkpoint, offset-sync or records: who says so"]
+    basis: Annotated[Word | None, "source of the offset: checkpoint, offset-sync, or records"]
     source_topic: Annotated[str, "the topic at the source"]
     source_offset: Annotated[int, "the committed offset"]
-    records_offset: Annotated[int | None, "by the records: where the next one lies, exactly"]
-    sync_offset: Annotated[int | None, "by the nearest of MirrorMaker's offset syncs"]
-    checkpoint_offset: Annotated[int | None, "in the group's last checkpoint"]
-    checkpoint_source_offset: Annotated[int | None, "the offset that this stands for"]
+    records_offset: Annotated[int | None, "the exact offset, by comparing records"]
+    sync_offset: Annotated[int | None, "the offset by MirrorMaker's nearest offset sync"]
+    checkpoint_offset: Annotated[int | None, "the offset in the group's last checkpoint"]
+    checkpoint_source_offset: Annotated[int | None, "the source offset in that checkpoint"]
 
 
 class MirrorComparison(Row, kind="mirror-comparison", sums_up=True, judged=True):
-    """What comparing a partition with its mirror shows."""
+    """The result of comparing a partition with its mirror."""
 
     topic: Annotated[str, "the topic at the source"]
-    partition: Annotated[Int32, "the partition's number"]
+    partition: Annotated[Int32, "the partition number"]
     target_topic: Annotated[str, "the topic at the target"]
-    verdict: Annotated[Word, "mirrored, behind, missing, duplicated, reordered and others"]
-    severity: Annotated[Severe | None, "how severe"]
-    shift: Annotated[int | None, "the shift at the end"]
+    verdict: Annotated[Word, "mirrored, behind, missing, duplicated, reordered, and others"]
+    severity: Annotated[Severe | None, "severity"]
+    shift: Annotated[int | None, "target offset minus source offset at the end"]
     source_records: Annotated[int, "records at the source"]
     target_records: Annotated[int, "records at the target"]
     paired: Annotated[int, "records that both have"]
     only_source: Annotated[int, "records that only the source has"]
     only_target: Annotated[int, "records that only the target has"]
-    duplicated: Annotated[int, "further copies at the target"]
-    reordered: Annotated[int, "records behind one that follows them at the source"]
-    stretches_left_out: Annotated[int, "stretches beyond --limit"]
+    duplicated: Annotated[int, "additional copies at the target"]
+    reordered: Annotated[int, "records that are in a different order than at the source"]
+    stretches_left_out: Annotated[int, "rows omitted by --limit"]
     aborted: Annotated[int, "records of aborted transactions that only the source has"] = 0
 
 
 class CompareSummary(Summary):
-    """The sum of `compare`."""
+    """The totals of `compare`."""
 
     verdicts: dict[str, int] = _NONE
     found_once_count: int = 0
@@ -218,7 +218,7 @@ class CompareSummary(Summary):
 
 
 class ElectSummary(Summary):
-    """The sum of `elect`."""
+    """The totals of `elect`."""
 
     partitions: int = 0
     at_stake: int = 0

@@ -7,9 +7,9 @@ from typing import Annotated
 from kdump.rows.row import Row
 from kdump.rows.words import Int32, Time, Word
 
-_Topic = Annotated[Word | None, "the topic, as the directory is named"]
-_Partition = Annotated[Int32 | None, "the partition's number, as the directory is named"]
-_Segment = Annotated[int, "base offset of the segment, as the file is named"]
+_Topic = Annotated[Word | None, "the topic, from the directory name"]
+_Partition = Annotated[Int32 | None, "the partition number, from the directory name"]
+_Segment = Annotated[int, "base offset of the segment, from the file name"]
 _Slot = Annotated[int, "number of the entry in the file, from 0"]
 
 
@@ -32,7 +32,7 @@ class TimeIndexEntry(Row, kind="time-index-entry", streamed=True):
     segment: _Segment
     slot: _Slot
     timestamp_ms: Annotated[Time, "the largest time so far"]
-    offset: Annotated[int, "the offset that has it"]
+    offset: Annotated[int, "the offset of a record with that time"]
 
 
 class AbortedTransaction(Row, kind="aborted-transaction"):
@@ -53,7 +53,7 @@ class ProducerState(Row, kind="producer-state"):
 
     topic: _Topic
     partition: _Partition
-    offset: Annotated[int, "the offset that the snapshot is of, as the file is named"]
+    offset: Annotated[int, "the offset of the snapshot, from the file name"]
     producer_id: Annotated[int, "its id"]
     producer_epoch: Annotated[int, "its epoch"]
     coordinator_epoch: Annotated[int, "epoch of the coordinator that wrote the last marker"]
@@ -77,12 +77,12 @@ class CheckpointOffset(Row, kind="checkpoint-offset"):
 
     file: Annotated[str, "path of the checkpoint"]
     topic: Annotated[Word, "the topic"]
-    partition: Annotated[Int32, "the partition's number"]
+    partition: Annotated[Int32, "the partition number"]
     offset: Annotated[int, "the offset"]
 
 
 class Property(Row, kind="property"):
-    """A property of a small file, as `meta.properties`."""
+    """A property of a small file such as `meta.properties`."""
 
     file: Annotated[str, "path of the file"]
     name: Annotated[str, "name of the property"]

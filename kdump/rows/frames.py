@@ -21,26 +21,28 @@ class Frame(Row, kind="frame", streamed=True):
     api_key: Annotated[Int16 | None, "number of the api"]
     version: Annotated[Int16 | None, "version of the request; null in 0.7"]
     client_id: Annotated[Word | None, "client id of the request"]
-    correlation_id: Annotated[Int32 | None, "number that a request and its response share"]
-    topic: Annotated[Word | None, "topic, or the one that the capture names for its id"] = None
+    correlation_id: Annotated[Int32 | None, "number shared by a request and its response"]
+    topic: Annotated[Word | None, "the topic; for a topic id, the name found in the capture"] = None
     topic_id: Annotated[Word | None, "topic id, from fetch and produce version 13 on"] = None
-    partition: Annotated[Int32 | None, "the partition's number"] = None
+    partition: Annotated[Int32 | None, "the partition number"] = None
     acks: Annotated[Int16 | None, "acks of a produce request: 0, 1, or -1 for all"] = None
     offset: Annotated[
-        int | None, "offset fetched from, base offset assigned, or answer of list-offsets"
+        int | None, "offset fetched, base offset assigned, or offset returned by list-offsets"
     ] = None
-    offsets: Annotated[list[int] | None, "all answers of list-offsets version 0 and 0.7"] = None
+    offsets: Annotated[
+        list[int] | None, "all offsets returned by list-offsets version 0 and 0.7"
+    ] = None
     timestamp_ms: Annotated[
-        Time | None, "time asked for or answered by list-offsets, or log append time"
+        Time | None, "time requested or returned by list-offsets, or log append time"
     ] = None
-    max_bytes: Annotated[Bytes | None, "most bytes that a fetch asks for of the partition"] = None
+    max_bytes: Annotated[Bytes | None, "most bytes requested from the partition"] = None
     isolation: Annotated[Word | None, "isolation level of a fetch or list-offsets request"] = None
-    replica_id: Annotated[Int32 | None, "broker that asks as a follower; -1: a consumer"] = None
-    leader_epoch: Annotated[Int32 | None, "leader epoch asked with or answered"] = None
-    error: Annotated[Word | None, "error of the partition, or else of the response"] = None
+    replica_id: Annotated[Int32 | None, "id of the fetching follower; -1: a consumer"] = None
+    leader_epoch: Annotated[Int32 | None, "leader epoch requested or returned"] = None
+    error: Annotated[Word | None, "error of the partition, otherwise of the response"] = None
     high_watermark: Annotated[int | None, "high watermark of a fetch response"] = None
     last_stable_offset: Annotated[int | None, "last stable offset of a fetch response"] = None
-    log_start_offset: Annotated[int | None, "log start offset that it has"] = None
+    log_start_offset: Annotated[int | None, "log start offset of a fetch response"] = None
     batches: Annotated[Int32 | None, "complete batches in the record set"] = None
     records_bytes: Annotated[Bytes | None, "size of the record set"] = None
     cut_bytes: Annotated[Bytes | None, "bytes of an incomplete batch at the end of a fetch"] = None

@@ -9,19 +9,19 @@ from kdump.rows.words import DurationInt, Int32, Json, Time, Word
 
 
 class Group(Row, kind="group"):
-    """A group, as the records of its coordinator leave it."""
+    """A group, from the records of its coordinator."""
 
     group: Annotated[str, "its id"]
-    type: Annotated[Word, "Classic, Consumer, Share or Streams"]
+    type: Annotated[Word, "Classic, Consumer, Share, or Streams"]
     state: Annotated[Word, "its state, as Kafka's admin client names it"]
-    protocol_type: Annotated[str, "consumer, connect and others; empty: none joined yet"]
-    protocol: Annotated[str | None, "the assignor, where the records name one"]
-    epoch: Annotated[Int32 | None, "its epoch; of a classic group its generation"]
+    protocol_type: Annotated[str, "consumer, connect, and others; empty: no member joined yet"]
+    protocol: Annotated[str | None, "the assignor, if the records name one"]
+    epoch: Annotated[Int32 | None, "its epoch; for a classic group, its generation"]
     assignment_epoch: Annotated[Int32 | None, "epoch of the target assignment, null if classic"]
     leader: Annotated[str | None, "member id of the leader of a classic group"]
-    members_count: Annotated[Int32, "how many members it has"]
-    offsets_partition: Annotated[Int32, "the partition of __consumer_offsets that it is in"]
-    changed_ms: Annotated[Time | None, "when its state, its members or their assignment changed"]
+    members_count: Annotated[Int32, "number of members"]
+    offsets_partition: Annotated[Int32, "the partition of __consumer_offsets that has its records"]
+    changed_ms: Annotated[Time | None, "when its state, members, or assignment last changed"]
 
 
 class Member(Row, kind="member"):
@@ -36,8 +36,8 @@ class Member(Row, kind="member"):
     subscription: Annotated[list[str] | None, "topics it subscribes to"]
     subscription_regex: Annotated[str | None, "pattern of topics it subscribes to"]
     assignment: Annotated[dict[str, list[int]], "its partitions by topic; tasks by subtopology"]
-    tasks: Annotated[Json, "all tasks of a member of a streams group, active ones too"]
-    epoch: Annotated[Int32 | None, "epoch of the member; of a classic group its generation"]
+    tasks: Annotated[Json, "all tasks of a member of a streams group, including active ones"]
+    epoch: Annotated[Int32 | None, "epoch of the member; for a classic group, the generation"]
     session_timeout_ms: Annotated[DurationInt | None, "its session timeout"]
 
 
@@ -46,29 +46,31 @@ class CommittedOffset(Row, kind="committed-offset", omits=("topic_id",)):
 
     group: Annotated[str, "id of the group"]
     topic: Annotated[str, "the topic"]
-    partition: Annotated[Int32, "the partition's number"]
+    partition: Annotated[Int32, "the partition number"]
     offset: Annotated[int | None, "the offset; null: a share group has none yet"]
     leader_epoch: Annotated[Int32 | None, "leader epoch of the last record consumed"]
-    metadata: Annotated[str | None, "what the client stored with it"]
+    metadata: Annotated[str | None, "metadata that the client stored with it"]
     commit_ms: Annotated[Time, "when it was committed"]
-    expire_ms: Annotated[Time | None, "when a broker may remove it; null: the group keeps it"]
+    expire_ms: Annotated[
+        Time | None, "when a broker can remove it; null: not while the group is active"
+    ]
     pending: Annotated[bool, "whether it waits for its transaction to end"]
     producer_id: Annotated[int | None, "producer of the transaction"]
     log_start: Annotated[int | None, "log start offset of the partition here"]
     log_end: Annotated[int | None, "log end offset of the partition here"]
     high_watermark: Annotated[int | None, "high watermark of the partition here"]
-    lag: Annotated[int | None, "high watermark less the offset"]
-    topic_id: Annotated[str | None, "id of the topic, where a salvage asks for it"] = None
+    lag: Annotated[int | None, "high watermark minus the offset"]
+    topic_id: Annotated[str | None, "id of the topic, only in salvage and produce"] = None
     broker_version: Annotated[Word | None, "the release whose rule sets expire_ms"] = None
 
 
 class EndedOffset(Row, kind="ended-offset"):
-    """A committed offset that a tombstone removed, as the deletion of its topic does."""
+    """A committed offset that was removed, for example because its topic was deleted."""
 
     group: Annotated[str, "id of the group"]
     topic: Annotated[str, "the topic"]
-    partition: Annotated[Int32, "the partition's number"]
-    offset: Annotated[int | None, "the offset; null: only the tombstone is left"]
+    partition: Annotated[Int32, "the partition number"]
+    offset: Annotated[int | None, "the offset before; null: only the tombstone is left"]
     topic_id: Annotated[str | None, "id of the topic"]
     ended_ms: Annotated[Time, "when it was removed"]
 
@@ -76,17 +78,17 @@ class EndedOffset(Row, kind="ended-offset"):
 class OffsetCommit(Row, kind="offset-commit"):
     """A change of a committed offset: with `--history`."""
 
-    at_ms: Annotated[Time, "when; of a transaction the time of its marker"]
+    at_ms: Annotated[Time, "time of the commit; for a transaction, of its marker"]
     group: Annotated[str, "id of the group"]
     topic: Annotated[str, "the topic"]
-    partition: Annotated[Int32, "the partition's number"]
+    partition: Annotated[Int32, "the partition number"]
     previous_offset: Annotated[int | None, "the offset before; null: there was none"]
-    offset: Annotated[int | None, "the offset since; null: it was removed"]
-    kind: Annotated[Word, "commit, transaction or tombstone"]
+    offset: Annotated[int | None, "the offset after; null: it was removed"]
+    kind: Annotated[Word, "commit, transaction, or tombstone"]
     producer_id: Annotated[int | None, "producer of the transaction"]
-    members_count: Annotated[Int32 | None, "how many members the group had then; null: not known"]
+    members_count: Annotated[Int32 | None, "number of members at that time; null: unknown"]
     offsets_partition: Annotated[Int32, "the partition of __consumer_offsets"]
-    source_offset: Annotated[int, "offset of the record in it"]
+    source_offset: Annotated[int, "offset of the record in that partition"]
 
 
 class MemberJoin(Row, kind="member-join"):
@@ -100,10 +102,10 @@ class MemberJoin(Row, kind="member-join"):
     client_host: Annotated[str, "the address it joined from"]
     subscription: Annotated[list[str] | None, "topics it subscribes to"]
     subscription_regex: Annotated[str | None, "pattern of topics it subscribes to"]
-    epoch: Annotated[Int32 | None, "epoch of the group; of a classic group its generation"]
-    members_count: Annotated[Int32, "how many members the group had then"]
+    epoch: Annotated[Int32 | None, "epoch of the group; for a classic group, its generation"]
+    members_count: Annotated[Int32, "number of members at that time"]
     offsets_partition: Annotated[Int32, "the partition of __consumer_offsets"]
-    source_offset: Annotated[int, "offset of the record in it"]
+    source_offset: Annotated[int, "offset of the record in that partition"]
 
 
 class MemberLeave(Row, kind="member-leave"):
@@ -115,15 +117,15 @@ class MemberLeave(Row, kind="member-leave"):
     instance_id: Annotated[str | None, "its group.instance.id"]
     client_id: Annotated[str, "its client.id"]
     client_host: Annotated[str, "the address it joined from"]
-    joined_ms: Annotated[Time | None, "when it joined; null: not known"]
-    epoch: Annotated[Int32 | None, "epoch of the group; of a classic group its generation"]
-    members_count: Annotated[Int32, "how many members are left"]
+    joined_ms: Annotated[Time | None, "when it joined; null: unknown"]
+    epoch: Annotated[Int32 | None, "epoch of the group; for a classic group, its generation"]
+    members_count: Annotated[Int32, "number of members left"]
     offsets_partition: Annotated[Int32, "the partition of __consumer_offsets"]
-    source_offset: Annotated[int, "offset of the record in it"]
+    source_offset: Annotated[int, "offset of the record in that partition"]
 
 
 class Difference(TypedDict):
-    """A partition that another member would have."""
+    """A partition that the assignor gives to another member."""
 
     topic: str
     partition: int
@@ -136,30 +138,34 @@ class Rebalance(Row, kind="rebalance", omits=("fits", "nearest", "differences"))
 
     at_ms: Annotated[Time, "when the coordinator wrote it"]
     group: Annotated[str, "id of the group"]
-    type: Annotated[Word, "Classic, Consumer, Share or Streams"]
-    epoch: Annotated[Int32, "epoch of the target assignment; of a classic group its generation"]
-    protocol: Annotated[str | None, "the assignor, where the records name one"]
+    type: Annotated[Word, "Classic, Consumer, Share, or Streams"]
+    epoch: Annotated[Int32, "epoch of the target assignment; for a classic group, its generation"]
+    protocol: Annotated[str | None, "the assignor, if the records name one"]
     leader: Annotated[str | None, "member id of the leader of a classic group"]
-    members_count: Annotated[Int32, "how many members it has"]
-    members_before: Annotated[Int32, "how many members the one before had"]
+    members_count: Annotated[Int32, "number of members"]
+    members_before: Annotated[Int32, "number of members before"]
     assignment: Annotated[dict[str, dict[str, list[int]]], "partitions by member and topic"]
     offsets_partition: Annotated[Int32, "the partition of __consumer_offsets"]
-    source_offset: Annotated[int, "offset of the record in it"]
-    fits: Annotated[list[str] | None, "with `--explain`: assignors that give just this"] = None
-    nearest: Annotated[str | None, "the assignor that `differences` are of"] = None
-    differences: Annotated[list[Difference] | None, "who has, and who would have"] = None
+    source_offset: Annotated[int, "offset of the record in that partition"]
+    fits: Annotated[
+        list[str] | None, "with `--explain`: assignors that produce this assignment"
+    ] = None
+    nearest: Annotated[str | None, "the assignor that `differences` compares with"] = None
+    differences: Annotated[
+        list[Difference] | None, "partitions with their member, and the member expected"
+    ] = None
 
 
 class PartitionOwner(Row, kind="partition-owner"):
-    """A stretch of time in which a member had a partition, or nobody: with `--history`."""
+    """A period in which one member, or none, had a partition: with `--history`."""
 
     group: Annotated[str, "id of the group"]
     topic: Annotated[str, "the topic"]
-    partition: Annotated[Int32, "the partition's number"]
-    member_id: Annotated[str | None, "the member that had it; null: nobody, a gap"]
+    partition: Annotated[Int32, "the partition number"]
+    member_id: Annotated[str | None, "the member that had it; null: unassigned"]
     client_id: Annotated[str | None, "its client.id"]
     client_host: Annotated[str | None, "the address it joined from"]
-    from_ms: Annotated[Time | None, "since when; null: not known"]
-    to_ms: Annotated[Time | None, "until when; null: to the end of the log"]
-    epoch: Annotated[Int32 | None, "generation or epoch that it began with"]
+    from_ms: Annotated[Time | None, "start of the ownership; null: unknown"]
+    to_ms: Annotated[Time | None, "end of the ownership; null: still owned at the end of the log"]
+    epoch: Annotated[Int32 | None, "generation or epoch in which it began"]
     offsets_partition: Annotated[Int32, "the partition of __consumer_offsets"]

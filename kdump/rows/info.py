@@ -9,14 +9,14 @@ from kdump.rows.words import Bytes, Int32, Time, Word
 
 
 class Directory(Row, kind="directory"):
-    """A data directory: its owner, what wrote it, and how much it holds."""
+    """A data directory: its owner, the release that wrote it, and its size."""
 
     path: Annotated[str, "the data directory"]
     broker_id: Annotated[Int32 | None, "the node that meta.properties names"]
     cluster_id: Annotated[str | None, "the cluster that meta.properties names"]
     directory_id: Annotated[str | None, "the id of the directory"]
-    written_by: Annotated[str, "the releases that can have written it, as in 2.8 to 3.6"]
-    locked: Annotated[bool | None, "whether a broker holds its lock; null: not known"]
+    written_by: Annotated[str, "the releases that may have written it, for example 2.8 to 3.6"]
+    locked: Annotated[bool | None, "whether a broker holds its lock; null: unknown"]
     file_system: Annotated[Word | None, "type of its file system"]
     size_bytes: Annotated[Bytes, "bytes of the logs"]
     free_bytes: Annotated[Bytes | None, "bytes free on its file system"]
@@ -29,19 +29,19 @@ class TopicSummary(Row, kind="topic-summary"):
 
     topic: Annotated[str, "the topic"]
     topic_id: Annotated[str | None, "its id, if the metadata log names one"]
-    partitions: Annotated[int | None, "partitions in the cluster; null: not known"]
+    partitions: Annotated[int | None, "partitions in the cluster; null: unknown"]
     replicas_here: Annotated[int, "its partitions in these directories"]
     size_bytes: Annotated[Bytes, "bytes of the logs"]
     segments: Annotated[int, "segments"]
     first_ms: Annotated[Time | None, "when the oldest segment was last written: a file time"]
     last_ms: Annotated[Time | None, "when the newest segment was last written: a file time"]
     cleanup_policy: Annotated[Word | None, "its cleanup.policy, if the metadata log is here"]
-    tiered: Annotated[bool | None, "whether remote.storage.enable is set; null: not known"]
+    tiered: Annotated[bool | None, "whether remote.storage.enable is set; null: unknown"]
     retired: Annotated[int, "its directories that end in -delete, -future, or -stray"]
 
 
 class PartitionSummary(Row, kind="partition-summary"):
-    """A partition directory: its segments, and the offsets that checkpoints have of it."""
+    """A partition directory: its segments, and its offsets in checkpoints."""
 
     topic: Annotated[str, "the topic"]
     partition: Annotated[int, "the partition"]
@@ -65,13 +65,13 @@ class DatingEvidence(Row, kind="dating-evidence"):
     bound: Annotated[Word, "from, until, exactly, or before (an earlier registration)"]
     release: Annotated[str, "the release"]
     text: Annotated[str, "the fact"]
-    file: Annotated[str, "the file or directory with it"]
+    file: Annotated[str, "the file or directory that shows it"]
     at_ms: Annotated[Time | None, "when a node registered with the release for the first time"]
 
 
 class Hint(Row, kind="hint"):
-    """Something that is not ordinary, and the command to type next."""
+    """Something unusual, and the command to run next."""
 
     path: Annotated[str, "the data directory, or the file"]
-    text: Annotated[str, "what is not ordinary"]
-    command: Annotated[str, "the command that says more"]
+    text: Annotated[str, "what was noticed"]
+    command: Annotated[str, "the command that shows more"]

@@ -9,7 +9,7 @@ from kdump.rows.words import Bytes, Int32, Oldest, Setting, Word
 
 
 class Difference(TypedDict):
-    """The first entry that is another: its slot, and what it is before and after.
+    """The first entry that differs: its slot, before, and after.
 
     An entry of an index is an object, a line of a checkpoint a text; null: there is none.
     """
@@ -20,23 +20,23 @@ class Difference(TypedDict):
 
 
 class Reindex(Row, kind="reindex", omits=("oldest",)):
-    """A file that a broker's recovery would write, and what is done about it."""
+    """A file that log recovery would write, and the action taken."""
 
     path: Annotated[str, "the file"]
     topic: Annotated[str | None, "its topic"]
     partition: Annotated[Int32 | None, "its partition"]
     segment: Annotated[int | None, "base offset of the segment"]
-    kind: Annotated[Word, "index, timeindex, txnindex, leader-epochs and others"]
-    entries_before: Annotated[int | None, "entries that it has"]
+    kind: Annotated[Word, "index, timeindex, txnindex, leader-epochs, and others"]
+    entries_before: Annotated[int | None, "entries in the file"]
     entries_after: Annotated[int | None, "entries that recovery writes"]
-    first_difference: Annotated[Difference | None, "the first entry that is another"]
-    action: Annotated[Word, "keep, rebuild, create and others, or what was done"]
+    first_difference: Annotated[Difference | None, "the first entry that differs"]
+    action: Annotated[Word, "keep, rebuild, create, and others"]
     reason: Annotated[str, "why"]
-    bytes_to_read: Annotated[Bytes | None, "bytes of logs that a rebuild reads"]
-    backup: Annotated[str | None, "where the old file was kept"]
-    written: Annotated[str | None, "where the new file is, if elsewhere"]
+    bytes_to_read: Annotated[Bytes | None, "bytes of log that a rebuild reads"]
+    backup: Annotated[str | None, "path of the backup"]
+    written: Annotated[str | None, "path of the new file, if different"]
     settings: Annotated[list[Setting] | None, "settings that the index depends on"]
-    broker_version: Annotated[Word | None, "the release whose recovery writes it"] = None
-    oldest: Annotated[
-        Oldest | None, "what the oldest release writes that it can be, where that differs"
-    ] = None
+    broker_version: Annotated[Word | None, "the release whose recovery is reproduced"] = None
+    oldest: Annotated[Oldest | None, "the same for the oldest possible release, if different"] = (
+        None
+    )

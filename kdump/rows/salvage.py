@@ -11,7 +11,7 @@ Ranges = list[list[int]]
 
 
 class FromPath(TypedDict):
-    """Offsets that are of one path, and of an image its bytes."""
+    """Offsets from one path; for an image, its bytes."""
 
     path: str
     offsets: Ranges
@@ -26,7 +26,7 @@ class BytesAt(TypedDict):
 
 
 class GroupFacts(TypedDict):
-    """What tells a person whose a group of carved batches may be."""
+    """Hints at the partition that a group of carved batches may belong to."""
 
     codecs: list[str]
     first_timestamp_ms: int | None
@@ -39,7 +39,7 @@ class GroupFacts(TypedDict):
 
 
 class CarvedGroup(GroupFacts):
-    """A group of carved batches, and what says of which partition it is."""
+    """A group of carved batches, and the evidence for its partition."""
 
     group: str
     named_by: str | None
@@ -107,25 +107,25 @@ Conflict = TypedDict("Conflict", {"from": int, "to": int, "paths": list[str], "c
 
 
 class Salvaged(Row, kind="salvaged", judged=True):
-    """A partition: what can be had of it, from where, and what is lost."""
+    """A partition: the records recovered, their sources, and what is lost."""
 
-    topic: Annotated[str | None, "the topic, as it will be named"]
-    partition: Annotated[Int32 | None, "the partition's number"]
-    severity: Annotated[Severe | None, "damage where something is lost, doubtful or undecided"]
-    records_count: Annotated[int, "records that can be had"]
+    topic: Annotated[str | None, "the topic's name in the result"]
+    partition: Annotated[Int32 | None, "the partition number"]
+    severity: Annotated[Severe | None, "damage if records are lost, doubtful, or in conflict"]
+    records_count: Annotated[int, "records recovered"]
     batches: Annotated[int, "batches"]
     first_offset: Annotated[int | None, "the first offset"]
     last_offset: Annotated[int | None, "the last"]
-    from_: Annotated[list[FromPath], "offsets, or bytes of an image, by the path they come from"]
-    carved: Annotated[list[CarvedGroup], "groups carved out of images"]
-    reencoded: Annotated[list[Reencoded], "what was taken from torn or damaged batches"]
-    mended: Annotated[list[Mended], "batches with header fields that were inferred"]
+    from_: Annotated[list[FromPath], "offsets, or byte ranges of an image, by source path"]
+    carved: Annotated[list[CarvedGroup], "groups of batches carved from images"]
+    reencoded: Annotated[list[Reencoded], "records re-encoded from torn or damaged batches"]
+    mended: Annotated[list[Mended], "batches with repaired header fields"]
     lost: Annotated[list[list[int | None]], "ranges of offsets that no copy has"]
-    conflicts: Annotated[list[Conflict], "ranges in which copies differ, and which is taken"]
-    diverged: Annotated[list[FromPath], "ranges of copies of another history"]
-    produced: Annotated[Produced | None, "what was, or would be, produced"]
+    conflicts: Annotated[list[Conflict], "ranges in which copies differ, with the copy chosen"]
+    diverged: Annotated[list[FromPath], "ranges of copies with a diverged history"]
+    produced: Annotated[Produced | None, "records that were produced, or would be"]
     sha256: Annotated[str | None, "hash of the result's logs"]
-    broker_version: Annotated[Word | None, "the release that it is built for"] = None
+    broker_version: Annotated[Word | None, "the release that the result is built for"] = None
 
 
 class CarvedImage(Row, kind="carved"):
@@ -135,41 +135,41 @@ class CarvedImage(Row, kind="carved"):
     size_bytes: Annotated[Bytes, "its size"]
     batches: Annotated[int, "batches found"]
     batches_bytes: Annotated[Bytes, "their bytes"]
-    extents: Annotated[int, "stretches that they lie in"]
-    in_two_pieces: Annotated[int, "batches put together from two pieces"]
-    in_more_pieces: Annotated[int, "batches put together from more"]
-    torn: Annotated[int, "headers of batches that are not whole"]
+    extents: Annotated[int, "contiguous ranges of batches"]
+    in_two_pieces: Annotated[int, "batches reassembled from two pieces"]
+    in_more_pieces: Annotated[int, "batches reassembled from more pieces"]
+    torn: Annotated[int, "headers of incomplete batches"]
     topic_ids: Annotated[list[TopicIdAt], "topic ids of partition.metadata files in it"]
 
 
 class SalvageStep(Row, kind="salvage-step", sums_up=True):
-    """A command to type, before or after."""
+    """A command to run, before or after."""
 
-    step: Annotated[Word, "keep, create-topic, same-command or restore-settings"]
+    step: Annotated[Word, "keep, create-topic, same-command, or restore-settings"]
     command: Annotated[str, "the command"]
-    text: Annotated[str, "what it is for"]
-    before_ms: Annotated[Duration | None, "how long there is time for it"]
+    text: Annotated[str, "what the command does"]
+    before_ms: Annotated[Duration | None, "time left to run it"]
 
 
 class GroupOffset(Row, kind="group-offset"):
-    """A committed offset of a group, and what became of it: with --groups."""
+    """A committed offset of a group, and the outcome: with --groups."""
 
     group: Annotated[str, "id of the group"]
     topic: Annotated[str, "the topic"]
-    partition: Annotated[Int32, "the partition's number"]
+    partition: Annotated[Int32, "the partition number"]
     old_offset: Annotated[int | None, "the offset in the copies"]
-    offset: Annotated[int | None, "the same place in the result"]
-    previous_offset: Annotated[int | None, "what the group had there before"]
-    outcome: Annotated[Word, "committed, planned, or why it was left out"]
+    offset: Annotated[int | None, "the corresponding offset in the result"]
+    previous_offset: Annotated[int | None, "the offset committed before"]
+    outcome: Annotated[Word, "committed, planned, or the reason why not"]
 
 
 class GroupOffsets(Row, kind="group-offsets", sums_up=True):
-    """How many offsets of groups were applied."""
+    """The number of group offsets applied."""
 
     applied_count: Annotated[int, "offsets applied"]
-    not_applied_count: Annotated[int, "those that were not"]
-    outcomes: Annotated[dict[str, int], "offsets by outcome"]
-    as_of: Annotated[Word, "deletion, time or now: when the groups had them"]
+    not_applied_count: Annotated[int, "offsets not applied"]
+    outcomes: Annotated[dict[str, int], "number of offsets by outcome"]
+    as_of: Annotated[Word, "deletion, time, or now: the moment of the offsets"]
     as_of_ms: Annotated[Time | None, "that time"]
 
 
@@ -177,7 +177,7 @@ class SalvageCheck(Row, kind="salvage-check", judged=True):
     """A file of a result, checked against its manifest: with --check."""
 
     path: Annotated[str, "the file"]
-    outcome: Annotated[Word, "same, differs, missing or added"]
-    severity: Annotated[Severe | None, "damage unless it is the same"]
-    expected: Annotated[str | None, "what the manifest says"]
-    actual: Annotated[str | None, "what is there"]
+    outcome: Annotated[Word, "same, differs, missing, or added"]
+    severity: Annotated[Severe | None, "damage unless the file is the same"]
+    expected: Annotated[str | None, "the value in the manifest"]
+    actual: Annotated[str | None, "the actual value"]

@@ -9,13 +9,13 @@ from kdump.rows.words import Word
 
 
 class SchemaField(Row, kind="schema-field"):
-    """A member of a kind of row."""
+    """A field of a row kind."""
 
     kind: Annotated[Word, "the kind of row"]
-    field: Annotated[str, "name of the member"]
-    type: Annotated[Word, "its type in columns; json: a list or an object, as JSON text in them"]
-    unit: Annotated[str, "its unit; ms are since 1970 in UTC where the role is time"]
+    field: Annotated[str, "name of the field"]
+    type: Annotated[Word, "its column type; json: a list or an object, as JSON text"]
+    unit: Annotated[str, "its unit; with role time, ms are since 1970 in UTC"]
     role: Annotated[str, "time, severity, or nothing"]
-    null: Annotated[bool, "whether it may be null"]
-    omitted: Annotated[bool, "whether JSON Lines leaves it out where it is null"]
-    meaning: Annotated[str, "what it says"]
+    null: Annotated[bool, "whether it can be null"]
+    omitted: Annotated[bool, "whether JSON Lines omits it when null"]
+    meaning: Annotated[str, "its meaning"]

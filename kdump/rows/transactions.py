@@ -16,7 +16,7 @@ class PlaceOf(TypedDict):
 
 
 class OpenIn(PlaceOf):
-    """Where a transaction is open, since which offset, and how large and old it is."""
+    """A partition with an open transaction: its first offset, size, and age."""
 
     first_offset: int
     last_stable_offset: int | None
@@ -25,21 +25,23 @@ class OpenIn(PlaceOf):
 
 
 class Transaction(Row, kind="transaction"):
-    """A transactional id, or a producer without one that has a transaction open."""
+    """A transactional id, or a producer without one that has an open transaction."""
 
-    transactional_id: Annotated[str | None, "the transactional.id; null: of no known one"]
+    transactional_id: Annotated[str | None, "the transactional.id; null: unknown"]
     producer_id: Annotated[int | None, "its producer id"]
     producer_epoch: Annotated[Int16 | None, "its producer epoch"]
-    previous_producer_id: Annotated[int | None, "the producer id before"]
-    next_producer_id: Annotated[int | None, "the producer id that follows"]
+    previous_producer_id: Annotated[int | None, "the previous producer id"]
+    next_producer_id: Annotated[int | None, "the next producer id"]
     timeout_ms: Annotated[DurationInt | None, "its transaction.timeout.ms"]
     state: Annotated[Word | None, "state of the coordinator's record"]
     start_ms: Annotated[Time | None, "when its transaction began"]
     last_update_ms: Annotated[Time | None, "when the record was written"]
     client_transaction_version: Annotated[Int16 | None, "transaction.version of the client"]
-    state_partition: Annotated[Int32 | None, "the partition of __transaction_state it is in"]
+    state_partition: Annotated[
+        Int32 | None, "the partition of __transaction_state that has its record"
+    ]
     partitions: Annotated[list[PlaceOf], "the partitions that the coordinator's record names"]
-    open_in: Annotated[list[OpenIn], "where it is open, by the logs"]
-    hanging: Annotated[bool | None, "whether no marker will come; null: not known"]
-    cause: Annotated[str | None, "why it hangs, or why that is not known"]
+    open_in: Annotated[list[OpenIn], "partitions in whose logs it is open"]
+    hanging: Annotated[bool | None, "whether no marker will follow; null: unknown"]
+    cause: Annotated[str | None, "why it is hanging, or why that is unknown"]
     abort_command: Annotated[str | None, "the command that ends it on a running cluster"]

@@ -19,12 +19,14 @@ _OF_SUMMARY = (
 
 
 class Usage(Row, kind="usage", omits=tuple(_OF_GROUPS.split())):
-    """Bytes and records of one group of what was asked for."""
+    """Bytes and records of one group."""
 
-    by: Annotated[str, "what groups are made of"]
+    by: Annotated[str, "the grouping"]
     topic: Annotated[str | None, "the topic, if by topic"]
-    partition: Annotated[Int32 | None, "the partition's number, if by partition"]
-    time_ms: Annotated[Time | None, "start of the hour or day, if by that; null: no timestamp"]
+    partition: Annotated[Int32 | None, "the partition number, if by partition"]
+    time_ms: Annotated[
+        Time | None, "start of the hour or day, if by hour or day; null: no timestamp"
+    ]
     producer_id: Annotated[int | None, "the producer, if by producer; null: none"]
     codec: Annotated[Word | None, "the codec, if by codec"]
     key: Annotated[bytes | None, "start of the key, if by key"]
@@ -32,12 +34,14 @@ class Usage(Row, kind="usage", omits=tuple(_OF_GROUPS.split())):
     segments: Annotated[int | None, "segments"]
     batches: Annotated[int | None, "batches"]
     records_count: Annotated[int | None, "records; null: wrappers were not opened"]
-    plain_bytes: Annotated[Bytes | None, "bytes of keys, values and headers, if by key"]
-    plain_bytes_at_most: Annotated[Bytes | None, "at most so many, if by key"]
+    plain_bytes: Annotated[Bytes | None, "bytes of keys, values, and headers, if by key"]
+    plain_bytes_at_most: Annotated[Bytes | None, "most bytes that they can be, if by key"]
     size_bytes: Annotated[Bytes | None, "bytes of the batches"]
-    size_bytes_at_most: Annotated[Bytes | None, "at most so many"]
-    share: Annotated[float, "share of the bytes of all groups, 0 to 1"]
-    share_of_largest: Annotated[float | None, "bytes by those of the largest, if by hour or day"]
+    size_bytes_at_most: Annotated[Bytes | None, "most bytes that they can be"]
+    share: Annotated[float, "share of all bytes, 0 to 1"]
+    share_of_largest: Annotated[
+        float | None, "bytes relative to the largest group, if by hour or day"
+    ]
     first_timestamp_ms: Annotated[Time | None, "the earliest time"]
     last_timestamp_ms: Annotated[Time | None, "the latest time"]
     control_batches: Annotated[int | None, "control batches"]
@@ -46,70 +50,70 @@ class Usage(Row, kind="usage", omits=tuple(_OF_GROUPS.split())):
 
 
 class UsageSummary(Row, kind="usage-summary", sums_up=True, omits=tuple(_OF_SUMMARY.split())):
-    """What all groups are together."""
+    """The totals of all groups."""
 
-    by: Annotated[str, "what groups are made of"]
-    groups: Annotated[int | None, "how many groups there are; null: too many to count"]
-    listed: Annotated[int, "how many are listed"]
+    by: Annotated[str, "the grouping"]
+    groups: Annotated[int | None, "number of groups; null: too many to count"]
+    listed: Annotated[int, "number of groups listed"]
     batches: Annotated[int | None, "batches"]
     records_count: Annotated[int | None, "records; null: wrappers were not opened"]
     size_bytes: Annotated[Bytes | None, "bytes of the batches"]
-    unlisted_size_bytes_at_most: Annotated[Bytes | None, "most of a group not listed"]
-    plain_bytes: Annotated[Bytes | None, "bytes of keys, values and headers, if by key"]
-    unlisted_plain_bytes_at_most: Annotated[Bytes | None, "most of a group not listed"]
+    unlisted_size_bytes_at_most: Annotated[Bytes | None, "most bytes of a group not listed"]
+    plain_bytes: Annotated[Bytes | None, "bytes of keys, values, and headers, if by key"]
+    unlisted_plain_bytes_at_most: Annotated[Bytes | None, "most bytes of a group not listed"]
     control_batches: Annotated[int | None, "control batches"]
     unopened_wrappers: Annotated[int | None, "wrappers that were not opened"]
     control_records: Annotated[int | None, "control records, if by key"]
-    exact: Annotated[bool, "whether all groups could be held"]
-    bytes_not_counted: Annotated[Bytes, "bytes on disk that damage hides"]
-    paths_unfinished: Annotated[int, "paths that could not be finished"]
+    exact: Annotated[bool, "whether all sums are exact"]
+    bytes_not_counted: Annotated[Bytes, "bytes on disk that could not be read because of damage"]
+    paths_unfinished: Annotated[int, "paths that could not be read completely"]
 
 
 class KeyPlacement(Row, kind="key-placement", sums_up=True, leads=True):
-    """How well a partitioner explains where the keys of a topic lie."""
+    """How well a partitioner explains the placement of a topic's keys."""
 
     topic: Annotated[str | None, "the topic"]
-    partitioner: Annotated[Word | None, "the partitioner that fits best; null: none can be told"]
+    partitioner: Annotated[Word | None, "the partitioner that fits best; null: undecided"]
     fits: Annotated[bool | None, "whether it fits"]
-    is_given: Annotated[bool, "whether it was asked for"]
+    is_given: Annotated[bool, "whether --partitioner selected it"]
     partitions_count: Annotated[Int32, "partitions of the topic"]
-    partitions_from: Annotated[Word, "what says how many there are"]
+    partitions_from: Annotated[Word, "source of that number"]
     records_count: Annotated[int, "records with a key"]
-    misplaced_count: Annotated[int, "those in another partition than it says"]
-    share: Annotated[float, "their share, 0 to 1"]
-    as_if_partitions: Annotated[int | None, "partitions by which they were placed"]
+    misplaced_count: Annotated[int, "records on a different partition than expected"]
+    share: Annotated[float, "share of these records, 0 to 1"]
+    as_if_partitions: Annotated[int | None, "number of partitions that explains their placement"]
     records_without_key: Annotated[int, "records without a key"]
     keys: Annotated[int, "different keys"]
-    keys_moved: Annotated[int, "keys in several partitions"]
-    moved_since_ms: Annotated[Time | None, "when the first of them moved"]
+    keys_moved: Annotated[int, "keys on several partitions"]
+    moved_since_ms: Annotated[Time | None, "when the first key moved"]
 
 
 class MisplacedKeys(Row, kind="misplaced-keys"):
-    """Records of a producer in a partition that a partitioner would have placed elsewhere."""
+    """Records of a producer that a partitioner would have placed on another partition."""
 
     topic: Annotated[str | None, "the topic"]
-    partition: Annotated[Int32, "the partition's number"]
+    partition: Annotated[Int32, "the partition number"]
     partitioner: Annotated[Word, "the partitioner"]
     producer_id: Annotated[int | None, "the producer; null: none"]
-    other_producers: Annotated[bool, "whether these are all other producers together"]
+    other_producers: Annotated[bool, "whether the row sums all other producers"]
     records_count: Annotated[int, "records with a key"]
-    misplaced_count: Annotated[int, "those in another partition than it says"]
-    share: Annotated[float, "their share, 0 to 1"]
-    as_if_partitions: Annotated[int | None, "partitions by which they were placed"]
-    first_offset: Annotated[int, "the first of them"]
+    misplaced_count: Annotated[int, "records on a different partition than expected"]
+    share: Annotated[float, "share of these records, 0 to 1"]
+    as_if_partitions: Annotated[int | None, "number of partitions that explains their placement"]
+    first_offset: Annotated[int, "offset of the first"]
     first_timestamp_ms: Annotated[Time | None, "its time"]
-    last_offset: Annotated[int, "the last of them"]
+    last_offset: Annotated[int, "offset of the last"]
     last_timestamp_ms: Annotated[Time | None, "its time"]
 
 
 class MovedKey(Row, kind="moved-key"):
-    """A key that lies in several partitions."""
+    """A key on several partitions."""
 
     topic: Annotated[str | None, "the topic"]
     key: Annotated[bytes | None, "start of the key"]
     key_size_bytes: Annotated[Bytes | None, "size of the whole key"]
-    partitions: Annotated[Numbers, "the partition before, and the one since"]
-    partition: Annotated[Int32, "the one since"]
-    offset: Annotated[int, "its first offset there"]
-    timestamp_ms: Annotated[Time | None, "the time of that"]
-    interleaved: Annotated[bool, "whether it was written to both from then on"]
+    partitions: Annotated[Numbers, "the partition before, and the partition after"]
+    partition: Annotated[Int32, "the partition after"]
+    offset: Annotated[int, "the key's first offset there"]
+    timestamp_ms: Annotated[Time | None, "time of that record"]
+    interleaved: Annotated[bool, "whether later records are on both partitions"]

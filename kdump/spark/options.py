@@ -111,7 +111,7 @@ OPTIONS = (
     Option(
         "retired",
         read_truth,
-        "Also files and directories being deleted; findings and summary always have them.",
+        "Include files and directories being deleted; findings and summary always do.",
         (*FILES, *REPLAYED),
         "retired",
     ),
@@ -143,7 +143,8 @@ OPTIONS = (
     Option(
         "failOnDataLoss",
         read_truth,
-        "Of readStream: fail if segments were deleted before they were read, and do not only warn.",
+        "For readStream: fail, instead of a warning, if segments were deleted before they were "
+        "read.",
         LOGS,
     ),
     Option("modifiedAfter", read_time, "Only files changed after this time.", FILES),
@@ -153,32 +154,33 @@ OPTIONS = (
     Option("toTimeMs", read_time, "Stop before this time.", LOGS, "to_time_ms"),
     Option("producerId", read_int64, "Only batches of this producer.", LOGS, "producer_id"),
     Option("visible", read_truth, "Only what a consumer receives.", LOGS, "visible"),
-    Option("control", read_truth, "Only control batches, or none.", LOGS, "control"),
+    Option("control", read_truth, "Only control batches, or none of them.", LOGS, "control"),
     Option(
         "isolation",
         partial(read_choice, known=ISOLATION_LEVELS),
-        "read_committed leaves out aborted and open transactions; it implies visible.",
+        "read_committed omits aborted and open transactions; it implies visible.",
         LOGS,
         "isolation",
     ),
     Option(
         "deep",
         read_truth,
-        "Decompress and check what is in batches.",
+        "Decompress and check every record, too.",
         (*LOGS, *VERIFIED),
         "deep",
     ),
     Option(
         "decode",
         _read_decode,
-        "auto adds key_json and value_json: contents of internal topics, and values by schema.",
+        "auto adds key_json and value_json: decoded internal topics, and data written with a "
+        "schema.",
         ("records",),
         "decode",
     ),
     Option(
         "schemas",
         _read_schemas,
-        "With decode: where schemas are, as --schemas of dump; several as a JSON list.",
+        "With decode: location of schemas, as for --schemas of dump; several as a JSON list.",
         ("records",),
         "schema_files",
     ),
@@ -192,7 +194,7 @@ OPTIONS = (
     Option(
         "readerSchema",
         partial(read_choice, known=("writer", "latest")),
-        "With decode: latest shows Avro as the newest version of its subject has it.",
+        "With decode: latest converts Avro data to the newest schema version of its subject.",
         ("records",),
         "reader_schema",
     ),
@@ -215,7 +217,9 @@ OPTIONS = (
     Option(
         "atOffset", read_count, "The state at this offset of its log.", ("metadata",), "at_offset"
     ),
-    Option("history", read_truth, "Every change instead of the result.", ("metadata",), "history"),
+    Option(
+        "history", read_truth, "Every change instead of the final state.", ("metadata",), "history"
+    ),
     Option(
         "transactionalId",
         str,
@@ -230,13 +234,13 @@ _BY_NAME = {one.name.lower(): one for one in OPTIONS}
 #: Options of Spark's Kafka source, in lower case -> what to give here.
 _KAFKAS = {
     "subscribe": "give topic, a name or a pattern",
-    "subscribepattern": "give topic, a pattern as in a shell",
+    "subscribepattern": "give topic, a shell pattern",
     "assign": "give topic and partition",
     "startingtimestamp": "give fromTimeMs",
     "startingoffsetsbytimestamp": "give fromTimeMs",
-    "endingtimestamp": "give toTimeMs, not included",
-    "endingoffsetsbytimestamp": "give toTimeMs, not included",
-    "includeheaders": "headers are there without it",
+    "endingtimestamp": "give toTimeMs, which is exclusive",
+    "endingoffsetsbytimestamp": "give toTimeMs, which is exclusive",
+    "includeheaders": "headers are included without it",
     "kafka.isolation.level": "give isolation",
     "minpartitions": "give packBytes, the bytes of log that a task reads",
     "maxrecordsperpartition": "give packBytes, the bytes of log that a task reads",
@@ -295,5 +299,5 @@ class GivenOptions:
             else:
                 near = get_close_matches(name.lower(), known, 1)
                 all_names = ", ".join(known.values())
-                hint = f"did you mean {known[near[0]]}?" if near else f"there are {all_names}"
+                hint = f"did you mean {known[near[0]]}?" if near else f"options are {all_names}"
             raise UsageError(f"view {view} has no option {name!r}: {hint}")

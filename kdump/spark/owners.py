@@ -22,7 +22,7 @@ OWNER = (
 )
 FILE = (
     Field("file_size", "int64", "size of the file when it was read"),
-    Field("file_modification_time", "timestamp", "when the file was last changed"),
+    Field("file_modification_time", "timestamp", "when the file was last modified"),
 )
 _NAMES = tuple(one.name for one in (*OWNER, *FILE))
 

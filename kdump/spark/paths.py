@@ -10,7 +10,10 @@ from kdump.errors import PathError, UsageError
 from kdump.storage import places
 from kdump.storage.inputs import is_archive
 
-_NO_ARCHIVE = "is an archive, which every task would unpack: unpack it where executors see it"
+_NO_ARCHIVE = (
+    "is an archive, which every task would have to unpack: unpack it to a path that "
+    "executors can read"
+)
 
 
 def paths_of(given: list[str], *, fail_on_missing: bool) -> list[str]:
@@ -23,7 +26,7 @@ def paths_of(given: list[str], *, fail_on_missing: bool) -> list[str]:
     for text in given:
         for path in map(_local, _split(text)):
             if places.has_password(path):
-                raise UsageError("a path has a password, which Spark would show: leave it out")
+                raise UsageError("a path contains a password, which Spark would display: remove it")
             matches = sorted(_find_matches(path))
             if not matches and fail_on_missing:
                 raise PathError(path, "matches no path")
@@ -38,9 +41,9 @@ def read_folder(text: str) -> str:
     """Read a folder that is not itself a path to read; executors may run elsewhere."""
     path = _local(text)
     if places.has_password(path):
-        raise ValueError("has a password, which Spark would show: leave it out")
+        raise ValueError("contains a password, which Spark would display: remove it")
     if not places.is_uri(path) and not places.isdir(path):
-        raise ValueError("is not a folder")
+        raise ValueError("is not a directory")
     return places.absolute(path)
 
 

@@ -51,17 +51,17 @@ def preflight(session: Session, paths: Sequence[str]) -> None:
             )
         if answer["version"] != __version__:
             raise ExecutorError(
-                f"executor on {host} has kdump {answer['version']}, and this is {__version__}: "
-                "results of one run come from one version"
+                f"executor on {host} has kdump {answer['version']}, but this is {__version__}: "
+                "install the same version everywhere"
             )
         if answer["code"] != code:
             raise ExecutorError(
-                f"executor on {host} has a kdump {__version__} of other code than here: install "
-                "the same one on every executor"
+                f"executor on {host} has kdump {__version__} with different code: install the "
+                "same build on every executor"
             )
         if KERNEL == "compiled" != answer["kernel"]:
             raise ExecutorError(
-                f"executor on {host} has no compiled kernel, and would be many times slower"
+                f"executor on {host} has no compiled kernel, which is many times slower"
             )
         path = answer["path"]
         # Not there, or cut short, on this machine too: no host's fault, and the run will say so.
@@ -74,10 +74,11 @@ def _explain_failure(error: BaseException) -> str:
     host, why = host_of(error), one_line(error)
     if "ModuleNotFoundError" in why:
         why += (
-            " (executors take python3 from their own PATH where PYSPARK_PYTHON names no other "
-            "and no --archive is sent)"
+            " (without PYSPARK_PYTHON and --archive, executors use the python3 on their own PATH)"
         )
-    return f"executor on {host} runs no Python: {why}" if host else f"no executor answers: {why}"
+    return (
+        f"executor on {host} cannot run Python: {why}" if host else f"no executor responds: {why}"
+    )
 
 
 def _size(path: str) -> int | None:

@@ -65,7 +65,7 @@ class Scope(NamedTuple):
         if named:
             topic, number = min(named)
             raise UsageError(
-                f"startingOffsets or endingOffsets name {topic}-{number}, which is not among the "
+                f"startingOffsets or endingOffsets name {topic}-{number}, which is not one of the "
                 "partitions to read"
             )
 

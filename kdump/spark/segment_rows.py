@@ -22,11 +22,11 @@ class Segment(Row, kind="segment"):
 
     topic: Annotated[str | None, "its topic"]
     partition: Annotated[Int32 | None, "its partition"]
-    segment: Annotated[int | None, "its base offset"]
-    next_segment: Annotated[int | None, "base offset of the next segment; null: this is the last"]
-    closed: Annotated[bool, "whether a broker writes no more to it"]
+    segment: Annotated[int | None, "base offset of the segment"]
+    next_segment: Annotated[int | None, "base offset of the next segment; null: none"]
+    closed: Annotated[bool, "whether it is sealed (not the active segment)"]
     first_ms: Annotated[Time | None, "largest time in its first batch"]
-    last_ms: Annotated[Time | None, "its largest time, as its time index has it"]
+    last_ms: Annotated[Time | None, "its largest time according to its time index"]
     path: Annotated[str, "its log file"]
 
 

@@ -114,10 +114,10 @@ def _refuse_archive(archive: str | None, master: str | None, remote: str | None)
     if archive is None:
         return
     if not os.path.isfile(archive):
-        raise PathError(archive, "is no file")
+        raise PathError(archive, "is not a file")
     where = remote or master or ""
     if not where or (where.startswith("local") and not where.startswith("local-cluster")):
-        raise UsageError("--archive is for executors elsewhere: give --master URL or --remote URL")
+        raise UsageError("--archive requires --master URL or --remote URL")
 
 
 @contextmanager
@@ -145,7 +145,7 @@ def _start(builder: Any, where: str) -> Session:
     except Exception as error:  # Spark's, gRPC's and Py4J's have no base in common
         reason = _too_old_java() or one_line(error)
         if "stopped SparkContext" in reason:  # what is left when a master gave no answer
-            reason = "no master answers there"
+            reason = "no master responds there"
         raise SparkUnavailableError(f"no Spark session at {where}: {reason}") from None
 
 
@@ -162,7 +162,7 @@ def _need_pyspark(*, connect: bool) -> None:
     if None not in versions.values() and len(set(versions.values())) > 1:
         installed = " and ".join(f"{name} {version}" for name, version in versions.items())
         raise SparkUnavailableError(
-            f"{installed} are both installed, over each other: uninstall both, then install "
+            f"{installed} are both installed, in the same place: uninstall both, then install "
             "'kdump[spark]' or 'kdump[connect]'"
         )
 
@@ -203,8 +203,8 @@ def _need_java() -> None:
     if _java() is None:
         where = "at JAVA_HOME" if os.environ.get("JAVA_HOME") else "on PATH"
         raise SparkUnavailableError(
-            f"--engine spark needs Java {_OLDEST_JAVA} or later, which is not {where} (a "
-            "Connect server needs none here: --remote sc://HOST)"
+            f"--engine spark needs Java {_OLDEST_JAVA} or later, which is not {where} (--remote "
+            "sc://HOST needs no local Java)"
         )
 
 

@@ -82,8 +82,8 @@ class KdumpSource(DataSource):
         self._given = GivenOptions(options)
         if self._given.read("pushdown"):
             raise UsageError(
-                "option pushdown is refused: Spark would keep what one query leaves unread from "
-                f"the frame's other queries too; give {', '.join(_NARROWING)} instead"
+                "option pushdown is not supported: the filter of one query would also apply to "
+                f"other queries of the frame; use {', '.join(_NARROWING)} instead"
             )
 
     @classmethod
@@ -111,12 +111,14 @@ class KdumpSource(DataSource):
         """Return what reads closed segments, of the views that read logs."""
         request = self._request(schema)
         if request.view not in LOGS:
-            raise UsageError(f"view {request.view} has no streams: {' and '.join(LOGS)} have")
+            raise UsageError(
+                f"view {request.view} does not support streams; {' and '.join(LOGS)} do"
+            )
         if request.options.visible:
             raise UsageError("a stream excludes visible and isolation: transactions may be open")
         for name in ("endingOffsets", "modifiedAfter"):
             if name.lower() in self._given.names():
-                raise UsageError(f"a stream excludes {name}: it reads all that is new")
+                raise UsageError(f"a stream excludes {name}: it reads everything new")
         fail = self._given.read("failOnDataLoss", default=False)
         return StreamReader(request, schema, self._needs_compiled(), fail)
 
@@ -136,7 +138,7 @@ class KdumpSource(DataSource):
         if scope.modified_after_ms is not None and getattr(options, "visible", False):
             raise UsageError(
                 "modifiedAfter excludes visible and isolation: what a consumer receives depends "
-                "on all of the partition"
+                "on the whole partition"
             )
         fail = given.read("failOnMissing", default=False)
         paths = self._paths(fail_on_missing=fail)
@@ -267,7 +269,7 @@ def _refuse_other_columns(view: str, known: dict[str, str], schema: StructType) 
             raise UsageError(f"view {view} has no column {field.name!r}, but {', '.join(known)}")
         if field.dataType.simpleString() != known[field.name]:
             raise UsageError(
-                f"column {field.name} is {known[field.name]}: read it as such, then cast it"
+                f"column {field.name} is {known[field.name]}: read it with that type, then cast it"
             )
 
 
@@ -280,9 +282,9 @@ def _check_kernel(needed: bool) -> None:
     import socket
     import warnings
 
-    text = f"the pure kernel of kdump is used on {socket.gethostname()}, and is many times slower"
+    text = f"kdump uses the pure kernel on {socket.gethostname()}, which is many times slower"
     if needed:
-        raise UsageError(f"{text}; requireCompiled asks for the compiled one")
+        raise UsageError(f"{text}; requireCompiled is set")
     warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
@@ -301,7 +303,7 @@ def _arrow(schema: StructType) -> Any:
 #: What Spark gives where a table of its catalog is made, and to no other.
 _OF_TABLES = frozenset(("owner", "provider"))
 _NO_TABLES = (
-    "a table of Spark's catalog does not keep the options of a source in Python; "
-    "CREATE TEMPORARY VIEW name USING kdump OPTIONS (path '/var/lib/kafka') does"
+    "a table in Spark's catalog loses the options of a Python data source; use CREATE TEMPORARY "
+    "VIEW name USING kdump OPTIONS (path '/var/lib/kafka')"
 )
 _NO_WRITING = "format kdump is read-only: kdump salvage --out builds data directories"

@@ -74,7 +74,7 @@ def losses(start: Mapping[str, int], logs: Mapping[str, Log]) -> Iterator[str]:
     for path, offset in start.items():
         log = logs.get(path)
         if log is None:
-            yield f"{path} is not there any more: what followed offset {offset:,} is not read"
+            yield f"{path} no longer exists: records from offset {offset:,} on are not read"
         elif log.first > offset:
             gone = f"offsets {offset:,} to {log.first - 1:,}"
             yield f"{path}: {gone} were deleted before they were read"
@@ -88,5 +88,5 @@ def report(found: Iterator[str], *, fail: bool) -> None:
 
     for text in found:
         if fail:
-            raise UsageError(f"{text}; failOnDataLoss asks to stop here")
+            raise UsageError(f"{text}; stopped, because failOnDataLoss is set")
         warnings.warn(text, RuntimeWarning, stacklevel=2)

@@ -43,7 +43,7 @@ class PartitionSums(Row, kind="summary"):
     bytes: Annotated[Bytes, "bytes read"]
     findings: Annotated[dict[str, int], "findings by severity, as JSON"]
     codes: Annotated[dict[str, int], "findings by code, as JSON"]
-    not_checked: Annotated[dict[str, int], "what was passed over, and how much of it, as JSON"]
+    not_checked: Annotated[dict[str, int], "what was skipped, and how much, as JSON"]
     path: Annotated[str, "its directory"]
 
 

@@ -178,8 +178,8 @@ def _left_out_text(path: str, first: Finding, count: int) -> str:
     more = f" and at {count - 1:,} more places" if count > 1 else ""
     hint = "; raise decompressLimit to read them" if first.code == "over-decompress-limit" else ""
     return (
-        f"{path}: records are left out: {first.code} at position {first.position}{more}{hint}; "
-        "the view findings lists every place, with decompressLimit also what is over that limit"
+        f"{path}: records are omitted: {first.code} at position {first.position}{more}{hint}; "
+        "the view findings lists every place, with decompressLimit also those over that limit"
     )
 
 

@@ -96,14 +96,14 @@ def read_manifest(path: str, log_bytes: int | None, indexes_bytes: int | None) -
     try:
         return _check(read, log_bytes, indexes_bytes)
     except (KeyError, TypeError, AttributeError, OverflowError):
-        raise BadManifest("a member is missing, or of another type") from None
+        raise BadManifest("a field is missing or has the wrong type") from None
     except (ValueError, BadChunkError) as error:
-        raise BadManifest(str(error) or "a member has no value") from None
+        raise BadManifest(str(error) or "a field has no value") from None
 
 
 def _check(read: Any, log_bytes: int | None, indexes_bytes: int | None) -> Manifest:
     if read["version"] != "1":
-        raise BadManifest(f"it is of version {str(read['version'])[:20]!r}, not 1")
+        raise BadManifest(f"it has version {str(read['version'])[:20]!r}, not 1")
     about = read["remoteLogSegmentMetadata"]
     of = about["remoteLogSegmentId"]
     place = of["topicIdPartition"]
@@ -166,7 +166,7 @@ def _chunks(index: dict[str, Any], size: int, log_bytes: int | None) -> Iterator
         stored = final = 0
         total = sum(sizes)
     else:
-        raise BadManifest(f"its chunk index is of type {str(index['type'])[:20]!r}")
+        raise BadManifest(f"its chunk index has type {str(index['type'])[:20]!r}")
     if log_bytes is not None and total < log_bytes:
         raise BadManifest(f"its chunks have {total:,} bytes, the .log object {log_bytes:,}")
     if sizes is None and log_bytes is not None and total > log_bytes + original + TAG_BYTES * 2:
@@ -187,17 +187,17 @@ def _sizes(packed: str, count: int) -> list[int]:
         raise BadManifest("its chunk sizes are not Base64") from None
     stated = int.from_bytes(data[:4], "big")
     if len(data) < 4 or stated != count:
-        raise BadManifest(f"it has sizes of {stated:,} chunks, and {count:,} chunks")
+        raise BadManifest(f"it has {stated:,} chunk sizes for {count:,} chunks")
     if count <= 1:
         if len(data) != 4 + 4 * count:
-            raise BadManifest("its chunk sizes have another length")
+            raise BadManifest("its chunk sizes have the wrong length")
         return [int.from_bytes(data[4:8], "big")] * count
     if len(data) < 13:
-        raise BadManifest("its chunk sizes have another length")
+        raise BadManifest("its chunk sizes have the wrong length")
     least, width = struct.unpack_from(">ib", data, 4)
     end = 9 + (count - 1) * width
     if not 0 <= width <= 4 or least < 0 or len(data) != end + 4:
-        raise BadManifest("its chunk sizes have another length")
+        raise BadManifest("its chunk sizes have the wrong length")
     steps = range(9, end, width) if width else ()
     found = [least + int.from_bytes(data[at : at + width], "big") for at in steps]
     found = found or [least] * (count - 1)
@@ -240,9 +240,11 @@ class AivenPartition:
         named = f"{found.topic}-{found.topic_id}/{found.partition}"
         folder = stored[MANIFEST].rpartition("/")[0]
         if not folder.endswith(named) or found.segment_id != segment_id:
-            raise BadManifest(f"it is of {ascii(named)[:80]}, another partition than its name")
+            raise BadManifest(
+                f"it belongs to {ascii(named)[:80]}, not to the partition in its name"
+            )
         if found.start_offset != self.bases[segment_id]:
-            raise BadManifest(f"it begins at {found.start_offset:,}, by its name elsewhere")
+            raise BadManifest(f"it begins at {found.start_offset:,}, not at the offset in its name")
         return found
 
     def needs_key(self, manifest: Manifest) -> bool:
@@ -305,7 +307,9 @@ def _plain(source: Source, manifest: Manifest, key: bytes) -> Iterator[bytes]:
         if manifest.compressed:
             data = decompress(data, chunk.size)
         if len(data) != chunk.size:
-            raise BadChunkError(f"a chunk has {len(data):,} bytes, by the manifest {chunk.size:,}")
+            raise BadChunkError(
+                f"a chunk has {len(data):,} bytes, but {chunk.size:,} according to the manifest"
+            )
         yield data
 
 

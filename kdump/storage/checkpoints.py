@@ -76,7 +76,7 @@ def parse_leader_epochs(data: bytes) -> Checkpoint[EpochStart]:
     if (words := plain_words(data, 2)) is not None:
         entries = list(map(EpochStart, map(int, words[::2]), map(int, words[1::2])))
         return Checkpoint(VERSION, len(entries), entries, [])
-    return _parse(data, _epoch_start, "epoch start-offset, neither negative")
+    return _parse(data, _epoch_start, "epoch start-offset, neither of them negative")
 
 
 def parse_offsets(data: bytes) -> Checkpoint[PartitionOffset]:

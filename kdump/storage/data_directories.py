@@ -134,7 +134,7 @@ class _Search:
         from kdump.storage.tier_layout import is_of_a_tier
 
         if folder in _PSEUDO:
-            self._note_unsearched(folder, "it is not a file system of a disk")
+            self._note_unsearched(folder, "it is not a disk file system")
             return []
         try:
             if self._was_seen(folder):
@@ -188,7 +188,7 @@ class _Search:
 
     def _note_stop(self, todo: list[str], count: int) -> None:
         more = f", nor were {len(todo) - 1:,} others" if len(todo) > 1 else ""
-        words = f"the search ended after {count:,} folders; name the directories to read{more}"
+        words = f"the search ended after {count:,} directories; name the directories to read{more}"
         self._note_unsearched(todo[-1], words)
 
     def _note_unsearched(self, path: str, reason: str) -> None:

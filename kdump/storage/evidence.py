@@ -79,7 +79,7 @@ def refuse_replacing(
         return
     except (OSError, ValueError) as error:
         raise PathError(f"{option} {path}", getattr(error, "strerror", "") or str(error)) from error
-    what = "exists" if is_ours is None else "exists, and kdump did not write it for this"
+    what = "exists" if is_ours is None else "exists and is not an earlier output of this command"
     hint = "name another file" + ("" if option in _NO_FORCE else ", or add --force to replace it")
     raise RefusedError(f"{option} {path}", f"{what}; {hint}")
 

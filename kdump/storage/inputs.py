@@ -72,7 +72,9 @@ def open_inputs(
     found = [inputs.open(path) for path in paths]
     for path in found if on_spark else ():
         if is_view(path):
-            raise UsageError(f"{path}: Spark reads no archives: unpack it where executors see it")
+            raise UsageError(
+                f"{path}: Spark cannot read archives: unpack it to a path that executors can read"
+            )
     return tuple(dict.fromkeys(found))
 
 
@@ -141,7 +143,7 @@ class _Inputs:
         for note in unpacked.notes:
             self._tell(f"{path}: {note}")
         if not unpacked.members:
-            raise PathError(path, [*unpacked.problems, "has no files in it"][0])
+            raise PathError(path, [*unpacked.problems, "contains no files"][0])
         inside, member = next(iter(unpacked.members.items()))
         is_single = len(unpacked.members) == 1
         if is_single and (self._named.is_given or not _is_known(inside)):
@@ -208,7 +210,7 @@ class _Inputs:
         if topic is None and (place := names.parse_directory(above)) is not None:
             topic, partition = place.topic, place.partition if partition is None else partition
         if topic is None and partition is not None:
-            raise UsageError(f"{path}: --partition-number goes with --topic-name")
+            raise UsageError(f"{path}: --partition-number requires --topic-name")
         directory = _NO_TOPIC if topic is None else names.directory_name(topic, partition or 0)
         inside = f"{directory}/{file_name(word, base)}"
         from kdump.stores.uris import name_view

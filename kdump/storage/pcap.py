@@ -129,7 +129,7 @@ def _pcap(head: bytes, window: _Window) -> Iterator[Packet | CaptureBreak]:
             return
         seconds, fraction, kept, sent = record.unpack(header)
         if kept > _MOST_PACKET:
-            yield CaptureBreak(position, f"a packet of {kept:,} bytes cannot be")
+            yield CaptureBreak(position, f"a packet of {kept:,} bytes is impossible")
             return
         if position + 16 + kept > window.size:
             yield CaptureBreak(position, "the capture ends within a packet")
@@ -154,7 +154,7 @@ def _pcapng(window: _Window) -> Iterator[Packet | CaptureBreak]:
             order, interfaces = _ORDERS[head[8:12]], []
         kind, size = struct.unpack(order + "II", head[:8])
         if size < 12 or size % 4 or size > _MOST_PACKET:
-            yield CaptureBreak(position, f"a block of {size:,} bytes cannot be")
+            yield CaptureBreak(position, f"a block of {size:,} bytes is impossible")
             return
         end = position + size
         if end > window.size:
@@ -216,12 +216,12 @@ def _segment(packet: Packet, window: _Window) -> Segment | SkippedPacket | None:
     try:
         network, at = _network(link, head)
         if network < 0:
-            return SkippedPacket(position, f"links of type {link} are not known")
+            return SkippedPacket(position, f"link type {link} is not supported")
         if network == _IPV4:
             return _ipv4(at_ms, head, at, position, kept, sent)
         return _ipv6(at_ms, head, at, position, kept, sent) if network == _IPV6 else None
     except (IndexError, struct.error):
-        return SkippedPacket(position, "the capture has not all of the headers")
+        return SkippedPacket(position, "the capture lacks part of the headers")
 
 
 def _network(link: int, head: bytes) -> tuple[int, int]:
@@ -249,7 +249,7 @@ def _ipv4(
     if protocol != _TCP or first >> 4 != 4:
         return None
     if fragment & 0x3FFF:
-        return SkippedPacket(position, "fragments of IP packets are not put together")
+        return SkippedPacket(position, "fragments of IP packets are not reassembled")
     ends = head[at + 12 : at + 16], head[at + 16 : at + 20]
     # Zero where the card was to cut it into packets.
     total = total or sent - at
@@ -266,7 +266,7 @@ def _ipv6(
     while following in _OPTIONS:
         following, at = head[at], at + 8 + head[at + 1] * 8
     if following == _FRAGMENT:
-        return SkippedPacket(position, "fragments of IP packets are not put together")
+        return SkippedPacket(position, "fragments of IP packets are not reassembled")
     return _tcp(at_ms, ends, head, at, end, position, kept) if following == _TCP else None
 
 

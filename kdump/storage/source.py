@@ -288,7 +288,7 @@ class Source:
         who read `with_holes`: they look at `unreadable` themselves.
         """
         if self.size > limit:
-            reason = f"is {self.size} bytes long; no file of its kind is over {limit}"
+            reason = f"is {self.size} bytes long; files of this kind have at most {limit}"
             raise PathError(self.path, reason)
         data = self.read(0, self.size)
         if self.unreadable and not with_holes:

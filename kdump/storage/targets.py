@@ -210,7 +210,7 @@ def _retired_words(retired: list[str]) -> str:
     if not retired:
         return ""
     more = f" and {len(retired) - 1:,} more" if len(retired) > 1 else ""
-    return f"; {retired[0]}{more} would be read with --retired"
+    return f"; {retired[0]}{more} can be read with --retired"
 
 
 def _resolve_one(

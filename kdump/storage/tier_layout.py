@@ -100,11 +100,11 @@ def find_tiered_members(
             try:
                 status = os.stat(at)
             except OSError as error:
-                problems.append(f"{os.path.relpath(at, root)} is left out: {error.strerror}")
+                problems.append(f"{os.path.relpath(at, root)} was skipped: {error.strerror}")
                 continue
             if not stat.S_ISREG(status.st_mode):
                 problems.append(
-                    f"{os.path.relpath(at, root)} is left out: it is not a regular file"
+                    f"{os.path.relpath(at, root)} was skipped: it is not a regular file"
                 )
                 continue
             member = Member(at, 0, status.st_size, status.st_mtime_ns)

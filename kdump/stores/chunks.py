@@ -38,7 +38,7 @@ class ChunkKey:
             raise StoreError(path, "is not an unencrypted private key in PEM") from None
 
     def __reduce__(self) -> str | tuple[object, ...]:
-        raise TypeError("a key does not leave its process")
+        raise TypeError("a key must stay in its process")
 
     def data_key(self, wrapped: str) -> bytes:
         """Return the key of a segment, `ID:BASE64` as its manifest has it."""
@@ -46,7 +46,7 @@ class ChunkKey:
         public = getattr(numbers, "public_numbers", None)
         modulus = getattr(public, "n", None)
         if modulus is None:
-            raise BadChunkError("the private key is not of RSA")
+            raise BadChunkError("the private key is not an RSA key")
         try:
             packed = base64.b64decode(wrapped.rpartition(":")[2], validate=True)
         except binascii.Error:
@@ -64,7 +64,7 @@ def _unpad(block: bytes) -> bytes:
     mark = rest.find(b"\1", size)
     label_is_right = rest[:size] == hashlib.sha3_512(b"").digest()
     if block[0] or not label_is_right or mark < 0 or any(rest[size:mark]):
-        raise BadChunkError("its data key is not of the private key that was given")
+        raise BadChunkError("its data key was not encrypted with the given key pair")
     return rest[mark + 1 :]
 
 

@@ -212,7 +212,7 @@ class _Tar:
         pieces, start, end = [], entry.start, 0
         for offset, length in zip(numbers[::2], numbers[1::2], strict=False):
             if offset < end or offset + length > size or length > entry.start + stored - start:
-                raise TarDamage(entry.position, "has a sparse map that fits no file")
+                raise TarDamage(entry.position, "has an invalid sparse map")
             pieces.append(Piece(offset, start, length))
             start, end = start + length, offset + length
         if len(pieces) > _PIECES:
@@ -222,7 +222,7 @@ class _Tar:
     def _end(self, position: int, header: bytes) -> None:
         """See whether the archive ends here: with a block of zeros, and nothing behind it."""
         if len(header) < BLOCK:
-            reason = "is cut short" if header else "is not there: the archive has no end mark"
+            reason = "is cut short" if header else "is missing: the archive has no end mark"
             raise TarDamage(position, reason)
         rest = self._read(position + BLOCK, _END_LOOKED_AT)
         if any(rest):
@@ -237,7 +237,7 @@ class _Tar:
         else:
             digits = field.partition(b"\0")[0].strip(b" ")
             if digits.strip(b"01234567"):
-                raise TarDamage(position, f"has no number as its {what}")
+                raise TarDamage(position, f"has a {what} that is not a number")
             value = int(digits or b"0", 8)
         if not 0 <= value <= _MAX_INT64:
             raise TarDamage(position, f"has an impossible {what} ({value})")

@@ -245,7 +245,7 @@ class Unpacker:
             self._admit(sum(one.file_size for one in every if one.compress_type))
             for info in every:
                 if len(problems) > _MOST_PROBLEMS:
-                    problems.append(f"what precedes {info.filename} is read")
+                    problems.append(f"reading what comes before {info.filename}")
                     break
                 name = _safe_path(info.filename)
                 if name is None or info.is_dir() or stat.S_ISLNK(info.external_attr >> 16):
@@ -256,7 +256,7 @@ class Unpacker:
                 try:
                     members[name] = self._of_zip_member(path, archive, info)
                 except TooLargeError as error:
-                    problems.append(f"{error}: what precedes {name} is read")
+                    problems.append(f"{error}: reading what comes before {name}")
                     break
                 except Exception as error:
                     if not _is_of_a_library(error):
@@ -319,8 +319,8 @@ class Unpacker:
             free = shutil.disk_usage(self._directory).free
             if free - more < _ROOM_LEFT:
                 raise TooLargeError(
-                    f"unpacks to more than there is room for in {self._directory}; "
-                    "TMPDIR names another place"
+                    f"unpacks to more than the free space in {self._directory}; set TMPDIR to "
+                    "another directory"
                 )
 
 
@@ -394,7 +394,7 @@ def _note_left_out(
         del members[path]
         left_out += 1
     if left_out:
-        notes.append(f"{left_out} links, devices, and unusable names in it are left out")
+        notes.append(f"{left_out} links, devices, and unusable names in it were skipped")
     return members
 
 

@@ -83,7 +83,7 @@ def _view(root: str) -> dict[str, Member]:
         with open(os.environ[TABLE], "rb") as file:
             _views.update(pickle.load(file))
     if root not in _views:
-        raise StoreError(root, "is known to the process alone that opened it")
+        raise StoreError(root, "is known only to the process that opened it")
     return _views[root]
 
 

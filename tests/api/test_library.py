@@ -290,9 +290,9 @@ def test_verification_state_is_kept(tmp_path: Path) -> None:
     assert summary["not_checked"]["segments_verified_before"] > 0
     assert [one.code for one in data.verify(state=state)] == [one.code for one in first]
     state.write_bytes(b"{}\n")
-    with pytest.raises(kdump.KdumpError, match="did not write it"):
+    with pytest.raises(kdump.KdumpError, match="is not an earlier output"):
         data.verify(state=state)
-    with pytest.raises(kdump.KdumpError, match="is in a directory that is read"):
+    with pytest.raises(kdump.KdumpError, match="is inside an input directory"):
         data.verify(state=tmp_path / "d" / "state")
     data.verify(state=tmp_path / "other").close()  # type: ignore[attr-defined]
     next(data.verify(state=tmp_path / "early"))

@@ -29,7 +29,7 @@ def test_text_is_the_tools(copy: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert result.exit_code == 0, (path, result.stderr)
         if died:
             assert result.stdout_bytes == told, path
-            assert "kafka-dump-log dies here" in result.stderr, path
+            assert "kafka-dump-log fails here" in result.stderr, path
         else:
             # Reports name the file by its absolute path; the recording cut that off.
             reports = result.stderr_bytes.replace(f"{data}/".encode(), b"./")

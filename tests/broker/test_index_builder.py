@@ -116,8 +116,12 @@ def test_time_entries_and_the_last_one(
 @pytest.mark.parametrize(
     ("offsets", "times", "words"),
     [
-        ((0, 1, 10, 3, 12), (0, 0, 5, 9, 6), "for offset 3 would fall behind 10"),
-        ((0, 20, 10, 11, 12), (0, 9, 5, 5, 30), "for offset 12 would fall behind 20"),
+        ((0, 1, 10, 3, 12), (0, 0, 5, 9, 6), "for offset 3 would be below the previous one, 10"),
+        (
+            (0, 20, 10, 11, 12),
+            (0, 9, 5, 5, 30),
+            "for offset 12 would be below the previous one, 20",
+        ),
     ],
 )
 def test_time_entry_that_would_fall(
@@ -137,7 +141,10 @@ def test_last_time_entry_that_would_fall() -> None:
     log = b"".join(map(at, (0, 1, 10, 3), (0, 0, 5, 9)))
     entries = entries_of(log, interval=SIZE)[0]
     assert not entries.finish()
-    assert str(entries.time_falls()) == "the time index entry for offset 3 would fall behind 10"
+    assert (
+        str(entries.time_falls())
+        == "the time index entry for offset 3 would be below the previous one, 10"
+    )
     log = b"".join(map(at, (0, 1, 10, 10), (0, 0, 5, 9)))
     assert entries_of(log, interval=SIZE)[0].finish()
     log = b"".join(map(at, (0, 1, 10, 3), (0, 0, 5, 5)))
@@ -156,9 +163,14 @@ def test_last_time_entry_of_an_offset_that_no_slot_holds() -> None:
     ("bases", "times", "most", "words"),
     [
         ((1, 2, 2), (-1, -1, -1), 8, "IllegalArgumentException: the offset index is full"),
-        ((1, 2, 2), (-1, -1, -1), 16, "the index entry due at {} would fall from offset 2 to 2"),
-        ((1, 2, 2), (5, 6, 7), 24, "the index entry due at {} would fall from offset 2 to 2"),
-        ((1, 2, 1), (5, 6, 7), 24, "the index entry due at {} would fall from offset 2 to 1"),
+        (
+            (1, 2, 2),
+            (-1, -1, -1),
+            16,
+            "the index entry due at {} would decrease from offset 2 to 2",
+        ),
+        ((1, 2, 2), (5, 6, 7), 24, "the index entry due at {} would decrease from offset 2 to 2"),
+        ((1, 2, 1), (5, 6, 7), 24, "the index entry due at {} would decrease from offset 2 to 1"),
     ],
 )
 @each("start", [0, 500])
@@ -178,7 +190,7 @@ def test_first_offsets_are_indexed_before_2_0() -> None:
         assert [offset for offset, _ in slots(entries.offset_index())] == indexed
         if falls:
             assert reason == reasons.INDEX_FALLS
-            assert str(entries.refusal(rows, row)).endswith(f"would fall from offset {falls}")
+            assert str(entries.refusal(rows, row)).endswith(f"would decrease from offset {falls}")
 
 
 @each(
@@ -229,7 +241,7 @@ ODD = batch([control_record(5, b"")], base_offset=1, attributes=0x30, **PRODUCER
 FIRST = batch([record()])
 SECOND = batch([record()], base_offset=1)
 THIRD = batch([record()], base_offset=2)
-IN_BATCH = "writes what no transaction may hold"
+IN_BATCH = "writes records that no transaction can contain"
 
 
 @each(
@@ -241,12 +253,12 @@ IN_BATCH = "writes what no transaction may hold"
         ((FIRST, struct.pack(">qi", 1, 5) + bytes(9)),
          "the length field is below the smallest message", "cut", 0),
         ((FIRST, struct.pack(">qiib", 1, 20, 0, 2) + bytes(15)),
-         "the batch is too small to be one", "cut", 0),
+         "the batch is smaller than its header", "cut", 0),
         ((FIRST, batch(base_offset=1 << 32), THIRD),
          f"offset {1 << 32} does not belong in the segment", "split", 2),
         ((FIRST, batch(base_offset=-2), THIRD),
          "offset -2 does not belong in the segment", "fail", 2),
-        ((THIRD, SECOND, SECOND), "offsets go back", "empty", 1),
+        ((THIRD, SECOND, SECOND), "offsets decrease", "empty", 1),
         ((OPENING, PLAIN, THIRD), f"producer 7 {IN_BATCH}", "fail", 2),
         ((OPENING, ODD, THIRD), f"producer 7 {IN_BATCH}", "fail", 2),
         ((message(0), message(1, magic=3), message(2)), "a checksum mismatch", "cut", 2),
@@ -258,7 +270,7 @@ def test_recovery_end_and_the_broker_reaction(
     builder = build_index(tmp_path / f"{0:020}.log", b"".join(log))
     stop = builder.stop
     assert stop is not None
-    taken = 2 if what == "offsets go back" else 1
+    taken = 2 if what == "offsets decrease" else 1
     assert (stop.what, stop.outcome, builder.lost) == (what, outcome, lost)
     assert stop.position == builder.end_position == sum(map(len, log[:taken]))
     behind = {THIRD: 3, SECOND: 2}.get(log[taken - 1], 1)

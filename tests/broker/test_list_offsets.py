@@ -118,8 +118,8 @@ def test_steps_to_an_answer(partition: Partition) -> None:
     list_offsets(view, T0 + 90)
     first, second = (str(partition.path / f"{base:020}") for base in (0, 10))
     last = "is the last at or below the target"
-    only = "reaches the target: the first that does is the only one searched"
-    found = f"the first with a record that late starts at {SIZE}"
+    only = "reaches the target: brokers search only the first segment that does"
+    found = f"the first with a record at or after the target starts at {SIZE}"
     assert [(step.file, step.text) for step in view.steps] == [
         (f"{first}.log", f"its largest timestamp, {T0 + 50}, is before the target"),
         (f"{second}.log", f"its largest timestamp, {T0 + 90}, {only}"),
@@ -156,8 +156,8 @@ def test_steps_without_an_entry(partition: Partition) -> None:
     )  # fmt: skip
     assert index_step.text == "no entries: the scan starts at the segment's first byte"
     assert scan.text == (
-        "1 batches from position 0 to the end: no such record; the broker does not go on to the "
-        "next segment"
+        "1 batches from position 0 to the end: no such record; the broker does not continue with "
+        "the next segment"
     )
     assert scan.details == {"batches": 1}
 

@@ -114,7 +114,7 @@ def test_an_emptied_segment_has_a_reason(partition: Partition) -> None:
     found = partition.started()
     assert (bases(found), found.log_end) == ([0, 3], 3)
     assert found.cut is found.segments[3]
-    words = "would fall from offset 5 to 4"
+    words = "would decrease from offset 5 to 4"
     assert found.cut.why_cut == f"the index entry due at {2 * len(at(0))} {words}"
 
 

@@ -74,7 +74,7 @@ def test_message_above_the_limit_of_an_old_broker(tmp_path: Path) -> None:
             entries = Entries(source, broker, 0, source.size)
             assert sum(run.batches.count for run in entries.read_sound(limit)) == taken
             assert entries.stop == sum(map(len, log[:taken]))
-            assert entries.why == ("an entry above message.max.bytes" if taken == 1 else "")
+            assert entries.why == ("an entry larger than message.max.bytes" if taken == 1 else "")
 
 
 def write_log(path: Path, *parts: bytes) -> Source:
@@ -154,7 +154,7 @@ def test_only_a_part_of_a_file_is_read(tmp_path: Path) -> None:
 
 
 SILENT = None
-MEMORY = "OutOfMemoryError: {} bytes asked for one entry"
+MEMORY = "OutOfMemoryError: {} bytes requested for one entry"
 LEAST = "CorruptRecordException: record size {} at position 0 is below the minimum, 14"
 _WRAPS = MAX_INT32 - len(ONE) - 11
 

@@ -72,7 +72,9 @@ def test_truncation_deletes_later_segments(partition: Path) -> None:
     with open_view(partition) as view:
         assert list_offsets(view, -1).offset == 138
         assert [segment.base_offset for segment in view.segments] == [0]
-        with pytest.raises(BrokerError, match="OFFSET_OUT_OF_RANGE: the log holds 0 to 138"):
+        with pytest.raises(
+            BrokerError, match="OFFSET_OUT_OF_RANGE: the log starts at 0 and ends at 138"
+        ):
             view.fetch(400)
         assert view.fetch(138) is None
         assert list_offsets(view, 1700040100000).offset == 101
@@ -163,7 +165,9 @@ def test_end_is_searched_in_the_last_segment(partition: Path) -> None:
         assert view.fetch(974) is not None
         assert view.fetch(975) is None
         assert view.steps[-1].step == "end"
-        with pytest.raises(BrokerError, match="OFFSET_OUT_OF_RANGE: the log holds 0 to 975"):
+        with pytest.raises(
+            BrokerError, match="OFFSET_OUT_OF_RANGE: the log starts at 0 and ends at 975"
+        ):
             view.fetch(976)
 
 

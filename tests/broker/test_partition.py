@@ -94,16 +94,16 @@ def test_fetch_out_of_range(partition: Partition) -> None:
     view = partition.view()
     assert view.fetch(14) is None
     assert [(step.step, step.file, step.text) for step in view.steps] == [
-        ("end", str(partition.path), "that is the log end: nothing to hand out yet")
+        ("end", str(partition.path), "that is the log end: nothing to return yet")
     ]
     for offset in (15, -1):
         with pytest.raises(BrokerError) as raised:
             view.fetch(offset)
-        assert str(raised.value) == "OFFSET_OUT_OF_RANGE: the log holds 0 to 14"
+        assert str(raised.value) == "OFFSET_OUT_OF_RANGE: the log starts at 0 and ends at 14"
     partition.checkpoint("log-start", 3)
     view = partition.view()
     assert view.fetch(3) is not None
-    with pytest.raises(BrokerError, match="the log holds 3 to 14"):
+    with pytest.raises(BrokerError, match="the log starts at 3 and ends at 14"):
         view.fetch(2)
     as_is = partition.view(as_is=True)
     assert as_is.fetch(2) is not None
@@ -121,7 +121,11 @@ def test_steps_of_a_fetch(partition: Partition) -> None:
     assert [(step.step, step.file, step.text) for step in view.steps] == [
         ("segment", f"{first}.log", "base offset 0 is the last at or below the target"),
         ("index", f"{first}.index", f"{entry} the target"),
-        ("segment", f"{second}.log", "nothing reached the target there: on to the next segment"),
+        (
+            "segment",
+            f"{second}.log",
+            "no batch there reaches the target: continuing with the next segment",
+        ),
         ("index", f"{second}.index", "1 entries, all above the target: start at the first byte"),
         ("scan", f"{second}.log", f"{scan} the target starts at 0"),
     ]
@@ -231,12 +235,12 @@ def test_steps_of_a_recovery(partition: Partition) -> None:
     partition.segment(0, at(0) + at(2)[:-1])
     view = partition.view()
     assert view.fetch(1) is not None
-    text = f"a start cuts segment 0 to {SIZE:,} bytes and deletes the 1 segments after it"
+    text = f"a start truncates segment 0 to {SIZE:,} bytes and deletes the 1 segments after it"
     assert view.steps[0].text == text
     (partition.path / f"{10:020}.log").unlink()
     view = partition.view()
     assert view.fetch(1) is not None
-    assert view.steps[0].text == f"a start cuts segment 0 to {SIZE:,} bytes"
+    assert view.steps[0].text == f"a start truncates segment 0 to {SIZE:,} bytes"
     assert view.log_end == 2
 
 

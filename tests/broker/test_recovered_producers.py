@@ -158,7 +158,7 @@ REFUSALS: list[tuple[bytes, int, type[Exception], str]] = [
     (data(1, 7, 1), 1000, RefusalError,
      f"InvalidTxnStateException: producer 7 writes at offset 1 outside {OPENED}"),
     (odd(control_record(5, b"")), 1000, RefusalError,
-     "IllegalArgumentException: control type 5 is no end of anything"),
+     "IllegalArgumentException: control type 5 does not end a transaction"),
     (odd(record(key=b"\0")), 1000, CorruptRecordError,
      "InvalidRecordException: a control record without a type"),
     (odd(control_record(0, b"short")), 1000, CorruptRecordError,
@@ -234,7 +234,7 @@ def test_more_open_transactions_than_are_kept(
         assert run(tmp_path, *log[:4])[1] is None
         raised = run(tmp_path, *log)[1]
         assert isinstance(raised, UnknowableError)
-        assert str(raised) == "more open transactions than are kept"
+        assert str(raised) == "too many open transactions"
 
 
 def test_compressed_marker_is_opened_within_its_limit(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_broker_accepts_rebuilt_indexes(broker: Broker) -> None:
     # While it runs nothing is written.
     refused = items_of(partition, every=True, **options)
     assert [type(item) for item in refused] == [RefusedError]
-    assert "a broker runs here" in str(refused[0])
+    assert "a broker is running here" in str(refused[0])
 
     broker.stop()
     rng = random.Random(7)

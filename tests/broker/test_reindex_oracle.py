@@ -308,7 +308,7 @@ def test_damaged_directories_up_to_the_cut(number: int, tmp_path: Path) -> None:
     items = items_of(directory, out=str(tmp_path / "up"), up_to_damage=True, **options)
     for item in items:
         if isinstance(item, RefusedError):  # what was open behind the damage, without a snapshot
-            assert "cannot be known" in str(item), words
+            assert "are unknown" in str(item), words
             assert int(Path(item.path).stem) > base, words
     ours = {path.name: path.read_bytes() for path in (tmp_path / "up" / directory.name).iterdir()}
     theirs = answered(answer["result"]["files"])
@@ -359,5 +359,5 @@ def test_one_segment_of_transactions_from_its_snapshot(tmp_path: Path) -> None:
         if isinstance(item, Row)
     ]
     assert rows[-1]["action"] == "refuse"
-    assert "cannot be known" in rows[-1]["reason"]
+    assert "are unknown" in rows[-1]["reason"]
     shutil.rmtree(directory)

@@ -280,5 +280,7 @@ def test_recovery_with_a_falling_last_time(tmp_path: Path) -> None:
     log = at(10, 1) + at(11, 1) + at(20, 5) + at(12, 9)
     segment = files_of(tmp_path, log)
     segment.settings = Settings(index_interval_bytes=SIZE)
-    with pytest.raises(InvalidOffsetError, match="for offset 12 would fall behind 20"):
+    with pytest.raises(
+        InvalidOffsetError, match="for offset 12 would be below the previous one, 20"
+    ):
         segment.recover(None)

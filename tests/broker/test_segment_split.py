@@ -103,10 +103,10 @@ def test_part_with_an_index_that_is_too_small(tmp_path: Path) -> None:
 
 
 def test_part_whose_entries_would_fall(tmp_path: Path) -> None:
-    with pytest.raises(RefusalError, match="would fall from offset 6 to 6"):
+    with pytest.raises(RefusalError, match="would decrease from offset 6 to 6"):
         split(segment_of(tmp_path, at(0), at(6), at(6), at(FAR)))
     place = 2 * len(at(0))  # in the part
-    with pytest.raises(RefusalError, match=f"due at {place} would fall from offset {FAR}"):
+    with pytest.raises(RefusalError, match=f"due at {place} would decrease from offset {FAR}"):
         split(segment_of(tmp_path, at(0), at(FAR - 1), at(FAR), at(FAR)))
 
 
@@ -115,5 +115,5 @@ def test_more_parts_than_any_broker_wrote(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(loading, "_PARTS", 3)
     assert len(split(segment)) == 3
     monkeypatch.setattr(loading, "_PARTS", 2)
-    with pytest.raises(UnknowableError, match="over 2 parts"):
+    with pytest.raises(UnknowableError, match="more than 2 parts"):
         split(segment)

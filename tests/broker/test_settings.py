@@ -84,7 +84,7 @@ def test_every_setting_is_read_into_its_own_field(tmp_path: Path) -> None:
 def test_a_file_of_more_than_a_mebibyte_is_no_brokers_own(tmp_path: Path) -> None:
     line = "log.segment.bytes=7"
     assert given(tmp_path, line, "#" * ((1 << 20) - len(line) - 2)).segment_bytes == 7
-    with pytest.raises(PathError, match="no file of its kind"):
+    with pytest.raises(PathError, match="files of this kind"):
         given(tmp_path, line, "#" * ((1 << 20) - len(line) - 1))
 
 

@@ -172,11 +172,11 @@ def test_undecoded_values_stay_bytes_with_a_reason(data: Path) -> None:
         frame(9, b"\2\4"): "no such message: [2]",
         frame(10, b"{"): "truncated or malformed: ",
         frame(10, b"{}{}"): "trailing bytes: Extra data",
-        frame(10, b"NaN"): "malformed: no JSON in UTF-8",
+        frame(10, b"NaN"): "malformed: not JSON in UTF-8",
         frame(11, b""): "schema cannot be read: ",
         frame(12, b""): "unknown type of schema: ODD",
         frame(14, b""): "reference is missing: none version 1",
-        frame(15, b""): "schema cannot be read: its references go in a circle",
+        frame(15, b""): "schema cannot be read: its references are circular",
     }
     topic(data, "x", [(None, value) for value in [*bad, frame(7, OF_A), frame(13, b"\2")]])
     result = dump("--format", "jsonl", "--topic", "x", data)
@@ -198,7 +198,7 @@ def test_mismatched_subjects_and_invalid_records_are_reported(data: Path) -> Non
     assert "subject" not in dump("--format", "jsonl", "--topic", "orders", data).stderr
     topic(data, "x", [(frame(8, b"\2k"), frame(7, OF_A)), (None, frame(9, b"\2\2"))])
     said = dump("--format", "jsonl", "--topic", "x", data).stderr
-    assert "of no strategy of the topic: x by orders-key, x by orders-value" in said
+    assert "subject does not belong to the topic: x by orders-key, x by orders-value" in said
     assert "cannot be read" not in said
     odd = data / "odd"
     topic(odd, "_schemas", [(b"{", b"{}"), schema_record("x-value", 1, 7, ORDER)])

@@ -238,7 +238,7 @@ def test_csv_has_one_header(partition: Path) -> None:
 def test_table(partition: Path) -> None:
     asked = ("find-offset", partition, 3, "--broker-version", "4.4", "--format", "table")
     title, heading, _, line = run(*asked).stdout.splitlines()
-    assert title == "By the rules of Kafka 4.4:"
+    assert title == "According to Kafka 4.4:"
     assert heading.split() == "partition offset time segment position batch note".split()
     assert line.split()[:4] == ["orders-7", "3", "2023-11-14T22:13:20.003Z", "0"]
 

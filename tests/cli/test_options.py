@@ -141,7 +141,7 @@ def test_rates(text: str) -> None:
 
 
 def test_no_rate_is_zero() -> None:
-    with pytest.raises(ValueError, match="never end"):
+    with pytest.raises(ValueError, match="is too low"):
         read_rate("0")
 
 
@@ -161,7 +161,7 @@ def test_an_option_that_is_a_command_now_is_refused_by_its_name(
 ) -> None:
     result = CliRunner().invoke(cli, [command, option, str(tmp_path)])
     assert result.exit_code == 2
-    assert f"{option} is now: kdump {moved}\n" in result.stderr
+    assert f"{option} was replaced by: kdump {moved}\n" in result.stderr
     assert CliRunner().invoke(cli, [moved, "--help"]).exit_code == 0
 
 

@@ -219,7 +219,7 @@ def test_old_file_is_kept_if_the_new_one_is_incomplete(
     result = run("dump", "--force", "-o", out, data / "orders-0", tmp_path / "missing")
     assert result.exit_code == 1
     assert out.read_bytes() == b"old"
-    assert f"kdump: {out}: kept as it was: not everything could be read" in result.stderr
+    assert f"kdump: {out}: left unchanged, because not everything could be read" in result.stderr
     assert sorted(one.name for one in tmp_path.iterdir()) == ["kafka", name]
     out.unlink()
     assert run("dump", "-o", out, data / "orders-0", tmp_path / "missing").exit_code == 1

@@ -148,7 +148,7 @@ def test_how_to_undo(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kdump.output.escape.is_terminal", lambda _: True)
     result = run(*words)
     undo = f"kdump reindex --write {partition} --undo"
-    assert f"To put the old files back: {undo}" in result.stderr
+    assert f"To restore the old files: {undo}" in result.stderr
     assert run(*undo.split()[2:]).exit_code == 0
     assert (partition / f"{STEM}.index").read_bytes() == b"abc"
 

@@ -82,8 +82,8 @@ def test_a_conflict_is_refused(tmp_path: Path) -> None:
     [
         (("--check", "m", "--out", "out"), "--check needs"),
         (("--topic-id", "short"), "22 characters"),
-        (("--apply-groups",), "--apply-groups is now: kdump produce"),
-        (("--carve",), "--carve is now: kdump carve"),
+        (("--apply-groups",), "--apply-groups was replaced by: kdump produce"),
+        (("--carve",), "--carve was replaced by: kdump carve"),
         (("--out", "s3://bucket/out"), "is in a store"),
     ],
 )
@@ -99,7 +99,7 @@ def test_tables_and_csv(copies: list[Path]) -> None:
     assert "10" in table
     title, legend = table.splitlines()[:2]
     cell = table.split("from ")[1]
-    assert title.startswith("By the rules of Kafka ")
+    assert title.startswith("According to Kafka ")
     assert legend == f"A = {copies[0]}"  # once, and a letter in its place
     assert cell.startswith("A: ")
     assert table.count(str(copies[0])) == 1

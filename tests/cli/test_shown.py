@@ -187,7 +187,7 @@ def test_retired_directory_is_named(partition: Path) -> None:
     partition.rename(retired)
     result = kdump("dump", retired.parent)
     assert result.exit_code == 1
-    assert result.stderr.endswith(f"; {retired.name} would be read with --retired\n")
+    assert result.stderr.endswith(f"; {retired.name} can be read with --retired\n")
     assert kdump("dump", "--retired", "-n", 1, retired.parent).exit_code == 0
 
 

@@ -60,7 +60,7 @@ def test_unsearched_parts_are_named(
 def test_verify_never_calls_a_partial_search_sound(parent: Path) -> None:
     result = CliRunner().invoke(cli, ["verify", "--format", "table", str(parent)])
     assert "no damage" not in result.stdout.lower()
-    assert "Not everything was checked; 47 segments checked, nothing wrong found in them" in (
+    assert "Not everything was checked; 47 segments checked, no problems found in them" in (
         " ".join(result.stdout.split())
     )
     result = CliRunner().invoke(cli, ["verify", "--nagios", str(parent)])
@@ -83,9 +83,9 @@ def test_partition_with_an_unreadable_segment_is_checked_in_part(
     monkeypatch.setattr(os, "open", denied)
     result = CliRunner().invoke(cli, ["verify", "--format", "table", str(tmp_path / name)])
     text = " ".join(result.stdout.split())
-    assert "3 of 4 segments checked, nothing wrong found in them" in text
+    assert "3 of 4 segments checked, no problems found in them" in text
     assert "no damage" not in text.lower()
-    assert "1 segment not read to the end" in text
+    assert "1 segment not read completely" in text
     assert result.exit_code == 1
 
 
@@ -102,5 +102,5 @@ def test_archive_with_an_impossible_header_is_read_up_to_there(tmp_path: Path) -
     assert f"{tmp_path}/a.tar: the entry at byte {len(data):,} has an impossible size (-1)" in (
         result.stderr
     )
-    assert "4 segments checked, nothing wrong found in them" in " ".join(result.stdout.split())
+    assert "4 segments checked, no problems found in them" in " ".join(result.stdout.split())
     assert result.exit_code == 1

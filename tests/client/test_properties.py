@@ -62,8 +62,8 @@ def test_settings_are_translated(tmp_path: Path, text: str, expected: dict[str, 
         ("ssl.truststore.location=/ca.jks", "type JKS"),
         ("ssl.keystore.location=/me.p12\nssl.keystore.type=PKCS12", "type PKCS12"),
         ("acks=1", "acks cannot be 1"),
-        ("sasl.login.callback.handler.class=my.Handler", "no translation"),
-        ("ssl.truststore.password=x", "no translation"),
+        ("sasl.login.callback.handler.class=my.Handler", "is not supported"),
+        ("ssl.truststore.password=x", "is not supported"),
         (f'sasl.jaas.config={PLAIN} required username="bob";', "sasl.jaas.config"),
         ("sasl.jaas.config=com.sun.Krb5LoginModule required;", "sasl.jaas.config"),
     ],
@@ -79,7 +79,7 @@ def test_a_store_that_only_java_reads_is_named_with_what_to_do(tmp_path: Path) -
             settings(tmp_path, f"ssl.{kind}.location=/x\nssl.{kind}.type=pkcs12")
         assert str(caught.value) == (
             f"{tmp_path / 'client.properties'}: ssl.{kind}.location is a store of type pkcs12, "
-            "which only Java reads: write it as PEM (keytool -exportcert -rfc) and set "
+            "which only Java can read: convert it to PEM (keytool -exportcert -rfc) and set "
             f"ssl.{kind}.type=PEM"
         )
     for told in ("acks=ALL", "acks=-1", "enable.idempotence=TRUE", "ssl.keystore.type=JKS"):

@@ -122,7 +122,7 @@ def test_every_finding_and_every_change_of_a_broker_is_listed() -> None:
     changes = " ".join(section(roff("kdump.1"), "BROKER VERSIONS").split())
     every = [one for one in vars(versions).values() if isinstance(one, versions.Change)]
     assert all(manual_lists.escaped(change.does) in changes for change in every)
-    assert f"the newest known, {versions.text_of(versions.NEWEST)}" in changes
+    assert f"the newest known release, {versions.text_of(versions.NEWEST)}" in changes
 
 
 def test_batch_in_hex_is_a_batch() -> None:

@@ -187,7 +187,7 @@ def test_entries(tmp_path: Path, form: str) -> None:
 
 
 def test_one_kind_of_row_a_file(tmp_path: Path, form: str) -> None:
-    with pytest.raises(UsageError, match="rows of one kind"):
+    with pytest.raises(UsageError, match="one kind of row"):
         written(tmp_path, form, one(), Property("f", "a", "b"))
 
 

@@ -154,7 +154,7 @@ def test_directory_that_holds_something_is_refused(directory: Path, tmp_path: Pa
 def test_output_inside_what_is_read_is_refused(directory: Path) -> None:
     with pytest.raises(RefusedError, match="inside a partition directory"):
         PartDirectory(str(directory / "orders-0/out"), [str(directory)])
-    with pytest.raises(UsageError, match="directory that is read"):
+    with pytest.raises(UsageError, match="inside an input directory"):
         PartDirectory(str(directory / "out"), [str(directory)])
 
 
@@ -260,9 +260,9 @@ def test_command(directory: Path, tmp_path: Path) -> None:
     ("arguments", "reason"),
     [
         (["--format", "jsonl"], "takes --format parquet --output DIR/"),
-        (["--format", "parquet", "--entries"], "--entries has no parts"),
+        (["--format", "parquet", "--entries"], "--entries cannot be split"),
         (["--format", "parquet", "--limit", "3"], "--limit needs a single output"),
-        (["--format", "parquet", "--master", "local"], "go with --engine spark"),
+        (["--format", "parquet", "--master", "local"], "require --engine spark"),
     ],
 )
 def test_wrong_usage(directory: Path, tmp_path: Path, arguments: list[str], reason: str) -> None:

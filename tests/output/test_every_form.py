@@ -193,4 +193,4 @@ def test_a_form_for_all_rows_together_has_no_kinds(
         cli, [name, "--format", "reset-csv", *words, str(SAMPLES / "clean/4.4.0"), *behind]
     )
     assert result.exit_code == 2, result.output
-    assert "--format reset-csv has one kind of row, and is one file" in result.stderr
+    assert "--format reset-csv contains one kind of row, in one file" in result.stderr

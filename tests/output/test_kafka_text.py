@@ -153,7 +153,7 @@ def test_position_after_the_log_end_kills_only_the_tool(log: Path) -> None:
     lines, err, _ = printed(index, "entries")
     assert lines[1:] == ["offset: 0 position: 0"]
     assert len(err) == 1
-    assert "kafka-dump-log dies here" in err[0]
+    assert "kafka-dump-log fails here" in err[0]
 
 
 def test_time_index_is_searched(log: Path) -> None:

@@ -84,7 +84,7 @@ def test_error_names_the_path_and_counts() -> None:
     assert file.getvalue() == "kdump: a\\nb: Permission denied\n"
     assert target.statuses == {1}
     target.summary(Tally())
-    assert "1 path not finished" in file.getvalue()
+    assert "1 path not read completely" in file.getvalue()
 
 
 def test_numbers_for_people() -> None:

@@ -22,11 +22,11 @@ def test_produced_records_are_reported() -> None:
     left = {"aborted_count": 1000, "open_count": 2, "control_count": 3, "found_count": 4000}
     assert _produced_notes(produced(**left, keeps_times=False)) == [
         "produced: 1,200 records as 7–1206",
-        "4,000 of them were there",
+        "4,000 of them were already there",
         "left out: 1,000 aborted",
         "left out: 2 open",
         "left out: 3 control",
-        "their times are those of arrival (LogAppendTime)",
+        "with the time of arrival as timestamp (LogAppendTime)",
     ]
 
 
@@ -68,7 +68,7 @@ def test_lost_mended_and_undecided_records_are_reported() -> None:
         "lost: 0–2, 9 on",
         "re-encoded: 3–4 of a, doubtful",
         "re-encoded: 3–4 of a",
-        "header mended: 3–4: crc 1 to 2, b 3 to 4",
+        "header repaired: 3–4: crc 1 to 2, b 3 to 4",
         "conflict: 3–4 of a and b, undecided",
         "conflict: 3–4 of a and b, taken: a",
         "from a: 0–2, 5–9",
@@ -76,10 +76,10 @@ def test_lost_mended_and_undecided_records_are_reported() -> None:
         "from i, bytes 0–1, 4–5, 8–9 and 1 more",
         "carved-1, named by checkpoint, joined by offsets, bytes",
         (
-            "carved-2, of no known partition, perhaps a-0, perhaps at wrong offsets (inside a torn "
-            "wrapper, or cut)"
+            "carved-2, of an unknown partition, perhaps a-0, offsets may be wrong (inside a torn "
+            "wrapper, or truncated)"
         ),
-        "carved-3, of no known partition",
+        "carved-3, of an unknown partition",
         "produced: 1,200 records as 7–1206",
         "diverged: b: 0–2, 5–9",
     ]

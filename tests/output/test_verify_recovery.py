@@ -134,7 +134,7 @@ def stays(served_from: int | None, skipped: int) -> dict[str, object]:
     ("unserved", "words"),
     [
         ([stays(16, 0)], "stop at offset 14 and are served again from 16"),
-        ([stays(21, 5)], "at offset 14 and are served again from 21, behind 5 sound records"),
+        ([stays(21, 5)], "at offset 14 and are served again from 21, skipping 5 sound records"),
         ([stays(None, 9)] * 3, "14 and receive nothing after it (and at 2 more places)"),
     ],
 )

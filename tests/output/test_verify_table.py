@@ -185,8 +185,8 @@ def test_summary_gives_findings_bytes_and_rest() -> None:
         " 1 damage · 2 rebuild · 3 notes."
         " Checked 3 partitions, 12 segments, 1,000 batches, 1.0 MiB in 1.2 s."
         " Not checked: the records inside 1,000 batches, beyond their checksums (--deep),"
-        " 2 segments for want of time (--max-duration), 4.0 KiB, 1 path that could not be read."
-        " status 3"
+        " 2 segments out of time (--max-duration), 4.0 KiB, 1 path that could not be read."
+        " exit status 3"
     )
 
 
@@ -196,7 +196,7 @@ def test_sound_result_is_stated() -> None:
         "No damage, nothing to rebuild.",
         "Checked 3 partitions, 12 segments, 1,000 batches, 1.0 MiB in 1.2 s.",
         "Everything was checked.",
-        "status 0",
+        "exit status 0",
     ]
 
 

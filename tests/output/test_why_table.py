@@ -125,7 +125,7 @@ def test_plan() -> None:
     assert "     → kafka-delete-records.sh x" in lines
     assert text.count("→") == 1
     assert "     and back: kafka-configs.sh y" in lines
-    assert "5.0 GiB too little" in text
+    assert "5.0 GiB short" in text
 
 
 @pytest.mark.parametrize("width", [80, 100])

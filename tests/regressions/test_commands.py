@@ -121,8 +121,8 @@ def test_links_to_nothing_and_fifos_in_a_tier_hide_nothing(tmp_path: Path) -> No
     os.mkfifo(folder / names[1])
     result = run("verify", "--format", "jsonl", tmp_path / "tier")
     assert json.loads(result.stdout.splitlines()[-1])["segments"] == 4
-    assert f"{folder.name}/{names[0]} is left out: No such file" in result.stderr
-    assert f"{folder.name}/{names[1]} is left out: it is not a regular file" in result.stderr
+    assert f"{folder.name}/{names[0]} was skipped: No such file" in result.stderr
+    assert f"{folder.name}/{names[1]} was skipped: it is not a regular file" in result.stderr
     assert result.exit_code == 1
 
 

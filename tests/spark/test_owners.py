@@ -76,7 +76,7 @@ def test_offsets_by_partition(fleet: list[Path]) -> None:
             found[row["partition"]].add(row["offset"])
     whole = set(range(20))
     assert found == {0: {15, 16, 17}, 1: whole, 2: set(range(4)), 3: whole, 4: whole}
-    with pytest.raises(UsageError, match="name orders-9, which is not among"):
+    with pytest.raises(UsageError, match="name orders-9, which is not one of"):
         view_rows("batches", healthy, scope=Scope({"orders": {9: 0}}))
 
 

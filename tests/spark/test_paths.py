@@ -28,7 +28,7 @@ def test_patterns_lists_and_spellings(tmp_path: Path) -> None:
     spelled = ["dbfs:/x", "dbfs:/Volumes/x", "file:///y", "/Volumes/z"]
     found = paths_of(spelled, fail_on_missing=True)
     assert found == ["/dbfs/x", "/Volumes/x", "/y", "/Volumes/z"]
-    with pytest.raises(UsageError, match="a path has a password"):
+    with pytest.raises(UsageError, match="a path contains a password"):
         paths_of(["s3://key:secret@bucket/x"], fail_on_missing=False)
 
 

@@ -22,9 +22,7 @@ def test_other_code_of_the_same_version_is_refused(
 ) -> None:
     preflight.preflight(spark, [])
     monkeypatch.setattr(preflight, "code_digest", lambda: "other")
-    with pytest.raises(
-        ExecutorError, match=r"^executor on \S+ has a kdump \S+ of other code than here"
-    ):
+    with pytest.raises(ExecutorError, match=r"^executor on \S+ has kdump \S+ with different code"):
         preflight.preflight(spark, [])
 
 
@@ -32,8 +30,8 @@ def test_executor_without_its_python_is_named() -> None:
     error = RuntimeError(LOST)
     assert host_of(error) == "10.1.2.3"
     assert preflight._explain_failure(error) == (
-        'executor on 10.1.2.3 runs no Python: Cannot run program "./env/bin/python": error=2, No '
-        "such file or directory"
+        'executor on 10.1.2.3 cannot run Python: Cannot run program "./env/bin/python": error=2, '
+        "No such file or directory"
     )
 
 
@@ -41,7 +39,7 @@ def test_executors_without_pyarrow() -> None:
     told = preflight._explain_failure(
         RuntimeError("trace\nModuleNotFoundError: No module named 'x'\n")
     )
-    assert told.startswith("no executor answers: ModuleNotFoundError: No module named 'x' (exec")
+    assert told.startswith("no executor responds: ModuleNotFoundError: No module named 'x' (exec")
 
 
 def test_java_message_precedes_the_py4j_message() -> None:

@@ -26,10 +26,10 @@ def test_each_use_of_a_frame_gives_its_rows(pushing: Any, view: str) -> None:
 def test_conditions_are_not_to_be_used(pushing: Any) -> None:
     """With `pushdown` the counts above are wrong on every Spark there is; see `KdumpSource`."""
     said = refusal(pushing, "groups")
-    assert "option pushdown is refused" in said
+    assert "option pushdown is not supported" in said
     assert "topic, partition, fromOffset, toOffset, fromTimeMs, toTimeMs" in said
 
 
 def test_refused_also_where_spark_hands_none_over(spark: Any) -> None:
-    assert "option pushdown is refused" in refusal(spark, "records")
+    assert "option pushdown is not supported" in refusal(spark, "records")
     assert frame_of(spark, "findings", pushdown="false").count() == 7

@@ -348,8 +348,8 @@ def rows_read(reader: Any) -> list[Any]:
         ({"view": "commits", "history": "false"}, "it is an option of metadata"),
         ({"view": "transactions", "group": "a"}, "it is an option of groups, commits"),
         ({"view": "metadata", "atMs": "1", "atOffset": "1"}, "exclude each other"),
-        ({"view": "findings", "tier": "/nowhere/at/all"}, "'/nowhere/at/all' is not a folder"),
-        ({"view": "findings", "tier": "s3://a:secret@b"}, "has a password, which Spark would"),
+        ({"view": "findings", "tier": "/nowhere/at/all"}, "'/nowhere/at/all' is not a directory"),
+        ({"view": "findings", "tier": "s3://a:secret@b"}, "contains a password, which Spark would"),
         ({"view": "findings", "tierKey": "key.pem"}, "option tierKey needs tier"),
         ({"view": "summary", "tier": "/"}, "it is an option of findings"),
     ],
@@ -410,7 +410,7 @@ def test_batches_over_the_limit_are_reported(tmp_path: Path) -> None:
         for base, size in ((0, 5), (1, 5000))
     )
     (made / f"{0:020}.log").write_bytes(small + large)
-    with pytest.warns(RuntimeWarning, match="records are left out: over-decompress-limit at"):
+    with pytest.warns(RuntimeWarning, match="records are omitted: over-decompress-limit at"):
         assert rows_read(planned(made, decompressLimit="1000")) == [0]
     limited = {"view": "findings", "decompressLimit": "1kB"}
     assert "over-decompress-limit" in rows_read(planned(made, **limited))
@@ -512,7 +512,7 @@ def test_pure_kernel_is_an_error_if_compiled_is_required(
     schema = pytest.importorskip("pyspark.sql.types").StructType().add("offset", "long")
     monkeypatch.setattr(process_tuning, "KERNEL", "pure")
     reader = KdumpSource(options).reader(schema)
-    with pytest.warns(RuntimeWarning, match="the pure kernel of kdump is used on "):
+    with pytest.warns(RuntimeWarning, match="kdump uses the pure kernel on "):
         assert sum(batch.num_rows for batch in reader.read(reader.partitions()[0])) == 1200
     reader = KdumpSource(options | {"requireCompiled": "true"}).reader(schema)
     with pytest.raises(UsageError, match="requireCompiled"):

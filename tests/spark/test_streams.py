@@ -134,7 +134,7 @@ def test_a_stream_on_spark_reads_each_record_once(spark: Any, tmp_path: Path) ->
         run(failOnDataLoss="true")
     assert run() == [*range(30)]
     for view, options, why in (
-        ("findings", {}, "view findings has no streams: records and batches have"),
+        ("findings", {}, "view findings does not support streams; records and batches do"),
         ("records", {"isolation": "read_committed"}, "a stream excludes visible"),
         ("records", {"endingOffsets": "latest"}, "a stream excludes endingOffsets"),
     ):

@@ -124,9 +124,9 @@ def test_two_packages_of_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
     ("arguments", "error"),
     [
         (("--master", "nonsense"), "--master nonsense: give local[N], spark://HOST:PORT"),
-        (("--master", "spark://h:1", "--archive", "/no.tar.gz"), "/no.tar.gz: is no file"),
-        (("--master", "local[1]", "--archive", __file__), "--archive is for executors elsewhere"),
-        (("--archive", __file__), "--archive is for executors elsewhere"),
+        (("--master", "spark://h:1", "--archive", "/no.tar.gz"), "/no.tar.gz: is not a file"),
+        (("--master", "local[1]", "--archive", __file__), "--archive requires --master URL"),
+        (("--archive", __file__), "--archive requires --master URL"),
     ],
 )
 def test_wrong_words(
@@ -175,4 +175,4 @@ def test_archive_without_spark(directory: Path, capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit) as ended:
         main(["verify", "--archive", __file__, str(directory)])
     assert ended.value.code == 2
-    assert "--master, --remote and --archive go with --engine spark" in capsys.readouterr().err
+    assert "--master, --remote, and --archive require --engine spark" in capsys.readouterr().err

@@ -72,7 +72,7 @@ def test_what_is_refused() -> None:
     records = kdump.dataset(*BOTH)
     with pytest.raises(kdump.KdumpError, match="nope"):
         records.to_table(columns=["nope"])
-    with pytest.raises(kdump.KdumpError, match="answers a question"):
+    with pytest.raises(kdump.KdumpError, match="returns a single answer"):
         kdump.dataset(*BOTH, kind="offset-lookup")
     with pytest.raises(kdump.KdumpError, match="unknown row kind"):
         kdump.dataset(*BOTH, kind="nope")

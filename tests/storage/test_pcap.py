@@ -78,7 +78,7 @@ def test_unread_packets_are_reported(tmp_path: Path) -> None:
     assert [type(one) for one in found] == [SkippedPacket, SkippedPacket]
     found = read(tmp_path / "two", captures.pcap([(0, whole)], 147))
     assert [one.reason for one in found if isinstance(one, SkippedPacket)] == [
-        "links of type 147 are not known"
+        "link type 147 is not supported"
     ]
 
 

@@ -332,7 +332,7 @@ def test_server_properties_without_a_directory(tmp_path: Path) -> None:
 def test_server_properties_too_large_to_be_any(tmp_path: Path) -> None:
     text = "log.dirs=/a\n"
     assert data_directories(str(settings(tmp_path, text.ljust(1 << 20)))) == ["/a"]
-    with pytest.raises(PathError, match="no file of its kind"):
+    with pytest.raises(PathError, match="files of this kind"):
         data_directories(str(settings(tmp_path, text.ljust((1 << 20) + 1))))
 
 
@@ -472,7 +472,7 @@ def test_bounded_search_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert below.found == [str(tmp_path / "0003")]
     (error,) = map(str, below.unsearched)
     assert "0005: was not searched" in error
-    assert "after 6 folders" in error
+    assert "after 6 directories" in error
     assert "nor were 4 others" in error
 
 
@@ -480,11 +480,11 @@ def test_what_is_retired_is_named_where_there_is_nothing_else(tmp_path: Path) ->
     partition(tmp_path, f"orders-0.{'0' * 32}-delete", 0)
     partition(tmp_path, f"orders-1.{'0' * 32}-stray", 0)
     (error,) = resolve([str(tmp_path)], EVERYTHING)
-    words = f"; orders-0.{'0' * 32}-delete and 1 more would be read with --retired"
+    words = f"; orders-0.{'0' * 32}-delete and 1 more can be read with --retired"
     assert str(error).endswith(words)
     (error,) = resolve([str(tmp_path)], Selection(topic="users"))
     assert "--retired" not in str(error)
     (error,) = resolve([str(tmp_path)], Selection(partition=1))
     assert str(error).endswith(
-        f" that matches partition 1; orders-1.{'0' * 32}-stray would be read with --retired"
+        f" that matches partition 1; orders-1.{'0' * 32}-stray can be read with --retired"
     )

@@ -46,12 +46,12 @@ def test_single_files(command: str) -> None:
 @each(
     ("command", "says"),
     [
-        ("reindex {}", "is in a store; copy it here"),
-        ("reindex --out {} /nowhere", "is in a store; copy it here"),
-        ("verify --state {}/state {}", "is in a store, where kdump writes nothing but"),
-        ("verify --textfile {}/t.prom {}", "is in a store, where kdump writes nothing but"),
-        ("dump --output {}/x.jsonl {}", "is in a store, where kdump writes nothing but"),
-        ("dump --format parquet --output {}/out/ {}", "is in a directory that is read"),
+        ("reindex {}", "is in a store; copy it to the broker's"),
+        ("reindex --out {} /nowhere", "is in a store; copy it to the broker's"),
+        ("verify --state {}/state {}", "is in a store; kdump can write there only"),
+        ("verify --textfile {}/t.prom {}", "is in a store; kdump can write there only"),
+        ("dump --output {}/x.jsonl {}", "is in a store; kdump can write there only"),
+        ("dump --format parquet --output {}/out/ {}", "is inside an input directory"),
     ],
 )
 def test_nothing_is_written_to_a_store(command: str, says: str) -> None:

@@ -153,13 +153,13 @@ HUGE = b"\x80" + (1 << 40).to_bytes(11, "big")
     [
         (with_size(NEGATIVE), "has an impossible size (-512)"),
         (with_size(b"\xff" * 12), "has an impossible size (-1)"),
-        (with_size(b"-0000001000\0"), "has no number as its size"),
+        (with_size(b"-0000001000\0"), "has a size that is not a number"),
         (with_size(HUGE, tarfile.GNUTYPE_LONGNAME), "has an extended header of 1,099,511,627,776"),
         (with_size(HUGE, tarfile.XHDTYPE), "has an extended header of 1,099,511,627,776 bytes"),
         (with_size(b"\x80" + b"\xff" * 11), "has an impossible size"),
         (b"x" * 512, "has a damaged header"),
         (FIRST[:300], "is cut short"),
-        (b"", "is not there: the archive has no end mark"),
+        (b"", "is missing: the archive has no end mark"),
         (bytes(512) + FIRST, "is the end mark, but more follows it"),
     ],
 )

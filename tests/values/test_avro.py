@@ -169,9 +169,9 @@ def test_names_are_resolved_in_their_namespace() -> None:
 def test_recursive_schema() -> None:
     chain = record(("n", "int"), ("next", ["null", "R"]))
     assert read(chain, b"\2\2\4\0") == {"n": 1, "next": {"n": 2, "next": None}}
-    assert reason(chain, b"\2\2" * 10_000) == "nested too deep"
+    assert reason(chain, b"\2\2" * 10_000) == "nested too deeply"
     endless = record(("again", "R"))
-    assert reason(endless, b"") in ("nested too deep", "too many items")
+    assert reason(endless, b"") in ("nested too deeply", "too many items")
 
 
 def test_expansion_of_small_values_is_bounded() -> None:
@@ -190,7 +190,7 @@ def test_expansion_of_small_values_is_bounded() -> None:
     deep: Any = "int"
     for _ in range(10_000):
         deep = {"type": "array", "items": deep}
-    with pytest.raises(UndecodedError, match="nested too deep"):
+    with pytest.raises(UndecodedError, match="nested too deeply"):
         avro.reader(deep, [], framed=False)
     assert MOST_ITEMS < 10_000_000
 

@@ -60,7 +60,7 @@ def test_answers(tmp_path: Path, decoder: str) -> None:
     assert first == {"schema": said, "data": ["v", "mine", 3]}
     assert json.loads(result.stdout.splitlines()[0])["key"]["data"] == ["k", "mine", 1]
     assert second == "leave"
-    assert third["why"].startswith("the decoder's answer is no JSON")
+    assert third["why"].startswith("the decoder's answer is not JSON")
     assert fourth["data"] == ["v", "mine", len(large)]
 
 
@@ -80,7 +80,7 @@ def test_failed_decoder_is_not_called_again(
     assert all(why in one["why"] and "base64" in one for one in found[1:])
     assert len(found) == 52
     assert "decoder-ended" in result.stderr
-    assert "The decoder ended, and was not asked again" in result.stderr
+    assert "The decoder ended and was not used again" in result.stderr
 
 
 def test_parts_report_undecoded_values(tmp_path: Path, decoder: str) -> None:
@@ -91,7 +91,7 @@ def test_parts_report_undecoded_values(tmp_path: Path, decoder: str) -> None:
     words = ("--decode", "schema", "--format", "parquet", "--output")
     result = dump(data, decoder, *words, f"{tmp_path}/parts/")
     assert result.exit_code == 0, result.stderr
-    assert f"{before}8 the decoder's answer is no JSON" in result.stderr
+    assert f"{before}8 the decoder's answer is not JSON" in result.stderr
     topic(data, "dies", [(None, b"die"), *[(None, b"a")] * 4])
     result = dump(data, decoder, *words, f"{tmp_path}/others/", "--topic", "dies")
     assert f"{before}5 the decoder ended" in result.stderr

@@ -221,7 +221,7 @@ def test_types_that_every_registry_knows(data: bytes, value: Any) -> None:
         (b"\x1b\x24", "malformed"),
         (b"\x08" + b"\xff" * 11, "malformed"),
         (field(2, b"\xff"), "malformed"),
-        (b"\x1b" * 5000, "nested too deep"),
+        (b"\x1b" * 5000, "nested too deeply"),
         (field(9, b"\1" * (1 << 21)), "too many items"),
     ],
 )
@@ -235,7 +235,7 @@ def test_messages_in_messages_are_bounded() -> None:
     data = b""
     for _ in range(200):
         data = field(1, data)
-    with pytest.raises(UndecodedError, match="nested too deep"):
+    with pytest.raises(UndecodedError, match="nested too deeply"):
         read(PROTO3 + "message M { M m = 1; }", data)
 
 

@@ -79,7 +79,7 @@ def access_findings(entries: Sequence[FileStatus], place: Place) -> Iterator[Fin
     refused = list(find_unreadable(entries))
     if refused:
         more = len(refused) - 1
-        message = refused[0][1] + (f" {more:,} more are like it." if more else "")
+        message = refused[0][1] + (f" The same for {more:,} more." if more else "")
         yield at_place("file-access", place, path=refused[0][0].path, message=message)
 
 

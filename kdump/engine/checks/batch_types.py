@@ -81,7 +81,7 @@ class _Setting:
         count = self.found.total()
         kinds = " or ".join(name for name, _ in self.found.most_common())
         words = "One batch has" if count == 1 else f"{count:,} batches have"
-        why = "they may have been written under another setting"
+        why = "they may have been written with a different setting"
         if self.since is not None:
             why = f"all before offset {self.since:,}, so the setting was probably changed there"
         return self.first.finding(

@@ -74,9 +74,8 @@ def _listing(directory: LogDir, facts: Sequence[PartitionFacts]) -> Iterator[Fin
             "leftover",
             path=temporary[0],
             actual=names.TEMPORARY,
-            message=f"{first_and_more(temporary)} left over. The write did not finish; brokers "
-            "ignore "
-            "it and write again.",
+            message=f"{first_and_more(temporary)} left over. An unfinished write; brokers ignore "
+            "it and write the file again.",
         )
     yield from unknown_files(unknown, place)
     yield from access_findings([each for each in statuses if each is not None], place)

@@ -46,11 +46,11 @@ _LEFTOVERS = {
     "log.segment.delete.delay.ms.",
     names.CLEANED: "A start removes {them}. A running cleaner may be using {them}.",
     names.PART: "A start removes {them}. A running broker may be writing {them}.",
-    names.TEMPORARY: "The write did not finish; brokers ignore {them} and write again.",
+    names.TEMPORARY: "An unfinished write; brokers ignore {them} and write the file again.",
 }
 _RETIRED = {
-    names.Retirement.DELETE: "The partition was deleted or moved away; a running broker, or the "
-    "next start, removes the directory.",
+    names.Retirement.DELETE: "The partition was deleted or moved away; the running broker or the "
+    "next start removes the directory.",
     names.Retirement.FUTURE: "The partition is being moved here from another data directory; "
     "a start continues the move.",
     names.Retirement.STRAY: "A start found that the partition does not belong here and set it "

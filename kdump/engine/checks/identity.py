@@ -142,7 +142,7 @@ def _foreign(member: Member, known: Member, state: ClusterState) -> str:
         what = "Its partitions are" if placed else "Its directory.id is"
         return (
             f"It names the cluster {cluster}. {what} of the cluster whose metadata log is in "
-            f"{known.path}, which is {expected} there."
+            f"{known.path}: {expected}."
         )
     if own is None or not own.isdecimal() or int(own) in owners:
         return ""
@@ -156,7 +156,7 @@ def _foreign(member: Member, known: Member, state: ClusterState) -> str:
         return ""
     if holders:
         return (
-            f"It names node {own}, which the metadata log in {known.path} does not know. It has "
-            f"all partitions here on node {', '.join(map(str, sorted(holders)))}."
+            f"It names node {own}, which is not in the metadata log in {known.path}. That log "
+            f"assigns all partitions here to node {', '.join(map(str, sorted(holders)))}."
         )
     return ""

@@ -243,7 +243,7 @@ def _find_contradiction(span: Span, checkpoint: _Checkpoint) -> _Wrong | None:
         return None  # trimmed in the midst of the epoch
     if span.epoch not in checkpoint.epochs:
         there = last if first is None else first
-        words = f"the checkpoint lacks this epoch, and has {there.epoch} there"
+        words = f"the checkpoint has epoch {there.epoch} there instead"
         code = "leader-epochs-missing"
         return _Wrong(code, span, span.first_offset, f"epoch {there.epoch}", words)
     code = "leader-epochs-start"
@@ -252,5 +252,5 @@ def _find_contradiction(span: Span, checkpoint: _Checkpoint) -> _Wrong | None:
         return _Wrong(
             code, span, span.first_offset, str(start), f"in the checkpoint it starts at {start:,}"
         )
-    words = f"the checkpoint has epoch {last.epoch} begin at {last.start_offset:,}"
+    words = f"in the checkpoint, epoch {last.epoch} starts at {last.start_offset:,}"
     return _Wrong(code, span, span.last_offset, str(last.start_offset), words)

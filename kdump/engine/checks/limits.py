@@ -101,7 +101,7 @@ class Limits(Check):
                 "over-message-limit",
                 expected=self._largest,
                 actual=self._large.worst,
-                message=f"{self._large.count:,} batches are over {self._limit}="
+                message=f"{self._large.count:,} batches are larger than {self._limit}="
                 f"{self._largest:,}; the largest has {self._large.worst:,} bytes.",
             )
         for tally, limit_ms, words in (

@@ -116,7 +116,7 @@ def _find_inside(partition: PartitionScan, why: str) -> Iterator[Finding]:
         if not inside:
             continue
         (hole, position), *others = inside
-        words = f"{hole.words} are between two batches, and in none."
+        words = f"{hole.words} are missing between two batches."
         if others:
             more = sum(later.next_offset - later.offset for later, _ in others)
             words += f" {more:,} more are missing between later batches."
@@ -182,7 +182,7 @@ def _loss(
     count = lost.next_offset - lost.offset
     words = f"{lost.words} are in no segment. They are lost: {why}."
     if (left := _find_deleted(partition, hole)) is not None:
-        words += f" {left} is still there: copy it before a start removes it."
+        words += f" {left} still exists: copy it before a start removes it."
     if partition.settings.tiered:
         words += " Remote storage may have them."
     # Offsets of markers are of no record.
@@ -203,8 +203,8 @@ def _missing_front(partition: PartitionScan, covered: Sequence[OffsetSpan]) -> I
     if _is_elsewhere(partition, hole, covered) or _find_deleted(partition, hole) is not None:
         return
     why = (
-        f"leader epoch {epochs[0].epoch} starts at {hole.offset:,}, and a broker that removes "
-        "segments raises that offset"
+        f"leader epoch {epochs[0].epoch} still starts at {hole.offset:,}, which a broker raises "
+        "when it removes segments"
     )
     found = _loss(partition, first, hole, hole, why)
     yield found._replace(position=0)
@@ -286,7 +286,7 @@ def _cleaner(partition: PartitionScan) -> _Cleaner | None:
         return None
     name = partition.log.name
     if name is not None and name.retirement in (Retirement.DELETE, Retirement.STRAY):
-        return _Cleaner("the directory waits for its removal")
+        return _Cleaner("the directory is waiting to be removed")
     if target.topic == names.CLUSTER_METADATA_TOPIC:
         return _Cleaner("this topic is never compacted", settled=True)
     source = settings.source("cleanup_policy")

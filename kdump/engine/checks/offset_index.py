@@ -61,8 +61,8 @@ _EMPTY_FACTOR = 3  # an index is empty for no reason if its log has room for so 
 _MESSAGES = {
     c.NO_BATCH: "The entry for offset {offset:,} names position {position:,}, where no batch "
     "starts.",
-    c.PASSES_OVER: "The entry for offset {offset:,} says that no batch before position "
-    "{position:,} reaches it, but one does.",
+    c.PASSES_OVER: "The entry for offset {offset:,} names position {position:,}, but an earlier "
+    "batch already reaches that offset.",
     c.BELOW_BATCH: "The entry for offset {offset:,} names the batch at position {position:,}, "
     "which starts above it.",
 }
@@ -189,8 +189,8 @@ class Spacing:
                 self._shown.append(segment.base_offset)
                 message += (
                     f" With index.interval.bytes={self._interval:,} ({self._source}) it should, "
-                    "unless the segment was written in one large append, as by a follower, over "
-                    "several restarts, or under another setting."
+                    "unless the segment was written in one large append (as a follower may), over "
+                    "several restarts, or with a different setting."
                 )
             empty = at_place("offset-index-empty", segment.place, path=index.path, message=message)
             self._empty.append((proof.last_position, empty))

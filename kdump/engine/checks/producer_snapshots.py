@@ -120,8 +120,8 @@ class SnapshotCheck:
             return
         entry, what, expected, actual = first
         message = (
-            f"Producer {entry.producer_id}: the snapshot says {what} {actual}, the log up to "
-            f"offset {offset:,} says {expected}."
+            f"Producer {entry.producer_id}: the snapshot has {what} {actual}, but the log up to "
+            f"offset {offset:,} has {expected}."
         )
         if wrong > 1:
             message += f" {wrong - 1:,} more producers differ."
@@ -151,7 +151,7 @@ class SnapshotCheck:
                 ("open transaction", entry.current_txn_first_offset),
             ):
                 if offset >= joined:
-                    return (what, "no batch of it", offset)
+                    return (what, "no batch from it", offset)
             return None
         if joined > producer.last_seen:
             return None

@@ -127,7 +127,7 @@ def _assignment(
         state, -1 if deleted is None or deleted.deleted_ms is None else deleted.deleted_ms
     ):
         message = (
-            f"The cluster knows no partition {one.partition} of this topic id: a start sets "
+            f"The cluster has no partition {one.partition} with this topic id: a start sets "
             f"{one.amount_text} aside. {state.topic_id_text(topic_id)}"
         )
         yield at_place("topic-unknown", one.place, actual=topic_id, message=message)

@@ -64,9 +64,7 @@ class TimeEntries(EntryReports):
             )
         else:
             found = self.find("time-index-last", file.entries - 1)
-            message = (
-                f"The last entry says {believed_ms}; the largest time in the log is {true_ms}."
-            )
+            message = f"The last entry has {believed_ms}; the largest time in the log is {true_ms}."
             if believed_ms > true_ms:
                 touches = self.rests_on(file.last_value)
         found = found._replace(expected=true_ms, actual=believed_ms, message=message)

@@ -176,9 +176,9 @@ class TransactionIndexCheck:
             expected = ended.first_offset if ended.first_offset >= 0 else None
             begins = "has no batch" if expected is None else f"begins at {expected:,}"
             message = (
-                f"Entry {slot.slot} says that producer {entry.producer_id}'s transaction, aborted "
-                f"at offset {ended.offset:,}, begins at {entry.first_offset:,}; in the log it "
-                f"{begins}."
+                f"According to entry {slot.slot}, producer {entry.producer_id}'s transaction, "
+                f"aborted at offset {ended.offset:,}, begins at {entry.first_offset:,}; in the "
+                f"log, it {begins}."
             )
             self._add(
                 "transaction-index-first-offset", segment, slot, ended, ended.first_offset,
@@ -334,8 +334,8 @@ class TransactionIndexCheck:
         """Entries that name no ABORT marker, each held against one that no entry names."""
         for slot, entry in self._odd:
             message = (
-                f"Entry {slot} says that producer {entry.producer_id}'s transaction was aborted "
-                f"at offset {entry.last_offset:,}; no ABORT marker is there."
+                f"According to entry {slot}, producer {entry.producer_id}'s transaction was "
+                f"aborted at offset {entry.last_offset:,}, but there is no ABORT marker."
             )
             if entry.last_offset < segment.base_offset:
                 message += " Brokers recover the segment at their next start (I22)."

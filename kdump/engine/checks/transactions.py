@@ -46,7 +46,7 @@ def _control(segment: SegmentScan, run: Run, row: int) -> Conditional | None:
         return None
     elif marker.kind not in control.TYPE_NAMES:
         code = "control-type-unknown"
-        message = f"A control record has type {marker.kind}, which no broker knows."
+        message = f"A control record has type {marker.kind}, which no broker recognizes."
         if replayed:
             message += " It has a producer id: a broker that replays it fails to load the log."
     elif marker.ends_transaction and batches.records_count(row) != 1:

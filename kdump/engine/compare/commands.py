@@ -52,7 +52,7 @@ def _of_partition(row: ReplicaElection, best: Choice, *, alone: bool) -> tuple[s
     node = node_name(best)
     others = [node_name(each) for each in row.choices if each is not best]
     if not row.at_stake:
-        return f"No choice cuts records off; {node} goes furthest.", []
+        return f"No choice loses records; {node} has the longest log.", []
     asked = format_command((
         "kafka-leader-election.sh", "--bootstrap-server", BOOTSTRAP, "--election-type", "UNCLEAN",
         "--topic", topic_word(str(row.topic)), "--partition", str(row.partition),
@@ -128,7 +128,7 @@ def quorum_start(row: ReplicaElection, best: Choice) -> tuple[list[Choice], list
 def _start_first(row: ReplicaElection, best: Choice) -> tuple[str, list[str]]:
     node = node_name(best)
     if not row.at_stake:
-        return f"No choice cuts records off; {node} goes furthest.", []
+        return f"No choice loses records; {node} has the longest log.", []
     together, rest = (list(map(node_name, some)) for some in quorum_start(row, best))
     status = format_command((
         "kafka-metadata-quorum.sh", "--bootstrap-controller", CONTROLLER, "describe", "--status",

@@ -91,7 +91,7 @@ def elect(
     items: list[Item] = []
     yield from take_up((*planned.errors, *planned.items), items, progress)
     if not items and not planned.errors:
-        yield NothingToDo("no partition is in two of the directories; nothing to choose")
+        yield NothingToDo("no two of the directories have a partition in common; nothing to choose")
     rules: dict[str, int] = {}
     errors, losing, free = len(planned.errors), 0, 0
     not_read: list[KdumpError] = []

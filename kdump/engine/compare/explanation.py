@@ -12,7 +12,7 @@ from kdump.rows.compare import ReplicaComparison
 def explain(row: ReplicaComparison, records: Counter[str], *, old: bool) -> str:
     """Say in words what a `replica-comparison` row says in members."""
     if old:
-        return "Logs of 0.6 and 0.7 were not replicated: every broker had records of its own."
+        return "Logs of 0.6 and 0.7 were not replicated: every broker had its own records."
     return " ".join(_sentences(row, records))
 
 
@@ -23,7 +23,7 @@ def _sentences(row: ReplicaComparison, records: Counter[str]) -> Iterator[str]:
         if records[kinds.EVERYWHERE]:
             yield f"No copy here is sound for up to {many[kinds.EVERYWHERE]}."
         else:
-            yield "All sides have bytes that are not batches; what was there is unknown."
+            yield "All sides have bytes that are not batches; their former contents are unknown."
     if kinds.DAMAGED in counts:
         if records[kinds.DAMAGED]:
             yield f"{_capital(many[kinds.DAMAGED])} can be read on one side only: copy from it."

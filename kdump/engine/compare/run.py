@@ -59,7 +59,9 @@ def compare(
     items: list[Item] = []
     yield from take_up((*planned.errors, *planned.items), items, progress)
     if not items and not planned.errors:
-        yield NothingToDo("no partition is in two of the directories; nothing to compare")
+        yield NothingToDo(
+            "no two of the directories have a partition in common; nothing to compare"
+        )
     verdicts: Counter[str] = Counter()
     batches = records = size_bytes = 0
     errors = len(planned.errors)

@@ -244,7 +244,7 @@ def _clean(listener: Listener, replicas: Sequence[Replica]) -> None:
             new = _lack(kinds.COMPACTED, gone, replica, None)
             new.reason = "in 1 place" if cleaning.places == 1 else f"in {cleaning.places:,} places"
             if cleaning.unchecked:
-                new.reason += f", {cleaning.unchecked:,} of them not looked for"
+                new.reason += f", {cleaning.unchecked:,} of them not checked"
             add(None, new)
 
 

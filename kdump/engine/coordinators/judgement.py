@@ -146,7 +146,7 @@ def _awaited_words(transaction: Transaction | None, known: JudgementContext) -> 
     assert transaction is not None
     if transaction.state not in UNDECIDED:
         decided = "abort" if transaction.state == "PrepareAbort" else "commit"
-        return f"Its end is decided, {decided}: the coordinator is writing the markers."
+        return f"Its outcome is decided ({decided}): the coordinator is writing the markers."
     if transaction.state != "Ongoing" or None in (transaction.start_ms, transaction.timeout_ms):
         return "Its coordinator will abort it."
     end_ms = (transaction.start_ms or 0) + (transaction.timeout_ms or 0)

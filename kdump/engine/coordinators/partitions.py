@@ -195,9 +195,8 @@ class Records:
             item.place,
             offset=self.lost_from,
             message=f"{places_lost} of the log cannot be read{where}: records and markers there "
-            "are "
-            "missing from the output. What they ended is shown as open, unless later records "
-            "show its end.",
+            "are missing from the output. Transactions that they ended are shown as open, unless "
+            "later records show their end.",
         )
 
 
@@ -225,9 +224,8 @@ def compaction_finding(item: Item, end: int) -> Finding:
         "replay-compacted",
         item.place,
         offset=end,
-        message=f"The cleaner compacted the log below offset {end:,}: of each key, only the last "
-        "state "
-        "before that offset is left, and earlier ones are not shown.",
+        message=f"The cleaner compacted the log below offset {end:,}: for each key, only the last "
+        "state before that offset remains; earlier states are not shown.",
     )
 
 
@@ -238,8 +236,8 @@ def unexplained_finding(item: Item, count: int) -> Finding:
         "replay-unexplained",
         item.place,
         actual=count,
-        message=f"{words} of an unknown type, or not matching their type, are left out; kdump "
-        "dump shows them.",
+        message=f"{words} of an unknown type, or not matching their type, and omitted; kdump dump "
+        "shows them.",
     )
 
 

@@ -49,7 +49,7 @@ def decoder_findings(options: DumpOptions) -> Iterator[Finding]:
             "decoder-ended",
             path=command.name,
             actual=command.why,
-            message=f"The decoder ended, and was not asked again: {command.why}.",
+            message=f"The decoder ended and was not used again: {command.why}.",
         )
 
 

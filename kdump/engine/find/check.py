@@ -53,8 +53,8 @@ def check_offset(
     if hit is not None and hit.wrapper is not None:
         return scanned, [_unreachable(view, hit, hit.wrapper, answered)]
     message = (
-        f"For offset {offset:,} the index leads to {_words(answered)}, a scan of the log finds "
-        f"{_words(scanned)}."
+        f"For offset {offset:,} the index leads to {_words(answered)}, but a scan of the log "
+        f"finds {_words(scanned)}."
     )
     return scanned, [_differs("offset-lookup-differs", view, hit, scanned, answered, message)]
 
@@ -80,7 +80,7 @@ def check_time(
         return scanned, []
     what = f"the special time {target_ms}" if special else f"time {target_ms}"
     message = (
-        f"For {what} the broker answers {_words(answered)}, a scan of the log finds "
+        f"For {what} the broker answers {_words(answered)}, but a scan of the log finds "
         f"{_words(scanned)}."
     )
     lawful = hit is not None and _lawful(view, target_ms, answer, hit)

@@ -121,7 +121,7 @@ class Exchange:
             header.client_id,
         )
         if known is None:
-            why = f"No release has an api with the number {header.api}."
+            why = f"No release has an API with the number {header.api}."
             said = said._replace(problem=("frame-unknown", why))
         elif header.version not in known.versions:
             why = f"{known.name} has the versions {known.versions.first} to {known.versions.last}"

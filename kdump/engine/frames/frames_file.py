@@ -63,7 +63,7 @@ class FramesReader:
         else:
             code = "frame-length"
             words = f"The length is {size:,}, and {left - LENGTH_BYTES:,} bytes follow"
-            words += "." if is_end else f"; {skipped:,} bytes on there is a request."
+            words += "." if is_end else f"; a request follows {skipped:,} bytes later."
         path = self._source.path
         return finding(code, path=path, position=position, size_bytes=skipped, message=words)
 

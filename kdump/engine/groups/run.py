@@ -74,7 +74,7 @@ def groups(
     of_topic = items_of(targets, offsets_topic.TOPIC, retired=options.selection.retired)
     yield from gather(of_topic, items)
     if targets and not items:
-        yield NothingToDo(f"no partition of {offsets_topic.TOPIC} is among what was given")
+        yield NothingToDo(f"no partition of {offsets_topic.TOPIC} in the given paths")
         return
     around = dict.fromkeys(places.parent(target.path) for target in targets)
     releases = Releases(options.broker_version, around)

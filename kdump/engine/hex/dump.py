@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 DEFAULT_LIMIT = 64 << 20
 _NOT_ABOVE = "✗ not above the offsets before"
-_NO_MAGIC = "✗ no version has it"
+_NO_MAGIC = "✗ not in any version"
 _RAW_BYTES = 512  # of what is no entry
 
 _HEADER_V2 = (
@@ -135,7 +135,7 @@ def gap_hex_lines(
     """Show the first bytes of a gap in which not even a header could be read."""
     lines = _lines(size_bytes, hidden, width)
     view = memoryview(data).cast("B")[: max(size_bytes, 0)]
-    lines.text(f"position {position:,} · {size_bytes:,} bytes · no entry: {reason}")
+    lines.text(f"position {position:,} · {size_bytes:,} bytes · not an entry: {reason}")
     if reason != "zeros":
         lines.rest(0, view)
         if len(view) < size_bytes:
@@ -223,7 +223,7 @@ def _batch_remark(lines: Lines, name: str, values: dict[str, int], row: BatchHea
     if name == "baseSequence" and value >= 0:
         return f"last sequence {sequence_at(value, values['lastOffsetDelta']):,}"
     if name == "recordsCount" and flags & c.DELTA_COUNT:
-        return "✗ cannot be right with this lastOffsetDelta"
+        return "✗ impossible with this lastOffsetDelta"
     return ""
 
 

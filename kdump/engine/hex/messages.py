@@ -205,7 +205,7 @@ def _inner(
         read=read,
         offset_remark=f"offset {offset:,}",
         crc_remark="✓" if stored == computed else f"✗ computed {computed:08x}",
-        magic_remark="" if read.magic == view[at + 16] else "✗ no message has it",
+        magic_remark="" if read.magic == view[at + 16] else "✗ not in any message",
         append_ms=append_ms,
     )
     if found is not None:
@@ -227,7 +227,7 @@ def pre08_entry(
     behind = at + entry.size_bytes
     lines.field(at, view[at : at + 4], "length", f"{entry.size_bytes - 4:,}")
     at += 4
-    version = ("0.6", "0.7")[entry.magic] if entry.known_magic else "✗ no version has it"
+    version = ("0.6", "0.7")[entry.magic] if entry.known_magic else "✗ not in any version"
     lines.field(at, view[at : at + 1], "magic", str(entry.magic), version)
     at += 1
     if pre08.attributes_size(entry.magic):

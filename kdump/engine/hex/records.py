@@ -99,7 +99,7 @@ def _record(lines: Lines, view: memoryview, at: int, end: int, values: dict[str,
     if size > end - at:
         raise DecodeStop(at, reasons.RECORD_CUT_SHORT)
     end = at + size
-    unused = "no version reads it" if view[at] else ""
+    unused = "not read by any version" if view[at] else ""
     lines.field(at, view[at : at + 1], "attributes", f"{view[at]:02x}", unused)
     at += 1
     delta, behind = read_varint(view, at, end, 10)

@@ -30,7 +30,7 @@ _NO_LOG = "indexes without their logs"
 _SHORT = "the log ends before its high watermark, so records are missing"
 _AHEAD_MS = 24 * 3600 * 1000  # a time so far ahead of the clock is not a skewed clock
 _RETIRED = {
-    Retirement.DELETE: "a running broker deletes them within a minute, a start at once",
+    Retirement.DELETE: "removed by a running broker within a minute, or by a start",
     Retirement.STRAY: "set aside by a start: the cluster has no such replicas here",
     Retirement.FUTURE: "being moved here from another data directory",
 }
@@ -73,14 +73,14 @@ def directory_hints(one: DirectoryState, now_ms: int) -> Iterator[Advice]:
     )
     if is_copy:
         text = (
-            "Partitions without the broker's files, such as checkpoints: a copy, or files are "
-            "missing."
+            "Partitions without the broker's other files, such as checkpoints: this is a copy, or "
+            "files are missing."
         )
         yield Advice(path, text, "verify")
     elif not meta and has(one.dating.first, v.META_PROPERTIES):
         yield Advice(path, "meta.properties is missing: brokers need it to start.", "predict")
     elif meta and row.broker_id is None:
-        yield Advice(path, "meta.properties cannot be read, or names no broker.", "predict")
+        yield Advice(path, "meta.properties cannot be read, or does not name a broker.", "predict")
     stopped = places.lexists(os.path.join(path, names.CLEAN_SHUTDOWN))
     if row.locked:
         yield Advice(
@@ -88,7 +88,7 @@ def directory_hints(one: DirectoryState, now_ms: int) -> Iterator[Advice]:
         )
     elif row.partitions and {*one.listing.topics} <= {names.CLUSTER_METADATA_TOPIC}:
         yield Advice(
-            path, "It has the metadata log but no topic: the directory of a controller.", "cluster"
+            path, "It has the metadata log but no topics: the directory of a controller.", "cluster"
         )
     elif row.partitions and not is_copy and has(one.dating.first, v.RECOVERY_POINTS):
         if not stopped:
@@ -100,7 +100,7 @@ def directory_hints(one: DirectoryState, now_ms: int) -> Iterator[Advice]:
             )
             yield Advice(path, text, "transactions")
     elif meta and not row.partitions:
-        yield Advice(path, "It was formatted, and no partition has been placed on it.", "predict")
+        yield Advice(path, "It was formatted, but has no partitions yet.", "predict")
     yield from _folders_between(one)
     newest, index = one.listing.newest_ms
     if newest > now_ms + _AHEAD_MS:
@@ -165,5 +165,5 @@ def set_hints(read: Sequence[DirectoryState], dates: ReleaseCache) -> Iterator[A
         missing = sorted(number for number in state.brokers if number not in here)
         if missing:
             listing = ", ".join(map(str, missing))
-            text = f"Brokers of the cluster whose directories are not here: {listing}."
+            text = f"Other brokers of the cluster, whose directories are not here: {listing}."
             yield Advice(log, text, "cluster")

@@ -18,7 +18,7 @@ _LOOKED_AT = 100
 ELSEWHERE = "info"  # of the directory that is meant
 #: Options that take the path that a command is given.
 SETTINGS_OF, TIER_OF = f"{ELSEWHERE} --server-properties", "salvage --tier"
-_LOGS_OF_TEXT = "These are text logs of a broker, not its data; name its log.dirs."
+_LOGS_OF_TEXT = "These are a broker's text logs, not its data; use the directories in log.dirs."
 _INSTALLED = "This is an installation of Kafka: its settings name the data directories."
 #: What folders hold that are not a broker's, as FOLDER/NAME of the path itself and the folders in
 #: it: patterns that all match, and what that means.
@@ -78,7 +78,7 @@ def unreadable(path: str) -> PathError | None:
         return PathError(path, f"is a link to {os.readlink(path)}, which does not exist")
     mode = os.stat(path).st_mode if os.path.exists(path) else 0
     what = _SPECIAL.get(stat.S_IFMT(mode))
-    return None if what is None else PathError(path, f"is a {what}: name a data directory")
+    return None if what is None else PathError(path, f"is a {what}: give a data directory")
 
 
 def _of_file(path: str) -> Advice | None:
@@ -86,7 +86,7 @@ def _of_file(path: str) -> Advice | None:
     if not places.lexists(path) or unreadable(path) is not None:
         return None
     if given.endswith(".properties") and os.path.basename(given) != names.META_PROPERTIES:
-        text = "These are settings; those of a broker name its data directories."
+        text = "These are settings; a broker's settings name its data directories."
         return Advice(given, text, SETTINGS_OF)
     kind = names.parse(places.file_name(path)).kind
     if kind is Kind.UNKNOWN:
@@ -97,7 +97,7 @@ def _of_file(path: str) -> Advice | None:
             return None
         if head == _SQLITE:
             return Advice(path, _name_writer("SQLite"), ELSEWHERE)
-        text = "This is not a file of Kafka's. If it is the image of a disk, batches may be in it."
+        text = "This is not a Kafka file. If it is a disk image, it may contain batches."
         return Advice(path, text, "carve")
     given = places.container(given)  # an archive of one file
     command = "verify" if kind in names.SEGMENT_KINDS else "dump"
@@ -119,7 +119,7 @@ def _of_another(path: str, found: list[str]) -> Advice | None:
 
 
 def _name_writer(whose: str) -> str:
-    return f"{whose} wrote this; name the broker's log.dirs."
+    return f"{whose} wrote this; use the directories in the broker's log.dirs."
 
 
 def _list_names(path: str) -> list[str]:

@@ -72,7 +72,7 @@ def info(
         settings = options.server_properties or settings_of_running_broker()
         if settings is None:
             raise UsageError(
-                "no broker is running whose settings this user can read: give a path, or "
+                "found no running broker with settings that this user can read: give a path, or "
                 "--server-properties FILE"
             )
         given = data_directories(settings)
@@ -91,7 +91,7 @@ def info(
     yield from errors
     if not listings and not hints and not errors:
         where = ", ".join(given) or "the paths"
-        yield NothingToDo(f"nothing of Kafka under {where}: looked for {_LOOKED_FOR}")
+        yield NothingToDo(f"no Kafka files under {where}: looked for {_LOOKED_FOR}")
     failed: list[KdumpError] = []
     every = [one.path for one in listings]
     undated = ReleaseCache([])

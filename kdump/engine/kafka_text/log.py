@@ -294,7 +294,7 @@ class ToolLog:
             position=gap.position,
             size_bytes=gap.size_bytes,
             expected=SMALLEST_MESSAGE,
-            message="A length below the smallest message. kafka-dump-log dies here, with "
+            message="A length below the smallest message. kafka-dump-log fails here, with "
             "CorruptRecordException.",
         )
 
@@ -322,7 +322,7 @@ class ToolLog:
             batches,
             row,
             actual=word,
-            message=f"{told}. kafka-dump-log dies here.",
+            message=f"{told}. kafka-dump-log fails here.",
         )
 
     def _finding(

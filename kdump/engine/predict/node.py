@@ -74,8 +74,8 @@ def node_start(
     if node.values is None:
         found.append(_unknown_fact(node))
     elif node.elsewhere and len(node.log_dirs) < node.dirs_named:
-        message = f"The contents of the other directories in log.dirs, {node.dirs_named} in total."
-        found.append(_unchecked_fact("settings", message, "Name a copy of each."))
+        message = f"The contents of the other directories in log.dirs ({node.dirs_named} in total)."
+        found.append(_unchecked_fact("settings", message, "Give a copy of each directory."))
     elif not node.kraft:
         found.append(_zookeeper(node))
     return found
@@ -85,7 +85,7 @@ _UNREAD = "Its contents: this user is not allowed to read them."
 _AS_BROKER = "Run kdump as the user that runs the broker, or as root."
 
 
-_MEETS_IT = "A start that meets the same error ends, or goes on without this directory."
+_MEETS_IT = "A start that gets the same error fails, or continues without this directory."
 _COPY_FIRST = (
     "Copy what is still readable from the disk (ddrescue), and run kdump predict on the copy."
 )
@@ -127,8 +127,8 @@ def _device_error(path: str) -> str | None:
 
 _NAME_IT = "Give its version with --broker-version."
 _WHICH = (
-    "The broker version is unknown: these directories are not of a KRaft node, and the newest "
-    "release starts only those."
+    "The broker version is unknown: these directories do not belong to a KRaft node, and the "
+    "newest release starts only KRaft nodes."
 )
 
 
@@ -150,7 +150,7 @@ def user_of(name: str) -> User:
         found = pwd.getpwuid(int(name)) if name.isdigit() else pwd.getpwnam(name)
     except KeyError:
         if not name.isdigit():
-            raise ValueError(f"no user of this machine is named {name}") from None
+            raise ValueError(f"there is no user named {name} on this machine") from None
         return User(int(name), frozenset(), is_root=name == "0")
     groups = {group.gr_gid for group in grp.getgrall() if found.pw_name in group.gr_mem}
     return User(found.pw_uid, frozenset({found.pw_gid, *groups}), is_root=found.pw_uid == 0)
@@ -192,7 +192,10 @@ _STAGES: tuple[_Stage, ...] = (
 
 def _unknown_fact(node: NodeSettings) -> Fact:
     ids = "node.id, process.roles, the voters" if node.kraft else "broker.id"
-    message = f"{ids}, whether all of log.dirs are here, and other settings that stop a start."
+    message = (
+        f"{ids}, whether all directories in log.dirs are here, and other settings that can "
+        "stop a start."
+    )
     return Fact(
         UNKNOWN,
         "settings",

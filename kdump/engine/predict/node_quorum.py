@@ -61,17 +61,17 @@ _APPLIED = "appliedOffset"
 _NUMBERS = ("leaderId", "leaderEpoch", "votedId", _APPLIED)
 _DROP_VOTE = (
     "Move quorum-state away: the node then does not know its last vote, and asks the other "
-    "controllers. Start it only when they have a leader, so that it cannot vote twice in one "
+    "controllers. Start it only after they have a leader, so that it cannot vote twice in one "
     "epoch."
 )
 _FETCH = (
-    "Where other controllers have the log, move __cluster_metadata-0 away and start: the node "
-    "fetches it again. Where this is the only one, try the snapshot before it, or a backup: later "
-    "changes of the cluster are lost."
+    "If other controllers have the log, move __cluster_metadata-0 away and start: the node "
+    "fetches it again. If this is the only controller, try the previous snapshot or a backup: "
+    "later changes to the cluster are lost."
 )
 _RUN_NEWER = (
-    "Start the version that wrote it, or a newer one; a metadata.version that was raised is "
-    "lowered there before this version is started"
+    "Start the version that wrote it, or a newer one; to run this version, first lower "
+    "metadata.version there"
 )
 
 
@@ -100,7 +100,7 @@ def quorum_facts(node: NodeSettings, broker: Version) -> Iterator[Fact]:
     try:
         yield from _log(node, log, broker)
     except PathError as error:  # such as a link that leads nowhere
-        message = f"Whether its records stop the start: reading it fails ({error.reason})."
+        message = f"Whether its records stop the start: they cannot be read ({error.reason})."
         yield Fact(UNKNOWN, "unreadable", message, error.path, _FETCH)
 
 
@@ -120,7 +120,7 @@ def _missing_fact(node: NodeSettings, path: str) -> Fact:
         )
         remedy = "Restore __cluster_metadata-0 before any start, from a backup or the old volume."
         return Fact(STARTS, LOST, message, path, remedy)
-    message = "There is no metadata log and no snapshot of it."
+    message = "There is no metadata log, and no snapshot."
     remedy = (
         "The start creates an empty log, and the node fetches it from the controllers. If "
         "this is the only controller, the cluster loses all topics: restore __cluster_metadata-0 "
@@ -144,7 +144,7 @@ def _bootstrap(directory: str, broker: Version) -> Iterator[Fact]:
         ]
     except PathError as error:
         message = "java.io.IOException: Is a directory" if os.path.isdir(path) else str(error)
-        yield Fact(REFUSES, "bootstrap", message, path, "Move it away, as the log has more.")
+        yield Fact(REFUSES, "bootstrap", message, path, "Move it away: the log is more complete.")
         return
     if not any(level["name"] == "metadata.version" for level in levels):
         message = (
@@ -152,8 +152,8 @@ def _bootstrap(directory: str, broker: Version) -> Iterator[Fact]:
             f"the binary bootstrap metadata file: {path}"
         )
         remedy = (
-            "Where __cluster_metadata-0 has a log, move the file away: it is read for the first "
-            "start of a cluster, and nothing is lost."
+            "If __cluster_metadata-0 has a log, move the file away: only the first start of a "
+            "cluster reads it, and nothing is lost."
         )
         yield Fact(REFUSES, "bootstrap", message, path, remedy)
 
@@ -199,7 +199,7 @@ def _snapshot_names(path: str) -> Iterator[Fact]:
                 message = f'For input string: "{name[begin:end]}"'
             else:
                 continue
-            remedy = "Move it away; no node reads what is in it."
+            remedy = "Move it away; nodes do not read its contents."
             yield Fact(REFUSES, "metadata-snapshot", message, os.path.join(path, name), remedy)
             break
 
@@ -225,8 +225,8 @@ def _unread_quorum_state(message: str, path: str, broker: Version) -> Fact:
         return Fact(REFUSES, Kind.QUORUM_STATE.value, message, path, _DROP_VOTE)
     said = "The start clears this file, which it cannot read, with a warning."
     remedy = (
-        "The node forgets whom it voted for in its last epoch; with others in the quorum start it "
-        "when they have a leader."
+        "The node forgets its vote in the last epoch; if the quorum has other nodes, start it "
+        "after they have a leader."
     )
     return Fact(STARTS, Kind.QUORUM_STATE.value, said, path, remedy)
 
@@ -357,9 +357,9 @@ def _hangs(found: tuple[str, str]) -> bool:
 def _passed_fact(message: str, path: str) -> Fact:
     said = f"The node starts without the metadata that it cannot load here: {message}"
     remedy = (
-        "Repair that before clients connect: with other controllers move __cluster_metadata-0 "
-        "away, and "
-        "the node fetches it again; else try the snapshot before it, or a backup."
+        "Repair this before clients connect: if there are other controllers, move "
+        "__cluster_metadata-0 away, and the node fetches it again; otherwise try the previous "
+        "snapshot, or a backup."
     )
     return Fact(STARTS, "metadata-not-loaded", said, path, remedy)
 
@@ -372,7 +372,8 @@ def _stop_facts(found: tuple[str, str] | None, path: str, broker: Version) -> It
     outcome = UNKNOWN if not message else REFUSES
     if outcome == UNKNOWN:
         message = (
-            "The snapshot is truncated; whether the log contradicts its missing part is unknown."
+            "The snapshot is truncated, so it is unknown whether the log contradicts its missing "
+            "part."
         )
     yield Fact(outcome, cause, message, path, remedy)
 

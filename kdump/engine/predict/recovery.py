@@ -159,7 +159,7 @@ def _pre08(row: Recovery, log: LocalLog, *, clean: bool) -> Recovery:
         return row.replaced(outcome="clean", reason="the broker stopped cleanly")
     row = row.replaced(segments_read=[found.segment])
     if found.end_after == found.end_before:
-        return row.replaced(outcome="recover", reason="the last file is sound to its end")
+        return row.replaced(outcome="recover", reason="the last file is sound")
     return row.replaced(
         outcome="truncate",
         truncate_segment=found.segment,
@@ -242,7 +242,7 @@ def _outcome(
     if loading.above_log_start and loading.log_end != believed:
         split = "the segment is split, and " if loading.split else ""
         return "wrong-log-end", (
-            f"the last batch has an offset that cannot be right: {split}the log would end at "
+            f"the last batch has an impossible offset: {split}the log would end at "
             f"{loading.log_end:,}, though the batches before end at {believed:,}, and new records "
             "continue from there; repair or remove that batch first (see the finding "
             "log-end-astray)"
@@ -250,7 +250,7 @@ def _outcome(
     if not loading.above_log_start:
         return "delete-segments", (
             f"the log would end below its start, offset {loading.stop.log_start}: all segments "
-            "are deleted and an empty one begins there"
+            "are deleted, and an empty one is created there"
         )
     if loading.deleted:
         if cut is None:
@@ -281,12 +281,11 @@ def _outcome(
         if loading.recovered:
             whys.append(
                 f"no clean shutdown: recovery reads {_segments(len(loading.recovered))} from "
-                "offset "
-                f"{loading.stop.recovery_point} on, and finds no damage"
+                f"offset {loading.stop.recovery_point} on and finds no damage"
             )
         return "recover", "; ".join(whys)
     if loading.files.swapped:
-        return "recover", "files left as .swap are put in place"
+        return "recover", ".swap files are put in place"
     if not loading.stop.clean:
         return "recover", f"there is no log: an empty one starts at {active.base_offset}"
     return "clean", "the broker stopped cleanly"

@@ -44,7 +44,7 @@ def set_aside(
         return row
     topic_id = _topic_id(log)
     if topic_id is None and any(file.kind is Kind.PARTITION_METADATA for file, _ in log.others):
-        why = "its partition.metadata names no topic: brokers stop there before they know"
+        why = "its partition.metadata names no topic: brokers stop there before that check"
         return row.replaced(outcome="unknown", reason=why)
     if topic_id is None:
         why = "without partition.metadata the topic of this directory is unknown"
@@ -83,7 +83,7 @@ def _explain_unknown(
     if topic_id not in cluster.topics:
         if topic_id in cluster.removed:
             return cluster.topic_id_text(topic_id).rstrip(".")
-        return f"no topic of the cluster has the id {topic_id}"
+        return f"no topic in the cluster has id {topic_id}"
     placed = cluster.partitions.get(topic_id, {}).get(partition)
     if placed is None:
         return f"the topic has no partition {partition} in the cluster"

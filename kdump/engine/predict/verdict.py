@@ -93,7 +93,7 @@ def _doubles(directory: LogDir, others: Sequence[LogDir]) -> Iterator[tuple[str,
     for name, _ in directory.partitions:
         place = elsewhere.get((name.topic, name.partition))
         if name.retirement is None and place is not None:
-            yield REFUSALS[0], f"{name.topic}-{name.partition} is in {place} too"
+            yield REFUSALS[0], f"{name.topic}-{name.partition} is also in {place}"
             return
 
 

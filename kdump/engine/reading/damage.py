@@ -245,7 +245,7 @@ def _magic_words(gap: Gap) -> str | None:
     magic = with_known_magic(data)
     if magic is None:
         return None
-    return f"The magic byte is {data[MAGIC_AT]}; with magic {magic} the checksum is right."
+    return f"The magic byte is {data[MAGIC_AT]}; with magic {magic}, the checksum is right."
 
 
 def _crc_words(gap: Gap) -> str:
@@ -346,7 +346,7 @@ def _magic_finding(batch: BatchAt, first: int) -> Finding:
         expected=read,
         actual=magic,
         message=f"No format has the magic byte {magic}: {records} cannot be read, {span}. With "
-        f"magic {read} the checksum would be right, so the records are intact.",
+        f"magic {read}, the checksum would be right, so the records are intact.",
         lost_at_least=count,
         lost_at_most=count,
     )
@@ -398,8 +398,7 @@ def decode_findings(
     batch = BatchAt(place, batches, row)
     if reason == reasons.INNER_COMPRESSED:
         message = (
-            f"After {decoded:,} records a message inside is compressed again. Consumers up to 0.8 "
-            "decompress it, those of 0.9 receive its bytes (as dump shows it), and later ones "
-            "fail."
+            f"After {decoded:,} records, a message inside is itself compressed. Consumers up to "
+            "0.8 decompress it, 0.9 consumers receive its bytes (as in dump), and later ones fail."
         )
     yield batch.finding(code, expected=expected, actual=word, message=message)

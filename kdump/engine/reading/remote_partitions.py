@@ -98,8 +98,8 @@ def _metadata_damage(target: Target, logs: RemoteLogs) -> Iterator[Finding]:
             path=target.path,
             topic=target.topic,
             partition=target.partition,
-            message=f"{problem}. Brokers stop reading the metadata there at each start: no remote "
-            f"read of these topics succeeds: {', '.join(topics)}.",
+            message=f"{problem}. Brokers stop reading the metadata there at each start: remote "
+            f"reads fail for these topics: {', '.join(topics)}.",
         )
 
 

@@ -105,7 +105,7 @@ def schema_of(path: str) -> Schema:
 
     type_ = _TYPES.get(os.path.splitext(path)[1])
     if type_ is None:
-        raise UsageError(f"--schemas {path}: a file of a schema ends in {', '.join(_TYPES)}")
+        raise UsageError(f"--schemas {path}: schema files must end in {', '.join(_TYPES)}")
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read(_MOST_FILE_BYTES + 1)

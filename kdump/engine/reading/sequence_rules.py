@@ -57,7 +57,7 @@ def first_words(event: SequenceBreak) -> str:
         return (
             f"the log is complete from offset 0, but this producer starts at number {number:,}: "
             f"{count}. On a new partition, if one request overtakes another, brokers reject the "
-            "one that was overtaken (KAFKA-15591). Harmless if the topic was deleted and "
+            "overtaken one (KAFKA-15591). Harmless if the topic was deleted and "
             "recreated while the producer ran, or if the log was truncated to nothing."
         )
     return (
@@ -71,8 +71,8 @@ def sent_words(event: SequenceBreak, batches: RecordBatches, kind: str) -> str:
     """Explain what does not join in what a producer sent, as a capture has it."""
     if kind == DUPLICATE:
         return (
-            f"{count_old(event, batches):,} numbers sent again: a retry, which the broker drops if "
-            "it stored the first attempt."
+            f"{count_old(event, batches):,} numbers sent again: a retry, which the broker ignores "
+            "if it stored the first attempt."
         )
     if kind == RESTARTED:
         return "started at 0 again in the same epoch."

@@ -53,10 +53,16 @@ def wrong_epochs(data: bytes, built: EpochBuilder, log_start: int) -> str | None
             continue
         at = next((n for n, entry in enumerate(entries) if entry.epoch == epoch), None)
         if at is None:
-            return f"epoch {epoch} is missing, in which offset {max(first, log_start)} was written"
+            return (
+                f"epoch {epoch} is missing, although offset {max(first, log_start)} was "
+                "written in it"
+            )
         if entries[at].start_offset > max(first, log_start):
-            return f"epoch {epoch} starts at {entries[at].start_offset}, its batches at {first}"
+            return (
+                f"epoch {epoch} starts at {entries[at].start_offset}, but its batches start at "
+                f"{first}"
+            )
         end = entries[at + 1].start_offset if at + 1 < len(entries) else OFFSET_MAX
         if end <= last:
-            return f"epoch {epoch} ends at {end}, its batches at {last}"
+            return f"epoch {epoch} ends at {end}, but its batches end at {last}"
     return None

@@ -116,9 +116,9 @@ class IndexWriter:
         elif facts.wrong is not None:
             action, reason = rows.REBUILD, facts.wrong
         elif every:
-            action, reason = rows.REBUILD, "sound, though not as recovery writes it"
+            action, reason = rows.REBUILD, "sound, but different from what recovery writes"
         else:
-            return rows.KEEP, "sound, though not as recovery writes it"
+            return rows.KEEP, "sound, but different from what recovery writes"
         return (action, reason) if facts.refusal is None else (rows.REFUSE, facts.refusal)
 
     def _write(self, facts: Facts) -> tuple[str | None, str | None]:

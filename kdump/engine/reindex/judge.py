@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 _WHY = {
     c.NO_BATCH: "entry {} names a position where no batch starts",
-    c.PASSES_OVER: "entry {} leads past a batch that ends at its offset or later",
+    c.PASSES_OVER: "entry {} skips a batch that ends at its offset or later",
     c.BELOW_BATCH: "entry {} names an offset below the batch it points to",
-    c.STARTS_LATE: "entry {} leads past a batch that has its time or a later one",
+    c.STARTS_LATE: "entry {} skips a batch that has its time or a later one",
     c.OTHER_TIME: "entry {} has a time that its batch does not have",
 }
 _KEPT = 16
@@ -92,7 +92,7 @@ class Judge:
             newest = proof.newest_time_ms
             last = index.entry(len(index) - 1)[0] if len(index) else -1
             if newest > last:
-                return f"it ends at time {last}, the log at {newest}"
+                return f"it ends at time {last}, but the log ends at {newest}"
         return None
 
 
@@ -118,7 +118,7 @@ def wrong_transactions(data: bytes, built: IndexBuilder) -> str | None:
                 )
             want = next(wanted, None)
         elif not _holds(built.abort_markers, one.last_offset):
-            return f"an entry names offset {one.last_offset}, where no ABORT marker is"
+            return f"an entry names offset {one.last_offset}, which has no ABORT marker"
     return None if want is None else f"no entry for the ABORT marker at offset {want.last_offset}"
 
 

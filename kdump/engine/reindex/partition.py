@@ -155,8 +155,8 @@ def replay_states(logs: list[LogSegment], rules: Rules) -> ProducerStates | None
 
 
 _UNKNOWN = (
-    "which transactions were open at its start cannot be known: no producer snapshot is there, and "
-    "the log before it is damaged"
+    "the transactions open at its start are unknown: there is no producer snapshot, and the log "
+    "before it is damaged"
 )
 _UP_TO_DAMAGE = "; --up-to-damage builds it up to there"
 

@@ -20,7 +20,7 @@ def refuse_partition(path: str) -> None:
     """Refuse a partition directory that a broker may have open, or that is a link to elsewhere."""
     plain, real = os.path.abspath(path), os.path.realpath(path)
     if os.path.dirname(real) != os.path.realpath(os.path.dirname(plain)):
-        raise RefusedError(path, f"is a symbolic link out of its data directory, to {real}")
+        raise RefusedError(path, f"is a symbolic link to {real}, outside its data directory")
     refuse_locked(os.path.dirname(real))
 
 
@@ -28,7 +28,7 @@ def refuse_locked(directory: str) -> None:
     """Refuse a data directory whose lock a broker holds."""
     held = lock.is_held(directory)
     if held:
-        raise RefusedError(directory, "a broker runs here: it holds the lock; stop it first")
+        raise RefusedError(directory, "a broker is running here (it holds .lock); stop it first")
     if held is None and sys.platform == "linux":
         raise RefusedError(
             os.path.join(directory, names.LOCK), "cannot find out whether a broker is running here"

@@ -99,7 +99,7 @@ class Directory:
         """
         with _convert_errors(self._at(name)):
             if self._status(name) is not None:
-                raise RefusedError(self._at(name), "is there already")
+                raise RefusedError(self._at(name), "already exists")
             with self._write(name, data, like, timed=False, owned=False) as new:
                 new.rename(name)
             flush_directory(self.fd)
@@ -114,9 +114,11 @@ class Directory:
         with _convert_errors(at):
             kept, now = self._status(backup.name), self._status(backup.original)
             if kept is None:
-                raise RefusedError(at, f"{backup.name} is gone")
+                raise RefusedError(at, f"{backup.name} no longer exists")
             if now is not None and now.st_mtime_ns != kept.st_mtime_ns:
-                raise RefusedError(at, "was changed after it was rebuilt; the backup stays aside")
+                raise RefusedError(
+                    at, "was changed after it was rebuilt; the backup was not restored"
+                )
             if now is not None and os.path.samestat(kept, now):
                 _os.unlink(backup.name, dir_fd=self.fd)  # a rename of a file to itself does nothing
             else:

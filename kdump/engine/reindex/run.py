@@ -51,7 +51,7 @@ def kinds_of(words: str) -> frozenset[Kind]:
             raise ValueError(f"has {word!r}, which is not one of {', '.join(_KIND_OF)}")
         kinds.add(_KIND_OF[word])
     if not kinds:
-        raise ValueError(f"names none of {', '.join(_KIND_OF)}")
+        raise ValueError(f"does not contain any of {', '.join(_KIND_OF)}")
     return frozenset(kinds)
 
 
@@ -218,16 +218,16 @@ def _row(path: str, log: LocalLog | None, backup: replace.Backup, action: str) -
         Place(topic, partition, name.base_offset, os.path.join(path, backup.original)),
         name.kind,
         action,
-        f"put aside at {backup.utc}",
+        f"backed up at {backup.utc}",
         backup=os.path.join(path, backup.name),
     )
 
 
 _LEFT_OUT = {
     names.REPLICATION_CHECKPOINT: "has its high watermark at the log start until replicas report",
-    names.RECOVERY_POINT_CHECKPOINT: "is recovered whole at the next start without a clean mark",
-    names.LOG_START_CHECKPOINT: "starts at its first segment: deleted records may come back",
-    names.CLEANER_CHECKPOINT: "is cleaned from its start again",
+    names.RECOVERY_POINT_CHECKPOINT: "is recovered completely at the next unclean start",
+    names.LOG_START_CHECKPOINT: "starts at its first segment: deleted records may reappear",
+    names.CLEANER_CHECKPOINT: "is compacted from its start again",
 }
 
 
@@ -252,7 +252,7 @@ def offset_checkpoints(path: str, options: ReindexOptions, utc: str) -> Iterator
             problem = found.problems[0]
             reason = (
                 f"{problem.actual!r} where {problem.expected} is expected; {len(kept)} of "
-                f"{len(ends)} partitions can be told. What was said of the others cannot be known: "
+                f"{len(ends)} partitions can be rebuilt. The entries of the others are unknown: "
                 f"each {_LEFT_OUT[name]}"
             )
             place, kind = Place(None, None, None, at), Kind.OFFSET_CHECKPOINT

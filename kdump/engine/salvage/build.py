@@ -81,7 +81,9 @@ class DataDirectory:
             self._new = NewDirectory(out, OURS)
         except FileExistsError:
             path = os.path.abspath(out) + OURS
-            reason = "exists: another salvage is running, or one was killed; remove it if none runs"
+            reason = (
+                "exists: another salvage is running, or was killed; if none is running, remove it"
+            )
             raise RefusedError(path, reason) from None
         except OSError as error:
             raise PathError.from_os(out, error) from error
@@ -233,8 +235,9 @@ class PartitionLog:
             version = text_of(self._rules.broker)
             raise RefusedError(
                 self._directory.out,
-                f"offset {taken.contents.first} of {self._name} is of a format that a broker of "
-                f"{version} cannot read, and batches are never converted: --broker-version",
+                f"offset {taken.contents.first} of {self._name} has a format that a {version} "
+                "broker cannot read, and salvage does not convert batches: use a different "
+                "--broker-version",
             )
 
     def _is_full(self, taken: MergedBatch) -> bool:
@@ -290,11 +293,11 @@ class PartitionLog:
             self._epochs.feed(item.batches)
         builder.finish()
         if builder.stop is not None or builder.end_position != self._size:
-            what = "not as it was written" if builder.stop is None else builder.stop.what
+            what = "differs from what was written" if builder.stop is None else builder.stop.what
             raise RefusedError(
                 self._at(Kind.LOG),
                 f"a broker of {text_of(rules.broker)} would not accept the log from offset "
-                f"{builder.next_offset} on: {what}; salvage it up to there with --to-offset",
+                f"{builder.next_offset} on: {what}; use --to-offset to stop before it",
             )
         if (problem := builder.over_limit()) is not None:
             raise RefusedError(self._at(Kind.OFFSET_INDEX), problem)

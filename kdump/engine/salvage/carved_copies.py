@@ -307,7 +307,7 @@ class ImageSet:
         if asked is None or asked.retirement is not None:
             raise PathError(
                 group.place[0],
-                f"{word} is one partition: its line in --topic-map is {word},TOPIC-PARTITION",
+                f"{word} is one partition; in --topic-map, write {word},TOPIC-PARTITION",
             )
         return asked.topic, asked.partition
 

@@ -156,14 +156,16 @@ def plan(
         yield from carved.failed
     metadata = groups.pop((names.CLUSTER_METADATA_TOPIC, 0), None)
     if metadata is not None and not groups:
-        reason = "is the metadata log of a cluster, which its other controllers have"
+        reason = "is the metadata log of a cluster; copy it from another controller"
         yield PathError(next(iter(metadata.values())).path, reason)
     unnamed = groups.pop((None, None), None)
     if unnamed is not None and len(groups) == 1:
         next(iter(groups.values())).update(unnamed)
     elif unnamed is not None:
         for one in unnamed.values():
-            reason = "does not say of which partition it is: name a directory TOPIC-PARTITION too"
+            reason = (
+                "does not show which partition it belongs to: add a directory named TOPIC-PARTITION"
+            )
             yield PathError(one.path, reason)
     for (topic, partition), group in sorted(groups.items(), key=_order):
         copies = tuple(group.values())
@@ -390,7 +392,7 @@ class Copy:
             log = LocalLog(found.directory, [])
             log.segments = log.logs = [LogSegment(base, {Kind.LOG: found.path})]
         if any(segment.is_pre08 for segment in log.segments):
-            raise PathError(found.path, "is of 0.7 or before, where offsets are byte positions")
+            raise PathError(found.path, "is from 0.7 or earlier, where offsets are byte positions")
         self._directory = None if found.is_file else LOG_DIRS.around(found.path)
         self._log = log
         read = None if found.is_file else read_partition_metadata(found.path)

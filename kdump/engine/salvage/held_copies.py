@@ -46,7 +46,7 @@ def _unheld_findings(failed: Sequence[UnheldFile]) -> Iterator[Finding]:
         yield finding(
             "file-not-held",
             path=each.path,
-            message=f"{each.path} is not kept open: {each.reason}{others}.",
+            message=f"{each.path} cannot be kept open: {each.reason}{others}.",
         )._replace(more=more)
 
 

@@ -119,24 +119,24 @@ def _page(content: dict[str, Any]) -> Iterator[str]:
                 span = ranges_text([at["bytes"]])
                 yield f"    an index page at {name_text(at['path'])}, bytes {span}"
             if one["doubtful"]:
-                yield "    DOUBTFUL: perhaps at wrong offsets (inside a torn wrapper, or cut)"
+                yield "    DOUBTFUL: offsets may be wrong (inside a torn wrapper, or truncated)"
         for one in row["reencoded"]:
-            doubtful = ", DOUBTFUL: no checksum vouches for them" if one["doubtful"] else ""
+            doubtful = ", DOUBTFUL: not covered by any checksum" if one["doubtful"] else ""
             offsets = ranges_text([[one["from"], one["to"]]])
             at = f"the torn batch at byte {one['position']} of {name_text(one['path'])}"
-            yield f"  written anew: {offsets}, out of {at}{doubtful}"
+            yield f"  re-encoded: {offsets}, from {at}{doubtful}"
         for one in row["mended"]:
             fields = ", ".join(
                 f"{each['name']} {each['stored']} to {each['inferred']}" for each in one["fields"]
             )
             offsets = ranges_text([[one["from"], one["to"]]])
-            yield f"  MENDED: {offsets}, byte {one['position']} of {one['path']}: {fields}"
+            yield f"  REPAIRED HEADER: {offsets}, byte {one['position']} of {one['path']}: {fields}"
         if row["lost"]:
             yield f"  LOST: {ranges_text(row['lost'])}"
         for one in row["conflicts"]:
             told = f"{_range(one['from'], one['to'])} of {', '.join(map(name_text, one['paths']))}"
             chosen = "none" if one["chosen"] is None else name_text(one["chosen"])
-            yield f"  CONFLICT: {told}; taken: {chosen}"
+            yield f"  CONFLICT: {told}; chosen: {chosen}"
         for one in row["diverged"]:
             yield f"  diverged: {name_text(one['path'])}: {ranges_text(one['offsets'])}"
     for what in ("sources", "files"):

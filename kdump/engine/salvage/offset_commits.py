@@ -172,7 +172,7 @@ class _Chunk:
             if came in (COMMITTED, _DONE_BEFORE) or came in said:
                 continue
             if came == HAS_MEMBERS:
-                why = "has active members, and only they may commit: stop them, and type the same"
+                why = "has active members, and only they can commit: stop them, then run the same"
                 yield RefusedError(f"group {name}", f"{why} command again")
             elif came == _MOVED:
                 yield RefusedError(f"group {name}", self._explain_move(one, brokers))
@@ -185,6 +185,6 @@ class _Chunk:
         _, topic, partition = one.place
         reset = reset_command(one.place.group, topic_word(topic, partition), one.new, brokers)
         return (
-            f"has committed offset {self._before[one.place]} of {one.partition} since the state "
-            "was written, and is left as it is; to have it otherwise: " + format_command(reset)
+            f"has committed offset {self._before[one.place]} for {one.partition} since the state "
+            "was written, so it was not changed; to change it: " + format_command(reset)
         )

@@ -69,7 +69,9 @@ def read_topic_map(path: str) -> dict[str, str]:
             continue
         old, comma, new = (part.strip() for part in line.partition(","))
         if not (old and comma and DirectoryName(new, 0).legal):
-            raise PathError(path, f"has a line {line!r}: give OLD,NEW, names that a topic can have")
+            raise PathError(
+                path, f"has an invalid line {line!r}: use OLD,NEW with valid topic names"
+            )
         found[old] = new
     return found
 

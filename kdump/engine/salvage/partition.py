@@ -108,8 +108,8 @@ def _topic_id(item: Item, copies: list[Copy], options: SalvageOptions) -> str | 
             )
             raise RefusedError(
                 item.path,
-                f"has copies of several topics with the same name: {of}; name the copies of one "
-                "of them, or select it with --topic-id",
+                f"has copies of several topics with the same name: {of}; give only the copies of "
+                "one, or use --topic-id",
             )
         copies[:] = [copy for copy in copies if copy.topic_id in (None, asked)]
     return asked or (ids[0] if ids else None)

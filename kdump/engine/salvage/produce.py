@@ -179,9 +179,11 @@ def _close(copies: list[Copy]) -> None:
 
 def _refuse_missing(missing: MissingTopic) -> RefusedError:
     """Refuse to go on without a topic."""
-    there = "is not there" if missing.partitions is None else f"has {missing.partitions} partitions"
+    there = (
+        "does not exist" if missing.partitions is None else f"has {missing.partitions} partitions"
+    )
     return RefusedError(
-        missing.path, f"topic {missing.topic} {there} in the cluster: type the commands above"
+        missing.path, f"topic {missing.topic} {there} in the cluster: run the commands above"
     )
 
 
@@ -249,7 +251,7 @@ def _report_unfinished(state: State) -> Iterator[KdumpError]:
         planned = state.planned[name].records_count
         yield KdumpError(
             f"{name}: {count:,} of {planned:,} records have not arrived. Copies of them were in "
-            f"{paths}: name a path that still has them in addition to --resume {state.path}"
+            f"{paths}: add a path that still has them, with --resume {state.path}"
         )
 
 
@@ -309,7 +311,7 @@ def _prepare(opened: OpenCopies, state: State | None) -> _Preparation:
     if any(conflict.chosen is None for conflict in merged.conflicts):
         raise RefusedError(
             opened.item.path,
-            f"is not produced: copies of {name} have different records with the same offset and "
+            f"was not produced: copies of {name} have different records with the same offset and "
             "leader epoch; select the right copy with --prefer",
         )
     planned = visible.planned_count
@@ -399,7 +401,7 @@ class _Production:
             or self.count < self._known.records_count
         )
         if next(tail, None) is not None and not self.is_short:
-            raise self._refusal(f"it holds more at offset {self._next} than was produced")
+            raise self._refusal(f"it has more records at offset {self._next} than were produced")
         means.senders.of(self._target.max_bytes).finish()
         self._end()
         for commit in self._commits if not self.is_short else ():
@@ -428,8 +430,8 @@ class _Production:
             low, high = cluster.still_bounds(self.topic, self.partition, tick)
         if not low <= behind <= high:
             raise self._refusal(
-                f"it goes from offset {low} to {high}, and the state says that records up to "
-                f"{behind} arrived: it was created again, or records were deleted"
+                f"it has offsets {low} to {high}, but according to the state records up to "
+                f"{behind} arrived: it was recreated, or records were deleted"
             )
         if known.is_done:
             return iter(())
@@ -475,7 +477,7 @@ class _Production:
         is_same = found == record if self.keeps_times else found[1:] == record[1:]
         if offset != self._next or not is_same:
             raise self._refusal(
-                f"it has another record at offset {offset} than that of offset {old}, which was "
+                f"the record at its offset {offset} is not the one from offset {old}, which was "
                 "produced next"
             )
         self._take_up([one])
@@ -516,7 +518,7 @@ class _Production:
         if offset == expected:
             self._arrived = PartitionProgress(self.start, count, behind)
         else:
-            self._foreign = f"a record got offset {offset} where {expected} was next"
+            self._foreign = f"a record got offset {offset} instead of {expected}"
 
     def _end(self) -> None:
         """See that as many records are there as were sent, and that nobody else wrote any."""
@@ -533,7 +535,7 @@ class _Production:
                 break
             time.sleep(0.1)
         if high != self._next:
-            raise self._refusal(f"it ends at offset {high}, where {self._next} was to be")
+            raise self._refusal(f"it ends at offset {high} instead of {self._next}")
         is_done = not self.is_short
         self._arrived = PartitionProgress(self.start, self.count, self._behind, is_done=is_done)
         self._means.state.put(self.name, self._arrived, now=True)
@@ -542,13 +544,13 @@ class _Production:
         assert self._means is not None
         return RefusedError(
             self._path,
-            f"changed since {self._means.state.path} was written: start with a new state file",
+            f"changed since {self._means.state.path} was written: use a new state file",
         )
 
     def _refusal(self, why: str) -> RefusedError:
         return RefusedError(
             f"{self.name} of the cluster",
-            f"{why}. No other producer may write to it while records are brought back",
+            f"{why}. No other producer may write to it while records are being restored",
         )
 
 

@@ -126,13 +126,13 @@ def _salvage(
         if built is None:
             return
         if failed:
-            raise RefusedError(built.out, "is not written: not every partition could be salvaged")
+            raise RefusedError(built.out, "was not written: not every partition could be salvaged")
         undecided = [row for row in rows if any(not at["chosen"] for at in row.conflicts)]
         if undecided:
             name = names.directory_name(str(undecided[0].topic), undecided[0].partition or 0)
             raise RefusedError(
                 built.out,
-                f"is not written: copies of {name} have different records with the same offset "
+                f"was not written: copies of {name} have different records with the same offset "
                 "and leader epoch; select the right copy with --prefer",
             )
         rules = Rules(broker, settings.broker, options.decompress_limit)
@@ -165,11 +165,11 @@ def _refuse_names(items: list[Item], options: SalvageOptions) -> None:
     for item in items:
         key = options.names.get(item.topic or "", item.topic), item.partition
         if key in seen:
-            raise RefusedError(item.path, f"would be {key[0]}-{key[1]} as well as {seen[key].path}")
+            raise RefusedError(item.path, f"would become {key[0]}-{key[1]}, like {seen[key].path}")
         seen[key] = item
         if (options.out or options.produce) and item.topic is None:
             raise RefusedError(
-                item.path, "does not say of which partition it is: rename the directory"
+                item.path, "does not show which partition it belongs to: rename the directory"
             )
     if options.topic_id is not None and len({topic for topic, _ in seen}) > 1:
         raise RefusedError(

@@ -93,7 +93,9 @@ class State:
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise RefusedError(self._folder, "another salvage has its state here") from None
+                raise RefusedError(
+                    self._folder, "another salvage is using this state file"
+                ) from None
             except OSError:
                 pass  # a file system without such locks
             for ending in ("", MAP_ENDING, GROUPS_ENDING):

@@ -101,14 +101,14 @@ def _keep_step(data_directory: str, paths: list[str], options: SalvageOptions) -
         return _step(
             KEEP,
             command,
-            f"{what}. The next start of the broker deletes them. Hard links keep them:",
+            f"{what}. The next start of the broker deletes them. To keep them, create hard links:",
         )
     deletion_ms = min(_change_ms(path) for path in paths) + delay_ms
     seconds = max(0, deletion_ms - int(time.time() * 1000)) // 1000
     text = (
         f"{what}. The broker deletes them {delay_ms / 1000:g} s after the topic ({_DELAY}), the "
-        f"first in about {seconds} s. Hard links keep them, also while the broker runs; type this "
-        "first:"
+        f"first in about {seconds} s. To keep them, create hard links first, even while the "
+        "broker runs:"
     )
     if os.path.dirname(folder) == data_directory:
         text = f"{text[:-1]}, and move {folder} away before the broker starts again:"
@@ -157,7 +157,7 @@ def create_steps(
         else:
             yield from _create_steps(one, of_topic, paths, options, afterwards)
     yield _step(
-        AGAIN, format_command(again(paths, copies, options)), "Then the same command again:"
+        AGAIN, format_command(again(paths, copies, options)), "Then run the same command again:"
     )
 
 
@@ -203,7 +203,7 @@ def _create_text(one: MissingTopic, former: FormerTopic, later: dict[str, str | 
     text = f"Topic {one.topic} is not in the cluster. "
     if former.source is not None:
         where = "the metadata log" if former.source == METADATA_LOG else "files of ZooKeeper"
-        text += f"Create it as it was, by {where}"
+        text += f"Create it as it was, according to {where}"
         unknown = [
             word
             for word, known in (
@@ -216,15 +216,17 @@ def _create_text(one: MissingTopic, former: FormerTopic, later: dict[str, str | 
         text += f" (unknown: {', '.join(unknown)})" if unknown else ""
     else:
         text += (
-            "Its settings and replication factor are unknown: no metadata log and no files of "
-            f"ZooKeeper among the paths have them. It had {one.needed} or more partitions. "
+            "Its settings and replication factor are unknown: neither a metadata log nor "
+            f"ZooKeeper files in the paths have them. It had {one.needed} or more partitions. "
             "Create it"
         )
     if former.settings is None:
         text += "; with retention.ms=-1 it keeps all records until you set another value"
     if later:
-        text += f"; {', '.join(sorted(later))} would lose records or their times, and "
-        text += "come last: the command is printed when all has arrived"
+        text += (
+            f"; {', '.join(sorted(later))} would lose records or their times and must be set last "
+            "(the command is printed when all records have arrived)"
+        )
     return text + ":"
 
 
@@ -296,7 +298,7 @@ def _quote_list(setting: str) -> str:
 def restore_steps(commands: Sequence[str]) -> Iterator[Row]:
     """Yield the commands that were put off until all had arrived."""
     for command in commands:
-        text = "Once all has arrived, give the topic the settings that were put off:"
+        text = "After all records have arrived, set the remaining settings of the topic:"
         yield _step(RESTORE, command, text)
 
 

@@ -41,8 +41,8 @@ class Target(NamedTuple):
         if size_bytes + _BATCH_BYTES > self.max_bytes:
             raise RefusedError(
                 path,
-                f"the record at offset {offset} has {size_bytes:,} bytes, and {self.topic} takes "
-                f"batches of {self.max_bytes:,}; "
+                f"the record at offset {offset} has {size_bytes:,} bytes, but {self.topic} "
+                f"accepts batches of at most {self.max_bytes:,}; "
                 + self._command(f"{self.limit}={size_bytes + _BATCH_BYTES}"),
             )
         if not self.keeps_times:
@@ -51,7 +51,7 @@ class Target(NamedTuple):
             raise RefusedError(
                 path,
                 f"the record at offset {offset} has the timestamp 0, which librdkafka replaces "
-                "by the current time; leave it out with --from-offset, or use --out",
+                "with the current time; skip it with --from-offset, or use --out",
             )
         for name, oldest in self.oldest:
             if 0 < timestamp_ms < oldest:
@@ -64,7 +64,7 @@ class Target(NamedTuple):
 
     def _command(self, setting: str) -> str:
         change = settings_command(self.brokers, self.topic, "--add-config", setting)
-        return f"type {change} and then the same command again"
+        return f"run {change}, then the same command again"
 
 
 def settings_command(brokers: str, topic: str, *change: str) -> str:

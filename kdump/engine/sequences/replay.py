@@ -188,7 +188,7 @@ def _explanation(event: SequenceBreak, batches: RecordBatches, kind: str) -> str
     if kind == GAP:
         return (
             f"{rules.ahead(event):,} sequence numbers are missing between offsets {before:,} and "
-            f"{base:,}, but no offsets are: what the producer sent in between was not stored."
+            f"{base:,}, but no offsets are: records sent in between were not stored."
         )
     if kind == DUPLICATE:
         again = "the first batch of this epoch" if event.known_first else "numbers used before"
@@ -197,7 +197,7 @@ def _explanation(event: SequenceBreak, batches: RecordBatches, kind: str) -> str
         )
     if kind == rules.REMOVED:
         return (
-            f"offsets are missing, too, between {before:,} and {base:,}: compaction removed them, "
+            f"offsets are also missing between {before:,} and {base:,}: compaction removed them, "
             "or they are lost (see kdump verify)."
         )
     if kind == rules.EXPIRED:

@@ -39,7 +39,7 @@ def checkpoint_events(replica: Replica) -> None:
     home, place = replica.item.path, replica.event[3:5]
     made_path = os.path.join(home, names.PARTITION_METADATA)
     if (made := replica.modification_ms(made_path)) is not None:
-        text = "the replica began here"
+        text = "the replica was created here"
         replica.take(file_event(replica, "file-created", made_path, text, made))
     directory = LOG_DIRS.around(home)
 
@@ -57,12 +57,12 @@ def checkpoint_events(replica: Replica) -> None:
         text = f"records below offset {start:,} were deleted on request"
         tell("delete", start, text, names.LOG_START_CHECKPOINT)
     elif first:
-        text = f"segments below offset {first:,} are gone"
+        text = f"segments below offset {first:,} were removed"
         event = replica.event._replace(what="retention", offset=first, text=text)
         replica.take(event._replace(path=home, segment=first, basis=INFERRED))
     cleaned = offset(names.CLEANER_CHECKPOINT)
     if cleaned and replica.holes_to:
-        text = f"compacted up to offset {cleaned:,}: there are fewer records than offsets below it"
+        text = f"compacted up to offset {cleaned:,} (fewer records than offsets below it)"
         tell("clean", cleaned, text, names.CLEANER_CHECKPOINT)
 
 

@@ -149,7 +149,7 @@ class _Headers:
         at_ms, before = batches.base_timestamp(row), self._last_ms
         self._last_ms = batches.max_timestamp(row), batches.base_offset(row)
         if before is not None and at_ms >= 0 and before[0] - at_ms >= _JUMP_MS:
-            text = f"CreateTime goes back by {_seconds(before[0] - at_ms)}"
+            text = f"CreateTime decreases by {_seconds(before[0] - at_ms)}"
             text += f" after offset {before[1]:,}"
             self._replica.take(self._event("time-jump", text, batches, row, segment))
 

@@ -123,7 +123,7 @@ class _EventCollector:
             text = "registered" if before else "registered for the first time"
             text += f"; broker epoch {after.epoch}"
             if not clean:
-                text += f": it had {'likely' if likely else 'not'} asked to stop"
+                text += f": it had {'probably' if likely else 'not'} requested to stop"
             clean = clean or likely
             yield "start-clean" if clean else "start-unclean", str(number), text, None, number
             return
@@ -132,9 +132,9 @@ class _EventCollector:
             text = f"{what}: it {'leads no partition' if after.fenced else 'may lead again'}"
             yield what, str(number), text, None, number
         if after.in_controlled_shutdown:
-            text = "" if before.in_controlled_shutdown else "asked for a controlled shutdown"
+            text = "" if before.in_controlled_shutdown else "requested a controlled shutdown"
         elif before is after:
-            text = "fenced once more: it had likely asked to stop" if number in let_go else ""
+            text = "fenced again: it had probably requested to stop" if number in let_go else ""
             let_go[number] = bool(text)
         elif not after.fenced or before.fenced:
             text = ""
@@ -142,7 +142,7 @@ class _EventCollector:
             text = "fenced: no heartbeat came for broker.session.timeout.ms"
         else:
             let_go[number] = False
-            text = "fenced while it led no partition: it asked to stop, or sent no heartbeat"
+            text = "fenced while it led no partition: it requested to stop, or sent no heartbeat"
         if text:
             yield "stop", str(number), text, None, number
 

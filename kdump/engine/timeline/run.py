@@ -115,7 +115,7 @@ class _Timeline:
                 yield from self._first(Item(path, NO_TOPIC, 0, node))
         if not targets:
             if not self._nodes:
-                yield NothingToDo("no data directory and no partition is among what was given")
+                yield NothingToDo("no data directory or partition in the given paths")
             return
         for target in targets:
             if any(sources(target.topic or "", first=True)):

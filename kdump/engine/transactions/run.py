@@ -80,7 +80,7 @@ def transactions(
     yield from gather(items_of(targets, TOPIC, retired=retired), items)
     logs = _log_items(targets, options)
     if targets and not items and not logs:
-        yield NothingToDo(f"no partition of {TOPIC}, and no other, is among what was given")
+        yield NothingToDo(f"no partition of {TOPIC}, nor any other, in the given paths")
         return
     reported = yield from _read_logs(logs, work)
     states = yield from _read_states(items, Marks(targets), options, work)
@@ -118,8 +118,8 @@ def _read_logs(items: list[Item], work: Work) -> Generator[Reported, None, _Logs
             yield at_place(
                 "replay-incomplete",
                 item.place,
-                message="Part of the log cannot be read: transactions that are shown as open in it "
-                "may have ended there, and others may be open.",
+                message="Part of the log cannot be read: transactions shown as open may have "
+                "ended there, and others may be open.",
             )
     return _Logs(opened, marker_ms, newest_ms)
 

@@ -89,7 +89,7 @@ def _answer_capture(
             yield from _answer_guarded(target, BatchSet(one.number, one.data), settings, options)
     if not answered:
         named = places.given(capture)
-        yield NothingToDo(f"{named}: no produce request for a partition under the paths")
+        yield NothingToDo(f"{named}: no produce request for a partition in the given paths")
 
 
 def _answer_guarded(

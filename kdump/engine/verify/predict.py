@@ -73,7 +73,7 @@ class Predictor(NamedTuple):
             row = foretold()
             if verdict(row) is None or _place(row) == before:
                 return row
-        doubt = "the broker wrote to it during each of several looks"
+        doubt = "the broker wrote to it during each of several attempts"
         return unknown_recovery(target, doubt)
 
     def _foretold(self, target: Target, cluster: ClusterState | None) -> Recovery:

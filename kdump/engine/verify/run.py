@@ -335,7 +335,7 @@ def verify_item(
         reason = "is not part of a partition; give a partition directory or a data directory"
         return Result(errors=(PathError(item.path, reason),))
     if not target.whole and target.files[0].name.kind is Kind.UNKNOWN:
-        reason = "does not have the name of a Kafka file: not checked"
+        reason = "is not named like a Kafka file: not checked"
         return Result(errors=(PathError(item.path, reason),))
     of_topic = settings.of(target.log.path, target.topic)
     broker = settings.releases.of(places.parent(target.log.path))

@@ -200,27 +200,27 @@ def _partition(line: bytes) -> tuple[str, dict[int | None, VerifiedSegment]]:
     match members:
         case {"path": str(path), "segments": list(rows)}:
             return path, dict(map(_read_segment, rows))
-    raise ValueError("a line of it names no path and segments")
+    raise ValueError("a line has no path or no segments")
 
 
 def _read_segment(row: object) -> tuple[int | None, VerifiedSegment]:
     match row:
         case [int() | None as base, str(identity), int(depth), int(verified_s), list(found)]:
             return base, VerifiedSegment(identity, depth, verified_s, tuple(map(_finding, found)))
-    raise ValueError("a line of it has a segment of another form")
+    raise ValueError("a line has a malformed segment")
 
 
 def _finding(members: object) -> Finding:
     if not isinstance(members, dict) or members.get("code") not in CATALOGUE:
-        raise ValueError("a finding in it is of no code")
+        raise ValueError("a finding in it has an unknown code")
     severity = CATALOGUE[members["code"]].severity
     consequences = members.get("consequences")
     if not isinstance(consequences, list) or not all(isinstance(c, str) for c in consequences):
-        raise ValueError("a finding in it has consequences of another form")
+        raise ValueError("a finding has malformed consequences")
     try:
         return Finding(**{**members, "severity": severity, "consequences": tuple(consequences)})
     except TypeError:
-        raise ValueError("a finding in it has members of another kind") from None
+        raise ValueError("a finding has malformed fields") from None
 
 
 def _object(line: bytes) -> dict[str, Any]:

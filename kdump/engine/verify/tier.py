@@ -168,16 +168,21 @@ class _PartitionCheck:
             found = objects.manifest(segment_id)
         except BadManifest as error:
             code, verdict = "remote-manifest-invalid", UNDECODABLE
-            why = f"The manifest cannot be believed: {error}."
+            why = f"The manifest is invalid: {error}."
         if not code and (missing := [one for one in (MANIFEST, LOG, INDEXES) if one not in stored]):
             code, verdict = "remote-missing", MISSING
             why = f"The {missing[0]} object of segment {segment_id} is missing."
         elif found is not None and size != found.log_bytes:
             code, verdict = "remote-object-size", TRUNCATED
-            why = f"The log object has {size:,} bytes, by its manifest {found.log_bytes:,}."
+            why = (
+                f"The log object has {size:,} bytes, but {found.log_bytes:,} according to its "
+                "manifest."
+            )
         elif found is not None and segment is not None and segment.size_bytes != found.size_bytes:
             code, verdict = "remote-object-size", UNDECODABLE
-            why = f"The segment has {found.size_bytes:,} bytes, by the metadata another size."
+            why = (
+                f"The segment has {found.size_bytes:,} bytes, but a different size in the metadata."
+            )
         elif found is not None and objects.needs_key(found):
             code = "remote-not-checked"
         elif found is not None and self._options.deep:
@@ -212,7 +217,7 @@ class _PartitionCheck:
             paths = of.objects.paths(segment_id)
             cost = sum(map(places.getsize, paths))
             deleted = of.log is not None and segment_id in of.log.deleted
-            why = "was deleted, by the metadata" if deleted else "is in no metadata record"
+            why = "was deleted according to the metadata" if deleted else "is in no metadata record"
             at = next(iter(paths), of.objects.folder)
             self._findings.append(
                 self._say(
@@ -298,8 +303,8 @@ class _PartitionCheck:
         """Say what consumers get of a segment that cannot be read."""
         if self._is_local(segment):
             return (
-                "No effect as long as these records are in the local log, too; then consumers "
-                f"stop at offset {segment.start_offset:,}"
+                "No effect while the local log also has these records; after that, consumers stop "
+                f"at offset {segment.start_offset:,}"
             )
         return (
             f"Consumers stop at offset {segment.start_offset:,}, and lookups by time into the "
@@ -318,12 +323,13 @@ class _PartitionCheck:
                 "without an error."
             )
         if self._is_local(segment):
-            words = f"No effect as long as these records are in the local log, too. Then: {words}"
+            words = f"No effect while the local log also has these records. After that: {words}"
         return self._say(
             "remote-object-size",
             segment.start_offset,
             path,
-            f"The log object has {size:,} bytes, by the metadata {segment.size_bytes:,}. {words}",
+            f"The log object has {size:,} bytes, but {segment.size_bytes:,} according to the "
+            f"metadata. {words}",
             offset=offset,
             size_bytes=size,
             expected=segment.size_bytes,
@@ -342,9 +348,9 @@ class _PartitionCheck:
                     "remote-object-differs",
                     segment,
                     path,
-                    f"The log object begins at offset {base:,} and ends at {last:,}, by the "
-                    f"metadata at {segment.start_offset:,} and {segment.end_offset:,}. Consumers "
-                    "skip what it lacks, without an error.",
+                    f"The log object has offsets {base:,} to {last:,}, but "
+                    f"{segment.start_offset:,} to {segment.end_offset:,} according to the "
+                    "metadata. Consumers skip the missing records without an error.",
                 )
                 return UNDECODABLE
             if self._options.deep:
@@ -478,11 +484,13 @@ def _epochs_differ(segment: RemoteSegment, path: str) -> str | None:
     with Source(path) as source:
         read = checkpoints.parse_leader_epochs(source.whole(checkpoints.SIZE_LIMIT))
     if read.problems:
-        return "The leader epochs' object cannot be read"
+        return "The leader epoch object cannot be read"
     own = {one.epoch: one.start_offset for one in segment.leader_epochs}
     seen = {
         one.epoch: max(one.start_offset, segment.start_offset)
         for one, after in zip(read.entries, [*read.entries[1:], None], strict=True)
         if after is None or after.start_offset > segment.start_offset
     }
-    return None if own == seen else f"The leader epochs' object has {seen}, the metadata {own}"
+    return (
+        None if own == seen else (f"The leader epoch object has {seen}, but the metadata has {own}")
+    )

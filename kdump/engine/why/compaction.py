@@ -124,7 +124,7 @@ def _judge(
     if choice.forced and log.checkpoint is not None:
         outside = "beyond the log end" if log.checkpoint > log.log_end else "below the log start"
         words.append(
-            f"the cleaner's checkpoint, {log.checkpoint:,}, is {outside}: the next round starts "
+            f"the cleaner's checkpoint, {log.checkpoint:,}, is {outside}: the next run starts "
             f"over from {choice.first_dirty_offset:,}"
         )
     blocked_by = cleaner.CORRUPT_BATCH if failure else log.find_block(settings, now_ms)
@@ -184,7 +184,7 @@ def _clean(
         for base in cleaning.too_wide
     )
     if cleaning.map.full:
-        words.append(f"more keys than its map holds: this round ends at {cleaning.map.end:,}")
+        words.append(f"more keys than its map holds: this run ends at {cleaning.map.end:,}")
     return RemovedRecords(
         dead.total(), dropped.total(), cleaning.tombstones, cleaning.tombstones_removed
     )
@@ -203,7 +203,7 @@ def _repeats_finding(target: Target, repeats: Repeats) -> Finding:
         partition=target.partition,
         offset=first,
         actual=again,
-        message=f"Offsets {first:,} and {again:,} have the same key, and both lie below the "
+        message=f"Offsets {first:,} and {again:,} have the same key, and both are below the "
         f"cleaner's checkpoint, {repeats.end:,}; {repeats.count:,} such pairs in total.",
     )
 
@@ -234,15 +234,15 @@ def _text(
     if choice.cleanable:
         why = f"{ratio}, above {least}"
         if choice.by_age and choice.dirty_ratio <= settings.min_cleanable_dirty_ratio:
-            why = f"max.compaction.lag.ms={length_text(settings.max_compaction_lag_ms)} is passed"
+            why = f"max.compaction.lag.ms={length_text(settings.max_compaction_lag_ms)} is exceeded"
         return f"due now, up to offset {choice.end_offset:,}: {why}"
     if blocked_by == cleaner.OPEN_TRANSACTION:
-        held = f"nothing above {log.last_stable_offset:,} is decided or replicated"
+        held = f"records above {log.last_stable_offset:,} are undecided or not replicated"
     elif blocked_by == cleaner.LAG:
         lag = length_text(settings.min_compaction_lag_ms)
-        held = f"records younger than min.compaction.lag.ms={lag} are left alone"
+        held = f"records younger than min.compaction.lag.ms={lag} are not compacted"
     elif blocked_by == cleaner.ACTIVE_SEGMENT:
-        held = f"{ratio} without the active segment, which is not cleaned before it is rolled"
+        held = f"{ratio} without the active segment, which is not compacted until it is rolled"
     else:
         held = f"{ratio}, not above {least}"
     until = "" if due_ms is None else f"; due {minute_text(due_ms)}"

@@ -115,12 +115,12 @@ class Fates:
             when = minute_text(policy.time_of(segment, self._now_ms))
             by_file = policy.why_file_time(segment, self._now_ms)
             what = f"its file was changed at {when} ({by_file})"
-            why = f"{what if by_file else f'its last record is of {when}'}, {self._time_rule()}"
+            why = f"{what if by_file else f'its last record is from {when}'}, {self._time_rule()}"
         text = f"deleted by the next retention pass: {why}"
         if policy.compacts:
             text += "; the cleaner's thread does it"
         if policy.tiered and rule != LOG_START:
-            unknown = "only when remote storage has a copy, which no local file shows"
+            unknown = "only after remote storage has a copy, which local files do not show"
             text += f"; {unknown if self.log.copied_to is None else 'remote storage has a copy'}"
         return Fate(DELETABLE, rule, since_ms, None, text)
 
@@ -135,21 +135,21 @@ class Fates:
         is_empty = self.log.segments[number].size_bytes == 0
         waits = self.policy.tiered and not is_empty and self.log.waits_for_copy(number)
         if waits and due_ms <= self._now_ms:
-            text = "kept: it is past the limit, and remote storage does not have all of it"
+            text = "kept: past the limit, but not completely copied to remote storage"
             verdict = ACTIVE if is_last else KEPT
             return Fate(verdict, NO_RULE, None, None, text, "remote storage")
         pin = self._pin(number, pin_number)
         verdict = ACTIVE if is_last else PINNED if pin is not None else KEPT
         if not self.log.below_high_watermark(number):
-            text = f"kept: it reaches past the high watermark, {self.log.high_watermark:,}"
+            text = f"kept: it extends beyond the high watermark, {self.log.high_watermark:,}"
             return Fate(verdict, BY_TIME, None, pin, text, "the high watermark")
         if due_ms <= self._now_ms:  # an empty active segment, or one behind the high watermark
-            text = "kept: an empty active segment stays"
+            text = "kept: an empty active segment is not deleted"
             return Fate(verdict, BY_TIME, None, pin, text, "empty active segment")
         kept_by = self._time_rule()
         text = f"kept until {minute_text(due_ms)} by {self._time_rule()}"
         if by_file := self.policy.why_file_time(self.log.segments[pin_number], self._now_ms):
-            text += f", from the time of its file on ({by_file})"
+            text += f", counted from its file time ({by_file})"
             kept_by += ", file time"
         if pin is not None:
             text += f", pinned by {self._pin_words(pin, pin_number, number)}"
@@ -163,19 +163,24 @@ class Fates:
             verdict = ACTIVE if is_last else NOT_DELETED
             return Fate(verdict, NO_RULE, None, None, text, "no limit")
         source = self._source("retention_bytes")
-        text = f"kept until more is written: retention.bytes={most:,}{source} is not passed by it"
+        text = (
+            f"kept until more is written: without it, the log is smaller than "
+            f"retention.bytes={most:,}{source}"
+        )
         kept_by = f"retention.bytes={most:,}{source}"
         return Fate(ACTIVE if is_last else KEPT, BY_SIZE, None, None, text, kept_by)
 
     def _never(self) -> tuple[str, str]:
         """Say what keeps a segment that no rule deletes, in a few words and in a sentence."""
         if self.policy.by_snapshots:
-            words = "kept until a snapshot covers it: the metadata log is retained by its snapshots"
+            words = (
+                "kept until a snapshot covers it: snapshots decide retention of the metadata log"
+            )
             return "metadata snapshots", words
         if not self.policy.compacts:
-            return "cleanup.policy", "never deleted: cleanup.policy has no delete"
+            return "cleanup.policy", "never deleted: cleanup.policy does not contain delete"
         if not self.policy.runs:
-            words = "never deleted: log.cleaner.enable=false, and the cleaner would do it"
+            words = "never deleted: the cleaner would do it, but log.cleaner.enable=false"
             return "log.cleaner.enable=false", words
         source = self._source("cleanup_policy")
         words = f"never deleted: cleanup.policy=compact{source}; the cleaner drops records"

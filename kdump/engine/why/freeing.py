@@ -94,7 +94,7 @@ class Plan:
             if log.directory in goal.directories and to > done[number] and left > 0:
                 pinned[number] = to
                 left -= sum(log.sizes[done[number] : to])
-        yield from self._of_records(logs, done, pinned, "that retention would have deleted")
+        yield from self._of_records(logs, done, pinned, "that retention should have deleted")
         chosen = self._oldest(goal, logs, done)
         yield from self._of_records(logs, done, chosen, "that retention keeps")
 
@@ -149,7 +149,7 @@ class Plan:
 
     def _retired_step(self, one: RetiredDirectory) -> PlanStep:
         command: str | None = format_command(("rm", "-r", "--", path_word(one.path)))
-        text = "the next start removes it, too"
+        text = "the next start also removes it"
         if one.why == "stray":
             text = "not assigned to this broker by the cluster; check that other brokers have it"
         elif one.held:
@@ -201,9 +201,9 @@ class Plan:
         where = f"{len(gone)} partitions" if len(gone) > 1 else f"{topic}-{gone[0].log.partition}"
         text = f"{limit.words} loses {records:,} records of {where} {what}; {_next_pass(logs)}"
         if limit.more_from_ms is None:
-            text += "; deletes more as more is written, until it is set back"
+            text += "; keeps deleting as more is written, until you reset it"
         else:
-            text += f"; deletes more from {minute_text(limit.more_from_ms)} on, unless set back"
+            text += f"; deletes more from {minute_text(limit.more_from_ms)} on, unless you reset it"
         sizes: Counter[str] = Counter()
         for log, (lost, _) in zip(logs, losses, strict=True):
             sizes[log.directory] += lost.size_bytes

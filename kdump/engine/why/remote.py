@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 UNFINISHED, UNREFERENCED, ORPHAN, GAP = "unfinished", "unreferenced", "orphan", "gap"
 _WASTED = (UNFINISHED, UNREFERENCED, ORPHAN)
 _ONLY_COPY = (
-    "no metadata record has it or its offsets, so no broker reads it: it may be the only copy; "
+    "no metadata record has it or its offsets, so no broker reads it. It may be the only copy: "
     "keep it"
 )
 _STAYS = RemoteHold(None, None, is_ours=False)
@@ -126,7 +126,7 @@ def _fate(
     if segment is None:
         return _without_record(of, segment_id)
     if not of.tiered:
-        text = "its topic was deleted or is no longer tiered; no broker will try again to delete it"
+        text = "its topic was deleted or is no longer tiered; no broker will retry the deletion"
         return _Fate(ORPHAN, NO_RULE, None, text)
     if by is None or of.tier is None:
         text = "unknown: the leader decides, and the partition is not here"
@@ -136,11 +136,11 @@ def _fate(
         source = settings.source({BY_TIME: "retention_ms"}.get(hold.rule, "retention_bytes"))
         where = "" if source == "topic" else f" ({source})"
         why = {
-            BY_TIME: f"its last record is of {minute_text(segment.max_timestamp_ms)}, "
+            BY_TIME: f"its last record is from {minute_text(segment.max_timestamp_ms)}, "
             f"retention.ms={length_text(settings.retention_ms)}{where}",
             BY_SIZE: f"retention.bytes={settings.retention_bytes:,}{where}",
             LOG_START: f"the log starts at {of.tier.log_start:,}",
-            RETRY: "its deletion began and did not end",
+            RETRY: "its deletion started but did not finish",
             EPOCHS: "its leader epochs are older than those of the log",
         }[hold.rule]
         return _Fate(DELETABLE, hold.rule, by.now_ms, f"{_NEXT}: {why}")
@@ -164,7 +164,7 @@ def _kept_fate(segment: RemoteSegment, hold: RemoteHold, settings: Settings, tie
         verdict = UNFINISHED
         what = "unfinished upload: it is running, or was interrupted; no broker deletes it"
     elif segment.state == DELETE_STARTED:
-        verdict, what = UNFINISHED, "unfinished deletion: no broker tries again"
+        verdict, what = UNFINISHED, "unfinished deletion: no broker retries it"
     if not hold.is_ours:
         if verdict == KEPT and tier.reads(segment):
             what = "kept for its first records; the others belong to a diverged log,"

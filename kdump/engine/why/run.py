@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kdump.replay.topic_settings import TopicSettings
 
 
-_DEFAULTS = "Segments are judged by --config, server.properties and Kafka's defaults."
+_DEFAULTS = "Retention is evaluated with --config, server.properties, and Kafka's defaults."
 
 
 def report_unknown_settings(directory: str, topics: TopicSettings) -> Finding | None:
@@ -239,7 +239,7 @@ def plan(paths: list[str], options: WhyOptions) -> Iterator[Item | KdumpError]:
         if isinstance(target, KdumpError):
             yield target
         elif target.log is None:
-            yield PathError(target.path, "is not a partition or a segment of one")
+            yield PathError(target.path, "is neither a partition nor a segment")
         else:
             log, base = target.log, None if target.whole else _segment_of(target)
             size = sum(places.size_or_zero(str(one.log)) for one in log.logs[-1:])

@@ -270,7 +270,7 @@ def _death(worker: _Worker, path: str) -> PathError:
     worker.process.join()
     code = worker.process.exitcode or 0
     how = f"signal {-code}" if code < 0 else f"status {code}"
-    return PathError(path, f"the worker process that read it died ({how})")
+    return PathError(path, f"the worker process that was reading it died ({how})")
 
 
 def _work(

@@ -111,7 +111,7 @@ def _damage(case: Case) -> Iterator[Block]:
             ways = (*([line] if line else []), *way_lines(found))
             commands |= dict.fromkeys(map(case.hide, ways))
     columns = "severity|where|offset>|lost here|what|file|sound copies"
-    yield from _table(case, "Damage, and what is to be rebuilt", columns, rows)
+    yield from _table(case, "Damage, and files to rebuild", columns, rows)
     yield from map(Text, meanings.values())
     if commands:
         yield Commands("To look closer, and to lead consumers past it:", list(commands))
@@ -120,7 +120,7 @@ def _damage(case: Case) -> Iterator[Block]:
         for (severity, code), count in sorted(case.findings.items())
         if severity == Severity.NOTE.value
     ]
-    yield from _table(case, "Notes: unusual, and no damage", "code|count>|what", notes)
+    yield from _table(case, "Notes: unusual, but not damage", "code|count>|what", notes)
     if not rows:
         yield no_damage(case)
 
@@ -131,7 +131,7 @@ def _forecast(case: Case) -> Iterator[Block]:
     nodes = dict.fromkeys((row.outcome, row.message, row.remedy or "-") for row in starts)
     yield from _table(case, "Nodes", "outcome|why|what to do", list(nodes))
     losing = [cells_of(RECOVERY_COLUMNS, row) for row in sorted(case.recoveries, key=rank)]
-    caption = "Partitions that lose records, or where consumers stop"
+    caption = "Partitions that lose records, or at which consumers stop"
     yield from _table(case, caption, "partition|outcome|why, and what it costs", losing)
     for row in case.rows("verify", VerifySummary):
         if row.forecast:
@@ -147,15 +147,15 @@ def _timeline(case: Case) -> Iterator[Block]:
         yield Text(f"T{skew_text(row)[1:]}.")
     lines, left_out = _condense(case)
     yield Text(
-        "Times are on one clock. ≈: the order against the line above is not certain. Events that "
-        "are alike and near each other are one line."
+        "All times are on one clock. ≈: may have happened before the line above. Similar events "
+        "close together share a line."
         if lines
         else "No events."
     )
     yield from _table(case, "Events in order", "time|what|of|in words", lines, most=_LINES)
     if left_out:
         words = ", ".join(f"{count:,} of {what}" for what, count in sorted(left_out.items()))
-        yield Text(f"Lines left out: {words}. kdump timeline shows them.", "note")
+        yield Text(f"Lines omitted: {words}. kdump timeline shows them.", "note")
     if case.out_of_sync:
         ordered = sorted(case.out_of_sync)
         last = ordered[-1][0] + 1000, 0
@@ -163,7 +163,7 @@ def _timeline(case: Case) -> Iterator[Block]:
             (at, max(at, after - 1), float(count))
             for (at, count), (after, _) in pairwise([*ordered, last])
         ]
-        yield series("Replicas that left the ISR and are not back", "replicas", spans, _whole)
+        yield series("Replicas that left the ISR and did not return", "replicas", spans, _whole)
 
 
 def _condense(case: Case) -> tuple[list[tuple[str, ...]], dict[str, int]]:
@@ -208,10 +208,10 @@ def _cluster(case: Case) -> Iterator[Block]:
              _ids(row.replicas), _ids(row.isr), time_cell(row.changed_ms))
             for row in part.of(of_cluster.Partition)
         ]  # fmt: skip
-        caption = f"Partitions with fewer in sync than replicas, {_moment(part)}"
+        caption = f"Partitions with fewer in-sync replicas than replicas, {_moment(part)}"
         yield from _table(case, caption, "partition|leader>|epoch>|replicas|ISR|changed", cells)
     if not sums:
-        yield Text("There is no metadata log here.")
+        yield Text("No metadata log found.")
 
 
 def _groups(case: Case) -> Iterator[Block]:
@@ -246,7 +246,7 @@ def _groups(case: Case) -> Iterator[Block]:
         amounts = [(case.hide(name), float(lag), f"{lag:,}") for name, lag in largest]
         yield bars("Lag of groups", "group", "records behind", amounts)
     if not groups:
-        yield Text("No groups are known here.")
+        yield Text("No groups found.")
 
 
 def _disk(case: Case, now_ms: int) -> Iterator[Block]:
@@ -277,7 +277,7 @@ def _disk(case: Case, now_ms: int) -> Iterator[Block]:
         (f"{row.topic}-{row.partition}", f"{row.segments:,}", size_text(row.size_bytes), row.text)
         for row in case.rows("why", PinnedSegments)
     ]
-    caption = "Segments that timestamps from the future keep"
+    caption = "Segments kept by future timestamps"
     yield from _table(case, caption, "partition|segments>|size>|why", pinned)
     yield from _written_part(case, now_ms)
 
@@ -287,7 +287,7 @@ def _written_part(case: Case, now_ms: int) -> Iterator[Block]:
     if spans := _select_drawn([row for row in rows if row.topic is None]):
         seconds = (spans[0].to_ms - spans[0].from_ms + 1) / 1000
         size = [(row.from_ms, row.to_ms, row.size_bytes / seconds) for row in spans]
-        caption = "a second by timestamp, all replicas here, without internal topics"
+        caption = "per second, by timestamp; all replicas here, without internal topics"
         yield series(f"Bytes {caption}", "bytes/s", size, lambda value: f"{size_text(value)}/s")
         records = [(row.from_ms, row.to_ms, row.records_count / seconds) for row in spans]
         yield series(f"Records {caption}", "records/s", records, lambda value: f"{value:,.1f}")
@@ -297,7 +297,7 @@ def _written_part(case: Case, now_ms: int) -> Iterator[Block]:
         if row.topic is not None and row.from_ms is not None
     ]
     if topics:
-        caption = "Timestamps of records by topic, the latest first"
+        caption = "Timestamps of records by topic, latest first"
         yield ranges(caption, "topic", topics[:MOST_ROWS], now_ms)
 
 
@@ -326,26 +326,26 @@ def _records(case: Case) -> Iterator[Block]:
             for row in case.records
         ]  # fmt: skip
         columns = "partition|offset>|time|note|key|value"
-        yield from _table(case, "The last before, and the first after it", columns, made)
+        yield from _table(case, "The last records before, and the first after", columns, made)
 
 
 def _method(case: Case, command: str) -> Iterator[Block]:
-    yield from _begin(case, "How this was made")
+    yield from _begin(case, "How this page was made")
     yield Commands(
         f"kdump {__version__} read these paths and changed nothing:", [case.hide(command)]
     )
     words = format_command(map(path_word, case.paths))
     lines = dict.fromkeys(f"{part.row.command} {words}" for part in case.parts)
-    yield Commands("The same, command by command:", [case.hide(line) for line in lines])
+    yield Commands("The same information, command by command:", [case.hide(line) for line in lines])
     evidence = case.rows("info", DatingEvidence)
     cells = [(row.path, row.bound, row.release, row.text, row.file) for row in evidence]
-    caption = "Which release wrote each directory, and how that is known"
+    caption = "The release that wrote each directory, and the evidence"
     yield from _table(case, caption, "directory|bound|release|evidence|file", cells, folded=True)
-    yield from _begin(case, "What was not looked at")
+    yield from _begin(case, "What was not checked")
     for row in case.rows("verify", VerifySummary):
         yield Text(not_checked_text(row))
     yield Text("Replicas on other brokers; what only a running broker knows; free space.")
-    yield Text("For the timeline, all of large logs but the ends of their segments.")
+    yield Text("For the timeline: the middle of segments of large logs.")
     if not case.records:
         yield Text("Keys and values of records.")
 
@@ -363,7 +363,7 @@ def _evidence(case: Case) -> Iterator[Block]:
         columns, most = "file|bytes>|modified|SHA-256", case.files_count
         yield from _table(case, "Files", columns, files, most=most)
         return
-    caption = "There are too many files to list each. The SHA-256 is that of the directory's list:"
+    caption = "Too many files to list. The SHA-256 is the hash of each directory's list:"
     yield Commands(caption, [_LIST_SUM])
     cells = [
         (row.path, f"{row.files:,}", number_cell(row.size_bytes), time_cell(row.modified_ms),

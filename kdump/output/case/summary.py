@@ -25,10 +25,10 @@ _ORDERLY = ("asked", "fenced once more")
 _MEANINGS = {
     "start-unclean": "started after an unclean shutdown",
     "commit-back": "group was set back",
-    "transaction-hangs": "transaction without an end",
+    "transaction-hangs": "transaction did not end",
     "topic-delete": "topic was deleted",
     "delete": "records were deleted on request",
-    "time-jump": "timestamps go back",
+    "time-jump": "timestamps decrease",
     "damage": "batch is damaged",
 }
 
@@ -44,7 +44,7 @@ def summary(case: Case) -> Iterator[Block]:
         columns = ("time", "what", "of", "in words")
         yield Table("Turning points, in order", columns, turns)
         if len(case.events) > len(turns):
-            yield Text("The timeline below has more of them, and all that came between.")
+            yield Text("The timeline below has more events.")
     yield from _next(case)
 
 
@@ -96,7 +96,7 @@ def no_damage(case: Case) -> Text:
     if not sum(one.segments for one in case.rows("verify", VerifySummary)):
         return Text("Nothing was checked for damage: no log was read.", "note")
     if not is_complete(case):
-        return Text("No damage was found in what was read.")
+        return Text("No damage was found in the logs that were read.")
     return Text("No damage was found: every batch is complete.", "good")
 
 
@@ -108,7 +108,7 @@ def _loss(case: Case) -> Iterator[Block]:
         if severity == "damage" and not CATALOGUE[code].forecast
     )
     if not is_complete(case):
-        yield Text("Not everything could be checked; see what was not looked at.", "note")
+        yield Text("Not everything could be checked; see what was not checked.", "note")
     if not count:
         yield no_damage(case)
     else:
@@ -124,11 +124,11 @@ def _loss(case: Case) -> Iterator[Block]:
         yield Text(case.hide(named) + ("; …" if count > _PLACES else "."))
         copied = [one for one in found if other_copies(case, one)]
         if copied and len(copied) == len(found) == count:
-            text = "Each place is sound in another copy here: if the copies agree (kdump compare),"
-            yield Text(f"{text} nothing of this is lost.", "good")
+            text = "Another copy here is sound at each place: if the copies agree (kdump compare),"
+            yield Text(f"{text} nothing is lost.", "good")
         elif copied:
             rest = count_text(count - len(copied), "place")
-            yield Text(f"For {rest} of these there is no other sound copy here.", "damage")
+            yield Text(f"For {rest} of these, no other copy here is sound.", "damage")
     unclean = [one for one in case.events if one.what == "leader" and "unclean" in one.text]
     lost = [one for one in case.events if _weight(one) == 1 and one.what == "stop"]
     if lost:
@@ -161,7 +161,7 @@ def _forecast(case: Case) -> Iterator[Block]:
             of = count_text(one["partitions_losing"], "partition")
             yield Text(f"The next start loses {count_text(lost, 'record')}, in {of}.", "damage")
         elif one["outcomes"] and not stops and is_complete(case):
-            yield Text("By the forecast, the next start loses no further record.")
+            yield Text("According to the forecast, the next start loses no further records.")
 
 
 def _open(case: Case) -> Iterator[Block]:
@@ -178,12 +178,14 @@ def _open(case: Case) -> Iterator[Block]:
     if hanging:
         names = ", ".join(list(hanging)[:_PLACES])
         more = len(hanging) - _PLACES
-        text = f"Transactions without an end: {names}" + (f" and {more:,} more" if more > 0 else "")
+        text = f"Transactions that did not end: {names}" + (
+            f" and {more:,} more" if more > 0 else ""
+        )
         yield Text(f"{text}; read_committed consumers wait for them.", "note")
     pinned = [part.counts["pinned-segments"] for part in case.part("why")]
     if any(pinned):
         many = count_text(sum(pinned), "partition")
-        yield Text(f"{many} with timestamps from the future, which keep segments.", "note")
+        yield Text(f"{many} with future timestamps, which keep segments.", "note")
     for part in case.part("groups")[-1:]:
         below = [
             row
@@ -255,8 +257,8 @@ def _next(case: Case) -> Iterator[Block]:
     ]
     if lines:
         lines = lines[:_PLACES]
-        yield Commands("To rebuild what is damaged from all copies:", lines)
+        yield Commands("To rebuild the damaged partitions from all copies:", lines)
     hints = case.rows("info", Hint)
     lines = list(dict.fromkeys(case.hide(row.command) for row in hints))[:_PLACES]
     if lines:
-        yield Commands("What else to type next:", lines)
+        yield Commands("Further commands:", lines)

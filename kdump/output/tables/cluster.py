@@ -254,21 +254,21 @@ def _summary(row: ClusterSummary) -> list[str]:
     when = time_cell(row.as_of_ms)
     lines = [f"As of offset {row.as_of_offset:,} of the metadata log, {when}: {counts}"]
     if row.deleted_topics_count:
-        lines.append(f"{count_text(row.deleted_topics_count, 'topic')} deleted before that")
+        lines.append(f"{count_text(row.deleted_topics_count, 'topic')} deleted earlier")
     if row.log_start_offset:
         start = row.log_start_offset
         lines.append(f"The log begins at offset {start:,}: the times of older facts are unknown")
     if row.in_transaction:
-        lines.append("A transaction of metadata is open: what is in it has no effect yet")
+        lines.append("A metadata transaction is open: its records have no effect yet")
     if row.unknown_records:
         unknown = count_text(row.unknown_records, "record")
-        lines.append(f"{unknown} of types that this release does not know were passed over")
+        lines.append(f"{unknown} of unknown types were skipped")
     if not row.complete:
-        lines.append("Records are missing: what is shown may be out of date. See the findings")
+        lines.append("Records are missing: the output may be outdated. See the findings")
     if row.other_copies:
         many = len(row.other_copies)
         path = visible(row.path)
-        lines.append(f"Of {many + 1} copies of the log this one goes furthest: {path}")
+        lines.append(f"Of {many + 1} copies of the log, this one is the longest: {path}")
     return lines
 
 

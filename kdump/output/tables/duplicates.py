@@ -82,7 +82,7 @@ def _summary(row: DuplicatesSummary) -> list[str]:
     for many, words in (
         (row.records_without, "{} without a " + by.replace(",", " and a ") + ": not compared"),
         (row.records_without_time, "{} without a time: not compared"),
-        (row.replica_copies, "{} under several paths, as replicas are: taken once"),
+        (row.replica_copies, "{} under several paths, as replicas: counted once"),
     ):
         if many:
             lines.append(words.format(count_text(many, "record")))

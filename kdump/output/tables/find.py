@@ -11,7 +11,7 @@ from kdump.rows.find import Fetch, OffsetLookup, TimeLookup
 def _lookup_note(row: OffsetLookup | TimeLookup) -> str:
     notes = [row.error] if row.error else []
     if row.available is False:
-        notes.append(f"only in remote storage: {row.object or 'no metadata of it is given'}")
+        notes.append(f"only in remote storage: {row.object or 'its metadata is not here'}")
     elif row.source == "remote":
         notes.append("remote")
     if "scan_offset" in row.asked_ and row.scan_offset != row.offset:
@@ -54,7 +54,7 @@ _TIME_LOOKUP: Columns = (
 def _fetch_note(row: Fetch) -> str:
     notes = [row.error] if row.error else []
     if row.available is False:
-        notes.append(f"only in remote storage: {row.object or 'no metadata of it is given'}")
+        notes.append(f"only in remote storage: {row.object or 'its metadata is not here'}")
     if row.needs_bytes is not None:
         needs = f"the first entry needs {row.needs_bytes} bytes"
         notes.append(needs + (": consumers are stuck" if row.stuck else ""))

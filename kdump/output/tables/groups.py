@@ -63,7 +63,7 @@ def _offset_note(row: CommittedOffset) -> str:
     if row.pending:
         notes.append(f"open transaction of producer {row.producer_id}")
     if row.log_start is not None and row.offset is not None and row.offset < row.log_start:
-        notes.append(f"below the log's start, {row.log_start}")
+        notes.append(f"below the log start, {row.log_start}")
     if row.metadata:
         notes.append(row.metadata)
     return "; ".join(notes)
@@ -99,14 +99,14 @@ def _explain(row: Rebalance) -> str:
     if row.fits is None:
         return ""
     told = [
-        f"{one['topic']}-{one['partition']} {_name(one['member_id'])} (not "
-        f"{_name(one['expected'])})"
+        f"{one['topic']}-{one['partition']} to {_name(one['member_id'])} instead of "
+        f"{_name(one['expected'])}"
         for one in row.differences or ()
     ]
     shown = "; ".join(told[:_DIFFERENCES_SHOWN])
     more = f"; {len(told) - _DIFFERENCES_SHOWN} more" if told[_DIFFERENCES_SHOWN:] else ""
     words = f"as {', '.join(row.fits)} would" if row.fits else ""
-    differs = f"not as {row.nearest} would: {shown}{more}" if row.nearest else ""
+    differs = f"differs from {row.nearest}: {shown}{more}" if row.nearest else ""
     return " \N{EM DASH} " + ("; ".join(filter(None, (words, differs))) or "not computed")
 
 

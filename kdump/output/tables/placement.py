@@ -27,7 +27,7 @@ _MISPLACED: tuple[Column[MisplacedKeys], ...] = (
     amount("misplaced", lambda row: number_text(row.misplaced_count)),
     amount("of keyed", lambda row: number_text(row.records_count)),
     amount("share", lambda row: f"{row.share:.1%}"),
-    number("as if of", "as_if_partitions", rank=1),
+    number("placed for", "as_if_partitions", rank=1),
     number("first", "first_offset"),
     Column("since", lambda row: second_cell(row.first_timestamp_ms)),
     number("last", "last_offset"),
@@ -51,13 +51,13 @@ def _summary(row: KeyPlacement) -> list[str]:
     """Say of a topic how its keys lie."""
     topic = visible(row.topic or "?")
     if row.partitioner is None:
-        return [f"{topic} has one partition: every key is where it belongs"]
+        return [f"{topic} has one partition, so no key can be misplaced"]
     where = f"{count_text(row.partitions_count, 'partition')} {_SOURCES[row.partitions_from]}"
     missed, share = row.misplaced_count, f"{row.share:.1%}"
     if row.fits or row.is_given:
         who = f"{row.partitioner} says" + " and fits best" * (not row.is_given)
         of = f"{count_text(missed, 'record')} of {row.records_count:,} with a key ({share})"
-        first = f"{topic}: {of} are on another partition than {who}, with {where}"
+        first = f"{topic}: {of} are not on the partition that {who}, with {where}"
     else:
         keyed = count_text(row.records_count, "record")
         first = (
@@ -68,7 +68,9 @@ def _summary(row: KeyPlacement) -> list[str]:
     if row.as_if_partitions:
         lines.append(f"all of these fit a topic with {row.as_if_partitions:,}")
     if row.records_without_key:
-        lines.append(f"{count_text(row.records_without_key, 'record')} without a key: anywhere")
+        lines.append(
+            f"{count_text(row.records_without_key, 'record')} without a key: on any partition"
+        )
     if row.keys_moved:
         since = row.moved_since_ms
         when = "" if since is None else f", the first at {time_text(since)}"

@@ -33,7 +33,7 @@ def _salvaged_note(fields: Salvaged) -> str:
         changed = ", ".join(
             f"{each['name']} {each['stored']} to {each['inferred']}" for each in mended["fields"]
         )
-        notes.append(f"header mended: {span_text(mended['from'], mended['to'])}: {changed}")
+        notes.append(f"header repaired: {span_text(mended['from'], mended['to'])}: {changed}")
     for at in fields.conflicts:
         between = " and ".join(at["paths"])
         taken = "undecided" if at["chosen"] is None else f"taken: {at['chosen']}"
@@ -46,11 +46,11 @@ def _salvaged_note(fields: Salvaged) -> str:
     ]
     for group in fields.carved:
         joined = f", joined by {', '.join(group['joined_by'])}" if group["joined_by"] else ""
-        named = f"named by {group['named_by']}" if group["named_by"] else "of no known partition"
+        named = f"named by {group['named_by']}" if group["named_by"] else "of an unknown partition"
         if not group["named_by"] and len(group["proposed"]) == 1:
             named += f", perhaps {group['proposed'][0]}"
         if group["doubtful"]:
-            named += ", perhaps at wrong offsets (inside a torn wrapper, or cut)"
+            named += ", offsets may be wrong (inside a torn wrapper, or truncated)"
         notes.append(f"{group['group']}, {named}{joined}")
     notes += _produced_notes(fields.produced)
     notes += [
@@ -77,7 +77,7 @@ def _produced_notes(produced: Produced | None) -> list[str]:
         span = span_text(first, produced["last_offset"])
         notes = [f"produced: {number_text(count)} records as {span}"]
     if found := produced["found_count"]:
-        notes.append(f"{number_text(found)} of them were there")
+        notes.append(f"{number_text(found)} of them were already there")
     left_out = (
         (produced["aborted_count"], "aborted"),
         (produced["open_count"], "open"),
@@ -85,7 +85,7 @@ def _produced_notes(produced: Produced | None) -> list[str]:
     )
     notes += [f"left out: {number_text(count)} {word}" for count, word in left_out if count]
     if not produced["keeps_times"]:
-        notes.append("their times are those of arrival (LogAppendTime)")
+        notes.append("with the time of arrival as timestamp (LogAppendTime)")
     return notes
 
 

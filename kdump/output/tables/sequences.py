@@ -28,7 +28,7 @@ _SEQUENCES: tuple[Column[SequenceGap | SequenceDuplicate], ...] = (
 
 def _sequence_summary(row: SequenceSummary) -> list[str]:
     """Say in lines what was found and what could not be judged."""
-    found = "No gap and no repeat"
+    found = "No gaps and no repeats"
     if row.gaps or row.duplicates:
         found = (
             f"{count_text(row.gaps, 'gap')} ({count_text(row.missing_count, 'number')} missing), "
@@ -37,30 +37,30 @@ def _sequence_summary(row: SequenceSummary) -> list[str]:
     numbered = f"{row.batches_with_sequences:,} of {count_text(row.batches, 'batch')}"
     where = f"in {count_text(row.partitions, 'partition')}"
     whose = count_text(row.producers, "producer")
-    lines = [f"{found} {where}: {numbered} have sequence numbers, of {whose}"]
+    lines = [f"{found} {where}: {numbered} have sequence numbers, from {whose}"]
     if row.first_gaps:
         lines.append(
-            f"{count_text(row.first_gaps, 'gap')} before a first number: lost on the way to a new "
-            "partition (KAFKA-15591), unless the topic was created again, the log truncated, or "
-            "the producer forgotten by the broker"
+            f"{count_text(row.first_gaps, 'gap')} before the first sequence number of a producer: "
+            "lost on the way to a new partition (KAFKA-15591), unless the topic was recreated, "
+            "the log was truncated, or the broker forgot the producer"
         )
     if row.removed or row.expired or row.restarted:
         lines.append(
-            f"gaps with an explanation: {row.removed:,} where offsets are missing too, "
+            f"gaps with an explanation: {row.removed:,} where offsets are also missing, "
             f"{row.expired:,} expired, {row.restarted:,} restarted; --explained lists them"
         )
     for many, word, words in (
         (row.rows_not_listed, "row", "{} not listed: at most 10,000 per partition"),
-        (row.partitions_damaged, "partition", "not judged around damage: {}"),
+        (row.partitions_damaged, "partition", "not checked around damage: {}"),
         (
             row.partitions_of_coordinators,
             "partition",
-            "not judged: {} of internal topics, whose batches all have sequence number 0",
+            "not checked: {} of internal topics, whose batches all have sequence number 0",
         ),
         (
             row.partitions_not_followed,
             "partition",
-            "not judged completely, for too many producers at once: {}",
+            "not checked completely (too many producers at once): {}",
         ),
     ):
         if many:

@@ -54,7 +54,7 @@ def _usage_summary(row: UsageSummary) -> list[str]:
     if row.batches is not None:
         parts = [_size(row.size_bytes), count_text(row.batches, "batch")]
     records = row.records_count
-    parts.append("records not known" if records is None else count_text(records, "record"))
+    parts.append("records unknown" if records is None else count_text(records, "record"))
     shown = ""
     if row.groups != row.listed:
         shown = f", {row.listed:,} of {number_text(row.groups, 'very many')} shown"
@@ -69,11 +69,13 @@ def _usage_summary(row: UsageSummary) -> list[str]:
         if row.batches is None:
             most = row.unlisted_plain_bytes_at_most
         lines.append(
-            "Too many groups to hold all: sizes are at least and at most, records at least"
+            "Too many groups for memory: sizes are lower and upper bounds, records are lower bounds"
         )
-        lines.append(f"no group that is not shown has more than {_size(most)}")
+        lines.append(f"no group that is omitted has more than {_size(most)}")
     if row.bytes_not_counted:
-        lines.append(f"{_size(row.bytes_not_counted)} on disk not counted; see the findings")
+        lines.append(
+            f"{_size(row.bytes_not_counted)} on disk not counted (damage); see the findings"
+        )
     return lines
 
 

@@ -105,7 +105,7 @@ def whole(made: Type, budget: Budget) -> Callable[[bytes, int], Any]:
         except IndexError:
             raise UndecodedError(TRUNCATED) from None
         except UnicodeDecodeError:
-            raise UndecodedError(MALFORMED, "text is no UTF-8") from None
+            raise UndecodedError(MALFORMED, "text is not UTF-8") from None
         except RecursionError:
             raise UndecodedError(TOO_DEEP) from None
         if end != len(data):
@@ -161,7 +161,7 @@ class TypeBuilder:
         if self._again and full in self._named:
             return self._named[full]
         if full in PRIMITIVES or full in self._named:
-            raise ValueError(f"the name {full[:80]} is taken")
+            raise ValueError(f"the name {full[:80]} is defined twice")
         if kind == "enum":
             made = _enum(schema["symbols"], full)
         elif kind == "fixed":
@@ -177,7 +177,7 @@ class TypeBuilder:
         for full in (full_name(name, namespace)[0], name):
             if full in self._named:
                 return self._named[full]
-        raise ValueError(f"no type {name[:80]}")
+        raise ValueError(f"unknown type {name[:80]}")
 
     def _record(self, fields: list[dict[str, Any]], full: str, namespace: str) -> Type:
         held: list[Type] = []
@@ -194,7 +194,7 @@ class TypeBuilder:
         for field in fields:
             name, inner = field["name"], self.type(field["type"], namespace)
             if not isinstance(name, str) or name in names:
-                raise ValueError("names of fields differ and are texts")
+                raise ValueError("field names must be distinct strings")
             names.add(name)
             members.append((name, inner.read))
             weight += inner.weight
@@ -246,7 +246,7 @@ class TypeBuilder:
         branches = [self.type(each, namespace) for each in schemas]
         names = [each.branch for each in branches]
         if len(set(names)) < len(names) or "union" in names:
-            raise ValueError("a union has each type once")
+            raise ValueError("a union contains a type twice")
         weight = 1 + max((each.weight for each in branches), default=0)
         count, bare = len(branches), len([name for name in names if name != "null"]) < 2
         reads = [each.read for each in branches]
@@ -318,7 +318,7 @@ def _block(data: bytes, at: int) -> tuple[int, int]:
         return count, at
     size, at = read_long(data, at)
     if size < 0:
-        raise UndecodedError(MALFORMED, "a block of less than no bytes")
+        raise UndecodedError(MALFORMED, "a block with a negative size")
     return -count, at
 
 
@@ -356,7 +356,7 @@ def _null(data: bytes, at: int) -> tuple[Any, int]:
 def _boolean(data: bytes, at: int) -> tuple[Any, int]:
     value = data[at]
     if value > 1:
-        raise UndecodedError(MALFORMED, "neither true nor false")
+        raise UndecodedError(MALFORMED, "a boolean that is not 0 or 1")
     return value == 1, at + 1
 
 
@@ -380,7 +380,7 @@ def not_finite(value: float) -> str:
 
 def _enum(symbols: list[str], full: str) -> Type:
     if not all(isinstance(each, str) for each in symbols):
-        raise ValueError("a symbol is not text")
+        raise ValueError("an enum symbol is not a string")
     count = len(symbols)
 
     def read(data: bytes, at: int) -> tuple[Any, int]:

@@ -189,7 +189,7 @@ class _Resolver:
 
     def _default(self, field: dict[str, Any], namespace: str) -> Any:
         if "default" not in field:
-            raise UndecodedError(NO_RESOLUTION, f"no default of {field['name']}"[:200])
+            raise UndecodedError(NO_RESOLUTION, f"no default for {field['name']}"[:200])
         written = self._write(field["type"], namespace, field["default"])
         return self._reader.making.type(field["type"], namespace).read(written, 0)[0]
 
@@ -269,7 +269,7 @@ class _Resolver:
                 return made
             branch = self._reader.making.type(each, reader[1]).branch
             return made._replace(read=_after(made.read, partial(_in_branch, branch)))
-        raise UndecodedError(NO_RESOLUTION, f"{kind} as none of a union")
+        raise UndecodedError(NO_RESOLUTION, f"{kind} matches no branch of the union")
 
 
 def _in_branch(branch: str, value: Any) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class Command:
         try:
             return document(answer, 0)
         except UndecodedError as error:
-            raise UndecodedError("the decoder's answer is no JSON", str(error)) from None
+            raise UndecodedError("the decoder's answer is not JSON", str(error)) from None
 
     def close(self) -> None:
         """End the program."""

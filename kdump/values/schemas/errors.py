@@ -15,7 +15,7 @@ class UndecodedError(Exception):
 
 
 TRUNCATED, MALFORMED, TRAILING = "truncated", "malformed", "trailing bytes"
-TOO_DEEP, TOO_MANY = "nested too deep", "too many items"
+TOO_DEEP, TOO_MANY = "nested too deeply", "too many items"
 BAD_SCHEMA = "schema cannot be read"
 #: Items that a value may have: a few bytes can stand for any number of nulls.
 MOST_ITEMS = 1 << 20

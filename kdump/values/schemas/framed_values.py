@@ -81,11 +81,11 @@ class Schemas:
             first = ", ".join([*self.unfitting][:_MOST_NAMES])
             more = len(self.unfitting) - _MOST_NAMES
             rest = f" and {more} more" if more > 0 else ""
-            yield f"written by schemas whose subject is of no strategy of the topic: {first}{rest}"
+            yield f"written with schemas whose subject does not belong to the topic: {first}{rest}"
         if self._registry is not None and (unread := self._registry.unread):
             yield f"records of the registry's topic that cannot be read: {unread}"
         if self._registry is not None and (damaged := self._registry.damaged):
-            yield f"the registry's topic is damaged, schemas may be missing: {damaged} findings"
+            yield f"the registry's topic is damaged, so schemas may be missing: {damaged} findings"
 
     @property
     def registry(self) -> Registry | None:
@@ -162,7 +162,7 @@ class Schemas:
 
     def _walk(self, schema: Schema, found: dict[Schema, str], above: list[Schema]) -> None:
         if schema in above:
-            raise UndecodedError(BAD_SCHEMA, "its references go in a circle")
+            raise UndecodedError(BAD_SCHEMA, "its references are circular")
         if len(above) > 100 or len(found) > _MOST_REFERRED:
             raise UndecodedError(BAD_SCHEMA, "too many references")
         for name, subject, version in schema.references:

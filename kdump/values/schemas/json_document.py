@@ -24,7 +24,7 @@ def document(data: bytes, at: int) -> str:
             TRAILING if trailing else "truncated or malformed", error.msg
         ) from None
     except ValueError:
-        raise UndecodedError(MALFORMED, "no JSON in UTF-8") from None
+        raise UndecodedError(MALFORMED, "not JSON in UTF-8") from None
     return escape_json(text.strip(" \t\n\r").translate(_ONE_LINE))
 
 

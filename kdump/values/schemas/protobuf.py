@@ -166,7 +166,7 @@ class Files:
             if found is not None:
                 return found
             if not within:
-                raise ValueError(f"no type {name[:80]}")
+                raise ValueError(f"unknown type {name[:80]}")
             within = within.rpartition(".")[0]
 
 
@@ -336,7 +336,7 @@ class _Parser:
         self._expect(">")
         field = Field(self._name(), self._number("="), "map", message.full)
         if key.wanted not in SCALARS or key.wanted in ("float", "double", "bytes"):
-            raise ValueError(f"a key of a map is no {key.wanted[:40]}")
+            raise ValueError(f"a map key cannot be {key.wanted[:40]}")
         self._options()
         self._expect(";")
         field.repeated, field.has_presence, field.entry = True, False, (key, value)

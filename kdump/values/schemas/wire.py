@@ -35,7 +35,7 @@ def decode(message: Message, data: bytes, at: int) -> Any:
     except IndexError:
         raise UndecodedError(TRUNCATED) from None
     except UnicodeDecodeError:
-        raise UndecodedError(MALFORMED, "text is no UTF-8") from None
+        raise UndecodedError(MALFORMED, "text is not UTF-8") from None
     except RecursionError:
         raise UndecodedError(TOO_DEEP) from None
 

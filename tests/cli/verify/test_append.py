@@ -200,9 +200,9 @@ def test_tables_and_wrong_usage(tmp_path: Path) -> None:
     explained = CliRunner().invoke(cli, [*words, "--explain", str(OLD)])
     assert "the log ends at offset 360" in explained.output
     for more, said in (
-        (["--append", str(file), "--deep"], "--deep does not go with --append"),
+        (["--append", str(file), "--deep"], "--deep cannot be used with --append"),
         (["--append", str(file), "--format", "reset-csv"], "--format reset-csv"),
-        (["--follower"], "--follower goes with --append"),
+        (["--follower"], "--follower requires --append"),
         (["--append", str(tmp_path / "none")], "No such file"),
         (["--append", str(tmp_path)], "directory"),
     ):
@@ -239,7 +239,7 @@ def test_each_request_of_a_capture_is_answered(tmp_path: Path) -> None:
     missing = verify("--append", capture, DATA / "clean" / "4.1.1" / "d2")
     assert missing.exit_code == 1
     assert missing.stderr == (
-        f"kdump: {capture}: no produce request for a partition under the paths\n"
+        f"kdump: {capture}: no produce request for a partition in the given paths\n"
     )
 
 
@@ -281,7 +281,7 @@ def test_captures_that_end_early(tmp_path: Path) -> None:
     words = ["verify", "--append", "-", "-"]
     done = CliRunner().invoke(cli, words, input=frames)
     assert done.exit_code == 2
-    assert "standard input is one of PATHS already" in done.stderr
+    assert "standard input is already one of PATHS" in done.stderr
 
 
 def verify(*words: object) -> Result:

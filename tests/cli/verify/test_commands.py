@@ -123,4 +123,4 @@ def test_24_damages_of_a_broker_fit_120_lines(tmp_path: Path) -> None:
 def test_a_tier_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["verify", "--tier", str(tmp_path / "none"), str(tmp_path)])
     assert result.exit_code == 2
-    assert "is not a folder" in result.stderr
+    assert "is not a directory" in result.stderr

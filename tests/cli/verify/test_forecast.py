@@ -55,7 +55,7 @@ def test_a_forecast_that_loses_records_fails_and_sums_up(data: Path) -> None:
     text = " ".join(result.stdout.split())
     assert "start-loses-records: The next start loses 2 records from offset 28 on" in text
     assert "Total: re-reads 6 segments, " in text
-    assert " at 1.0 KiB/s a thread and 2 recovery threads a data directory;" in text
+    assert " at 1.0 KiB/s per thread and 2 recovery threads per data directory;" in text
     assert "2 records lost in 1 partition." in text
 
 

@@ -123,7 +123,7 @@ def test_table_in_a_pipe(data: Path) -> None:
     result = run("--format", "table", data)
     lines = result.stdout.splitlines()
     assert lines[2].startswith("DAMAGE   orders-1   segment 10   position ")
-    assert lines[-1] == "status 3"
+    assert lines[-1] == "exit status 3"
 
 
 @pytest.mark.parametrize("jobs", [2, 5])

@@ -63,7 +63,7 @@ def test_batches_unexplained_by_a_setting_change(tmp_path: Path) -> None:
     assert one.offset == 5
     assert one.message == (
         "3 batches have gzip or snappy though compression.type=uncompressed (server-properties); "
-        "they may have been written under another setting."
+        "they may have been written with a different setting."
     )
 
 

@@ -100,8 +100,8 @@ def test_an_interrupted_checkpoint_write(data: DataDirectory) -> None:
     told = one(data.path)
     assert told.path == str(first)
     assert told.message == (
-        "cleaner-offset-checkpoint.tmp and 1 more are left over. The write did not finish; brokers "
-        "ignore it and write again."
+        "cleaner-offset-checkpoint.tmp and 1 more are left over. An unfinished write; brokers "
+        "ignore it and write the file again."
     )
 
 

@@ -199,8 +199,7 @@ def test_epoch_around_an_odd_batch_is_one_span(tmp_path: Path) -> None:
     assert (odd.code, odd.offset) == ("leader-epoch-odd", 2)
     assert missing.code == "leader-epochs-missing"
     assert missing.message == (
-        "Leader epoch 5 has batches at offsets 0-4, but "
-        "the checkpoint lacks this epoch, and has 3 there."
+        "Leader epoch 5 has batches at offsets 0-4, but the checkpoint has epoch 3 there instead."
     )
 
 
@@ -223,7 +222,7 @@ def test_epoch_may_end_in_the_next_segment(tmp_path: Path) -> None:
     (path / "leader-epoch-checkpoint").write_text(epochs((0, 0), (5, 2)))
     assert codes(path) == []
     (path / "leader-epoch-checkpoint").write_text(epochs((0, 0), (5, 1)))
-    assert "offsets 0-1, but the checkpoint has epoch 5 begin at 1" in only(path).message
+    assert "offsets 0-1, but in the checkpoint, epoch 5 starts at 1" in only(path).message
 
 
 def test_wrong_epoch_across_segments(tmp_path: Path) -> None:
@@ -263,7 +262,7 @@ def test_more_changes_than_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert codes(write(tmp_path, 0, 1, 2, 3, checkpoint=epochs((7, 0)))) == []
 
 
-NO_SUCH, MORE = "lacks this epoch", "1 more epochs are wrong."
+NO_SUCH, MORE = "has epoch 7 there instead", "1 more epochs are wrong."
 
 
 def suspects(path: Path) -> list[Conditional]:
@@ -283,22 +282,22 @@ def suspects(path: Path) -> list[Conditional]:
         (
             [(0, 0), (1, 1)],
             "1",
-            "0 has batches at offsets 0-1, but the checkpoint has epoch 1 begin at 1.",
+            "0 has batches at offsets 0-1, but in the checkpoint, epoch 1 starts at 1.",
         ),
         (
             [(0, 0)],
             "epoch 0",
-            "1 has batches at offsets 2-3, but the checkpoint lacks this epoch, and has 0 there.",
+            "1 has batches at offsets 2-3, but the checkpoint has epoch 0 there instead.",
         ),
         (
             [(7, 0)],
             "epoch 7",
-            f"0 has batches at offsets 0-1, but the checkpoint {NO_SUCH}, and has 7 there; {MORE}",
+            f"0 has batches at offsets 0-1, but the checkpoint {NO_SUCH}; {MORE}",
         ),
         (
             [(7, 1)],
             "epoch 7",
-            f"0 has batches at offsets 0-1, but the checkpoint {NO_SUCH}, and has 7 there; {MORE}",
+            f"0 has batches at offsets 0-1, but the checkpoint {NO_SUCH}; {MORE}",
         ),
         ([], "none", "1 has batches at offsets 2-3, but the checkpoint has no entry."),
     ],

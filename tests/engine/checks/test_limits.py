@@ -49,7 +49,7 @@ def test_batches_over_the_limit(data: DataDirectory) -> None:
     assert (told[0].segment, told[0].position, told[0].offset) == (0, 0, 1)
     assert told[0].expected == BATCH_BYTES - 1
     assert told[0].message == (
-        f"10 batches are over message.max.bytes={BATCH_BYTES - 1:,}; the largest has "
+        f"10 batches are larger than message.max.bytes={BATCH_BYTES - 1:,}; the largest has "
         f"{BATCH_BYTES:,} bytes."
     )
 

@@ -128,7 +128,7 @@ def test_a_sealed_log_without_a_byte_is_missing_too(orders: Path) -> None:
 
 def test_a_log_that_waits_for_removal_is_named(orders: Path) -> None:
     (orders / f"{30:020}.log.deleted").write_bytes(b"".join(batches(30, 60)))
-    assert f"{30:020}.log.deleted is still there" in only(orders, DELETED).message
+    assert f"{30:020}.log.deleted still exists" in only(orders, DELETED).message
 
 
 def test_metadata_snapshot_replaces_earlier_segments(orders: Path) -> None:
@@ -193,7 +193,7 @@ def test_missing_offsets_are_reported_without_compaction(orders: Path) -> None:
     assert (found.severity.value, found.offset, found.next_offset) == ("note", 69, 72)
     assert (found.position, found.size_bytes) == (size, 0)
     assert found.message == (
-        "Offsets 69-71 (3) are between two batches, and in none. 3 more are missing "
+        "Offsets 69-71 (3) are missing between two batches. 3 more are missing "
         "between later batches. They may be lost: nothing compacts this topic "
         f"(cleanup.policy=delete, {DELETED.source('cleanup_policy')})."
     )

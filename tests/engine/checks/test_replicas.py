@@ -90,7 +90,7 @@ def test_a_topic_that_was_removed(cluster: Cluster) -> None:
     told = one(cluster)
     assert told.code == "topic-unknown"
     assert "a start sets 20 records aside. " in told.message
-    assert f"{identifier(8)} is the id of the topic gone that was deleted at 2023" in told.message
+    assert f"{identifier(8)} is the id of topic gone, which was deleted at 2023" in told.message
     cluster.write(*made, remove_topic(8), now=LONG_AGO + 1000)
     assert findings(cluster.data.path) == []  # the broker may not have come to it yet
 
@@ -105,15 +105,15 @@ def test_another_topic_of_the_same_name(cluster: Cluster) -> None:
     assert (told.lost_at_least, told.lost_at_most) == (20, 20)
     assert told.message == (
         f"A start sets 20 records aside: the cluster knows this topic as {identifier(88)}. "
-        f"No topic in the metadata log has the id {identifier(8)}."
+        f"No topic in the metadata log has id {identifier(8)}."
     )
 
 
 @pytest.mark.parametrize(
     ("before", "words"),
     [
-        ([topic("users", 8), remove_topic(8)], "users that was deleted at 2023-11-14T22:13:20"),
-        ([topic("people", 8), remove_topic(8)], "people that was deleted at 2023-11-14T22:13:20"),
+        ([topic("users", 8), remove_topic(8)], "users, which was deleted at 2023-11-14T22:13:20"),
+        ([topic("people", 8), remove_topic(8)], "people, which was deleted at 2023-11-14T22:13:20"),
         ([topic("people", 8)], "people."),
     ],
 )
@@ -123,7 +123,7 @@ def test_facts_about_the_other_id_are_named(
     cluster.data.partition("users", 0, topic_id=8)
     cluster.write(*before, topic("users", 88), partition(0, 88, (NODE,), (cluster.directory,)))
     (told,) = (found for found in findings(cluster.data.path) if found.code == "topic-id-differs")
-    assert f"{identifier(8)} is the id of the topic {words}" in told.message
+    assert f"{identifier(8)} is the id of topic {words}" in told.message
 
 
 def test_start_replaces_another_topic_of_that_name(cluster: Cluster) -> None:

@@ -240,7 +240,7 @@ def test_messages_about_a_last_entry(sound: Path) -> None:
     newest, early = pairs[-1][0], pairs[-2][0]
     put(sound, pairs[:-1])
     assert only(sound).message == (
-        f"The last entry says {early}; the largest time in the log is {newest}. For time {newest} "
+        f"The last entry has {early}; the largest time in the log is {newest}. For time {newest} "
         f"the answer is an offset of segment {FIRST}, but a broker gives an offset of segment "
         f"{SECOND}."
     )

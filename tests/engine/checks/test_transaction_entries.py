@@ -205,8 +205,9 @@ def test_an_entry_below_the_segment_makes_a_start_recover_it(
 ) -> None:
     ((told, _),) = check_entries(tmp_path, [(7, -5, marker_at, 51)])
     words = (
-        f"Entry 0 says that producer 7's transaction was aborted at offset {marker_at}; no ABORT "
-        "marker is there."
+        f"According to entry 0, producer 7's transaction was aborted at offset {marker_at}, but "
+        "there "
+        "is no ABORT marker."
     )
     more = " Brokers recover the segment at their next start (I22)."
     assert told.message == words + more * recovered

@@ -322,7 +322,8 @@ def test_replay_of_an_unknown_type(tmp_path: Path, producer: int) -> None:
         tmp_path, [control([builders.control_record(9, VALUE)], producer_id=producer)]
     )
     assert found.message == (
-        "A control record has type 9, which no broker knows. It has a producer id: a broker that "
+        "A control record has type 9, which no broker recognizes. It has a producer id: a broker "
+        "that "
         "replays it fails to load the log."
     )
 

@@ -234,9 +234,9 @@ def test_committed_offsets_are_translated_by_the_records(committed: tuple[Path, 
 
 def test_options_of_mirrors_go_with_them(committed: tuple[Path, Path]) -> None:
     for words, told_ in (
-        (("--groups",), "--groups goes with --mirror"),
-        (("--mirror", "--group", "g"), "--group goes with --groups"),
-        (("--mirror", "--format", "reset-csv"), "goes with --mirror --groups"),
+        (("--groups",), "--groups requires --mirror"),
+        (("--mirror", "--group", "g"), "--group requires --groups"),
+        (("--mirror", "--format", "reset-csv"), "requires --mirror --groups"),
     ):
         done = CliRunner().invoke(cli, ["compare", *words, *map(str, committed)])
         assert (done.exit_code, told_ in done.stderr) == (2, True), words

@@ -288,7 +288,7 @@ def test_slack_behind_a_value_and_lengths_that_run_past() -> None:
 
 def test_a_magic_no_version_has() -> None:
     lines = shown(message(magic=9, layout=0))
-    assert field(lines, "magic")[1:] == ["9", "✗ no version has it"]
+    assert field(lines, "magic")[1:] == ["9", "✗ not in any version"]
     assert field(lines, "value")[1] == "value"
 
 
@@ -364,7 +364,7 @@ def test_eight_bytes_a_line_where_the_terminal_is_narrow() -> None:
 def test_a_gap_without_a_header() -> None:
     lines = gap_hex_lines(b"\x1b]0;title" * 100, 5, 2000, "cut-short")
     check(lines)
-    assert lines[0] == "  position 5 · 2,000 bytes · no entry: cut-short"
+    assert lines[0] == "  position 5 · 2,000 bytes · not an entry: cut-short"
     assert lines[1].endswith(".]0;title.]0;tit")
     assert lines[-2:] == ("  … 388 more bytes", "  … only 900 of 2,000 bytes were read")
     assert len(gap_hex_lines(bytes(5000), 5, 5000, "zeros")) == 1

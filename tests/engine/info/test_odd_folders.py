@@ -150,7 +150,7 @@ class Odd(NamedTuple):
 
 
 VERIFY, PREDICT, INFO = "kdump verify {0}", "kdump predict {0}", "kdump info LOG_DIR"
-NOTHING = "nothing of Kafka"
+NOTHING = "no Kafka files"
 _AMONG = "among the partitions: a start fails"
 TABLE = [
     Odd("empty", lambda path: path.mkdir(), NOTHING),
@@ -171,7 +171,7 @@ TABLE = [
     Odd("capture", written("a.pcap", bytes.fromhex("d4c3b2a1020004000000000000000000") +
                            bytes.fromhex("0000040001000000")), "one file: capture",
         "kdump dump {0}"),
-    Odd("image", written("sdb1.img", bytes(4096) + LOG.read_bytes()), "the image of a disk",
+    Odd("image", written("sdb1.img", bytes(4096) + LOG.read_bytes()), "a disk image",
         "kdump carve {0}"),
     Odd("sqlite", database, "SQLite wrote this", INFO),
     Odd("pipe", os.mkfifo, "is a pipe"),  # type: ignore[arg-type]
@@ -183,7 +183,7 @@ TABLE = [
     Odd("partition", lambda path: Path(shutil.copytree(SEGMENTS, path / "orders.zstd-0")),
         "one partition, orders.zstd-0", VERIFY),
     Odd("partitions", lambda path: shutil.copytree(SEGMENTS, path / "orders.zstd-0") and None,
-        "without the broker's files", VERIFY),
+        "without the broker's other files", VERIFY),
     Odd("renamed topic", renamed, "its name is not TOPIC-PARTITION",
         "kdump verify {0}/orders-backup"),
     Odd("indexes", files("00000000000000000000.index", "00000000000000000000.timeindex"),
@@ -232,7 +232,7 @@ TABLE = [
         "1 .swap file left over", VERIFY),
     Odd("no meta", node(without(META)), "meta.properties is missing", PREDICT),
     Odd("meta of text", node(lambda path: (path / META).write_text("hello\0")),
-        "or names no broker", PREDICT),
+        "or does not name a broker", PREDICT),
     Odd("meta a folder", node(lambda path: [(path / META).unlink(), (path / META).mkdir()]),
         f"meta.properties {_AMONG}", PREDICT),
     Odd("far time", node(in_the_future), "timestamp in the future", "kdump why {0}"),

@@ -106,7 +106,7 @@ def test_one_hint_names_all_directories() -> None:
 
 def test_brokers_that_are_not_here() -> None:
     found = hints(SAMPLES / "damaged/4.4.0-three-nodes/n1")
-    assert "Brokers of the cluster whose directories are not here: 2, 3." in found
+    assert "Other brokers of the cluster, whose directories are not here: 2, 3." in found
 
 
 def test_exception_of_dating_ends_nothing_else(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,7 @@ def test_an_old_node_needs_its_version_named(tmp_path: Path) -> None:
 def test_users_are_known_by_name_or_number() -> None:
     assert user_of("root").is_root
     assert user_of("54321") == User(54321, frozenset(), is_root=False)
-    with pytest.raises(ValueError, match="no user of this machine"):
+    with pytest.raises(ValueError, match="there is no user named"):
         user_of("nobody at all")
 
 

@@ -329,7 +329,7 @@ def test_a_file_system_without_locks(directory: Path, monkeypatch: pytest.Monkey
 
 def test_create_keeps_existing_files(directory: Path) -> None:
     with replace.open_directory(str(directory)) as opened:
-        with pytest.raises(RefusedError, match="is there already") as refused:
+        with pytest.raises(RefusedError, match="already exists") as refused:
             opened.create(NAME, NEW, str(directory / LOG))
         assert refused.value.path == str(directory / NAME)
         opened.create("00000000000000000007.index", NEW, str(directory / LOG))

@@ -70,7 +70,7 @@ def test_states_do_not_reach_over_damage(partition: Path) -> None:
     damage_first(partition)
     action, reason = plan_indexes(partition)[20]
     assert action == "refuse"
-    assert "cannot be known" in reason
+    assert "are unknown" in reason
 
 
 def damage_first(partition: Path) -> None:

@@ -134,17 +134,17 @@ def test_the_incident_is_found_within_a_minute() -> None:
     for said in (
         "Damage at 2 places in 2 partitions: 1 to 11 records",
         "orders-0 offset 131; clicks-0 offsets 20–29.",
-        "Each place is sound in another copy here",
+        "Another copy here is sound at each place",
         "Brokers lost without a clean stop: 3 at 2026-11-26T00:01:33.511Z, 1 at",
         "Unclean leader election of ledger-0 at 2026-11-26T00:01:56.413Z",
         "| partition without leader | ledger-0 |",
         "| unclean leader election | ledger-0 |",
-        "Transactions without an end: tx-refund, tx-open",
+        "Transactions that did not end: tx-refund, tx-open",
         "orders-0 back from 100 to 30",
     ):
         assert said in summary, said
     alone = report("--format", "markdown", *NOW, nodes[1]).stdout
-    assert "Each place is sound" not in alone
+    assert "is sound at each place" not in alone
 
 
 def test_names_are_replaced_everywhere() -> None:
@@ -255,6 +255,6 @@ def test_unread_parts_are_not_called_sound(tmp_path: Path) -> None:
     assert "No damage was found: every batch is complete." in texts["all"]
     assert "the next start loses no further record" in texts["all"]
     assert "every batch is complete" not in texts["some"] + texts["none"]
-    assert "No damage was found in what was read." in texts["some"]
+    assert "No damage was found in the logs that were read." in texts["some"]
     assert "Nothing was checked for damage: no log was read." in texts["none"]
     assert "loses no further record" not in texts["some"] + texts["none"]

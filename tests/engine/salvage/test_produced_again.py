@@ -158,7 +158,7 @@ def refused(bench: Bench, one: Path) -> str:
     return str(error)
 
 
-NOBODY_ELSE = ". No other producer may write to it while records are brought back"
+NOBODY_ELSE = ". No other producer may write to it while records are being restored"
 
 
 def test_a_partition_that_is_not_as_it_was_left_is_refused(bench: Bench, tmp_path: Path) -> None:
@@ -175,8 +175,8 @@ def test_a_partition_that_is_not_as_it_was_left_is_refused(bench: Bench, tmp_pat
 
     def gap(low: int, high: int, behind: int) -> str:
         return (
-            f"orders-0 of the cluster: it goes from offset {low} to {high}, and the state says "
-            f"that records up to {behind} arrived: it was created again, or records were deleted"
+            f"orders-0 of the cluster: it has offsets {low} to {high}, but according to the state "
+            f"records up to {behind} arrived: it was recreated, or records were deleted"
             f"{NOBODY_ELSE}"
         )
 
@@ -187,7 +187,7 @@ def test_a_partition_that_is_not_as_it_was_left_is_refused(bench: Bench, tmp_pat
     assert refused(bench, one) == gap(21, 30, 20)
     bench.cluster.low = 0
     said(20, 21)  # of copies that have other records
-    changed = f"changed since {tmp_path / 'state'} was written: start with a new state file"
+    changed = f"changed since {tmp_path / 'state'} was written: use a new state file"
     assert refused(bench, one).endswith(changed)
     said(20, 20, is_done=True)
     assert refused(bench, one).endswith(changed)
@@ -198,11 +198,11 @@ def test_a_partition_that_is_not_as_it_was_left_is_refused(bench: Bench, tmp_pat
     said(20, 20)
     log[25] = OTHER
     assert refused(bench, one) == (
-        "orders-0 of the cluster: it has another record at offset 25 than that of offset 25, "
+        "orders-0 of the cluster: the record at its offset 25 is not the one from offset 25, "
         f"which was produced next{NOBODY_ELSE}"
     )
     log[25] = SentRecord(9, b"k25", b"v25", ())
-    assert "another record at offset 25" in refused(bench, one)
+    assert "the record at its offset 25 is not" in refused(bench, one)
     stamped = {**SETTINGS, "message.timestamp.type": "LogAppendTime"}
     bench.cluster.topics["orders"] = TopicFacts(3, stamped, NEW_ID)
     (row,) = bench.run(one).fields("salvaged")
@@ -211,7 +211,7 @@ def test_a_partition_that_is_not_as_it_was_left_is_refused(bench: Bench, tmp_pat
     said(20, 20)
     log.append(OTHER)
     assert refused(bench, one) == (
-        f"orders-0 of the cluster: it holds more at offset 50 than was produced{NOBODY_ELSE}"
+        f"orders-0 of the cluster: it has more records at offset 50 than were produced{NOBODY_ELSE}"
     )
     log.pop()
     said(30, 30)  # exactly what is there is in order
@@ -225,7 +225,7 @@ def test_a_record_of_somebody_else_is_noticed(
     one = replica(tmp_path, "one", LOG)
     bench.cluster.shift = 1
     assert refused(bench, one) == (
-        f"orders-0 of the cluster: a record got offset 5 where 4 was next{NOBODY_ELSE}"
+        f"orders-0 of the cluster: a record got offset 5 instead of 4{NOBODY_ELSE}"
     )
     assert len(keys(bench)) == 5
     clock = Clock()
@@ -235,7 +235,7 @@ def test_a_record_of_somebody_else_is_noticed(
     bench.cluster.logs.clear()
     bench.cluster.late = [0, *[49] * 200]  # brokers tell of the last records somewhat later
     assert refused(bench, one) == (
-        f"orders-0 of the cluster: it ends at offset 49, where 50 was to be{NOBODY_ELSE}"
+        f"orders-0 of the cluster: it ends at offset 49 instead of 50{NOBODY_ELSE}"
     )
     assert clock.now_ms == 10_100
     bench.cluster.late = [50, 49, 49]
@@ -245,7 +245,7 @@ def test_a_record_of_somebody_else_is_noticed(
     state = json.loads((tmp_path / "state").read_text())
     state["partitions"]["orders-0"]["is_done"] = False
     (tmp_path / "state").write_text(json.dumps(state))
-    assert "it ends at offset 51, where 50 was to be" in refused(bench, one)
+    assert "it ends at offset 51 instead of 50" in refused(bench, one)
 
 
 def test_offsets_are_asked_for_now_and_then(
@@ -323,7 +323,7 @@ def test_what_stops_one_partition_leaves_the_others(
     assert str(error).startswith(f"{one / 'orders-0'}: ValueError: so (")
     assert str(unfinished) == (
         f"orders-0: 50 of 50 records have not arrived. Copies of them were in {one / 'orders-0'}: "
-        f"name a path that still has them in addition to --resume {tmp_path / 'state'}"
+        f"add a path that still has them, with --resume {tmp_path / 'state'}"
     )
     for stopping in (ClusterError("away"), BrokenPipeError(), RefusedError("x", "y")):
         failing[:] = [stopping]
@@ -337,7 +337,7 @@ def test_what_stops_one_partition_leaves_the_others(
     )
     (error,) = bench.run(one, other).errors
     assert str(error) == (
-        f"{one / 'orders-0'}: is not produced: copies of orders-0 have different records with "
+        f"{one / 'orders-0'}: was not produced: copies of orders-0 have different records with "
         "the same offset and leader epoch; select the right copy with --prefer"
     )
 
@@ -351,7 +351,7 @@ def test_paths_of_what_is_missing_are_the_first_three(bench: Bench, tmp_path: Pa
         shutil.rmtree(each)
     (error,) = bench.run(*copies).errors[-1:]
     first = ", ".join(str(each / "orders-0") for each in copies[:3])
-    assert f"Copies of them were in {first}: name a path" in str(error)
+    assert f"Copies of them were in {first}: add a path" in str(error)
 
 
 def test_senders_are_shared_by_size(bench: Bench, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_another_file_or_another_run_is_refused(tmp_path: Path) -> None:
             assert not getattr(state, name)
     fd = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(fd, fcntl.LOCK_EX)
-    assert refused() == f"{tmp_path}: another salvage has its state here"
+    assert refused() == f"{tmp_path}: another salvage is using this state file"
     os.close(fd)
     for ending, foreign in (
         ("", '{"other": 1}'), (".offsets.csv", "topic,partition\n"), (".groups.csv", "a,b,c,1\n"),
@@ -100,7 +100,8 @@ def test_another_file_or_another_run_is_refused(tmp_path: Path) -> None:
         with pytest.raises(RefusedError) as caught:
             State(str(path), "c")
         assert str(caught.value) == (
-            f"--resume {beside}: exists, and kdump did not write it for this; name another file"
+            f"--resume {beside}: exists and is not an earlier output of this command; name "
+            "another file"
         )
         beside.unlink()
     log = tmp_path / "orders-0"

@@ -51,7 +51,8 @@ def test_what_a_broker_deletes_soon_is_kept(
         {
             "step": "keep",
             "command": command,
-            "text": f"{what}. The next start of the broker deletes them. Hard links keep them:",
+            "text": f"{what}. The next start of the broker deletes them. To keep them, create "
+            "hard links:",
             "before_ms": None,
         }
     ]
@@ -60,8 +61,8 @@ def test_what_a_broker_deletes_soon_is_kept(
     monkeypatch.setattr(module, "time", clock)
     text = (
         f"{what}. The broker deletes them {{}} s after the topic (log.segment.delete.delay.ms), "
-        "the first in about {} s. Hard links keep them, also while the broker runs; type this "
-        "first:"
+        "the first in about {} s. To keep them, create hard links first, even while the broker "
+        "runs:"
     )
     (row,) = fields(module.keep_steps(items, options))
     assert (row["command"], row["before_ms"]) == (command, min(changed_ms) + 60_000)
@@ -160,7 +161,7 @@ class Bench:
         )
         assert (create["step"], again["step"]) == ("create-topic", "same-command")
         assert (again["command"], again["text"]) == (
-            "kdump produce --resume /s", "Then the same command again:",
+            "kdump produce --resume /s", "Then run the same command again:",
         )  # fmt: skip
         head = "kafka-topics.sh --bootstrap-server b:9092 --create --topic new --partitions "
         assert create["command"].startswith(head)
@@ -181,9 +182,13 @@ def test_settings_that_would_lose_records_come_later(bench: Bench) -> None:
         bench.former = FormerTopic(named, 1, 1, METADATA_LOG)
         command, text, afterwards = bench.created()
         assert command.startswith("2 --replication-factor 1")
-        told = text.removeprefix("Topic new is not in the cluster. Create it as it was, by ")
+        told = text.removeprefix(
+            "Topic new is not in the cluster. Create it as it was, according to "
+        )
         later = "".join(afterwards).removeprefix(LATER)
-        assert told == "the metadata log:" if not later else "come last: the command is" in told
+        assert (
+            told == "the metadata log:" if not later else "must be set last (the command is" in told
+        )
         return command.removeprefix("2 --replication-factor 1").replace(" --config ", " "), later
 
     age = DAY_MS
@@ -233,7 +238,7 @@ def test_settings_that_would_lose_records_come_later(bench: Bench) -> None:
 
 
 def test_what_is_known_of_a_topic_is_said(bench: Bench) -> None:
-    create = "Topic new is not in the cluster. Create it as it was, by "
+    create = "Topic new is not in the cluster. Create it as it was, according to "
     keeps = "; with retention.ms=-1 it keeps all records until you set another value"
     for known, told in (
         (FormerTopic({}, 3, 2, METADATA_LOG), "the metadata log"),
@@ -254,12 +259,12 @@ def test_what_is_known_of_a_topic_is_said(bench: Bench) -> None:
     bench.former = FormerTopic({"retention.ms": "1", "retention.bytes": "1"}, 1, 1, METADATA_LOG)
     assert bench.created()[1] == (
         f"{create}the metadata log; retention.bytes, retention.ms would lose records or their "
-        "times, and come last: the command is printed when all has arrived:"
+        "times and must be set last (the command is printed when all records have arrived):"
     )
     bench.former = FormerTopic()
     assert bench.created()[1] == (
-        "Topic new is not in the cluster. Its settings and replication factor are unknown: no "
-        "metadata log and no files of ZooKeeper among the paths have them. It had 2 or more "
+        "Topic new is not in the cluster. Its settings and replication factor are unknown: "
+        "neither a metadata log nor ZooKeeper files in the paths have them. It had 2 or more "
         f"partitions. Create it{keeps}:"
     )
     assert bench.near[-1] == (["/data"], ["/data", "/data"], None)
@@ -286,14 +291,14 @@ def test_a_topic_with_too_few_partitions_gets_more() -> None:
             *("create-topic", f"{head} b --partitions 1"),
             "Topic b has 0 partitions in the cluster, and 1 are needed:",
         ),
-        ("same-command", "kdump produce --resume=/s x", "Then the same command again:"),
+        ("same-command", "kdump produce --resume=/s x", "Then run the same command again:"),
     ]
     assert [row["before_ms"] for row in rows] == [None] * 3
     assert fields(module.restore_steps(["one", "two"])) == [
         {
             "step": "restore-settings",
             "command": command,
-            "text": "Once all has arrived, give the topic the settings that were put off:",
+            "text": "After all records have arrived, set the remaining settings of the topic:",
             "before_ms": None,
         }
         for command in ("one", "two")

@@ -100,17 +100,17 @@ def test_records_beyond_retention_are_refused() -> None:
         return ""
 
     alter = (
-        "type kafka-configs.sh --bootstrap-server b:9092 --alter --entity-type topics "
-        "--entity-name a --add-config {} and then the same command again"
+        "run kafka-configs.sh --bootstrap-server b:9092 --alter --entity-type topics "
+        "--entity-name a --add-config {}, then the same command again"
     )
     assert why(399, 2000) == why(399, -1) == ""
     assert why(400, 2000) == (
-        "p: the record at offset 7 has 400 bytes, and a takes batches of 500; "
+        "p: the record at offset 7 has 400 bytes, but a accepts batches of at most 500; "
         + alter.format("segment.bytes=501")
     )
     assert why(1, 0) == (
-        "p: the record at offset 7 has the timestamp 0, which librdkafka replaces by the current "
-        "time; leave it out with --from-offset, or use --out"
+        "p: the record at offset 7 has the timestamp 0, which librdkafka replaces with the "
+        "current time; skip it with --from-offset, or use --out"
     )
     for timestamp, name, value in (
         (1, "retention.ms", -1), (999, "retention.ms", -1),
@@ -135,7 +135,7 @@ def test_names_of_topics_are_read(tmp_path: Path) -> None:
         with pytest.raises(PathError) as caught:
             read_topic_map(str(path))
         assert str(caught.value) == (
-            f"{path}: has a line {wrong!r}: give OLD,NEW, names that a topic can have"
+            f"{path}: has an invalid line {wrong!r}: use OLD,NEW with valid topic names"
         )
     assert (NEWEST_EPOCH, LONGEST) == ("newest-epoch", "longest")
     options = SalvageOptions()

@@ -262,7 +262,7 @@ def test_a_missing_segment_is_a_gap(tmp_path: Path) -> None:
         path.unlink()
     (gap,) = events(copy, what=("gap",))
     assert (gap.subject, gap.offset) == ("orders.zstd-0", bases[1])
-    assert gap.text == f"no segment has the offsets {bases[1]:,} to {bases[2] - 1:,}"
+    assert gap.text == f"no segment contains offsets {bases[1]:,} to {bases[2] - 1:,}"
 
 
 def test_times_of_files_show_when_replicas_began_and_what_was_changed_later(tmp_path: Path) -> None:

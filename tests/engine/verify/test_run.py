@@ -51,7 +51,7 @@ def test_batches_over_the_limit_of_their_topic(data: DataDirectory) -> None:
         "note",
         BATCH_BYTES - 1,
     )
-    assert one.message.startswith("10 batches are over the topic's max.message.bytes=")
+    assert one.message.startswith("10 batches are larger than the topic's max.message.bytes=")
     assert found(data, topic_configs=False) == []
 
 

@@ -19,7 +19,7 @@ from kdump.findings.finding import Finding
 #: What each fault is found as, and the verdict on its segment where one is.
 FOUND = {
     "f01": ("remote-missing", "missing", "stop at offset 75"),
-    "f02": ("remote-missing", "missing", "No effect as long as these records are in the local log"),
+    "f02": ("remote-missing", "missing", "No effect while the local log also has these records"),
     "f03": ("remote-missing", "missing", "unless the broker has the index in its cache"),
     "f04": ("remote-missing", "missing", "receive aborted records"),
     "f05": ("remote-object-size", "truncated", "Offsets 360 to 399 are lost here: consumers skip"),
@@ -32,7 +32,7 @@ FOUND = {
     "f12": ("remote-overlap", "overlapped", "No effect on consumers"),
     "f13": ("remote-gap", "unreferenced", "OffsetOutOfRange at 75, in the middle"),
     "f14": ("remote-gap", "unreferenced", "OffsetOutOfRange at 1,082, in the middle"),
-    "f15": ("remote-metadata-damaged", "unreferenced", "no remote read of these topics succeeds"),
+    "f15": ("remote-metadata-damaged", "unreferenced", "remote reads fail for these topics"),
     "f16": ("remote-gap", None, "OffsetOutOfRange"),
     "f17": ("remote-epochs-differ", "epoch-differs", "a leader does not read it"),
     "f18": ("remote-epochs-differ", "epoch-differs", "a leader does not read it"),

@@ -222,7 +222,7 @@ def test_tombstones_are_counted_where_nothing_is_dirty(tmp_path: Path) -> None:
 
 def test_a_checkpoint_outside_the_log_starts_over(tmp_path: Path) -> None:
     directory = write_partition(tmp_path, {0: [batch(0)], 3: [batch(3)]}, "t")
-    words = "beyond the log end: the next round starts over from 0"
+    words = "beyond the log end: the next run starts over from 0"
     for checkpoint, starts_over in ((6, False), (7, True)):
         write_checkpoint(tmp_path / "cleaner-offset-checkpoint", [("t", 0, checkpoint)])
         row = rows(directory, now_ms=START_MS, configs=COMPACT)[0]["t"]

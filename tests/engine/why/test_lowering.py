@@ -136,7 +136,7 @@ def test_a_step_for_a_topic() -> None:
     assert step["loses_to_ms"] == NOW - 70 * HOUR
     assert step["acts_within_ms"] == 300_000
     assert [one["partition"] for one in step["partitions"]] == [0, 1]
-    assert "deletes more from 2023-11-15 18:13 on, unless set back" in step["text"]
+    assert "deletes more from 2023-11-15 18:13 on, unless you reset it" in step["text"]
 
 
 def test_each_for_itself_where_no_limit_does_it() -> None:

@@ -70,7 +70,7 @@ def die_at_three(item: Item, pace: Pace) -> int:
 
 def test_a_worker_that_is_killed_is_an_error_of_its_item() -> None:
     came = results(die_at_three, ITEMS, 2)  # handed to a worker together with others
-    assert str(came.pop(3)) == "p3: the worker process that read it died (signal 9)"
+    assert str(came.pop(3)) == "p3: the worker process that was reading it died (signal 9)"
     assert came == [number for number in range(40) if number != 3]
 
 
@@ -89,7 +89,7 @@ def die_always(item: Item, pace: Pace) -> int:
 def test_workers_that_all_die_end_the_run_all_the_same() -> None:
     came = results(die_always, ITEMS[:5], 2)
     assert [str(each).partition(": ")[2] for each in came] == [
-        "the worker process that read it died (status 7)"
+        "the worker process that was reading it died (status 7)"
     ] * 5
 
 
