@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from corpus import shared
+from corpus import find_shared
 from each import most_cases
 from memory_folder import is_in_memory, memory_folder, remove
 
@@ -47,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ["PYTHONDONTWRITEBYTECODE"]
         os.environ["PYTHONPYCACHEPREFIX"] = folder.name
     is_told_where = "TMPDIR" in os.environ or config.option.basetemp
-    is_small = config.getoption("numprocesses", 0) and shared() is None  # no corpora to unpack
+    is_small = config.getoption("numprocesses", 0) and find_shared() is None  # no corpora to unpack
     if is_small and not is_told_where and (made := memory_folder()):
         in_memory, end = made
         config.add_cleanup(end)

@@ -19,13 +19,13 @@ def _between(name: str) -> re.Pattern[str]:
     return re.compile(f"(?<={begin}\n).*?(?={end})", re.DOTALL)
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Write text as roff needs it."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{text}" if text.startswith((".", "'")) else text
 
 
-def wrapped(text: str) -> str:
+def wrap(text: str) -> str:
     """Break lines of text that are filled anyway; `mandoc -T lint` wants at most 80 bytes."""
     lines: list[str] = []
     kept = is_tag = False
@@ -61,8 +61,8 @@ def _findings() -> list[str]:
 
     lines = []
     for code, entry in CATALOGUE.items():
-        lines += [".TP", f'.BR {escaped(code)} " ({entry.severity.value})"']
-        lines += map(escaped, filter(None, (entry.sentence, entry.meaning, entry.remedy)))
+        lines += [".TP", f'.BR {escape(code)} " ({entry.severity.value})"']
+        lines += map(escape, filter(None, (entry.sentence, entry.meaning, entry.remedy)))
     return lines
 
 
@@ -81,7 +81,7 @@ def _versions() -> list[str]:
         told = [code for code in change.source.split() if "-" in code]
         if change.until is not None:
             told.append(f"until {versions.text_of(change.until)}")
-        lines.append(escaped(change.does + (f" ({', '.join(told)})" if told else "")))
+        lines.append(escape(change.does + (f" ({', '.join(told)})" if told else "")))
     return lines
 
 
@@ -94,7 +94,7 @@ def _members() -> list[str]:
         lines += [".TP", f".B {row}", ".RS", ".PD 0"]
         for field in fields:
             since = f" (null below magic {field.since})" if field.since else ""
-            lines += [".TP 19", f".I {field.name}", escaped(field.doc + since)]
+            lines += [".TP 19", f".I {field.name}", escape(field.doc + since)]
         lines += [".PD", ".RE"]
     return lines
 
@@ -107,9 +107,9 @@ def _of_command(name: str) -> list[str]:
     of_it = COMMANDS[name].kinds if name in COMMANDS else ("schema-field",)
     lines: list[str] = []
     for kind in (kinds()[one] for one in of_it if one not in _ELSEWHERE):
-        lines += [".TP", f".B {escaped(kind.row)}", escaped(str(kind.__doc__)), ".RS", ".PD 0"]
+        lines += [".TP", f".B {escape(kind.row)}", escape(str(kind.__doc__)), ".RS", ".PD 0"]
         for field in members(kind):
-            lines += [".TP 19", f".I {escaped(field.name)}", escaped(field.doc)]
+            lines += [".TP 19", f".I {escape(field.name)}", escape(field.doc)]
         lines += [".PD", ".RE"]
     return lines
 
@@ -120,7 +120,7 @@ def _commands() -> list[str]:
 
     lines: list[str] = []
     for name in sorted(HELP):
-        lines += [".TP", f".BR kdump-{name} (1)", escaped(HELP[name])]
+        lines += [".TP", f".BR kdump-{name} (1)", escape(HELP[name])]
     return lines
 
 
@@ -130,9 +130,9 @@ def _symptoms() -> list[str]:
 
     lines: list[str] = []
     for symptom in SYMPTOMS:
-        lines += [".SS " + f'"{escaped(symptom.title)}"', ".nf"]
-        lines += [f".B {escaped(command)}" for command in symptom.commands]
-        lines += [".fi", f".I docs/playbooks/{escaped(symptom.page)}.md"]
+        lines += [".SS " + f'"{escape(symptom.title)}"', ".nf"]
+        lines += [f".B {escape(command)}" for command in symptom.commands]
+        lines += [".fi", f".I docs/playbooks/{escape(symptom.page)}.md"]
     return lines
 
 
@@ -144,8 +144,8 @@ def _sources() -> list[str]:
     for source in SOURCES:
         where = {NO_TOPIC: "data directories", None: "each partition"}.get(source.topic)
         kinds, clocks = (", ".join(one.split()) for one in (source.gives, source.clocks))
-        lines += [".TP", f".B {escaped(where or str(source.topic))}"]
-        lines.append(escaped(f"{kinds}; clock: {clocks}; about: {source.subject}"))
+        lines += [".TP", f".B {escape(where or str(source.topic))}"]
+        lines.append(escape(f"{kinds}; clock: {clocks}; about: {source.subject}"))
     return lines
 
 
@@ -156,7 +156,7 @@ def _spark_options() -> list[str]:
     lines: list[str] = []
     for option in OPTIONS:
         views = "every view" if option.views == ALL else ", ".join(option.views)
-        lines += [".TP", f'.BR {option.name} " ({escaped(views)})"', escaped(option.doc)]
+        lines += [".TP", f'.BR {option.name} " ({escape(views)})"', escape(option.doc)]
     return lines
 
 
@@ -176,7 +176,7 @@ def _spark_columns() -> list[str]:
     ):
         lines += [".TP", f".B {views}", ".RS", ".PD 0"]
         for field in fields:
-            lines += [".TP 19", f".I {field.name}", escaped(field.doc)]
+            lines += [".TP 19", f".I {field.name}", escape(field.doc)]
         lines += [".PD", ".RE"]
     return lines
 
@@ -203,7 +203,7 @@ LISTS = {
 
 def expected_list(name: str) -> str:
     """Give a list as the code has it."""
-    return wrapped("".join(f"{line}\n" for line in LISTS[name][1]()))
+    return wrap("".join(f"{line}\n" for line in LISTS[name][1]()))
 
 
 def written_list(name: str) -> str:
@@ -230,9 +230,9 @@ def _choices() -> Iterator[tuple[Path, str, str]]:
 def write_choices() -> None:
     """Put the words that options take into the pages, such as the names of formats."""
     for page, option, words in _choices():
-        tag = re.compile(rf'^(\.B.*{re.escape(escaped(option))} " )[^"|]+\|[^"]*"$', re.MULTILINE)
+        tag = re.compile(rf'^(\.B.*{re.escape(escape(option))} " )[^"|]+\|[^"]*"$', re.MULTILINE)
         text = page.read_text("utf-8")
-        page.write_text(tag.sub(lambda tag, to=words: f'{tag[1]}{escaped(to)}"', text), "utf-8")
+        page.write_text(tag.sub(lambda tag, to=words: f'{tag[1]}{escape(to)}"', text), "utf-8")
 
 
 def write_table() -> None:
@@ -251,7 +251,7 @@ def write_table() -> None:
 def write_wrapped() -> None:
     """Break the long lines of all pages."""
     for page in MAN.iterdir():
-        page.write_text(wrapped(page.read_text("utf-8")), "utf-8")
+        page.write_text(wrap(page.read_text("utf-8")), "utf-8")
 
 
 def write_lists() -> None:

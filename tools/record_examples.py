@@ -25,11 +25,13 @@ def main(pages: list[str]) -> None:
 def _record(block: re.Match[str]) -> str:
     examples = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block[1], re.MULTILINE)
     return (
-        "```console\n" + "".join(f"$ {one}\n{_kept(one, known)}" for one, known in examples) + "```"
+        "```console\n"
+        + "".join(f"$ {one}\n{_keep_output(one, known)}" for one, known in examples)
+        + "```"
     )
 
 
-def _kept(command: str, known: str) -> str:
+def _keep_output(command: str, known: str) -> str:
     """Return what is written of an output where it still holds, else the new output."""
     text = _print_output(command)
     pattern = re.escape(known).replace(re.escape("...\n"), r"(?:.*\n)*")

@@ -96,7 +96,7 @@ THEMES = {
 }  # fmt: skip
 
 
-def printed(picture: Picture) -> list[Text]:
+def print_screen(picture: Picture) -> list[Text]:
     """Run a command; return its screen: the command line, and the first lines of the output.
 
     Lines are wrapped as a terminal does, anywhere; those of this machine and this run are left out.
@@ -129,7 +129,7 @@ def _wrap(line: Text) -> list[Text]:
     return list(line.divide(range(COLUMNS, line.cell_len, COLUMNS)))
 
 
-def drawn(picture: Picture, lines: list[Text], theme: _Theme) -> str:
+def draw_svg(picture: Picture, lines: list[Text], theme: _Theme) -> str:
     """Return the SVG of a screen. Each line is one `<text>`; a `<tspan>` has one style."""
     width = round(COLUMNS * _CHARACTER) + 2 * _MARGIN
     height = len(lines) * _LINE + 2 * _MARGIN
@@ -182,10 +182,10 @@ def main(names: list[str]) -> None:
     """Draw the pictures named, or all."""
     FOLDER.mkdir(exist_ok=True)
     for name in names or PICTURES:
-        lines = printed(PICTURES[name])
+        lines = print_screen(PICTURES[name])
         for theme, colors in THEMES.items():
             path = FOLDER / f"{name}-{theme}.svg"
-            path.write_text(drawn(PICTURES[name], lines, colors), "utf-8")
+            path.write_text(draw_svg(PICTURES[name], lines, colors), "utf-8")
 
 
 if __name__ == "__main__":

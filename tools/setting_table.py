@@ -21,7 +21,7 @@ PROGRAM = Path(__file__).with_name("SettingDefinitions.java")
 _CHECKS = ("Range", "ValidString", "CaseInsensitiveValidString", "ValidList", "NonEmptyString")
 
 
-def compiled(classpath: str, directory: str) -> list[str]:
+def compile_program(classpath: str, directory: str) -> list[str]:
     """Compile the program for a release; give the command that runs it."""
     subprocess.run(
         ["javac", "-nowarn", "-cp", classpath, "-d", directory, PROGRAM],
@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> None:
     for argument in arguments:
         release, _, classpath = argument.partition("=")
         with tempfile.TemporaryDirectory() as directory:
-            command = [*compiled(classpath, directory), "list"]
+            command = [*compile_program(classpath, directory), "list"]
             text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         found = dict(map(_definition, text.splitlines()))
         # In the order of the newest release: that is the order in which it looks at them.

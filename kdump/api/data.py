@@ -366,10 +366,10 @@ class Data:
         from kdump.api.pushdown import PushdownDataset
         from kdump.api.scanning import Table
 
-        return PushdownDataset(Table(self.under, kind, options))
+        return PushdownDataset(Table(self.scan_target, kind, options))
 
     @property
-    def under(self) -> ScanTarget:
+    def scan_target(self) -> ScanTarget:
         """What datasets are made of."""
         from kdump.api.scanning import ScanTarget
 

@@ -79,7 +79,7 @@ class Topic(NamedTuple):
         return "compact" in policies and has(self.broker, v.KEYS_REQUIRED)
 
     @property
-    def stamps(self) -> bool:
+    def has_append_time(self) -> bool:
         """Whether the broker's time is written into records (V6)."""
         return self.settings.timestamp_type == "LogAppendTime" and self.format.has_timestamps
 

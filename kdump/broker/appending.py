@@ -132,7 +132,7 @@ class FirstPass(NamedTuple):
     magics: frozenset[int]
 
 
-def look(sent: ProducedSet, topic: Topic, *, follower: bool) -> FirstPass:
+def check_framing(sent: ProducedSet, topic: Topic, *, follower: bool) -> FirstPass:
     """Check each entry unopened: framing, offsets, size, checksum, codec (V1, V3, V4, V5)."""
     broker = topic.broker
     count, codec, first, last, rising = 0, NONE, -1, -1, True
@@ -169,7 +169,7 @@ def append(sent: ProducedSet, topic: Topic, answer: Answer, *, is_requested: boo
     """
     if is_requested and has(topic.broker, v.REQUEST_CHECKED):
         _check_request(sent, topic)
-    shallow = look(sent, topic, follower=False)
+    shallow = check_framing(sent, topic, follower=False)
     note_look(answer, sent, shallow)
     if not shallow.entries:
         return
@@ -185,10 +185,10 @@ def append(sent: ProducedSet, topic: Topic, answer: Answer, *, is_requested: boo
     except TooManyBytesError:
         words = f"more than {topic.limit:,} uncompressed bytes (--decompress-limit)"
         raise RefusedError("UNKNOWN", words) from None
-    fit(answer, topic)
+    check_sizes(answer, topic)
 
 
-def fit(answer: Answer, topic: Topic) -> None:
+def check_sizes(answer: Answer, topic: Topic) -> None:
     """Check the sizes of what is to be written (V26)."""
     if answer.rewritten:
         topic.refuse_large(answer.largest_bytes)
@@ -201,7 +201,7 @@ def fit(answer: Answer, topic: Topic) -> None:
 def append_as_follower(sent: ProducedSet, topic: Topic, answer: Answer) -> None:
     """Fill an answer with what a follower stores of what it fetched: as it is, or nothing (V27)."""
     log_end = answer.next_offset
-    shallow = look(sent, topic, follower=True)
+    shallow = check_framing(sent, topic, follower=True)
     note_look(answer, sent, shallow)
     if not shallow.entries:
         return
@@ -222,7 +222,7 @@ def append_as_follower(sent: ProducedSet, topic: Topic, answer: Answer) -> None:
         answer.store(StoredRun(first, last, 1, rows.magic(row), codec, stamped, time, size, size))
         answer.next_offset = last + 1
     answer.first_offset = shallow.first_offset
-    fit(answer, topic)
+    check_sizes(answer, topic)
 
 
 def _check_request(sent: ProducedSet, topic: Topic) -> None:
@@ -293,10 +293,10 @@ class _Records:
             self._sent.data, 0, rows, row, limit=self._topic.limit
         )
         if rows.is_wrapper(row) or self._is_measured_first:
-            decoded = iter(self._all_of(decoded, rows, row))
+            decoded = iter(self._read_all(decoded, rows, row))
         for piece in decoded:
             self._check(piece, rows, row)
-            if piece.reason in _UNREAD and self._stays(rows, row):
+            if piece.reason in _UNREAD and self._is_kept(rows, row):
                 self._check_unread(rows, row)
             elif piece.reason not in _SOUND:
                 self._refuse_undecoded(piece, rows, row)
@@ -308,7 +308,7 @@ class _Records:
             error = BAD_TIME if BAD_TIME in self._errors else self._topic.invalid
             raise RefusedError(error, self._why)
 
-    def _all_of(
+    def _read_all(
         self, decoded: Iterator[DecodedPart], rows: RecordBatches, row: int
     ) -> list[DecodedPart]:
         """All records of an entry that is read to its end before the first is looked at."""
@@ -323,7 +323,7 @@ class _Records:
             self._refuse_undecoded(pieces[-1], rows, row)
         return pieces
 
-    def _stays(self, rows: RecordBatches, row: int) -> bool:
+    def _is_kept(self, rows: RecordBatches, row: int) -> bool:
         """Whether an entry is a message that is stored as it is, its value not looked at."""
         return rows.format(row).is_legacy and not (self.rewrites or rows.is_wrapper(row))
 
@@ -545,9 +545,11 @@ def _in_place(sent: ProducedSet, topic: Topic, answer: Answer) -> None:
         size = rows.size_bytes(row)
         last = answer.next_offset + records.count - 1
         span = rows.last_offset(row) - rows.base_offset(row)
-        time = topic.now_ms if topic.stamps else records.newest
+        time = topic.now_ms if topic.has_append_time else records.newest
         magic = rows.magic(row)
-        answer.store(StoredRun(last - span, last, 1, magic, NONE, topic.stamps, time, size, size))
+        answer.store(
+            StoredRun(last - span, last, 1, magic, NONE, topic.has_append_time, time, size, size)
+        )
         answer.next_offset = last + 1
     answer.note("offsets", "uncompressed and in the topic's format: only offsets and times are set")
 
@@ -558,7 +560,9 @@ def _unpack_set(sent: ProducedSet, topic: Topic, source: int, codec: int, answer
     kept = source == codec != NONE and read.relative_offsets
     converts = source == codec == NONE
     records = _Records(sent, topic, source, packs=not converts)
-    inner_stamp = topic.now_ms if topic.stamps and has(topic.broker, v.RECORD_BATCHES) else None
+    inner_stamp = (
+        topic.now_ms if topic.has_append_time and has(topic.broker, v.RECORD_BATCHES) else None
+    )
     rewriter = Rewriter(read.magic, codec, answer.next_offset, inner_stamp, topic.limit)
     expected = 0
     newest = NO_TIMESTAMP
@@ -594,7 +598,9 @@ def _unpack_set(sent: ProducedSet, topic: Topic, source: int, codec: int, answer
         raise RefusedError("UNSUPPORTED_COMPRESSION_TYPE", "zstd, before protocol 2.1")
     if not kept and (records.unwritable or (read.is_legacy and codec == ZSTD)):
         raise RefusedError(UNKNOWN, UNWRITABLE if records.unwritable else "zstd in a message")
-    time = topic.now_ms if topic.stamps else newest if read.has_timestamps else NO_TIMESTAMP
+    time = (
+        topic.now_ms if topic.has_append_time else newest if read.has_timestamps else NO_TIMESTAMP
+    )
     begin, last = answer.next_offset, answer.next_offset + rewriter.count - 1
     answer.next_offset = last + 1
     if kept and records.has_bad_inside:
@@ -602,17 +608,19 @@ def _unpack_set(sent: ProducedSet, topic: Topic, source: int, codec: int, answer
     if kept:
         size, count, (rows, row) = others, entries, first
         magic = read.magic if rewriter.count else rows.magic(row)
-        if not (topic.stamps or has(topic.broker, v.WRAPPERS_TIMED)):
+        if not (topic.has_append_time or has(topic.broker, v.WRAPPERS_TIMED)):
             time = rows.max_timestamp(row)
         time = time if format_of(magic).has_timestamps else NO_TIMESTAMP
         answer.note("offsets", "compressed with the topic's codec: only offsets and times are set")
-        answer.store(StoredRun(begin, last, count, magic, codec, topic.stamps, time, size, size))
+        answer.store(
+            StoredRun(begin, last, count, magic, codec, topic.has_append_time, time, size, size)
+        )
         return
     written = rewriter.summarize()
     answer.rewritten = True
     answer.note("rewrite", f"{rewriter.count:,} records rewritten, {others:,} bytes before")
     if written.entries:
-        made = (written.entries, read.magic, codec, topic.stamps, time, *written[1:])
+        made = (written.entries, read.magic, codec, topic.has_append_time, time, *written[1:])
         answer.store(StoredRun(begin, last, *made))
 
 

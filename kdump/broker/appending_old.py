@@ -7,7 +7,7 @@ from zlib import crc32
 
 from kdump.broker import versions as v
 from kdump.broker.append_set import CLOSES, CORRUPT, UNKNOWN, ProducedSet, RefusedError, Topic
-from kdump.broker.appending import Answer, StoredRun, fit, look, note_look
+from kdump.broker.appending import Answer, StoredRun, check_framing, check_sizes, note_look
 from kdump.broker.versions import has
 from kdump.kernels import reasons
 from kdump.record.compression import GZIP_CUT, decompress
@@ -34,7 +34,7 @@ def append_old(sent: ProducedSet, topic: Topic, answer: Answer) -> None:
     if not has(topic.broker, v.COUNTED_OFFSETS):
         _append_07(sent.data, topic, answer)
         return
-    shallow = look(sent, topic, follower=False)
+    shallow = check_framing(sent, topic, follower=False)
     note_look(answer, sent, shallow)
     if not shallow.entries:
         return
@@ -43,7 +43,7 @@ def append_old(sent: ProducedSet, topic: Topic, answer: Answer) -> None:
         _keep(sent, topic, answer)
     else:
         _pack(sent, topic, codec, answer)
-    fit(answer, topic)
+    check_sizes(answer, topic)
 
 
 def _store(

@@ -110,7 +110,7 @@ class CleanerLog(NamedTuple):
         beyond = self.segments_from(uncleanable)
         end = (beyond[0] if beyond else self.segments[-1]).base_offset
         clean = sum(one.size_bytes for one in self.segments if one.base_offset < first)
-        dirty = sum(one.size_bytes for one in self.between(first, end))
+        dirty = sum(one.size_bytes for one in self.segments_between(first, end))
         oldest = self._oldest(first)
         late = oldest is not None and oldest < now_ms - settings.max_compaction_lag_ms
         choice = Choice(
@@ -127,7 +127,7 @@ class CleanerLog(NamedTuple):
         sound = self.corrupt is None
         return choice._replace(cleanable=sound and (by_ratio or choice.by_age))
 
-    def between(self, first: int, end: int) -> Sequence[Facts]:
+    def segments_between(self, first: int, end: int) -> Sequence[Facts]:
         """The segments from the one with offset `first` on that begin below `end`."""
         if first >= end:
             return ()

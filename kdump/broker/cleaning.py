@@ -2,7 +2,7 @@
 
 First the dirty part is read for the last offset of each key, then all that lies below it is held
 against that, batch by batch. Nothing is written. Of more keys than are held, or where something is
-too large to be opened, more records may go than are found; `at_least` says so.
+too large to be opened, more records may go than are found; `is_lower_bound` says so.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class OffsetMap:
         self.end = offset + 1
         return True
 
-    def reach(self, offset: int) -> None:
+    def note_reached(self, offset: int) -> None:
         """Say that all below an offset was looked at."""
         self.end = max(self.end, offset)
 
@@ -224,7 +224,7 @@ class CleaningRound:
         self._producers_lost = states.dropped or states.overflowed
 
     @property
-    def at_least(self) -> bool:
+    def is_lower_bound(self) -> bool:
         """Whether more may go than was found."""
         return self.map.overflowed or self._skipped or self._producers_lost
 
@@ -243,7 +243,7 @@ class CleaningRound:
             self._map_segment(segment, first, transactions)
             if self.map.full:
                 break
-            self.map.reach(behind)
+            self.map.note_reached(behind)
         below = _segments_between(segments, 0, first)
         keep_from_ms = below[-1].modified_ms() - self._settings.delete_retention_ms if below else 0
         transactions = self._transactions(0)
@@ -326,7 +326,7 @@ class CleaningRound:
                     if self.map.full:
                         return
                 if batches.last_offset(row) >= first:
-                    self.map.reach(batches.last_offset(row) + 1)
+                    self.map.note_reached(batches.last_offset(row) + 1)
 
     def _map_batch(self, segment: Segment, run: Run, row: int, first: int) -> None:
         put = self.map.put

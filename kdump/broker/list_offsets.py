@@ -360,7 +360,7 @@ def _epochs(view: PartitionView) -> list[tuple[int, int]]:
     for name, path in view.target.log.others:
         if name.kind is Kind.LEADER_EPOCHS:
             with Source(path) as source:
-                found = parse_leader_epochs(source.whole())
+                found = parse_leader_epochs(source.read_whole())
             if not found.problems:
                 # A start drops those past the log end (R6.7); the one that begins there is that
                 # of the leader, which would be chosen again.

@@ -18,7 +18,7 @@ from kdump.storage.checkpoints import java_int
 from kdump.storage.log_dir import LogDir
 from kdump.storage.names import Kind, Retirement
 from kdump.storage.properties import no_uuid
-from kdump.storage.source import SMALL_FILE_LIMIT, Source, whole
+from kdump.storage.source import SMALL_FILE_LIMIT, Source, read_whole
 from kdump.storage.transaction_index import TransactionIndex
 from kdump.tuples import NamedTuple
 
@@ -284,7 +284,7 @@ def refuse_checkpoint(path: str, fields: int, broker: Version) -> str:
     if os.path.isdir(path):
         return "Is a directory"
     try:
-        data = whole(path, checkpoints.SIZE_LIMIT)
+        data = read_whole(path, checkpoints.SIZE_LIMIT)
     except PathError:
         return ""
     lines = data.decode("utf-8", "replace").splitlines()
@@ -465,7 +465,7 @@ _KINDS_SINCE = {
 def refuse_identity(path: str, broker: Version) -> str:
     """What a broker says of a `partition.metadata` that it cannot take; empty where it can (X8)."""
     try:
-        lines = whole(path, SMALL_FILE_LIMIT).decode("utf-8", "replace").splitlines()
+        lines = read_whole(path, SMALL_FILE_LIMIT).decode("utf-8", "replace").splitlines()
         message = _find_malformed(path, lines, broker)
     except PathError:
         message = "Is a directory" if os.path.isdir(path) else ""

@@ -15,10 +15,10 @@ from kdump.broker.node_meta import (
     NEW_ID,
     RESTORE,
     Meta,
+    advise_owner,
     explain_unread,
     offline_fact,
     unformatted_fact,
-    whose,
 )
 from kdump.broker.node_settings import REFUSES, Fact, NodeSettings
 from kdump.broker.versions import Version, has
@@ -132,7 +132,9 @@ def _check_agreement(node: NodeSettings, sound: list[Meta]) -> Iterator[Fact]:
         cluster = said if cluster is None else cluster
         if said not in (None, cluster):
             message = f"Invalid cluster.id in: {meta.path}. Expected {cluster}, but read {said}"
-            yield Fact(REFUSES, "cluster-id", message, meta.path, whose(node, sound, "cluster-id"))
+            yield Fact(
+                REFUSES, "cluster-id", message, meta.path, advise_owner(node, sound, "cluster-id")
+            )
             continue
         number = stored if number is None else number
         if stored not in (None, number):
@@ -140,7 +142,7 @@ def _check_agreement(node: NodeSettings, sound: list[Meta]) -> Iterator[Fact]:
                 f"Stored node id {stored} doesn't match previous node id {number} in {meta.path}. "
                 + MOVED.format("node id", "node", "")
             )
-            yield Fact(REFUSES, "node-id", message, meta.path, whose(node, sound, "node-id"))
+            yield Fact(REFUSES, "node-id", message, meta.path, advise_owner(node, sound, "node-id"))
             continue
         identity = meta.get("directory.id")
         if identity is None:

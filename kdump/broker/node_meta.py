@@ -12,7 +12,7 @@ from kdump.errors import PathError
 from kdump.findings.shell import CLUSTER_ID, SERVER_PROPERTIES, format_command
 from kdump.storage import names
 from kdump.storage.properties import SIZE_LIMIT, java_properties
-from kdump.storage.source import whole
+from kdump.storage.source import read_whole
 from kdump.tuples import NamedTuple
 
 INT = 1 << 31
@@ -60,7 +60,7 @@ class Meta(NamedTuple):
         return (self.values or {}).get(name)
 
 
-def whose(node: NodeSettings, found: list[Meta], cause: str) -> str:
+def advise_owner(node: NodeSettings, found: list[Meta], cause: str) -> str:
     """What to do where the files name another node or cluster than they should, or several."""
     what = "node" if cause == "node-id" else "cluster"
     names_ = ("node.id", "broker.id") if cause == "node-id" else ("cluster.id",)
@@ -112,7 +112,7 @@ def _read(directory: str, user: User | None, deletes_first: bool) -> Meta:
     if os.path.isdir(path):
         return Meta(directory, broken="Is a directory", is_io=True)
     try:
-        text = whole(path, SIZE_LIMIT).decode("latin-1")
+        text = read_whole(path, SIZE_LIMIT).decode("latin-1")
     except PathError as error:
         return Meta(directory, broken=str(error), is_io=True)
     if _MALFORMED.search(text):

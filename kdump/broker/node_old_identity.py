@@ -11,10 +11,10 @@ from kdump.broker.node_meta import (
     OWN_ID,
     RESTORE,
     Meta,
+    advise_owner,
     explain_unread,
     offline_fact,
     unformatted_fact,
-    whose,
 )
 from kdump.broker.node_settings import REFUSES, Fact, NodeSettings
 from kdump.broker.versions import Version, has
@@ -63,7 +63,7 @@ def _inconsistent(node: NodeSettings, found: list[Meta]) -> Fact:
     )
     cause = _describe_difference(found)
     if cause in ("node-id", "cluster-id"):
-        return Fact(REFUSES, cause, message, found[-1].path, whose(node, found, cause))
+        return Fact(REFUSES, cause, message, found[-1].path, advise_owner(node, found, cause))
     remedy = (
         "Compare the files. If one directory belongs to another broker, mount the right one; "
         "otherwise copy the right file over the other."
@@ -168,7 +168,9 @@ def check_each(node: NodeSettings, metas: list[Meta], broker: Version) -> Iterat
             "shared a log directory (log.dirs) or partial data was manually copied from another "
             "broker. Found"
         )
-        yield Fact(REFUSES, "node-id", message, found[-1].path, whose(node, found, "node-id"))
+        yield Fact(
+            REFUSES, "node-id", message, found[-1].path, advise_owner(node, found, "node-id")
+        )
         return
     own = node.node_id
     if ids and own is not None and own >= 0 and ids[0] != own:

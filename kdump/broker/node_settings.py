@@ -25,7 +25,7 @@ from kdump.storage import names
 from kdump.storage.checkpoints import java_int
 from kdump.storage.directory_facts import meta_of
 from kdump.storage.properties import java_properties
-from kdump.storage.source import whole
+from kdump.storage.source import read_whole
 from kdump.tuples import NamedTuple
 
 _LIMIT = 1 << 20
@@ -106,7 +106,7 @@ def read_node(
             has(broker, v.KRAFT_ONLY) or any(map(is_krafts, directories))
         )
         return NodeSettings(None, None, kraft, tuple(sorted(directories)))
-    text = whole(server_properties, _LIMIT).decode("latin-1")
+    text = read_whole(server_properties, _LIMIT).decode("latin-1")
     # No path has a zero in it, and asking the system for one that does raises.
     values = {name: value.strip().replace("\0", "") for name, value in java_properties(text)}
     kraft = has(broker, v.KRAFT_ONLY) or (

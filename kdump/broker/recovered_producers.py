@@ -27,7 +27,7 @@ from kdump.kernels import reasons
 from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Run
 from kdump.storage.producer_snapshot import SIZE_LIMIT, VERSION, ProducerSnapshot, ProducerState
-from kdump.storage.source import whole
+from kdump.storage.source import read_whole
 
 _UNREADABLE = {
     "record": "a control batch that cannot be read",
@@ -73,7 +73,7 @@ class Snapshots:
 def _load(path: str) -> list[ProducerState] | None:
     """The producers with an open transaction; None where a broker would drop the file."""
     try:
-        snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
+        snapshot = ProducerSnapshot(read_whole(path, SIZE_LIMIT))
     except PathError:
         return None
     if snapshot.version != VERSION or snapshot.crc != snapshot.computed_crc:

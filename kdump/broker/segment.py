@@ -156,15 +156,15 @@ class Segment:
         if self._truncated:
             return self._largest_time()
         if self._time_index is not None or path is None:
-            return self.time_index().last
+            return self.time_index().last_entry
         if self._last_time is None:
             with Source(path) as source:
-                self._last_time = TimeIndex(source, self.base_offset, slotwise=True).last
+                self._last_time = TimeIndex(source, self.base_offset, slotwise=True).last_entry
         return self._last_time
 
     def _largest_time(self) -> TimestampOffset:
         """What a truncation finds in what is left; no index has it (`readLargestTimestamp`)."""
-        best = self.time_index().last
+        best = self.time_index().last_entry
         with self.entries() as entries:
             for rows in entries.as_is(self.start):
                 for row, timestamp_ms in enumerate(rows.max_timestamps):

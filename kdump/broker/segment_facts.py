@@ -114,10 +114,10 @@ def _last_entry(
     with Source(path) as source:
         index = TimeIndex(source, base, slotwise=True)
         if clean:
-            return index.last, True
+            return index.last_entry, True
         if not index.entries:
             return nothing, False
-        last = index.last
+        last = index.last_entry
         if not _can_be(last, base, next_base) or last == (0, base):
             written = count_written_slots(index)
             if not written:

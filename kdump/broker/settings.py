@@ -10,7 +10,7 @@ from typing import Any
 from kdump.record.layout import MAX_INT64
 from kdump.storage.checkpoints import java_int
 from kdump.storage.properties import java_properties
-from kdump.storage.source import whole
+from kdump.storage.source import read_whole
 from kdump.tuples import NamedTuple
 
 _HOUR_MS = 3_600_000
@@ -313,7 +313,7 @@ def read_settings(server_properties: str | None) -> Settings:
     """Read the settings of a broker's own file; defaults without one."""
     if server_properties is None:
         return Settings()
-    text = whole(server_properties, 1 << 20).decode("latin-1")
+    text = read_whole(server_properties, 1 << 20).decode("latin-1")
     given = dict(java_properties(text))
     values = _values(given, _NAMES)
     if values.get("cleanup_policy") == "":

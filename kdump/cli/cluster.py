@@ -101,7 +101,7 @@ def cluster(
         kdump cluster --at 48210 --view zookeeper /var/lib/kafka/__cluster_metadata-0
     """
     from kdump.cli.results import run_plan
-    from kdump.engine.cluster.options import until
+    from kdump.engine.cluster.options import to_until
 
     with wrong_usage():
         ways = [diff is not None, asked["history"], asked["view"] is not None]
@@ -110,5 +110,5 @@ def cluster(
         if diff is not None and at is not None:
             raise UsageError("--diff FROM TO already names both ends; --at works without it")
     start, end = diff or (None, at)
-    asked |= {"at": until(end), "diff_from": start and until(start), "what": what or ()}
+    asked |= {"at": to_until(end), "diff_from": start and to_until(start), "what": what or ()}
     return run_plan("cluster", paths, asked)

@@ -76,7 +76,7 @@ def sql(paths: tuple[str, ...], *, query: str | None, **asked: Any) -> int:
     writing, is_prompt = asked["writing"], query is None and is_terminal(sys.stdin)
     take = None if is_prompt else _make_answer(paths, writing)
     with session(
-        Data(paths, asked["selection"], asked["server_properties"]).under,
+        Data(paths, asked["selection"], asked["server_properties"]).scan_target,
         memory_bytes=asked["memory"],
         scratch=asked["scratch"],
         threads=asked["engine"].jobs,

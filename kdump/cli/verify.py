@@ -273,13 +273,13 @@ def _read_set(file: str) -> tuple[bytes | str, list[KdumpError]]:
     from kdump.storage import names, places
     from kdump.storage.data_directories import spread_all
     from kdump.storage.inputs import FileOverrides, open_inputs
-    from kdump.storage.source import whole
+    from kdump.storage.source import read_whole
 
     (path,) = open_inputs((file,), FileOverrides(), tell=tell, progress=show_unpacked())
     _, problems = spread_all([path])
     if names.parse(places.file_name(path)).kind in (names.Kind.CAPTURE, names.Kind.FRAMES):
         return path, problems
-    return whole(path, _REQUEST_BYTES), problems
+    return read_whole(path, _REQUEST_BYTES), problems
 
 
 def run_verify(name: str, paths: tuple[str, ...], asked: dict[str, Any]) -> int:

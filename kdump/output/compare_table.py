@@ -111,7 +111,9 @@ class CompareTable(TextReport):
         word = self._word(f"{verdict:{_VERDICT_WIDTH}}", row.severity)
         self._line(f"{word} {visible(partition_name(row))}")
         name = "" if row.topic is None else name_of(row)
-        self._write_wrapped(visible(self._copies.within(row.explanation, paths, name)), _INDENT)
+        self._write_wrapped(
+            visible(self._copies.replace_paths(row.explanation, paths, name)), _INDENT
+        )
         copies = {path: self._copies.of(path, name) for path in paths}
         self._lines(replica_lines(row.replicas, copies, self._width - len(_INDENT)), _INDENT)
         left = sum(row.differences.values()) - len(self._differences)

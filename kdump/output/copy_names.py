@@ -33,7 +33,7 @@ class CopyNames:
             return path
         return letter if name == partition else f"{letter}/{name}"
 
-    def within(self, text: str, paths: Iterable[str], partition: str) -> str:
+    def replace_paths(self, text: str, paths: Iterable[str], partition: str) -> str:
         """Write a sentence that names paths of copies with their letters."""
         for path in sorted(paths, key=len, reverse=True):
             text = text.replace(path, self.of(path, partition))

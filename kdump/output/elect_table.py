@@ -175,7 +175,9 @@ class ElectTable(TextReport):
 
     def _name_copies(self, row: ReplicaElection, text: str) -> str:
         partition = "" if row.topic is None else name_of(row)
-        return self._copies.within(text, (choice["path"] for choice in row.choices), partition)
+        return self._copies.replace_paths(
+            text, (choice["path"] for choice in row.choices), partition
+        )
 
     def _summary(self, row: ElectSummary) -> None:
         many = count_text(row.partitions, "partition")

@@ -168,7 +168,7 @@ class Table(Sink):
             return cells
         self._lines(self._copies.introduce(chain.from_iterable(paths)))
         return [
-            tuple(self._copies.within(text, named, name_of(row)) for text in line)
+            tuple(self._copies.replace_paths(text, named, name_of(row)) for text in line)
             for row, named, line in zip(rows, paths, cells, strict=True)
         ]
 

@@ -302,7 +302,7 @@ def _moment(timestamp_ms: int) -> str:
     return beyond_text(timestamp_ms) if text.lstrip("-").isdigit() else text
 
 
-def _until(row: SegmentFate) -> str:
+def _deletion_text(row: SegmentFate) -> str:
     """Write when a segment goes, in a few words, and when it does in the oldest release."""
     until = _until_newest(row)
     return until if row.oldest is None else f"{until}; {oldest_text(row.oldest)}"
@@ -375,7 +375,7 @@ _SEGMENT: tuple[tuple[Column[SegmentFate], str], ...] = (
     (amount("size", lambda row: size_text(row.size_bytes - row.reserved_index_bytes)), ""),
     (short("ended by", lambda row: row.rolled_by or "-"), "rolled_by"),
     (folding_column("kept by", lambda row: row.kept_by or "-", 12), ""),
-    (folding_column("until", _until, 12), ""),
+    (folding_column("until", _deletion_text, 12), ""),
     (short("tombstones", _tombstones, 2), "tombstones"),
     (folding_column("next pass removes", _removes, 10, 1), "dead_records"),
 )

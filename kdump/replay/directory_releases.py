@@ -30,7 +30,7 @@ from kdump.storage.directory_facts import owner_of
 from kdump.storage.log_dir import LOG_DIRS
 from kdump.storage.metadata_log import metadata_log_for
 from kdump.storage.properties import SIZE_LIMIT, java_properties
-from kdump.storage.source import whole
+from kdump.storage.source import read_whole
 
 if TYPE_CHECKING:
     from kdump.replay.cluster_facts import Change
@@ -105,7 +105,7 @@ class ReleaseCache:
 
     def _find_evidence(self, path: str) -> Iterator[Evidence]:
         try:
-            directory = LOG_DIRS.around(os.path.join(path, names.META_PROPERTIES))
+            directory = LOG_DIRS.find_parent(os.path.join(path, names.META_PROPERTIES))
             if directory is None:
                 return
             yield from directory_evidence(directory)
@@ -134,7 +134,7 @@ def settings_near(path: str, node: str | None) -> tuple[dict[str, str], str] | N
         if not os.path.isfile(file):
             continue
         try:
-            values = dict(java_properties(whole(file, SIZE_LIMIT).decode("latin-1")))
+            values = dict(java_properties(read_whole(file, SIZE_LIMIT).decode("latin-1")))
         except (PathError, StoreError):
             continue
         named = values.get("node.id", values.get("broker.id", "")).strip()

@@ -112,7 +112,7 @@ class _Owner(NamedTuple):
     who: Who | None
     by_id: bool
 
-    def until(self, place: Place, to_ms: int | None) -> OwnershipSpan:
+    def end_at(self, place: Place, to_ms: int | None) -> OwnershipSpan:
         return OwnershipSpan(place, self.who, self.since_ms, to_ms, self.epoch, self.by_id)
 
 
@@ -176,13 +176,13 @@ class GroupLives:
             yield from _make_leaves(life, list(life.members), at)
             for place, owner in life.owners.items():
                 if owner.member_id is not None:
-                    yield owner.until(place, at.ms)
+                    yield owner.end_at(place, at.ms)
 
     def open(self) -> Iterator[tuple[str, OwnershipSpan]]:
         """Yield who has what at the end, and what nobody has, by group."""
         for group, life in self._lives.items():
             for place, owner in life.owners.items():
-                yield group, owner.until(place, None)
+                yield group, owner.end_at(place, None)
 
 
 def _make_leaves(life: _Life, names: list[str], at: At) -> Iterator[MemberLeave]:
@@ -239,7 +239,7 @@ def _hand_over(
         if before is not None and before.member_id == name:
             continue
         if before is not None:
-            yield before.until(place, at.ms)
+            yield before.end_at(place, at.ms)
         who = None if name is None else life.members.get(name)
         since_ms = at.ms if at.certain else None
         life.owners[place] = _Owner(name, since_ms, life.epoch, who, False)
@@ -306,7 +306,7 @@ def _take_assignment(
         if place in had and not mine:
             continue  # another has it since
         if before is not None and not (mine and place in has):
-            yield before.until(place, at.ms)
+            yield before.end_at(place, at.ms)
         since_ms, who = at.ms if at.certain else None, life.members.get(name)
         life.owners[place] = (
             _Owner(name, since_ms, epoch, who, True)

@@ -56,7 +56,7 @@ class Releases:
         self._found[directory] = self._found[place]
         return self._found[place]
 
-    def only(self, directory: str) -> Releases:
+    def restrict_to(self, directory: str) -> Releases:
         """Return what holds for one data directory, as it was found: no more is read."""
         found = Releases(self._given)
         if self._given is None:

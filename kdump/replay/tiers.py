@@ -93,7 +93,7 @@ class Tiers:
         if topic.startswith("__") or any(one.is_pre08 for one in log.logs):
             return None
         place = places.parent(log.path)
-        directory = LOG_DIRS.around(log.path)
+        directory = LOG_DIRS.find_parent(log.path)
         checkpoint = (
             directory.offset(names.LOG_START_CHECKPOINT, topic, number) if directory else None
         )
@@ -166,7 +166,7 @@ class Tiers:
         its cluster.
         """
         found: dict[int, str] = {}
-        around = LOG_DIRS.around(f"{directory}/x")
+        around = LOG_DIRS.find_parent(f"{directory}/x")
         _add(found, around)
         node, cluster = owner_of(directory) if self.directories else (None, None)
         others = [

@@ -177,7 +177,7 @@ class TopicSettings:
     def _was_cleaned(self, directory: str, topic: str | None) -> bool:
         """Whether a data directory's cleaner-offset-checkpoint has partitions of a topic (K4)."""
         if directory not in self._cleaned:
-            around = LOG_DIRS.around(os.path.join(directory, names.METADATA_LOG))
+            around = LOG_DIRS.find_parent(os.path.join(directory, names.METADATA_LOG))
             found = around.offsets(names.CLEANER_CHECKPOINT) if around is not None else None
             self._cleaned[directory] = frozenset(name for name, _ in found or ())
         return topic in self._cleaned[directory]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from kdump import __version__
-from kdump.engine.cluster.options import ClusterOptions, until
+from kdump.engine.cluster.options import ClusterOptions, to_until
 from kdump.engine.cluster.run import cluster
 from kdump.engine.groups.options import GroupOptions
 from kdump.engine.groups.run import groups
@@ -45,7 +45,7 @@ VIEWS = frozenset(_REPLAYS)
 def options_of(view: str, asked: dict[str, Any]) -> Any:
     """Make the options of the command that a view is of; what it does not have is left out."""
     if "at_ms" in asked or "at_offset" in asked:
-        asked["at"] = until((asked.get("at_offset"), asked.get("at_ms")))
+        asked["at"] = to_until((asked.get("at_offset"), asked.get("at_ms")))
     replay = _REPLAYS[view]
     known = replay.options._fields  # type: ignore[attr-defined]
     given = {name: value for name, value in asked.items() if name in known}

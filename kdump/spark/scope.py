@@ -18,7 +18,7 @@ _WHOLLY: dict[int, int | None] = {}
 _WHOLE: Range = (None, None)
 
 
-def within(options: DumpOptions, bounds: Range) -> DumpOptions:
+def narrow(options: DumpOptions, bounds: Range) -> DumpOptions:
     """Return options that also leave out what is not between two offsets."""
     if bounds == _WHOLE:
         return options
@@ -46,7 +46,7 @@ class Scope(NamedTuple):
 
     def options_of(self, target: Target, options: DumpOptions) -> DumpOptions:
         """Return the options with which a partition is read."""
-        return within(options, self.range_of(target))
+        return narrow(options, self.range_of(target))
 
     def check_targets(
         self, targets: Iterable[Target | KdumpError]
@@ -94,7 +94,7 @@ class ClosedSegments(NamedTuple):
 
     def options_of(self, target: Target, options: DumpOptions) -> DumpOptions:
         """Return the options with which a partition is read."""
-        return within(options, self.range_of(target))
+        return narrow(options, self.range_of(target))
 
     def check_targets(
         self, targets: Iterable[Target | KdumpError]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Annotated
 
-from kdump.engine.reading.log_files import beside, logs_of
+from kdump.engine.reading.log_files import logs_of, sibling_path
 from kdump.errors import PathError
 from kdump.rows.row import Row
 from kdump.rows.words import Int32, Time
@@ -64,7 +64,7 @@ def _last_ms(file: LogFile) -> int | None:
     if base is None or file.name.is_retired:
         return None
     try:
-        with Source(beside(file, Kind.TIME_INDEX)) as source:
+        with Source(sibling_path(file, Kind.TIME_INDEX)) as source:
             index = TimeIndex(source, base)
             end = index.logical_end()
             return index.entry(end - 1).timestamp_ms if end else None

@@ -251,7 +251,7 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):
     def partitions(self, start: streams.Offsets, end: streams.Offsets) -> list[InputPartition]:
         """Plan a batch, and report what went before it was read."""
         logs = streams.logs_under(self._request)
-        streams.report(streams.losses(start, logs), fail=self._fails)
+        streams.report(streams.describe_losses(start, logs), fail=self._fails)
         self._last = end
         scope = streams.scope_of(start, end, logs, self._request)
         pieces = plan_tasks(self._request._replace(scope=scope))

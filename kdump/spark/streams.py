@@ -69,7 +69,7 @@ def scope_of(
     return ClosedSegments(ranges)
 
 
-def losses(start: Mapping[str, int], logs: Mapping[str, Log]) -> Iterator[str]:
+def describe_losses(start: Mapping[str, int], logs: Mapping[str, Log]) -> Iterator[str]:
     """Say what was not read before it went."""
     for path, offset in start.items():
         log = logs.get(path)

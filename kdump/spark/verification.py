@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from kdump.engine.work.pace import Pace
-from kdump.engine.work.pipeline import done
+from kdump.engine.work.pipeline import run_item
 from kdump.errors import InternalError, KdumpError
 from kdump.findings.finding import Finding, internal_error
 from kdump.rows.row import Row
@@ -71,7 +71,7 @@ def plan(request: Request) -> Iterator[tuple[PartitionPlan, int]]:
     for item in request.sound(plan_of_verify(named, asked, None)):
         size_bytes = item.size_bytes + partition_cost(item.path)
         partition = item.path if item.whole else places.parent(item.path)
-        releases = settings.releases.only(places.parent(partition))
+        releases = settings.releases.restrict_to(places.parent(partition))
         yield PartitionPlan(item, settings.of(partition, item.topic), releases), size_bytes
 
 
@@ -137,7 +137,7 @@ def _result_of(piece: PartitionPlan, asked: VerifyOptions, coordinators: Coordin
     step = partial(
         verify_item, options=asked, settings=settings, deadline=None, coordinators=coordinators
     )
-    result = done(step, piece.item, pace)
+    result = run_item(step, piece.item, pace)
     if isinstance(result, KdumpError):
         result = Result(errors=(result,))
     unforeseen = []

@@ -20,7 +20,7 @@ from kdump.spark.columns import Arrow, finding_row, of_items, of_rows
 from kdump.spark.driver import MOST_TASKS, PARTITION_TASK_BYTES
 from kdump.spark.owners import FileFacts, Owners
 from kdump.spark.request import FILE_BYTES, Planned, Request, cost, partition_cost
-from kdump.spark.scope import Range, within
+from kdump.spark.scope import Range, narrow
 from kdump.spark.segment_rows import segments_of
 from kdump.storage import places
 from kdump.storage.targets import Target, resolve
@@ -150,7 +150,7 @@ def _files_of(
 ) -> Iterator[tuple[FileFacts, Any]]:
     """Yield each file of splits, or the piece of it, with what is read of it."""
     for split, bounds in splits:
-        options = within(request.options, bounds)
+        options = narrow(request.options, bounds)
         for file, size in zip(split.target.files, split.sizes, strict=True):
             alone = split._replace(target=split.target._replace(files=(file,)), sizes=(size,))
             items = ProvedReader(alone, options).items()

@@ -156,7 +156,9 @@ class AfterDamage:
                 entry: _Entry | None = _entry(rows, row)
                 row += 1
             else:
-                entry = None if position in self._astray else self._at(position, limit, window)
+                entry = (
+                    None if position in self._astray else self._read_entry(position, limit, window)
+                )
             if entry is not None and entry.is_sound:
                 fits = bounds.low < entry.first < bounds.high
                 links[position] = entry.first if fits else bounds.high
@@ -174,7 +176,7 @@ class AfterDamage:
         self._leading = links
         return next(iter(links.values()))
 
-    def _at(self, position: int, limit: int, window: Window) -> _Entry | None:
+    def _read_entry(self, position: int, limit: int, window: Window) -> _Entry | None:
         """Read what an entry at a position says of itself, None where none can lie."""
         row = self.row(position, limit, window)
         return None if row is None else _entry(row, 0)

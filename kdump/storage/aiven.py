@@ -90,7 +90,7 @@ def read_manifest(path: str, log_bytes: int | None, indexes_bytes: int | None) -
         with Source(path) as source:
             if source.size > _MANIFEST_LIMIT:
                 raise BadManifest(f"it has {source.size:,} bytes")
-            read = json.loads(source.whole(_MANIFEST_LIMIT))
+            read = json.loads(source.read_whole(_MANIFEST_LIMIT))
     except (ValueError, RecursionError):
         raise BadManifest("it is not JSON") from None
     try:

@@ -7,7 +7,7 @@ import os
 from kdump.errors import PathError, StoreError
 from kdump.storage import names, places
 from kdump.storage.properties import SIZE_LIMIT, parse_meta_properties
-from kdump.storage.source import whole
+from kdump.storage.source import read_whole
 from kdump.tuples import NamedTuple
 
 
@@ -32,7 +32,7 @@ def facts_of(path: str) -> DirectoryFacts:
 def meta_of(path: str) -> dict[str, str | None]:
     """Read a data directory's `meta.properties`; empty where there is none that can be read."""
     try:
-        data = whole(os.path.join(path, names.META_PROPERTIES), SIZE_LIMIT)
+        data = read_whole(os.path.join(path, names.META_PROPERTIES), SIZE_LIMIT)
     except (PathError, StoreError):
         return {}
     return parse_meta_properties(data).values

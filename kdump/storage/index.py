@@ -71,7 +71,7 @@ class EntryFile:
         self, data: bytes | Source, layout: struct.Struct, *, slotwise: bool = False
     ) -> None:
         if isinstance(data, Source) and data.size <= _HELD_BYTES and not slotwise:
-            data = data.whole(with_holes=True)
+            data = data.read_whole(with_holes=True)
         self.data = data
         self.layout = layout
         self.size_bytes = data.size if isinstance(data, Source) else len(data)

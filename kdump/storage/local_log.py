@@ -13,7 +13,7 @@ from kdump.errors import PathError, path_errors
 from kdump.storage import checkpoints, names, places
 from kdump.storage.checkpoints import EpochStart
 from kdump.storage.names import DirectoryName, FileName, Kind
-from kdump.storage.source import whole
+from kdump.storage.source import read_whole
 
 if TYPE_CHECKING:
     from kdump.storage.places import FileStatus
@@ -144,7 +144,7 @@ class LocalLog:
         for name, path in self.others:
             if name.kind is Kind.LEADER_EPOCHS:
                 try:
-                    read = checkpoints.parse_leader_epochs(whole(path, checkpoints.SIZE_LIMIT))
+                    read = checkpoints.parse_leader_epochs(read_whole(path, checkpoints.SIZE_LIMIT))
                 except PathError:
                     return []
                 return [] if read.problems else read.entries

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kdump.errors import PathError, path_errors
 from kdump.storage import checkpoints, names, places
 from kdump.storage.names import DirectoryName
-from kdump.storage.source import whole
+from kdump.storage.source import read_whole
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class LogDir:
         if not places.lexists(path):
             return {}
         try:
-            found = checkpoints.parse_offsets(whole(path, checkpoints.SIZE_LIMIT))
+            found = checkpoints.parse_offsets(read_whole(path, checkpoints.SIZE_LIMIT))
         except PathError:
             return None
         if found.problems:
@@ -158,7 +158,7 @@ class LogDirs:
     def __init__(self) -> None:
         self._known: dict[str, _CachedLogDir] = {}
 
-    def around(self, partition: str, seconds: float = 0.0) -> LogDir | None:
+    def find_parent(self, partition: str, seconds: float = 0.0) -> LogDir | None:
         """Give the data directory that a partition's directory lies in; None: it is not listed.
 
         For so many `seconds` after it was last looked at it is not asked whether it changed.

@@ -119,11 +119,11 @@ class Offsets:
         self._recent: RecordBatches | None = None  # believed as a whole, the last rows as jumps too
 
     @property
-    def holds(self) -> bool:
+    def has_gap(self) -> bool:
         """Whether a gap waits."""
         return bool(self._held)
 
-    def hold(self, gap: Gap) -> Iterator[ResolvedGap]:
+    def add_gap(self, gap: Gap) -> Iterator[ResolvedGap]:
         """Take up a gap; where too many wait the first is let go."""
         self._look_back()
         self._release_rejected()

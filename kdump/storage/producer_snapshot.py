@@ -108,7 +108,7 @@ def check_snapshot(path: str) -> ProducerSnapshot:
             header = ProducerSnapshot(source.read(0, SNAPSHOT_HEADER.size), source.size)
             if any(problem.code != "snapshot-crc" for problem in header.problems()):
                 return header
-        return ProducerSnapshot(source.whole(SIZE_LIMIT))
+        return ProducerSnapshot(source.read_whole(SIZE_LIMIT))
 
 
 def sound_snapshot(path: str) -> ProducerSnapshot | None:

@@ -19,7 +19,7 @@ from kdump.errors import PathError
 from kdump.storage import names
 from kdump.storage.checkpoints import java_int
 from kdump.storage.problems import Problem
-from kdump.storage.source import SMALL_FILE_LIMIT, whole
+from kdump.storage.source import SMALL_FILE_LIMIT, read_whole
 from kdump.tuples import NamedTuple
 
 SIZE_LIMIT = 1 << 20  # no properties or JSON file of a broker comes near it
@@ -75,7 +75,7 @@ def parse_partition_metadata(data: bytes) -> Properties:
 def read_partition_metadata(partition: str) -> Properties | None:
     """Read the `partition.metadata` of a partition; None where it is not there."""
     try:
-        data = whole(os.path.join(partition, names.PARTITION_METADATA), SMALL_FILE_LIMIT)
+        data = read_whole(os.path.join(partition, names.PARTITION_METADATA), SMALL_FILE_LIMIT)
     except PathError:
         return None
     return parse_partition_metadata(data)

@@ -281,7 +281,7 @@ class Source:
         """Return what may be read past this object; -1: nothing, or somebody watches all reads."""
         return -1 if WATCHED and self.path in WATCHED else self._fd
 
-    def whole(self, limit: int = SMALL_FILE_LIMIT, *, with_holes: bool = False) -> bytes:
+    def read_whole(self, limit: int = SMALL_FILE_LIMIT, *, with_holes: bool = False) -> bytes:
         """Read all of a small file; one larger than the limit is not what it says it is.
 
         Raises `Unreadable` where the device does not give all of it, which is not asked of those
@@ -357,10 +357,10 @@ def _refuse_irregular(path: str, status: os.stat_result | Status) -> None:
     raise PathError(path, "is not a regular file")
 
 
-def whole(path: str | os.PathLike[str], limit: int = SMALL_FILE_LIMIT) -> bytes:
-    """Read all of a small file; see `Source.whole`."""
+def read_whole(path: str | os.PathLike[str], limit: int = SMALL_FILE_LIMIT) -> bytes:
+    """Read all of a small file; see `Source.read_whole`."""
     with Source(path) as source:
-        return source.whole(limit)
+        return source.read_whole(limit)
 
 
 def unreadable_ranges(path: str) -> list[tuple[int, int]]:

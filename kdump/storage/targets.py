@@ -25,7 +25,7 @@ from kdump.storage.data_directories import spread_all
 from kdump.storage.local_log import LocalLog, looks_like_partition, with_next_base
 from kdump.storage.log_dir import LOG_DIRS, LogDir
 from kdump.storage.names import FileName, Kind
-from kdump.storage.source import whole
+from kdump.storage.source import read_whole
 from kdump.tuples import NamedTuple
 
 #: Files that a whole partition does not stand for.
@@ -67,7 +67,7 @@ class Target(NamedTuple):
 
         For so many `seconds` it is not asked whether it has changed.
         """
-        return None if self.log is None else LOG_DIRS.around(self.log.path, seconds)
+        return None if self.log is None else LOG_DIRS.find_parent(self.log.path, seconds)
 
 
 class Selection(NamedTuple):
@@ -182,7 +182,7 @@ def data_directories(server_properties: str) -> list[str]:
     """Return the data directories a broker's own settings name, each once."""
     from kdump.storage.properties import java_properties
 
-    text = whole(server_properties, 1 << 20).decode("utf-8", "replace")
+    text = read_whole(server_properties, 1 << 20).decode("utf-8", "replace")
     settings = dict(java_properties(text))
     named = settings.get("log.dirs") or settings.get("log.dir") or ""
     directories = [part.strip() for part in named.split(",")]

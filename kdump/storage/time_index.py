@@ -45,7 +45,7 @@ class TimeIndex(Index):
             yield slot, TimestampOffset(timestamp_ms, int64(base + relative))
 
     @property
-    def last(self) -> TimestampOffset:
+    def last_entry(self) -> TimestampOffset:
         """The last slot as a broker sees it, zero tail and all; (-1, base offset) if none."""
         if self.entries:
             return self.entry(self.entries - 1)
@@ -75,7 +75,7 @@ class TimeIndex(Index):
         A preallocated zero tail is refused. Brokers asked at load from 0.10.1 to 2.2 only.
         """
         if self.entries:
-            first, last = self.entry(0), self.last
+            first, last = self.entry(0), self.last_entry
             if last.timestamp_ms < first.timestamp_ms:
                 return f"last timestamp {last.timestamp_ms} is below the first {first.timestamp_ms}"
             if last.offset < self.base_offset:

@@ -11,7 +11,7 @@ import produced_sets
 import pytest
 from broker_box import Broker
 from long_runs import LONG, SEED, how_many
-from produce_requests import Produced, Producer
+from produce_requests import Producer, ProduceResult
 
 from kdump import kernels
 from kdump.broker import versions as v
@@ -65,7 +65,7 @@ class ExpectedTopic:
         self.known: dict[int, KnownProducer] = {}
         self.stored: list[tuple[StoredRun, bool]] = []
 
-    def differs(self, data: bytes, told: Produced) -> Any:
+    def differs(self, data: bytes, told: ProduceResult) -> Any:
         """Take a set as the broker should have; return what differs from its answer."""
         settings = Settings().of_topic(self.config)
         topic = Topic.of(self.version, settings, produced_sets.NOW_MS, 1 << 26)
@@ -137,7 +137,7 @@ def test_random_sets_as_the_broker_answers(
         for number in range(COUNT):
             rng = random.Random(SEED * 1_000_003 + number)
             monkeypatch.setattr(produced_sets, "NOW_MS", int(time.time() * 1000))
-            data, name = produced_sets.produced(rng), rng.choice(sorted(topics))
+            data, name = produced_sets.draw_record_set(rng), rng.choice(sorted(topics))
             told = producer.send(name, data, request_version(data, release))
             answers[told.error] += 1
             if differs := topics[name].differs(data, told):

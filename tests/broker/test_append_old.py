@@ -8,7 +8,7 @@ import zlib
 from typing import Any
 
 import pytest
-from corpus import expected, names
+from corpus import find_expected, names
 from produce_requests import ERRORS
 
 from kdump.broker.append_set import ProducedSet, RefusedError, Topic
@@ -44,7 +44,7 @@ def sent_bytes(one: dict[str, Any], version: Version) -> bytes:
 @pytest.mark.parametrize("name", SETS)
 def test_recorded_appends(name: str) -> None:
     recorded = json.loads(
-        lzma.decompress(expected(f"old/{name}.clean.answers.json.xz").read_bytes())
+        lzma.decompress(find_expected(f"old/{name}.clean.answers.json.xz").read_bytes())
     )
     version = tuple(map(int, recorded["version"].split(".")))
     different = []

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from long_runs import SEED, how_many
 from oracle import oracle
-from produced_sets import HOUR_MS, NAMES, NOW_MS, sent
+from produced_sets import HOUR_MS, NAMES, NOW_MS, draw_set
 
 from kdump.broker.append_set import ProducedSet, RefusedError, Topic
 from kdump.broker.appending import Answer, append, append_as_follower
@@ -87,7 +87,7 @@ def test_random_sets_as_the_brokers_classes_store_them() -> None:
     different, stored = [], 0
     for number in range(COUNT):
         rng = random.Random(SEED * 1_000_003 + number)
-        data, config = sent(rng)
+        data, config = draw_set(rng)
         config["message.timestamp.after.max.ms"] = str(HOUR_MS)
         if rng.random() < 0.3:
             config["message.timestamp.before.max.ms"] = str(HOUR_MS)

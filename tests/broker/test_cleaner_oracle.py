@@ -111,7 +111,7 @@ def test_cleaning_as_a_broker(tmp_path: Path, seed: int) -> None:
         question = draw_question(rng, directory, transactions=transactions)
         compare(question)
         left = tmp_path / str(number) / "t-0"
-        answer = question.asked("clean", out=left)
+        answer = question.ask("clean", out=left)
         if answer["ok"] and rng.random() < 0.5:
             # A log that was cleaned before, as the cleaner's checkpoint says or not.
             directory = next(left.parent.rglob("*.log")).parent
@@ -122,7 +122,7 @@ def compare(question: Question) -> None:
     view = question.view()
     choice, cleaned = ours(question, view)
     view.close()
-    answer = question.asked("cleanable")
+    answer = question.ask("cleanable")
     told = f"{question}\n{choice}\n{answer}"
     if not answer["ok"]:
         assert cleaned is None, told
@@ -138,7 +138,7 @@ def compare(question: Question) -> None:
     ), told  # fmt: skip
     real = theirs(question)
     if real is None or cleaned is None:
-        assert real == cleaned, told + repr(question.asked("clean"))
+        assert real == cleaned, told + repr(question.ask("clean"))
         return
     told += f"\n{cleaned.dead ^ real.dead} {cleaned} {real}"
     assert (cleaned.dead, cleaned.checkpoint) == (real.dead, real.checkpoint), told

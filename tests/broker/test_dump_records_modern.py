@@ -6,7 +6,7 @@ from functools import cache
 from itertools import groupby
 from pathlib import Path
 
-from corpus import corpus, expected
+from corpus import corpus, find_expected
 from dumped import Json, first_difference, json_lines, restore_times, run_dump, to_consumer_form
 from each import each
 
@@ -25,7 +25,7 @@ def written_on(copy: str, partition: str) -> bool:
 def copy_of(copy: str) -> Path:
     """Unpack a copy, with the file times it had."""
     root = corpus(f"modern/data/{copy}")
-    restore_times(root, expected(f"modern/{copy}/files.tsv"))
+    restore_times(root, find_expected(f"modern/{copy}/files.tsv"))
     return root
 
 
@@ -43,7 +43,7 @@ def partitions(root: Path) -> list[Path]:
 def read_consumed(copy: str, level: str) -> dict[str, list[Json]]:
     """What the consumer got at an isolation level, by partition."""
     answers = {}
-    for path in expected(f"modern/{copy}/records").glob("*.jsonl"):
+    for path in find_expected(f"modern/{copy}/records").glob("*.jsonl"):
         records = json_lines(path.read_bytes())
         handed = [record.pop("rc") or level == "read_uncommitted" for record in records]
         answers[path.stem] = [record for record, ours in zip(records, handed, strict=True) if ours]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus import corpus, expected
+from corpus import corpus, find_expected
 from dumped import Json, first_difference, run_dump
 from each import each
 
@@ -20,13 +20,15 @@ BAD = ("bad-0", "badc-0", "badkey-0")
 
 @cache
 def answers(name: str) -> Any:
-    return json.loads(lzma.decompress(expected(f"old/{name}.clean.answers.json.xz").read_bytes()))
+    return json.loads(
+        lzma.decompress(find_expected(f"old/{name}.clean.answers.json.xz").read_bytes())
+    )
 
 
 @cache
 def read_consumed(name: str) -> dict[str, list[Json]]:
     """What the consumer got, by partition."""
-    packed = expected(f"old/{name}.clean.records.jsonl.xz").read_bytes()
+    packed = find_expected(f"old/{name}.clean.records.jsonl.xz").read_bytes()
     found = defaultdict(list)
     for line in lzma.decompress(packed).splitlines():
         record = json.loads(line)

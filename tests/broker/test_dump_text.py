@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from corpus import corpus, expected, files
+from corpus import corpus, files, find_expected
 
 from kdump.cli import cli
 
@@ -15,7 +15,7 @@ MODES = {"deep": (), "shallow": ("--batches",), "plain": ("--entries",)}
 @pytest.mark.parametrize("copy", ["clean", "live", "killed", "recovered"])
 def test_text_is_the_tools(copy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data = corpus(f"modern/data/{copy}").resolve()
-    texts = expected(f"modern/{copy}/dumplogsegments")
+    texts = find_expected(f"modern/{copy}/dumplogsegments")
     monkeypatch.chdir(data)
     compared = 0
     for text in files(texts, "*.txt"):

@@ -8,7 +8,7 @@ from each import each
 from long_runs import LONG
 from oracle import oracle
 from recoveries import BROKER, INTERVAL, NOW, TOPIC_ID, batches
-from segments import checked, target_of
+from segments import run_checks, target_of
 
 from kdump.broker.settings import Settings
 from kdump.engine.predict.recovery import predict_partition
@@ -42,7 +42,7 @@ def test_forecast_and_remedies(tmp_path: Path, profile: str, wild: int) -> None:
     position, _ = batches(sound)[-1]
     log.write_bytes(sound[:position] + struct.pack(">q", wild) + sound[position + 8 :])
 
-    (found,) = [one for one in checked(directory) if one.code == "log-end-astray"]
+    (found,) = [one for one in run_checks(directory) if one.code == "log-end-astray"]
     assert (found.position, found.actual) == (position, wild)
     row = predict_partition(
         target_of(directory), BROKER, Settings(index_interval_bytes=INTERVAL)

@@ -13,8 +13,8 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from corpus import expected, names
-from lookups import answered, modern, partitions
+from corpus import find_expected, names
+from lookups import ask_list_offsets, modern, partitions
 
 from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import PartitionView
@@ -30,7 +30,7 @@ IN_MEMORY = {
 
 
 def read_recorded(state: str, name: str) -> dict[str, Any]:
-    path = expected(f"modern/{state}/{name}")
+    path = find_expected(f"modern/{state}/{name}")
     data = path.read_bytes()
     answers: dict[str, Any] = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
     return answers
@@ -59,7 +59,7 @@ def test_special_offsets(state: str, isolation: str) -> None:
             if not isinstance(theirs, dict):
                 continue
             wanted = [theirs["offset"], theirs["timestamp"], theirs.get("leader_epoch")]
-            ours = answered(view, target)
+            ours = ask_list_offsets(view, target)
             if (state, partition, name) in IN_MEMORY:
                 assert ours[:2] == wanted[:2]
                 continue
@@ -75,7 +75,7 @@ def test_offsets_for_times(state: str, isolation: str) -> None:
     asked = 0
     for partition, view in views(state, isolation, answers):
         for time, *theirs in answers[partition][isolation]:
-            assert answered(view, time) == theirs[:3], (partition, time)
+            assert ask_list_offsets(view, time) == theirs[:3], (partition, time)
             asked += 1
     assert asked > 2000
 

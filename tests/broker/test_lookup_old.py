@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus import expected, names
-from lookups import answered, copy_of, partitions
+from corpus import find_expected, names
+from lookups import ask_list_offsets, copy_of, partitions
 
 from kdump.broker.fetching import fetch, pieces
 from kdump.broker.list_offsets import list_offsets_v0
@@ -45,7 +45,7 @@ Json = dict[str, Any]
 
 def read_recorded(name: str) -> Json:
     answers: Json = json.loads(
-        lzma.decompress(expected(f"old/{name}.answers.json.xz").read_bytes())
+        lzma.decompress(find_expected(f"old/{name}.answers.json.xz").read_bytes())
     )
     return answers
 
@@ -90,13 +90,13 @@ def test_offsets_by_record_time(name: str) -> None:
     differences = []
     asked: Counter[int] = Counter()
     for partition, view, answers in views(name):
-        assert answered(view, -1)[0] == answers["latest"]["offsets"][0], partition
-        assert answered(view, -2)[0] == answers["earliest"]["offsets"][0], partition
+        assert ask_list_offsets(view, -1)[0] == answers["latest"]["offsets"][0], partition
+        assert ask_list_offsets(view, -2)[0] == answers["earliest"]["offsets"][0], partition
         for one in answers.get("list_offsets_v1", []):
             asked[one["error"]] += 1
             if one["error"] == FORMAT_TOO_OLD:
                 continue
-            ours = answered(view, one["time"])
+            ours = ask_list_offsets(view, one["time"])
             if ours[:2] != [one["offset"], one["timestamp"]]:
                 differences.append((partition, one, ours))
     assert differences == []

@@ -36,18 +36,18 @@ def make_entry(judge: Oracle, directory: Path, codec: str, magic: int) -> Path:
 
 
 def declare_count(data: bytes, count: int) -> bytes:
-    return builders.resealed(data[:57] + struct.pack(">i", count) + data[61:])
+    return builders.with_right_crc(data[:57] + struct.pack(">i", count) + data[61:])
 
 
 def lengthen(data: bytes, tail: bytes) -> bytes:
     size = struct.pack(">i", len(data) + len(tail) - 12)
-    return builders.resealed(data[:8] + size + data[12:] + tail)
+    return builders.with_right_crc(data[:8] + size + data[12:] + tail)
 
 
 def with_checksum(data: bytes) -> bytes:
     """Give a message of magic 0 or 1 the checksum that its bytes call for, a batch its own."""
     if data[16] == 2:
-        return builders.resealed(data)
+        return builders.with_right_crc(data)
     return data[:12] + struct.pack(">I", builders.crc32(data[16:])) + data[16:]
 
 

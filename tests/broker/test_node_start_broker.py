@@ -16,7 +16,7 @@ import pytest
 from broken_nodes import TABLE, Fault
 from broker_box import program
 from long_runs import LONG, SEED
-from node_starts import Node, is_same_sentence, start, unpacked
+from node_starts import Node, is_same_sentence, start, unpack_node
 
 from kdump.broker.node_directories import User
 from kdump.broker.node_settings import REFUSES
@@ -46,7 +46,7 @@ def _box() -> None:
 def test_foretold_as_the_broker_does(broken: Fault, version: str, tmp_path: Path) -> None:
     if broken.needs_root and (os.geteuid() != 0 or shutil.which("capsh") is None):
         pytest.skip("needs root, and capsh to take its rights away")
-    node = unpacked(version, broken.directories, tmp_path / "node")
+    node = unpack_node(version, broken.directories, tmp_path / "node")
     broken.change(node)
     user = User(0, frozenset({0}), is_root=False) if node.run_before else None
     try:
@@ -75,7 +75,7 @@ def test_sound_node_is_never_predicted_to_fail(version: str, tmp_path: Path) -> 
     for number in range(_STARTS):
         if node is None or rng.random() < 0.2:  # a node of its own, or one to upgrade
             older = "4.1.1" if version == "4.4.0" and rng.random() < 0.4 else version
-            node = unpacked(older, rng.choice((1, 2)), tmp_path / f"node-{number}")
+            node = unpack_node(older, rng.choice((1, 2)), tmp_path / f"node-{number}")
             node.version = version
         for settings in (str(node.server_properties), None):
             dirs = node.settings["log.dirs"].split(",")

@@ -10,7 +10,7 @@ from producing import (
     NONE,
     SECOND,
     TIME,
-    aborted,
+    aborted_index,
     data,
     index_of,
     log_of,
@@ -123,10 +123,10 @@ def test_damage_is_reported(tmp_path: Path) -> None:
 
 def test_marker_known_only_to_the_index(tmp_path: Path) -> None:
     path = write_log(tmp_path, {0: [data(0, 7, 0, transactional=True), data(2)]})
-    index_of(path, 0).write_bytes(aborted((8, 0, 1, 2), (7, 0, 1, 2)))
+    index_of(path, 0).write_bytes(aborted_index((8, 0, 1, 2), (7, 0, 1, 2)))
     (found,) = here(path).transactions
     assert (found.producer_id, found.marker_offset) == (7, 1)
-    index_of(path, 0).write_bytes(aborted((7, 5, 6, 7)))
+    index_of(path, 0).write_bytes(aborted_index((7, 5, 6, 7)))
     assert here(path).transactions[0].marker_offset is None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus import corpus, expected, files
+from corpus import corpus, files, find_expected
 
 from kdump.engine.dump.pre08 import RECORDS, pre08_items
 from kdump.findings.finding import Finding
@@ -48,7 +48,7 @@ def read(directory: Path) -> tuple[list[RecordRow], list[Finding]]:
 def read_consumed(state: str) -> dict[str, list[dict[str, Any]]]:
     """Give what the consumer was handed, for each partition."""
     told: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    with lzma.open(expected(f"old/v07-072.{state}.records.jsonl.xz"), "rt") as lines:
+    with lzma.open(find_expected(f"old/v07-072.{state}.records.jsonl.xz"), "rt") as lines:
         for line in lines:
             record = json.loads(line)
             told[record["partition"]].append(record)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus import corpus, expected, shared
+from corpus import corpus, find_expected, find_shared
 from each import each
 
 from kdump.broker.settings import Settings
@@ -57,7 +57,7 @@ def rows(
 
 
 def recorded_path(case: str, name: str) -> Path:
-    root = shared()
+    root = find_shared()
     if root is None:
         pytest.skip("no corpora: KDUMP_SHARED names none, and there is no ../shared")
     return root / "corpus/modern/recovery" / case / name
@@ -175,7 +175,7 @@ def test_modern_refusals(case: str, tmp_path: Path) -> None:
 def test_torn_metadata_log() -> None:
     """Here the metadata log is at hand, so that strays are known: there are none."""
     root = corpus("modern/extras/metadata-torn-before")
-    extras = shared()
+    extras = find_shared()
     assert extras is not None
     answers = load_json(extras / "corpus/modern/extras/metadata-torn-after-answers/offsets.json")
     disks = [LogDir.open(str(root / disk)) for disk in ("d1", "d2")]
@@ -226,7 +226,7 @@ def old_settings(of_broker: dict[str, str]) -> Settings:
 @each(("name", "broker"), OLD)
 @each("run", ["unclean", "full", "marker"])
 def test_old_starts(name: str, broker: tuple[int, ...], run: str, tmp_path: Path) -> None:
-    told = load_json(expected(f"old/{name}.{run}.after.answers.json.xz"))
+    told = load_json(find_expected(f"old/{name}.{run}.after.answers.json.xz"))
     left_out = set(told["left_out"] or [])
     root = tmp_path / "data"
     shutil.copytree(corpus(f"old/{name}.{run}.before") / "data", root)
@@ -247,7 +247,7 @@ def test_old_starts(name: str, broker: tuple[int, ...], run: str, tmp_path: Path
 
 
 def test_old_refusal_for_want_of_memory() -> None:
-    told = load_json(expected("old/damage-0822.marker.refused.json.xz"))
+    told = load_json(find_expected("old/damage-0822.marker.refused.json.xz"))
     assert any("OutOfMemory" in item["reason"] for item in told["refusals"])
     root = corpus("old/damage-0822.all.before") / "data"
     shown = [target for target in targets(root) if target.topic == "d-sizebig"]
@@ -262,7 +262,7 @@ def test_old_refusal_for_want_of_memory() -> None:
 
 @pytest.mark.parametrize("run", ["damaged-unclean", "damaged-marker"])
 def test_starts_of_0_7(run: str) -> None:
-    told = load_json(expected(f"old/v07-072.{run}.after.answers.json.xz"))
+    told = load_json(find_expected(f"old/v07-072.{run}.after.answers.json.xz"))
     predicted = rows(corpus(f"old/v07-072.{run}.before") / "data", (0, 7))
     assert set(predicted) == set(told["answers"])
     for partition, row in predicted.items():
@@ -289,8 +289,8 @@ def test_hole_stops_0_7() -> None:
 )
 def test_old_starts_after_a_kill(name: str, broker: tuple[int, ...]) -> None:
     """Sound logs: nothing is cut, and the broker says which segments it recovered."""
-    told = load_json(expected(f"old/{name}.files.json.xz"))
-    answers = load_json(expected(f"old/{name}.clean.answers.json.xz"))
+    told = load_json(find_expected(f"old/{name}.files.json.xz"))
+    answers = load_json(find_expected(f"old/{name}.clean.answers.json.xz"))
     log = told["recovery_after_kill_log"]  # empty of mixed-282
     predicted = rows(
         corpus(f"old/{name}.killed") / "data", broker, old_settings(answers["settings"])
@@ -306,9 +306,9 @@ def test_old_starts_after_a_kill(name: str, broker: tuple[int, ...]) -> None:
 
 def test_modern_start_after_a_kill() -> None:
     """Every partition of the large corpus, the metadata log among them: nothing is lost."""
-    with gzip.open(expected("modern/recovered/broker-log.txt.gz"), "rt") as text:
+    with gzip.open(find_expected("modern/recovered/broker-log.txt.gz"), "rt") as text:
         log = text.read().splitlines()
-    topics = load_json(expected("modern/killed/topics.json"))
+    topics = load_json(find_expected("modern/killed/topics.json"))
     disks = [LogDir.open(str(corpus("modern/data/killed") / disk)) for disk in ("d1", "d2")]
     cluster = cluster_of(disks)
     compared = 0

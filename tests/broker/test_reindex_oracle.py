@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus import corpus, expected, shared
+from corpus import corpus, find_expected, find_shared
 from each import each
 from long_runs import LONG, SEED, how_many
 from oracle import PROFILES, Oracle, old_oracle, oracle
-from reindexing import answered, differences, items_of, rebuilt, rows_of
+from reindexing import differences, items_of, rebuilt, recovered_indexes, rows_of
 
 from kdump.broker.versions import NEWEST
 from kdump.errors import RefusedError
@@ -43,7 +43,7 @@ def of_oracle(
 ) -> dict[str, bytes] | None:
     """The indexes that a recovery leaves, None where the broker's code raises."""
     answer = asked.answer("recover", dir=directory, indexIntervalBytes=interval, **members)
-    return answered(answer["result"]["files"]) if answer["ok"] else None
+    return recovered_indexes(answer["result"]["files"]) if answer["ok"] else None
 
 
 def comparable(files: dict[str, bytes], failed: set[int]) -> dict[str, bytes]:
@@ -79,7 +79,7 @@ def compare_with_old(directory: Path, out: Path, interval: int, **options: Any) 
             broker_version=version,
             **options,
         )
-        theirs = comparable(answered(answer["result"]["files"]), set(errors))
+        theirs = comparable(recovered_indexes(answer["result"]["files"]), set(errors))
         assert not differences(comparable(ours, set(errors)), theirs), words
         compared += len(errors) < len(segments)
     return compared
@@ -95,7 +95,7 @@ def partitions(directory: Path) -> list[Path]:
 
 def settings_of_modern(name: str) -> tuple[int, int]:
     """The index interval of a partition's topic, and how large its indexes may be."""
-    root = shared()
+    root = find_shared()
     assert root is not None
     profile = json.loads((root / "corpus/modern/expected/profile.json").read_text())
     for topic in profile["topics"]:
@@ -160,7 +160,7 @@ def test_topic_settings_are_optional(name: str, answers: str, least: int, tmp_pa
 
 def read_intervals(name: str) -> dict[str, str]:
     """The index intervals that topics had of their own, as the admin client was told last."""
-    text = expected(name).read_text()
+    text = find_expected(name).read_text()
     told = json.loads(text.splitlines()[-1] if name.endswith(".jsonl") else text)
     topics = told.get("topics", told)
     return {
@@ -311,7 +311,7 @@ def test_damaged_directories_up_to_the_cut(number: int, tmp_path: Path) -> None:
             assert "are unknown" in str(item), words
             assert int(Path(item.path).stem) > base, words
     ours = {path.name: path.read_bytes() for path in (tmp_path / "up" / directory.name).iterdir()}
-    theirs = answered(answer["result"]["files"])
+    theirs = recovered_indexes(answer["result"]["files"])
     if "empties it" in reason or "fails" in reason or "splits" in reason:
         return
     upto = {name: data for name, data in ours.items() if int(name.split(".")[0]) <= base}

@@ -132,7 +132,7 @@ def test_closed_files_are_reopened(tmp_path: Path) -> None:
         assert segment.log() is log
         assert segment.offset_index() is index
         assert segment.time_index() is times
-        assert (index.last_offset, times.last) == (11, (9, 11))
+        assert (index.last_offset, times.last_entry) == (11, (9, 11))
         segment.close()
         with pytest.raises(PathError):
             log.read(0, 1)
@@ -163,10 +163,10 @@ def test_largest_time_known(tmp_path: Path) -> None:
     assert segment.last_time() == (9, 11)
     (tmp_path / f"{10:020}.timeindex").write_bytes(struct.pack(">qi", 7, 0))
     assert segment.last_time() == (9, 11)
-    assert segment.time_index().last == (7, 10)
+    assert segment.time_index().last_entry == (7, 10)
     assert segment.last_time() == (7, 10)
     without = Segment(10, {Kind.LOG: segment.path}, (4, 1), Settings())
-    assert without.last_time() == without.time_index().last == (-1, 10)
+    assert without.last_time() == without.time_index().last_entry == (-1, 10)
 
 
 def test_times_that_a_truncation_leaves(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_part_with_an_index_that_is_too_small(tmp_path: Path) -> None:
         split(segment_of(tmp_path, *log, index_bytes=24))
 
 
-def test_part_whose_entries_would_fall(tmp_path: Path) -> None:
+def test_part_with_falling_entries(tmp_path: Path) -> None:
     with pytest.raises(RefusalError, match="would decrease from offset 6 to 6"):
         split(segment_of(tmp_path, at(0), at(6), at(6), at(FAR)))
     place = 2 * len(at(0))  # in the part

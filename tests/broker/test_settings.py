@@ -9,7 +9,7 @@ from kdump.broker.settings import TOPIC, Settings, read_settings
 from kdump.errors import PathError
 
 
-def given(tmp_path: Path, *lines: str) -> Settings:
+def read_given(tmp_path: Path, *lines: str) -> Settings:
     path = tmp_path / "server.properties"
     path.write_text("\n".join(lines) + "\n")
     return read_settings(str(path))
@@ -29,7 +29,7 @@ def test_milliseconds_before_hours(
     tmp_path: Path, lines: tuple[str, ...], milliseconds: int
 ) -> None:
     """Wherever each stands in the file."""
-    assert given(tmp_path, *lines).segment_ms == milliseconds
+    assert read_given(tmp_path, *lines).segment_ms == milliseconds
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -38,13 +38,13 @@ def test_the_newer_names_of_timestamp_bounds_win(tmp_path: Path, order: int) -> 
         "log.message.timestamp.difference.max.ms=7",
         "log.message.timestamp.before.max.ms=8",
     ][::order]
-    settings = given(tmp_path, *lines)
+    settings = read_given(tmp_path, *lines)
     assert (settings.timestamp_before_max_ms, settings.timestamp_after_max_ms) == (8, 7)
 
 
 def test_blanks_around_a_number(tmp_path: Path) -> None:
     """Java's properties keep those behind a value; the broker strips them."""
-    settings = given(tmp_path, "log.segment.bytes =  77  ", "offsets.topic.segment.bytes= 9\t")
+    settings = read_given(tmp_path, "log.segment.bytes =  77  ", "offsets.topic.segment.bytes= 9\t")
     assert settings.segment_bytes == 77
     assert settings.for_topic("__consumer_offsets").segment_bytes == 9
 
@@ -52,23 +52,23 @@ def test_blanks_around_a_number(tmp_path: Path) -> None:
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_topics_own_size_by_both_spellings(tmp_path: Path, order: int) -> None:
     lines = ["metadata.log.segment.bytes=8", "internal.metadata.log.segment.bytes=9"][::order]
-    settings = given(tmp_path, *lines, "log.segment.bytes=7")
+    settings = read_given(tmp_path, *lines, "log.segment.bytes=7")
     assert settings.for_topic("__cluster_metadata").segment_bytes == 9
     assert settings.for_topic("orders").segment_bytes == 7
 
 
-def test_only_what_a_file_says_is_stated(tmp_path: Path) -> None:
-    settings = given(tmp_path, "log.segment.bytes=7", "log.cleanup.policy=compact")
+def test_stated_fields_are_those_in_the_file(tmp_path: Path) -> None:
+    settings = read_given(tmp_path, "log.segment.bytes=7", "log.cleanup.policy=compact")
     assert settings.stated_fields == {"segment_bytes", "cleanup_policy"}
     assert settings.cleanup_policy == "compact"
     assert settings.for_topic("orders").stated_fields == settings.stated_fields
     assert settings.for_topic("__consumer_offsets").stated_fields == {"cleanup_policy"}
     assert read_settings(None) == Settings()
-    assert given(tmp_path, "log.segment.bytes=seven") == Settings(file_is_known=True)
+    assert read_given(tmp_path, "log.segment.bytes=seven") == Settings(file_is_known=True)
 
 
 def test_every_setting_is_read_into_its_own_field(tmp_path: Path) -> None:
-    settings = given(
+    settings = read_given(
         tmp_path, "log.roll.jitter.ms=1", "log.index.interval.bytes=2",
         "log.index.size.max.bytes=3", "message.max.bytes=4", "producer.id.expiration.ms=5",
         "transaction.max.timeout.ms=6", "num.recovery.threads.per.data.dir=7",
@@ -81,11 +81,11 @@ def test_every_setting_is_read_into_its_own_field(tmp_path: Path) -> None:
     assert settings.timestamp_after_max_ms == 8
 
 
-def test_a_file_of_more_than_a_mebibyte_is_no_brokers_own(tmp_path: Path) -> None:
+def test_settings_file_above_one_mebibyte_is_refused(tmp_path: Path) -> None:
     line = "log.segment.bytes=7"
-    assert given(tmp_path, line, "#" * ((1 << 20) - len(line) - 2)).segment_bytes == 7
+    assert read_given(tmp_path, line, "#" * ((1 << 20) - len(line) - 2)).segment_bytes == 7
     with pytest.raises(PathError, match="files of this kind"):
-        given(tmp_path, line, "#" * ((1 << 20) - len(line) - 1))
+        read_given(tmp_path, line, "#" * ((1 << 20) - len(line) - 1))
 
 
 def test_limits_of_retention_in_a_brokers_file(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from time import time
 import pytest
 from broker_box import Broker, Json
 from long_runs import LONG, SEED
-from tiered_live import T0, compare, settled
+from tiered_live import T0, compare, wait_until_settled
 
 from kdump.broker.settings import read_topic_config
 from kdump.engine.salvage.options import SalvageOptions
@@ -93,7 +93,7 @@ def count_predicted_deletions(broker: Broker, data: str, tier: str, rng: random.
         {"op": "alter_topic", "topic": topic, "configs": {"retention.bytes": str(size)}}
         for topic, size in limits.items()
     ))  # fmt: skip
-    settled(broker.ask, TOPICS)
+    wait_until_settled(broker.ask, TOPICS)
     left = run_why(data, tier)
     assert before.keys() - left.keys() == foretold
     assert not [row for row in left.values() if row.verdict == "deletable"]

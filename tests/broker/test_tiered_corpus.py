@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from corpus import expected, shared
+from corpus import find_expected, find_shared
 from tiered import (
     MOMENTS,
     Runs,
@@ -145,7 +145,7 @@ def test_info_and_predict_match_the_broker(name: str) -> None:
     """Which topics are tiered, what partitions take here, and where each log ends after a start."""
     data, _ = moment(name)
     configs, sizes = (
-        json.loads(expected(f"tiered/{name}/{file}").read_text())
+        json.loads(find_expected(f"tiered/{name}/{file}").read_text())
         for file in ("configs.json", "log-dirs.json")
     )
     (sizes,) = sizes.values()
@@ -174,7 +174,7 @@ def test_info_and_predict_match_the_broker(name: str) -> None:
 
 
 def faults() -> list[dict[str, Any]]:
-    return list(broker_on_faults()) if shared() is not None else []
+    return list(broker_on_faults()) if find_shared() is not None else []
 
 
 @pytest.mark.parametrize("recorded", faults(), ids=lambda one: one["fault"])

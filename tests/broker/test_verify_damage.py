@@ -86,7 +86,7 @@ def is_code(word: str) -> bool:
 def test_modern(case: str) -> None:
     folder = f"modern/recovery/{case}"
     before = corpus.corpus(f"{folder}/before")
-    root = corpus.shared()
+    root = corpus.find_shared()
     assert root is not None
     told = json.loads((root / "corpus" / folder / "damage.json").read_text())
     seen = 0

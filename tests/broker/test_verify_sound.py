@@ -18,7 +18,7 @@ import pytest
 from each import each
 from long_runs import LONG, SEED
 from oracle import Oracle, OracleError, oracle
-from segments import checked, partition_of
+from segments import partition_of, run_checks
 
 from kdump.findings.finding import Finding, Severity
 from kdump.storage.local_log import looks_like_partition
@@ -75,8 +75,8 @@ def test_corpora(name: str, deep: bool) -> None:
     found = partitions(corpus.corpus(name))
     assert len(found) >= 3
     for path in found:
-        assert not grave(checked(path, deep=deep)), path
-        assert not grave(checked(path, quick=True)), path
+        assert not grave(run_checks(path, deep=deep)), path
+        assert not grave(run_checks(path, quick=True)), path
 
 
 def options(draw: random.Random) -> dict[str, str]:
@@ -110,8 +110,8 @@ def make_directory(
 @each("number", range(SEED, SEED + COUNT))
 def test_directories_from_a_seed(tmp_path: Path, number: int) -> None:
     directory, _ = make_directory(tmp_path, number, PROFILES)
-    assert not grave(checked(directory, deep=True))
-    assert not grave(checked(directory, quick=True))
+    assert not grave(run_checks(directory, deep=True))
+    assert not grave(run_checks(directory, quick=True))
     partition = partition_of(directory)
     assert partition.segments
 
@@ -120,7 +120,7 @@ class OldOracle(Oracle):
     """The same for a broker of long ago."""
 
     def __init__(self, version: str) -> None:
-        root = corpus.shared()
+        root = corpus.find_shared()
         assert root is not None
         self._process = subprocess.Popen(
             [str(root / "oracle" / "oracle-old"), version, "serve"],
@@ -166,4 +166,4 @@ def test_indexes_of_older_brokers(tmp_path: Path, version: str, how: str, number
         return  # alone, without the producers of earlier segments, it cut a sound log or gave up
     for log in directory.glob("*.log"):
         shutil.copy(log, out / log.name)
-    assert not grave(checked(out))
+    assert not grave(run_checks(out))

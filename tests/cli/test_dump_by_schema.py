@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from corpus import corpus, shared
+from corpus import corpus, find_shared
 from registry_log import LOG, frame, schema_record, tombstone, topic
 
 import kdump
@@ -376,7 +376,7 @@ def test_unreadable_value_leaves_no_partial_output() -> None:
 def test_values_equal_those_of_the_deserializers(copy: str, tmp_path: Path) -> None:
     """And every schema, and every value of a topic whose schema a file has."""
     found = corpus(f"values/data/{copy}") / "data"
-    root = shared()
+    root = find_shared()
     assert root is not None
     check = load_check(root / "corpus" / "values" / "check.py")
     files = root / "corpus" / "values" / "expected" / "files"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from corpus import corpus, shared
+from corpus import corpus, find_shared
 from registry_log import topic
 
 from kdump.cli import cli
@@ -128,7 +128,7 @@ def test_no_filter_finds_a_secret(data: Path) -> None:
 def test_records_of_connect_mirror_maker_and_streams(copy: str) -> None:
     """Is what Connect's own interface, and Kafka's own classes, said of it."""
     found = corpus(f"values/data/{copy}") / "data"
-    root = shared()
+    root = find_shared()
     assert root is not None
     spec = importlib.util.spec_from_file_location("c", root / "corpus" / "values" / "check.py")
     assert spec is not None

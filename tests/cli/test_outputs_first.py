@@ -7,8 +7,8 @@ import click
 import pytest
 import segments
 from click.testing import CliRunner, Result
-from commands import READING, registered
-from unprivileged import unprivileged
+from commands import READING, find_command
+from unprivileged import run_unprivileged
 
 from kdump.cli import cli
 
@@ -35,7 +35,7 @@ def kdump(*args: object) -> Result:
 
 def name_outputs(command: str) -> str:
     """Write a command with a place for its output and one for a path, and what stands behind it."""
-    paths = next(one for one in registered(command).params if isinstance(one, click.Argument))
+    paths = next(one for one in find_command(command).params if isinstance(one, click.Argument))
     behind = " 3" if "PATHS... " in (paths.metavar or "") else ""
     behind += " --bootstrap-server b:9092" if command == "produce" else ""
     return f"{command} --output {{}} {{}}{behind}"
@@ -89,7 +89,7 @@ def test_directory_in_the_place_of_a_file(partition: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_folder_that_may_not_be_entered(partition: Path, shut: Path, command: str) -> None:
-    done = unprivileged(*command.format(shut / "file", partition).split())
+    done = run_unprivileged(*command.format(shut / "file", partition).split())
     assert done.returncode == 1
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
@@ -109,7 +109,7 @@ def test_named_file_without_permission_is_1(partition: Path, command: str) -> No
     log = partition / segments.name(0, "log")
     name = segments.name(0, "index") if "--entries" in command else log.name
     (partition / name).chmod(0)
-    done = unprivileged(*command.format(partition / name).split())
+    done = run_unprivileged(*command.format(partition / name).split())
     assert done.returncode == 1
     assert "Usage" not in done.stderr
     assert "Permission denied" in done.stderr
@@ -119,5 +119,5 @@ def test_named_file_without_permission_is_1(partition: Path, command: str) -> No
 def test_input_below_a_folder_that_may_not_be_entered(tmp_path: Path, shut: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
-    done = unprivileged("dump", "--output", out / "rows.jsonl", shut / "orders-0")
+    done = run_unprivileged("dump", "--output", out / "rows.jsonl", shut / "orders-0")
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from declared_rows import made
+from declared_rows import make_row
 
 from kdump.cli import results
 from kdump.cli.run_context import OutputSpec
@@ -35,7 +35,7 @@ class Screen(io.RawIOBase):
 def entries(count: int) -> Iterator[Row]:
     for slot in range(count):
         fields = {"slot": slot, "offset": slot, "position": slot * 100}
-        yield made("offset-index-entry", **fields)
+        yield make_row("offset-index-entry", **fields)
 
 
 def test_bar_makes_room_for_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from comparing import batches, changed, replica
-from salvaging import broken
+from comparing import batches, replica, rewrite_record
+from salvaging import break_batch
 from terminals import on_terminal
 
 from kdump.cli import cli
@@ -19,7 +19,7 @@ LOG = batches(0, 30)
 @pytest.fixture
 def copies(tmp_path: Path) -> list[Path]:
     """Give two data directories, which together have a whole partition."""
-    one = replica(tmp_path, "one", [*LOG[:2], broken(LOG[2]), *LOG[3:]])
+    one = replica(tmp_path, "one", [*LOG[:2], break_batch(LOG[2]), *LOG[3:]])
     return [one, replica(tmp_path, "two", LOG[:4])]
 
 
@@ -69,7 +69,7 @@ def test_a_result_is_built_and_proved(copies: list[Path], tmp_path: Path) -> Non
 
 def test_a_conflict_is_refused(tmp_path: Path) -> None:
     one = replica(tmp_path, "one", LOG)
-    two = replica(tmp_path, "two", [changed(LOG[0], 2, b"other"), *LOG[1:]])
+    two = replica(tmp_path, "two", [rewrite_record(LOG[0], 2, b"other"), *LOG[1:]])
     assert run(one, two).exit_code == 3
     result = run("--out", tmp_path / "out", one, two)
     assert result.exit_code == 5

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from long_runs import LONG, SEED
-from unprivileged import unprivileged
+from unprivileged import run_unprivileged
 
 from kdump.cli import cli
 from kdump.storage.source import Source
@@ -121,7 +121,7 @@ def test_permitted_user_is_named_once(closed: str, tmp_path: Path) -> None:
             path.chmod(0)
             if not os.geteuid():
                 os.chown(path, 12345, -1)
-    result = unprivileged("verify", "--topic", "orders", tmp_path)
+    result = run_unprivileged("verify", "--topic", "orders", tmp_path)
     assert result.returncode == 1
     lines = [line for line in result.stderr.splitlines() if "belongs to" in line]
     user = pwd.getpwuid(os.geteuid()).pw_name

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from damaged_catalogue import CAPTURES, MAKERS, NEEDS_ROOT, OTHERS
-from findings_rows import told
+from findings_rows import verify_rows
 
 from kdump.findings.catalogue import CATALOGUE
 
@@ -23,7 +23,7 @@ def test_verify_finds_each(tmp_path: Path, codes: dict[str, object]) -> None:
             continue
         (tmp_path / code).mkdir()
         damaged = (MAKERS | CAPTURES)[code](tmp_path / code)
-        found = {row["code"] for row in told(damaged)}
+        found = {row["code"] for row in verify_rows(damaged)}
         if code not in found:
             missing.append((code, found))
     assert not missing

@@ -6,9 +6,9 @@ from types import ModuleType
 import pytest
 from builders import (
     batch,
-    resealed,
     unsigned_varint,
     varint,
+    with_right_crc,
 )
 from damage import flip
 from kernel_calls import MANY, ROOMY, decode, walk
@@ -71,7 +71,7 @@ def test_reasons_have_names() -> None:
 
 
 def test_resealed_and_varint_builders() -> None:
-    assert resealed(flip(batch(), 70))[17:21] != batch()[17:21]
+    assert with_right_crc(flip(batch(), 70))[17:21] != batch()[17:21]
     assert unsigned_varint(300) == b"\xac\x02"
     assert varint(-1) == b"\x01"
 

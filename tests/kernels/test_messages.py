@@ -177,15 +177,17 @@ def drawn_log(rng: random.Random) -> bytes:
         if kind < 3:
             return log.partition(number, topic, (1, 2), rng.choice(((), (1, 2))))
         if kind == 3:
-            return rng.choice((log.remove_topic(topic), log.framed(28, 0, log.text("") + b"\0")))
+            return rng.choice(
+                (log.remove_topic(topic), log.frame_record(28, 0, log.text("") + b"\0"))
+            )
         if kind == 4:
-            return log.framed(rng.choice((23, 24, 25)), 0, b"\0")
+            return log.frame_record(rng.choice((23, 24, 25)), 0, b"\0")
         if kind == 5:
             return rng.choice((log.NO_OP, b"\1\5", b"\1\x63\0", b""))
         tags = sorted(rng.sample((0, 1, 2, 3, 4, 5, 6, 7, 8), rng.randrange(4)))
         body = log.int32(number) + log.uuid(topic)
-        body += log.tagged(*((tag, said(tag)) for tag in tags))
-        made = log.framed(5, rng.choice((0, 1, 2, 2, 2, 3)), body)
+        body += log.tag_fields(*((tag, said(tag)) for tag in tags))
+        made = log.frame_record(5, rng.choice((0, 1, 2, 2, 2, 3)), body)
         return damaged(rng, made) if kind == 6 else made
 
     data, offset = b"", 0

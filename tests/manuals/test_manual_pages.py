@@ -64,7 +64,7 @@ def test_options_are_those_of_the_help(name: str) -> None:
 
 
 @each("name", COMMANDS)
-def test_options_stand_under_the_headings_of_the_help(name: str) -> None:
+def test_options_are_under_the_help_headings(name: str) -> None:
     command = COMMANDS[name]
     assert command is not None
     in_help: dict[str, list[str]] = {}
@@ -121,7 +121,7 @@ def test_every_finding_and_every_change_of_a_broker_is_listed() -> None:
     assert len(tags(section(roff("kdump.1"), "FINDINGS"))) == len(CATALOGUE)
     changes = " ".join(section(roff("kdump.1"), "BROKER VERSIONS").split())
     every = [one for one in vars(versions).values() if isinstance(one, versions.Change)]
-    assert all(manual_lists.escaped(change.does) in changes for change in every)
+    assert all(manual_lists.escape(change.does) in changes for change in every)
     assert f"the newest known release, {versions.text_of(versions.NEWEST)}" in changes
 
 
@@ -134,7 +134,7 @@ def test_batch_in_hex_is_a_batch() -> None:
 
 
 @each("page", PAGES, ids=lambda page: page.name)
-def test_page_says_which_version(page: Path) -> None:
+def test_page_gives_the_version(page: Path) -> None:
     head = next(line for line in page.read_text("utf-8").splitlines() if line.startswith(".TH"))
     assert head.endswith(f'"kdump {__version__}" "kdump manual"')
 
@@ -149,4 +149,4 @@ def test_page_is_sound_roff(page: Path) -> None:
     )
     assert done.stderr == b""
     text = page.read_text("utf-8")
-    assert text == manual_lists.wrapped(text), "run tools/manual_lists.py"
+    assert text == manual_lists.wrap(text), "run tools/manual_lists.py"

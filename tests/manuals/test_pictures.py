@@ -5,7 +5,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from record_pictures import FOLDER, PICTURES, ROOT, THEMES, Picture, printed
+from record_pictures import FOLDER, PICTURES, ROOT, THEMES, Picture, print_screen
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _SHOWN = re.compile(
@@ -16,7 +16,7 @@ _SHOWN = re.compile(
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_picture_shows_what_the_command_prints(name: str) -> None:
-    expected = [line.plain for line in printed(PICTURES[name])]
+    expected = [line.plain for line in print_screen(PICTURES[name])]
     for theme in THEMES:
         text = (FOLDER / f"{name}-{theme}.svg").read_text("utf-8")
         image = ElementTree.fromstring(text)

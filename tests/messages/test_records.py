@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus import corpus, expected, files, names, shared
+from corpus import corpus, files, find_expected, find_shared, names
 from each import each
 from internal_topics import as_json, raw_records
 from message_writing import message_bytes
@@ -41,7 +41,7 @@ def newest() -> Iterator[tuple[str, str, list[Path]]]:
     """Yield copies of the newest corpus, the names of recorded answers, and the files they say."""
     for copy in ("formatted", "clean", "killed"):
         root = corpus(f"newest/data/{copy}")
-        base = shared()
+        base = find_shared()
         assert base is not None
         for told in sorted((base / f"corpus/newest/expected/{copy}/decoded").glob("*.xz")):
             name = told.name.removesuffix(".jsonl.xz")
@@ -56,7 +56,7 @@ def test_records_of_the_newest_broker_match_its_classes() -> None:
     for copy, name, found in newest():
         topic = name.partition(".")[0].rpartition("-")[0]
         ours = {record.offset: record for path in found for record in raw_records(path)}
-        answers = expected(f"newest/{copy}/decoded/{name}.jsonl.xz")
+        answers = find_expected(f"newest/{copy}/decoded/{name}.jsonl.xz")
         told = [json.loads(line) for line in lzma.decompress(answers.read_bytes()).splitlines()]
         assert len(told) == len(ours)
         for one in told:

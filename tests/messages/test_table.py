@@ -14,7 +14,7 @@ from each import each
 from internal_topics import as_json
 from long_runs import LONG, SEED
 from message_classes import message_classes, server_jars
-from message_drawing import drawn
+from message_drawing import draw_messages
 from message_writing import message_bytes, put_varint
 
 from kdump.messages.table import (
@@ -42,7 +42,7 @@ each_version = pytest.mark.parametrize(("name", "version"), VERSIONS)
 @each_version
 def test_written_messages_are_read_back(name: str, version: int) -> None:
     known = message(name)
-    for said in drawn(name, version, _ROUNDS):
+    for said in draw_messages(name, version, _ROUNDS):
         data = message_bytes(known, version, said)
         read = known.read(version, data)
         assert read == said
@@ -61,7 +61,7 @@ def test_kafkas_own_classes_write_and_read_the_same(name: str, version: int) -> 
     known = message(name)
     if name == "AccessControlRecord":
         pytest.skip("4.4 has no class for it")
-    for said in drawn(name, version, _ROUNDS if LONG else 10):
+    for said in draw_messages(name, version, _ROUNDS if LONG else 10):
         data = message_bytes(known, version, said)
         theirs = classes.read(name, version, data)
         assert theirs.get("error") is None
@@ -265,7 +265,7 @@ def test_hostile_bytes_are_malformed_or_small(name: str, version: int) -> None:
     known: Message = message(name)
     rng = random.Random(f"{SEED}/{name}/{version}/hostile")
     members = 1 + sum(1 for _ in json.dumps(tables()[name]))
-    for said in drawn(name, version, _ROUNDS):
+    for said in draw_messages(name, version, _ROUNDS):
         data = damaged(rng, message_bytes(known, version, said))
         try:
             read = known.read(version, data)
@@ -285,7 +285,7 @@ def test_hostile_bytes_are_read_as_kafkas_classes_read_them() -> None:
     for name, version in VERSIONS:
         if name == "AccessControlRecord":
             continue
-        for said in drawn(name, version, 300 if LONG else 5):
+        for said in draw_messages(name, version, 300 if LONG else 5):
             data = damaged(rng, message_bytes(message(name), version, said))
             try:
                 read = message(name).read(version, data)

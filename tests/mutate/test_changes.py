@@ -4,7 +4,7 @@ from collections import Counter
 
 from each import each
 from mutate.changes import Change, Module
-from mutate.run import drawn, part_of
+from mutate.run import draw_changes, part_of
 
 
 def changed(body: str) -> set[str]:
@@ -12,7 +12,7 @@ def changed(body: str) -> set[str]:
     module = Module("kdump/m.py", body.encode())
     found = [change for changes in module.changes.values() for change in changes]
     assert all(module.is_sound(change) for change in found)
-    return {module.changed(change).decode() for change in found}
+    return {module.apply(change).decode() for change in found}
 
 
 @each(
@@ -39,7 +39,7 @@ def test_changes_of_a_line(before: str, after: set[str]) -> None:
 
 def test_changes_of_statements() -> None:
     module = Module("kdump/m.py", b"def f():\n    a = b\n    raise a\n    return b\n")
-    made = {module.changed(c).decode() for cs in module.changes.values() for c in cs}
+    made = {module.apply(c).decode() for cs in module.changes.values() for c in cs}
     assert made == {
         "def f():\n    pass\n    raise a\n    return b\n",
         "def f():\n    a = b\n    pass\n    return b\n",
@@ -76,7 +76,7 @@ def test_invisible_code_is_not_mutated(source: str) -> None:
 def test_a_change_is_shown_on_one_line() -> None:
     module = Module("kdump/m.py", b"a = 1\nb = f(\n    a < 2,\n)\n")
     change = Change("kdump/m.py", 3, "comparison", 19, 20, "<=")
-    assert module.changed(change) == b"a = 1\nb = f(\n    a <= 2,\n)\n"
+    assert module.apply(change) == b"a = 1\nb = f(\n    a <= 2,\n)\n"
     assert module.diff(change) == "kdump/m.py:3: a < 2,  ->  a <= 2,"
 
 
@@ -105,8 +105,8 @@ def test_changes_are_drawn_by_lines_of_code_and_by_seed() -> None:
         path: Module(path, source)
         for path, source in (("kdump/a/m.py", few), ("kdump/engine/b/m.py", many))
     }
-    chosen = drawn(modules, 8, seed=3)
+    chosen = draw_changes(modules, 8, seed=3)
     assert Counter(part_of(change.path) for change in chosen) == {"kdump/a": 2, "kdump/engine/b": 6}
     assert len({change.line for change in chosen if change.path == "kdump/engine/b/m.py"}) == 6
-    assert chosen == drawn(modules, 8, seed=3)
-    assert chosen != drawn(modules, 8, seed=4)
+    assert chosen == draw_changes(modules, 8, seed=3)
+    assert chosen != draw_changes(modules, 8, seed=4)

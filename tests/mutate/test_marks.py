@@ -45,7 +45,7 @@ def test_blocks_that_ran_are_marked(tmp_path: Path) -> None:
         path = os.pathsep.join((str(tmp_path), str(start)))
         environment = {"PYTHONPATH": path, "MUTATE_MARKS": str(marked)}
         subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, check=True)
-        numbers = [*marks.unpacked(marks.packed(marked.read_bytes()))]
+        numbers = [*marks.unpack(marks.pack(marked.read_bytes()))]
         assert {blocks.modules[number] for number in numbers} <= {"kdump/__init__.py"}
         return {line for number in numbers for line in blocks.lines[number]}
 

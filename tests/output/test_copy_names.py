@@ -23,4 +23,4 @@ def test_sentences_name_copies_by_their_letters() -> None:
     paths = ["/a/t-1", "/a/t-1.x-delete"]
     assert [*names.introduce(paths)] == ["A = /a"]
     text = "Only /a/t-1.x-delete differs, not /a/t-1."
-    assert names.within(text, paths, "t-1") == "Only A/t-1.x-delete differs, not A."
+    assert names.replace_paths(text, paths, "t-1") == "Only A/t-1.x-delete differs, not A."

@@ -5,7 +5,7 @@ import io
 
 import builders
 from chunks import batch_chunk, one
-from declared_rows import made
+from declared_rows import make_row
 
 from kdump.output.delimited import DelimitedSink
 from kdump.output.values import AUTO, HEX
@@ -54,6 +54,6 @@ def test_terminal_gets_no_control_characters() -> None:
 
 
 def test_another_kind_of_row_brings_its_header() -> None:
-    text = written(batch_chunk(builders.batch()), made("property", name="a", value="b"))
+    text = written(batch_chunk(builders.batch()), make_row("property", name="a", value="b"))
     kinds = [line.split(",")[0] for line in text.splitlines()]
     assert kinds == ["row", "batch", "row", "property"]

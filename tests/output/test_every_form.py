@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from corpus import corpus
-from declared_rows import made as row_made
+from declared_rows import make_row as row_made
 from each import each
 from every_command import OF_THE_MOMENT, RUNS, SAMPLES, rows_of, run
 from long_runs import LONG
@@ -176,7 +176,7 @@ def test_no_file_is_written_among_a_brokers(tmp_path: Path) -> None:
     assert not (tmp_path / "d" / "orders-0" / "out").exists()
 
 
-def test_a_kind_that_there_is_not_is_wrong_usage() -> None:
+def test_unknown_kind_is_a_usage_error() -> None:
     result = run("groups", "clean/4.4.0", "", "--rows", "gruop")
     assert result.exit_code == 2
     assert "gruop" in result.output

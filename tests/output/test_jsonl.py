@@ -5,7 +5,7 @@ from types import ModuleType
 
 import builders
 from chunks import PLACE, batch_chunk, one, record_chunk
-from declared_rows import made
+from declared_rows import make_row
 from each import each
 from generated import given, st
 
@@ -110,5 +110,5 @@ def test_hostile_topic_is_escaped() -> None:
 
 def test_other_rows_name_themselves() -> None:
     written: list[bytes] = []
-    JsonLines(written.append, HEX).write(made("property", name="a", value=b"\xff"))
+    JsonLines(written.append, HEX).write(make_row("property", name="a", value=b"\xff"))
     assert written == [b'{"row":"property","file":"","name":"a","value":"ff"}\n']

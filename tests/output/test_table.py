@@ -8,7 +8,7 @@ from types import ModuleType
 import builders
 import pytest
 from chunks import PLACE, batch_chunk, one, record_chunk
-from declared_rows import made
+from declared_rows import make_row
 from each import each
 from long_runs import LONG
 
@@ -164,7 +164,7 @@ def test_names_are_not_repeated_where_rows_fit() -> None:
 
 def test_entries_are_as_wide_as_the_widest() -> None:
     rows = [
-        made("checkpoint-offset", file="f", topic=topic, partition=0, offset=5)
+        make_row("checkpoint-offset", file="f", topic=topic, partition=0, offset=5)
         for topic in ("a", "much-longer")
     ]
     assert drawn(*rows) == [
@@ -177,7 +177,7 @@ def test_entries_are_as_wide_as_the_widest() -> None:
 
 
 def test_long_names_use_two_lines() -> None:
-    _, upper, lower, *_ = drawn(made("aborted-transaction"))
+    _, upper, lower, *_ = drawn(make_row("aborted-transaction"))
     assert (upper.split()[-2:], lower.split()[-2:]) == (["last", "stable"], ["offset", "offset"])
 
 
@@ -219,7 +219,9 @@ def test_times(timestamp_ms: int, text: str) -> None:
 
 
 def entry(offset: int, file: str = "f", **fields: object) -> Row:
-    return made("checkpoint-offset", **{"file": file, **fields, "partition": 0, "offset": offset})
+    return make_row(
+        "checkpoint-offset", **{"file": file, **fields, "partition": 0, "offset": offset}
+    )
 
 
 def test_markup_in_a_name_is_text() -> None:
@@ -246,7 +248,7 @@ def test_rows_are_buffered_by_page() -> None:
 
 def test_index_entries_are_a_stream() -> None:
     rows = [
-        made("offset-index-entry", topic="t", partition=0, segment=0, slot=slot)
+        make_row("offset-index-entry", topic="t", partition=0, segment=0, slot=slot)
         for slot in range(2500)
     ]
     assert sum("slot" in line for line in drawn(*rows)) == 1

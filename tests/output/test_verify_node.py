@@ -1,7 +1,7 @@
 """Whether a node starts, as a person reads it."""
 
 import pytest
-from declared_rows import made
+from declared_rows import make_row
 
 from kdump.findings.rows import Row
 from kdump.output.verify_node import node_lines
@@ -12,7 +12,7 @@ def lines(*outcomes: str) -> list[str]:
     rows: list[NodeStart] = []
     for number, outcome in enumerate(outcomes):
         fact = {"outcome": outcome, "cause": f"cause-{number}", "message": f"message {number}"}
-        row: Row = made("node-start", **fact, path=None, remedy=None)
+        row: Row = make_row("node-start", **fact, path=None, remedy=None)
         assert isinstance(row, NodeStart)
         rows.append(row)
     return list(node_lines(rows, 80, lambda text, colour: text))

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from declared_rows import made
+from declared_rows import make_row
 
 from kdump.engine.predict.verdict import Totals
 from kdump.findings.rows import Row
@@ -27,10 +27,10 @@ def row(partition: int, outcome: str, **fields: Any) -> Row:
         "indexes_rebuilt": [],
         "reason": None,
     }
-    return made("recovery", **given | fields)
+    return make_row("recovery", **given | fields)
 
 
-WHOLE = made(
+WHOLE = make_row(
     "recovery",
     topic=None,
     partition=None,
@@ -65,7 +65,7 @@ def test_many_partitions_that_lose_nothing_are_counted() -> None:
     assert sum("nothing lost" in line for line in drawn) == 11
 
 
-def test_the_worst_outcome_comes_first_and_clean_is_counted() -> None:
+def test_worst_outcome_is_first_and_clean_ones_are_counted() -> None:
     told = lines(
         row(1, "clean"),
         row(2, "recover"),
@@ -83,7 +83,7 @@ def test_the_worst_outcome_comes_first_and_clean_is_counted() -> None:
     ]
 
 
-def test_what_is_lost() -> None:
+def test_lost_records_are_counted() -> None:
     told = lines(
         row(
             7,
@@ -100,12 +100,12 @@ def test_what_is_lost() -> None:
     )
 
 
-def test_what_it_costs() -> None:
+def test_cost_of_a_recovery() -> None:
     (line,) = lines(row(3, "recover", segments_read=[5], indexes_rebuilt=[5], bytes_read=212 << 20))
     assert line == "orders-3   recover  nothing lost; re-reads 1 segment, 212.0 MiB"
 
 
-def test_a_loss_that_cannot_be_told_is_said_to_be_so() -> None:
+def test_unknown_loss_is_reported() -> None:
     (line,) = lines(row(3, "truncate", records_lost=None))
     assert line.endswith("the number of lost records is unknown")
 
@@ -138,7 +138,9 @@ def stays(served_from: int | None, skipped: int) -> dict[str, object]:
         ([stays(None, 9)] * 3, "14 and receive nothing after it (and at 2 more places)"),
     ],
 )
-def test_damage_that_a_start_leaves_is_told(unserved: list[dict[str, object]], words: str) -> None:
+def test_damage_that_remains_after_a_start_is_reported(
+    unserved: list[dict[str, object]], words: str
+) -> None:
     (line,) = lines(row(3, "recover", unserved=unserved), width=200)
     assert line.endswith(words)
     assert lines(row(3, "clean", unserved=unserved), width=200)[0].endswith(words)

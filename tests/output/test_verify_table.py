@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from declared_rows import made
+from declared_rows import make_row
 from each import each
 
 from kdump.cli.verify_report import VerifyReport
@@ -252,11 +252,11 @@ def test_partition_that_is_set_aside_is_written_with_quiet() -> None:
     fields = {"topic": "orders", "partition": 7, "outcome": "stray", "reason": "another topic id"}
     numbers = ("log_end_before", "log_end_after", "first_lost_offset", "records_lost")
     lists = ("segments_read", "segments_deleted", "indexes_rebuilt")
-    row = made("recovery", **fields | dict.fromkeys(numbers, 0) | {name: [] for name in lists})
+    row = make_row("recovery", **fields | dict.fromkeys(numbers, 0) | {name: [] for name in lists})
     report = VerifyReport.__new__(VerifyReport)
     report.quiet = True
     assert report.takes(row)
-    assert not report.takes(made("recovery", **row.fields | {"outcome": "clean"}))
+    assert not report.takes(make_row("recovery", **row.fields | {"outcome": "clean"}))
 
 
 def _many(count: int) -> list[Finding]:

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from declared_rows import made
+from declared_rows import make_row
 
 from kdump.engine.why.options import Item
 from kdump.engine.why.partition import sum_pinned
@@ -37,7 +37,7 @@ def fate(topic: str, segment: int, verdict: str, size: int, **fields: Any) -> Ro
         "tombstones_removable": None,
         "text": "kept until then by retention.ms=7d",
     }
-    return made("segment-fate", **members | fields)
+    return make_row("segment-fate", **members | fields)
 
 
 def space(topic: str | None, size: int, retired: str | None = None) -> Row:
@@ -46,7 +46,7 @@ def space(topic: str | None, size: int, retired: str | None = None) -> Row:
         "reserved_index_bytes": 0, "allocated_bytes": None, "log_bytes": 0, "index_bytes": 0,
         "other_bytes": 0, "retired_bytes": 0, "deletable_bytes": 0, "path": "",
     }  # fmt: skip
-    return made("partition-space", **members)
+    return make_row("partition-space", **members)
 
 
 def step(order: int, command: str | None, undo: str | None = None) -> Row:
@@ -55,7 +55,7 @@ def step(order: int, command: str | None, undo: str | None = None) -> Row:
         "loses_from": 0, "loses_to": 2, "loses_to_ms": NOW, "text": "loses 3 records of clicks-0",
         "undo": undo, "directory": "/data/d1",
     }  # fmt: skip
-    return made("plan-step", **members)
+    return make_row("plan-step", **members)
 
 
 def summary(**fields: Any) -> Row:
@@ -65,7 +65,7 @@ def summary(**fields: Any) -> Row:
         "bytes_by_verdict": {"pinned": 6 << 30, "active": 1 << 30}, "next_deletable_ms": None,
         "segments_by_verdict": {"pinned": 2, "active": 1},
     }  # fmt: skip
-    return made("why-summary", **members | fields)
+    return make_row("why-summary", **members | fields)
 
 
 def fates_of(rows: tuple[Row, ...]) -> list[SegmentFate]:
@@ -145,7 +145,7 @@ def compaction(topic: str, **fields: Any) -> Row:
         "dead_bytes": None, "tombstones": None, "tombstones_removable": None, "at_least": None,
         "fails_at": None, "text": "not cleaned: and why",
     }  # fmt: skip
-    return made("compaction", **members | fields)
+    return make_row("compaction", **members | fields)
 
 
 CLEANED = {"dead_records": 7, "dead_bytes": 900, "tombstones": 5, "tombstones_removable": 3}
@@ -204,8 +204,8 @@ def test_data_directories() -> None:
         "path": "/d1", "size_bytes": 9 << 30, "used_bytes": 5 << 30, "free_bytes": None,
         "apparent_bytes": 3 << 30, "planned_bytes": None,
     }  # fmt: skip
-    one = made("data-directory", **members)
-    two = made("data-directory", **members | {"path": "/d2", "free_bytes": 4 << 30})
+    one = make_row("data-directory", **members)
+    two = make_row("data-directory", **members | {"path": "/d2", "free_bytes": 4 << 30})
     lines = shown(*ROWS, one, two, summary())
     assert cells(lines, "/d1") == ["/d1", "3.0 GiB", "9.0 GiB", "5.0 GiB", "-"]
     assert cells(lines, "/d2")[4] == "4.0 GiB"

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from declared_rows import made
+from declared_rows import make_row
 
 from kdump.output.why_textfile import Gauges
 
@@ -28,8 +28,8 @@ def values(gauges: Gauges, before: str = "", *, succeeded: bool = True) -> dict[
 def gauges(*rows: tuple[str, dict[str, Any]]) -> Gauges:
     found = Gauges()
     for kind, fields in rows:
-        found.add(made(kind, **PLACE | fields))
-    found.add(made("why-summary", **SUMMARY))
+        found.add(make_row(kind, **PLACE | fields))
+    found.add(make_row("why-summary", **SUMMARY))
     return found
 
 

@@ -186,7 +186,7 @@ def test_unrequested_batches_are_not_opened(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_stream_that_does_not_open_is_left_to_read_batch() -> None:
     sound, broken = (packed_batch(at, [builders.record(value=b"v" * 99)]) for at in (0, 1))
-    broken = builders.resealed(put(broken, 75, b"\xff\xff\xff"))
+    broken = builders.with_right_crc(put(broken, 75, b"\xff\xff\xff"))
     found = read(sound + broken + packed_batch(2, [builders.record()]))
     assert [(one.first, one.records is None) for one in found] == [
         (0, False),

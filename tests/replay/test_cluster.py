@@ -12,7 +12,7 @@ import builders
 import damage
 import pytest
 from builders import control_record
-from corpus import corpus, expected, names, shared
+from corpus import corpus, find_expected, find_shared, names
 from directories import identifier
 from each import each
 from internal_topics import raw_records
@@ -20,13 +20,13 @@ from long_runs import LONG
 from metadata_log import (
     NO_OP,
     change,
-    framed,
+    frame_record,
     ids,
     log_of,
     partition,
     remove_topic,
     snapshot_of,
-    tagged,
+    tag_fields,
     topic,
 )
 
@@ -51,7 +51,7 @@ def test_replay_of_real_logs_matches_the_broker() -> None:
         assert state.complete
 
         answers = name.replace("/data", "")
-        topics = json.loads(expected(f"{answers}/topics.json").read_text())
+        topics = json.loads(find_expected(f"{answers}/topics.json").read_text())
         assert {key: value["id"] for key, value in topics.items()} == state.ids
         counts = {key: value["partitions"] for key, value in topics.items()}
         assert counts == {
@@ -60,7 +60,7 @@ def test_replay_of_real_logs_matches_the_broker() -> None:
         assert counts == {one.topic: one.partitions_count for one in state.topics.values()}
         settings = {key: value["configs"] for key, value in topics.items()}
         assert settings == {key: state.settings("topic", key) for key in state.ids}
-        cluster = json.loads(expected(f"{answers}/cluster.json").read_text())
+        cluster = json.loads(find_expected(f"{answers}/cluster.json").read_text())
         levels = {key: one.feature_level for key, one in state.features.items()}
         assert cluster["finalized_features"] == levels
         held = {
@@ -89,7 +89,7 @@ def test_logs_that_were_torn_and_other_extras(name: str) -> None:
     replay = read_replay(str(directory), whole=True)
     assert replay.state.complete
     assert not replay.holes
-    answers = shared()
+    answers = find_shared()
     assert answers is not None
     path = answers / "corpus" / "modern" / "extras" / f"{name}-answers" / "cluster.json"
     if path.exists():
@@ -102,7 +102,7 @@ def test_logs_that_were_torn_and_other_extras(name: str) -> None:
 
 def moments(copy: str) -> list[dict[str, Any]]:
     """The moments of which the log of a copy tells."""
-    lines = expected("newest/moments.jsonl").read_text().splitlines()
+    lines = find_expected("newest/moments.jsonl").read_text().splitlines()
     every = [json.loads(line) for line in lines]
     return every[:11] if copy.endswith("clean") else every
 
@@ -391,7 +391,7 @@ def test_snapshot_plus_log_equals_the_log(tmp_path: Path) -> None:
 def test_records_of_an_aborted_transaction_have_no_effect(tmp_path: Path) -> None:
     directory = tmp_path / "__cluster_metadata-0"
     directory.mkdir()
-    begin, end, abort = (framed(number, 0, tagged()) for number in (23, 24, 25))
+    begin, end, abort = (frame_record(number, 0, tag_fields()) for number in (23, 24, 25))
     records = [begin, topic("a", 1), abort, begin, topic("b", 2), end, begin, topic("c", 3)]
     (directory / f"{0:020}.log").write_bytes(log_of(records))
     state = read_cluster(str(directory))

@@ -6,7 +6,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from corpus import corpus, expected, names
+from corpus import corpus, find_expected, names
 from each import each
 from metadata_log import HOUR, LONG_AGO, NODE, log_of, register
 
@@ -178,7 +178,7 @@ def test_settings_found_with_the_directory(
 
 @pytest.mark.parametrize("corpus_name", ["newest", "modern", "tiered"])
 def test_settings_of_real_brokers_are_of_their_releases(corpus_name: str) -> None:
-    file = expected(f"{corpus_name}/server.properties.txt")
+    file = find_expected(f"{corpus_name}/server.properties.txt")
     values = dict(java_properties(file.read_text("latin-1")))
     true = minor(FAMILIES[corpus_name])
     for one in settings_evidence(values, ""):

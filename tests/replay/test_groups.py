@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from corpus import corpus, files, shared
+from corpus import corpus, files, find_shared
 from each import each
 from offsets_log import START_MS, Log, Pair, chunks, classic, commit, pair, pieces
 
@@ -266,7 +266,7 @@ def test_holes_but_not_damage(tmp_path: Path) -> None:
 
 
 def logs_of_corpora() -> list[Path]:
-    if shared() is None:
+    if find_shared() is None:
         return []
     return [
         log.parent for name in COPIES for log in files(corpus(name), "__consumer_offsets-*/*.log")

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from each import each
-from metadata_log import config, framed, log_of, partition, text, topic
+from metadata_log import config, frame_record, log_of, partition, text, topic
 from reindexing import rows_of
 
 from kdump.broker import settings as s
@@ -186,6 +186,6 @@ def test_workers_are_handed_what_was_read(tmp_path: Path) -> None:
 
 
 def test_records_that_cannot_be_read(tmp_path: Path) -> None:
-    broken = framed(4, 0, bytes([OF_TOPIC]) + text("orders"))
+    broken = frame_record(4, 0, bytes([OF_TOPIC]) + text("orders"))
     data = with_log(directory(tmp_path, "d1"), config(OF_TOPIC, "orders", INTERVAL, "20"), broken)
     assert interval_of(data, TopicSettings(Settings())) == (20, s.TOPIC)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus import corpus, files, shared
+from corpus import corpus, files, find_shared
 from each import each
 from long_runs import LONG
 from offsets_log import START_MS, Log, chunks, pieces
@@ -143,7 +143,7 @@ def test_holes_but_not_damage(tmp_path: Path) -> None:
 
 
 def logs_of_corpora() -> list[Path]:
-    if shared() is None:
+    if find_shared() is None:
         pytest.skip("no corpora")
     return sorted(
         log.parent for name in COPIES for log in files(corpus(name), "__transaction_state-*/*.log")

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from declared_rows import wrong
+from declared_rows import find_undeclared
 from each import each
 from every_command import RUNS, SAMPLES, run
 
@@ -62,4 +62,4 @@ def test_types_are_read_from_annotations() -> None:
 def test_rows_are_as_declared(words: str, sample: str, behind: str) -> None:
     found = [json.loads(line) for line in run(words, sample, behind).stdout.splitlines()]
     assert {row["row"] for row in found} <= {*kinds(), "batch"}
-    assert not list(wrong(found))
+    assert not list(find_undeclared(found))

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from clusters import connect_server, standalone
 from declared_rows import without_times
-from every_code import differing
+from every_code import count_differing
 
 from kdump.engine.registry import COMMANDS
 from kdump.spark.driver import SparkDriver
@@ -137,7 +137,7 @@ def main() -> None:
     told: dict[str, Any] = {"not_killed": [], "lost_rows": []}
     with standalone(out / "cluster", ("127.0.0.2",)) as url:
         with spark_session(url, None) as spark:
-            told["classic"] = differing(spark, out / "made", one_by_one=one_by_one)
+            told["classic"] = count_differing(spark, out / "made", one_by_one=one_by_one)
             views = {view: read(spark, view) for view in VIEWS}
         killer.start()
         with spark_session(url, None) as spark:
@@ -152,7 +152,7 @@ def main() -> None:
                 told["not_killed"] += [] if killed else [name]
         (killer.folder / "active").unlink()
         with connect_server(out / "server", url) as remote, spark_session(None, remote) as spark:
-            told["connect"] = differing(spark, out / "made again", one_by_one=one_by_one)
+            told["connect"] = count_differing(spark, out / "made again", one_by_one=one_by_one)
     print(json.dumps(told))
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus import corpus, shared
-from damaged_catalogue import OTHERS, Damaged
+from corpus import corpus, find_shared
+from damaged_catalogue import OTHERS, DamagedInput
 from every_code import at_once, make_damages
-from findings_rows import rows_of, told
+from findings_rows import rows_of, verify_rows
 from fleet import make_fleet
 from tiered import plant_faults
 from view_rows import view_rows
@@ -19,7 +19,7 @@ from kdump.engine.reading.options import DumpOptions
 SAMPLES = Path(__file__).parents[2] / "sample-data"
 
 
-def of_the_view(damaged: Damaged, pack_bytes: int = 1 << 20) -> list[dict[str, Any]]:
+def of_the_view(damaged: DamagedInput, pack_bytes: int = 1 << 20) -> list[dict[str, Any]]:
     options = DumpOptions(
         deep=damaged.deep,
         server_properties=damaged.server_properties,
@@ -32,11 +32,11 @@ def of_the_view(damaged: Damaged, pack_bytes: int = 1 << 20) -> list[dict[str, A
 
 def compare(*paths: Path) -> Counter[str]:
     """Compare whole rows; give the codes that there are."""
-    return compared(Damaged(paths))
+    return compared(DamagedInput(paths))
 
 
-def compared(damaged: Damaged) -> Counter[str]:
-    command, view = rows_of(told(damaged)), rows_of(of_the_view(damaged))
+def compared(damaged: DamagedInput) -> Counter[str]:
+    command, view = rows_of(verify_rows(damaged)), rows_of(of_the_view(damaged))
     assert view - command == command - view == Counter()
     return Counter(dict(row)["code"] for row in command.elements())
 
@@ -90,7 +90,7 @@ def test_remote_storage_alone(tmp_path: Path) -> None:
     place = tmp_path / "orders-nO5caqCwS4mJy1twxMkd4A/0"
     place.mkdir(parents=True)
     (place / f"{0:020}-_Y1Q7t4WT26IaezKIFxOjQ.rsm-manifest").write_text("{")
-    damaged = Damaged((), tier=str(tmp_path))
+    damaged = DamagedInput((), tier=str(tmp_path))
     assert compared(damaged) == {"remote-manifest-invalid": 1}
     (row,) = of_the_view(damaged)
     assert row["data_directory"] is None
@@ -101,13 +101,13 @@ def test_faults_of_remote_storage(tmp_path: Path) -> None:
     found: Counter[str] = Counter()
     for faults in (("f01", "f05", "f09", "f12", "f18", "f19"), ("f13", "f15")):
         data, tier = plant_faults(faults[0], tmp_path / faults[0], *faults[1:])
-        found += compared(Damaged([Path(data)], tier=tier))
-    root = shared()
+        found += compared(DamagedInput([Path(data)], tier=tier))
+    root = find_shared()
     assert root is not None
     key = str(root / "corpus/tiered/aiven/test-key-private.pem")
     for name, deep in (("d04", False), ("d11", False), ("d12", True)):
         tier = str(corpus("tiered/aiven/damaged") / name)
-        found += compared(Damaged((), deep, tier=tier, tier_key=key if deep else None))
+        found += compared(DamagedInput((), deep, tier=tier, tier_key=key if deep else None))
     told = {code for code, command in OTHERS.items() if command == "verify --tier"}
     assert not told - found.keys()
 

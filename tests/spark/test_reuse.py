@@ -30,6 +30,6 @@ def test_conditions_are_not_to_be_used(pushing: Any) -> None:
     assert "topic, partition, fromOffset, toOffset, fromTimeMs, toTimeMs" in said
 
 
-def test_refused_also_where_spark_hands_none_over(spark: Any) -> None:
+def test_refused_also_without_files_from_spark(spark: Any) -> None:
     assert "option pushdown is not supported" in refusal(spark, "records")
     assert frame_of(spark, "findings", pushdown="false").count() == 7

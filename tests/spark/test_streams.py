@@ -30,7 +30,7 @@ class Stream:
         end = streams.latest(self.offset, logs)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            streams.report(streams.losses(self.offset, logs), fail=fail)
+            streams.report(streams.describe_losses(self.offset, logs), fail=fail)
         scope = streams.scope_of(self.offset, end, logs, self.request)
         options = self.request.options
         rows = view_rows("records", [self.path], options, scope, columns=["offset"])

@@ -7,10 +7,10 @@ import pytest
 import segments
 from corpus import corpus, files, names
 from drivers import after
-from every_code import differing
+from every_code import count_differing
 from long_runs import LONG
 from oracle import PROFILES, oracle
-from verifying import verified
+from verifying import run_verify
 
 from kdump.spark.driver import SparkDriver, compute_packed_bytes
 
@@ -32,8 +32,8 @@ def partitions(name: str) -> list[Path]:
 
 def same(spark: Any, roots: list[Path], split_bytes: int, **options: Any) -> int:
     """Compare with one process that cuts nothing; give how many logs were replayed."""
-    whole, none = verified(*roots, **options)
-    told, replays = verified(
+    whole, none = run_verify(*roots, **options)
+    told, replays = run_verify(
         *roots, split_bytes=split_bytes, driver=SparkDriver(spark, TASKS), **options
     )
     assert told == whole
@@ -83,8 +83,8 @@ def test_log_that_changed_since_its_pieces_were_read(spark: Any, tmp_path: Path)
         (path / segments.name(0, "log")).write_bytes(data[:-40])
 
     driver = after(change, SparkDriver(spark, TASKS), run=2)
-    told, replays = verified(path, split_bytes=5000, driver=driver)
-    assert (told, replays) == (verified(path)[0], 1)
+    told, replays = run_verify(path, split_bytes=5000, driver=driver)
+    assert (told, replays) == (run_verify(path)[0], 1)
     assert len(told) > 1
 
 
@@ -104,6 +104,6 @@ def test_what_pieces_leave_fits_the_memory_of_the_session(memory: str, expected_
 
 def test_view_of_each_code_of_the_catalogue(spark: Any, tmp_path: Path) -> None:
     """All at once by a session's own plan and tasks; those that need settings one by one."""
-    codes, odd = differing(spark, tmp_path)
+    codes, odd = count_differing(spark, tmp_path)
     assert not odd
     assert codes > 100

@@ -89,7 +89,7 @@ def test_query_may_be_first_or_last() -> None:
 def asked() -> "Iterator[Session]":
     from kdump.api.sql import session
 
-    with session(kdump.open(CLEAN / "d1").under, memory_bytes=1 << 28) as opened:
+    with session(kdump.open(CLEAN / "d1").scan_target, memory_bytes=1 << 28) as opened:
         yield opened
 
 
@@ -372,7 +372,7 @@ def test_corpus_data_equals_its_json() -> None:
 
     data = corpus("values/data/clean") / "data"
     compared = 0
-    with session(kdump.open(data).under, memory_bytes=1 << 30) as opened:
+    with session(kdump.open(data).scan_target, memory_bytes=1 << 30) as opened:
         opened.ask("select 1 from topics.orders limit 0").read_all()
         found = """select table_name as topic, column_name as name from duckdb_columns()
             where schema_name = 'topics' and suffix(column_name, '_data')"""

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import zstandard
-from corpus import corpus, shared
+from corpus import corpus, find_shared
 from each import each
 from long_runs import LONG, SEED
 
@@ -46,7 +46,7 @@ DAMAGED = {
 
 
 def key_file() -> str:
-    root = shared()
+    root = find_shared()
     if root is None:
         pytest.skip("no corpora: KDUMP_SHARED names none, and there is no ../shared")
     pytest.importorskip("cryptography")
@@ -59,7 +59,7 @@ def sha256(path: str) -> str:
 
 def test_segments_of_the_plugin_are_decoded() -> None:
     key, bucket = key_file(), corpus("tiered/aiven/bucket")
-    root = shared()
+    root = find_shared()
     assert root is not None
     lines = (root / "corpus/tiered/aiven/expected.jsonl").read_text().splitlines()
     for one in map(json.loads, lines):

@@ -173,7 +173,7 @@ class TestTimeIndex:
             TimestampOffset(self.T + 50, 546),
             TimestampOffset(self.T + 90, 546),
         ]
-        assert index.last == index.entry(2)
+        assert index.last_entry == index.entry(2)
 
     def test_an_offset_may_repeat_but_not_fall(self, index: TimeIndex) -> None:
         assert index.logical_end() == 3
@@ -183,7 +183,7 @@ class TestTimeIndex:
     def test_zero_tail(self) -> None:
         index = TimeIndex(times((self.T, 41)) + bytes(12 * 5000), 0)
         assert index.extent() == Extent(1, 1, 5001, 0, 0)
-        assert index.last == TimestampOffset(0, 0)  # what a broker takes it for
+        assert index.last_entry == TimestampOffset(0, 0)  # what a broker takes it for
         assert index.sanity() == f"last timestamp 0 is below the first {self.T}"
         assert index.tool_end() == 1
 
@@ -202,7 +202,7 @@ class TestTimeIndex:
 
     def test_an_empty_index(self) -> None:
         index = TimeIndex(b"", self.BASE)
-        assert index.last == TimestampOffset(-1, self.BASE)
+        assert index.last_entry == TimestampOffset(-1, self.BASE)
         assert index.logical_end() == index.logical_end(zero_is_entry=True) == index.tool_end() == 0
 
     @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from holding import holding
+from holding import hold_lock
 
 from kdump.storage import lock
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="locks are asked
 @pytest.fixture
 def held(tmp_path: Path) -> Iterator[Path]:
     """Give a directory whose lock another process holds, as a broker does."""
-    with holding(tmp_path):
+    with hold_lock(tmp_path):
         yield tmp_path
 
 

@@ -217,12 +217,12 @@ def test_stray_segment_hides_no_partition(data: Path, command: str) -> None:
 
 def test_a_data_directory_is_listed_once_for_its_partitions(data: Path) -> None:
     dirs = LogDirs()
-    listed = dirs.around(str(data / "orders-0"))
+    listed = dirs.find_parent(str(data / "orders-0"))
     assert listed is not None
     assert listed.path == str(data)
-    assert dirs.around(str(data / "users-3")) is listed
+    assert dirs.find_parent(str(data / "users-3")) is listed
     dirs.forget()
-    assert dirs.around(str(data / "users-3")) is not listed
+    assert dirs.find_parent(str(data / "users-3")) is not listed
 
 
 @pytest.mark.parametrize(
@@ -230,45 +230,45 @@ def test_a_data_directory_is_listed_once_for_its_partitions(data: Path) -> None:
 )
 def test_changed_data_directory_is_listed_again(data: Path, name: str) -> None:
     dirs = LogDirs()
-    before = dirs.around(str(data / "orders-0"))
+    before = dirs.find_parent(str(data / "orders-0"))
     path = data / name
     path.mkdir() if name == "more-0" else path.write_bytes(b"0\n0\n")
     # A clock's tick may be longer than all this takes.
     os.utime(data, ns=(0, 1))
-    after = dirs.around(str(data / "orders-0"))
+    after = dirs.find_parent(str(data / "orders-0"))
     assert after is not before
     if name.endswith("checkpoint"):  # written over where it lies
         path.write_bytes(b"0\n1\norders 0 5\n")
-        assert dirs.around(str(data / "orders-0")) is not after
+        assert dirs.find_parent(str(data / "orders-0")) is not after
 
 
 def test_listing_is_cached_briefly(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(log_dir.time, "monotonic", lambda: now[0])
     dirs = LogDirs()
-    before = dirs.around(str(data / "orders-0"), 0.05)
+    before = dirs.find_parent(str(data / "orders-0"), 0.05)
     (data / "recovery-point-offset-checkpoint").write_bytes(b"0\n0\n")
     now[0] = 0.04
-    assert dirs.around(str(data / "users-3"), 0.05) is before
-    assert dirs.around(str(data / "users-3")) is not before
+    assert dirs.find_parent(str(data / "users-3"), 0.05) is before
+    assert dirs.find_parent(str(data / "users-3")) is not before
 
 
 def test_the_directories_that_are_remembered_are_bounded(tmp_path: Path) -> None:
     dirs = LogDirs()
-    first = dirs.around(str(tmp_path / "0" / "orders-0"))
+    first = dirs.find_parent(str(tmp_path / "0" / "orders-0"))
     for number in range(64):
         (tmp_path / str(number)).mkdir()
-        assert dirs.around(str(tmp_path / str(number) / "orders-0")) is not first
+        assert dirs.find_parent(str(tmp_path / str(number) / "orders-0")) is not first
     assert len(dirs._known) == 64
-    last = dirs.around(str(tmp_path / "63" / "orders-0"))
+    last = dirs.find_parent(str(tmp_path / "63" / "orders-0"))
     (tmp_path / "64").mkdir()
-    dirs.around(str(tmp_path / "64" / "orders-0"))
+    dirs.find_parent(str(tmp_path / "64" / "orders-0"))
     assert len(dirs._known) == 1
-    assert dirs.around(str(tmp_path / "63" / "orders-0")) is not last
+    assert dirs.find_parent(str(tmp_path / "63" / "orders-0")) is not last
 
 
 def test_missing_path_has_no_data_directory(tmp_path: Path) -> None:
-    assert LogDirs().around(str(tmp_path / "gone" / "orders-0")) is None
+    assert LogDirs().find_parent(str(tmp_path / "gone" / "orders-0")) is None
 
 
 def test_a_listing_of_a_store_ages(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,8 +276,8 @@ def test_a_listing_of_a_store_ages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_dir.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(places, "entries", lambda path: [])
     dirs = LogDirs()
-    first = dirs.around("s3://bucket/data/orders-0")
+    first = dirs.find_parent("s3://bucket/data/orders-0")
     now[0] = 29.0
-    assert dirs.around("s3://bucket/data/users-3") is first
+    assert dirs.find_parent("s3://bucket/data/users-3") is first
     now[0] = 31.0
-    assert dirs.around("s3://bucket/data/users-3") is not first
+    assert dirs.find_parent("s3://bucket/data/users-3") is not first

@@ -37,7 +37,7 @@ def told(*items: Span | Gap, last: int = -1, end: int = END) -> list[tuple[int, 
     offsets = Offsets(last, end)
     released: list[ResolvedGap] = []
     for item in items:
-        released += offsets.hold(item) if isinstance(item, Gap) else offsets.take(batches(item))
+        released += offsets.add_gap(item) if isinstance(item, Gap) else offsets.take(batches(item))
     released += offsets.release(None)
     return [(one.last_offset, one.next_offset, one.spared) for one in released]
 
@@ -92,26 +92,26 @@ def test_spared_only_since_the_last_that_was_believed() -> None:
 def test_nothing_follows() -> None:
     assert told((0, 3), GAP) == [(3, None, 0)]
     offsets = Offsets(3, END)
-    assert list(offsets.hold(GAP)) == []
-    assert offsets.holds
+    assert list(offsets.add_gap(GAP)) == []
+    assert offsets.has_gap
     (one,) = offsets.release(50)
     assert (one.gap, one.last_offset, one.next_offset, one.end) == (GAP, 3, 50, END)
-    assert not offsets.holds
+    assert not offsets.has_gap
 
 
 def test_a_gap_is_let_go_once_enough_follow() -> None:
     offsets = Offsets(-1, END)
-    list(offsets.hold(GAP))
+    list(offsets.add_gap(GAP))
     released = [list(offsets.take(batches((n * 10, n * 10)))) for n in range(ASTRAY_IN_A_ROW + 1)]
     assert [len(each) for each in released] == [0] * ASTRAY_IN_A_ROW + [1]
     joined = Offsets(-1, END)
-    list(joined.hold(GAP))
+    list(joined.add_gap(GAP))
     assert [len([*joined.take(batches((n, n)))]) for n in (7, 8)] == [0, 1]
 
 
 def test_number_of_pending_gaps_is_bounded() -> None:
     offsets = Offsets(3, END)
-    assert [len([*offsets.hold(GAP)]) for _ in range(18)] == [0] * 16 + [1, 1]
+    assert [len([*offsets.add_gap(GAP)]) for _ in range(18)] == [0] * 16 + [1, 1]
 
 
 def test_a_wrapper_names_its_last_offset() -> None:
@@ -119,7 +119,7 @@ def test_a_wrapper_names_its_last_offset() -> None:
 
     def next_offset(first_of: Callable[[int], int] | None) -> int | None:
         offsets = Offsets(3, END)
-        list(offsets.hold(GAP))
+        list(offsets.add_gap(GAP))
         list(offsets.take(wrapper(12), first_of))
         return next(iter(offsets.release(None))).next_offset
 
@@ -147,7 +147,7 @@ def test_two_gaps_that_wait_for_the_same_batch() -> None:
 def test_what_is_let_go_where_too_many_wait_is_the_first() -> None:
     offsets = Offsets(3, END)
     gaps = [GAP._replace(position=number) for number in range(17)]
-    released = [one.gap.position for gap in gaps for one in offsets.hold(gap)]
+    released = [one.gap.position for gap in gaps for one in offsets.add_gap(gap)]
     assert released == [0]
     assert [one.gap.position for one in offsets.release(None)] == [*range(1, 17)]
 
@@ -169,7 +169,7 @@ def test_many_that_rise_are_believed_at_once() -> None:
     assert offsets.last == 39
     list(offsets.take(batches(*((n * 100, n * 100) for n in range(1, 9)), (9_000_000, 9_000_000))))
     assert offsets.last == 9_000_000
-    list(offsets.hold(GAP))
+    list(offsets.add_gap(GAP))
     list(offsets.take(batches((900, 900))))
     (one,) = offsets.release(None)
     assert (one.last_offset, one.next_offset) == (800, 900)

@@ -13,7 +13,7 @@ from kdump.storage import checkpoints, properties
 from kdump.storage.index import OffsetIndex
 from kdump.storage.names import Kind, parse, parse_directory
 from kdump.storage.producer_snapshot import ProducerSnapshot
-from kdump.storage.source import whole
+from kdump.storage.source import read_whole
 from kdump.storage.time_index import TimeIndex
 from kdump.storage.transaction_index import TransactionIndex
 
@@ -28,23 +28,23 @@ def base_offset(path: Path) -> int:
 
 
 def offset_rows(path: Path) -> Numbers:
-    index = OffsetIndex(whole(path), base_offset(path))
+    index = OffsetIndex(read_whole(path), base_offset(path))
     return [tuple(entry) for _, entry in index.slots(0, index.tool_end())]
 
 
 def time_rows(path: Path) -> Numbers:
-    index = TimeIndex(whole(path), base_offset(path))
+    index = TimeIndex(read_whole(path), base_offset(path))
     return [tuple(entry) for _, entry in index.slots(0, index.tool_end())]
 
 
 def transaction_rows(path: Path) -> Numbers:
-    index = TransactionIndex(whole(path), base_offset(path))
+    index = TransactionIndex(read_whole(path), base_offset(path))
     assert index.problems() == []
     return [tuple(entry) for _, entry in index.slots()]
 
 
 def producer_rows(path: Path) -> Numbers:
-    snapshot = ProducerSnapshot(whole(path))
+    snapshot = ProducerSnapshot(read_whole(path))
     assert snapshot.problems() == []
     return [
         (
@@ -101,7 +101,7 @@ TOOL: dict[str, tuple[Callable[[Path], Numbers], list[str]]] = {
 def test_same_rows_as_the_brokers_tool(extension: str, copy: str) -> None:
     rows_of, fields = TOOL[extension]
     data = corpus.corpus(f"modern/data/{copy}")
-    answers = corpus.expected(f"modern/{copy}/dumplogsegments")
+    answers = corpus.find_expected(f"modern/{copy}/dumplogsegments")
     compared = rows = 0
     for answer in corpus.files(answers, f"*{extension}.plain.txt"):
         path = data / answer.relative_to(answers).with_name(answer.name.removesuffix(".plain.txt"))
@@ -127,25 +127,25 @@ def test_sound_files_have_no_problem(name: str) -> None:
         kind, base = parse(path.name).kind, parse(path.name).base_offset
         place = parse_directory(path.parent.name)
         if kind is Kind.OFFSET_INDEX:
-            extent = OffsetIndex(whole(path), base or 0).extent()
+            extent = OffsetIndex(read_whole(path), base or 0).extent()
             assert extent.is_sound or extent.is_stale, path
         elif kind is Kind.TIME_INDEX:
-            extent = TimeIndex(whole(path), base or 0).extent()
+            extent = TimeIndex(read_whole(path), base or 0).extent()
             assert extent.is_sound or extent.is_stale, path
         elif kind is Kind.LEADER_EPOCHS:
-            epochs = checkpoints.parse_leader_epochs(whole(path))
+            epochs = checkpoints.parse_leader_epochs(read_whole(path))
             assert epochs.problems == [], path
             assert checkpoints.load_epochs(epochs.entries) == epochs.entries
         elif kind is Kind.OFFSET_CHECKPOINT:
-            assert checkpoints.parse_offsets(whole(path)).problems == [], path
+            assert checkpoints.parse_offsets(read_whole(path)).problems == [], path
         elif kind is Kind.META_PROPERTIES:
-            assert properties.parse_meta_properties(whole(path)).problems == [], path
+            assert properties.parse_meta_properties(read_whole(path)).problems == [], path
         elif kind is Kind.PARTITION_METADATA:
-            assert properties.parse_partition_metadata(whole(path)).problems == [], path
+            assert properties.parse_partition_metadata(read_whole(path)).problems == [], path
         elif kind is Kind.QUORUM_STATE:
-            assert properties.parse_quorum_state(whole(path)).problems == [], path
+            assert properties.parse_quorum_state(read_whole(path)).problems == [], path
         elif kind is Kind.CLEAN_SHUTDOWN:
-            assert properties.parse_clean_shutdown(whole(path)).problems == [], path
+            assert properties.parse_clean_shutdown(read_whole(path)).problems == [], path
         else:
             assert kind is not Kind.UNKNOWN, path
             continue
@@ -160,7 +160,7 @@ def test_trimmed_indexes_of_a_clean_stop_have_no_zero_tail(copy: str) -> None:
     for path in corpus.files(corpus.corpus(f"modern/data/{copy}"), "*.index"):
         if path.parent.name.endswith("-delete"):
             continue
-        extent = OffsetIndex(whole(path), base_offset(path)).extent()
+        extent = OffsetIndex(read_whole(path), base_offset(path)).extent()
         preallocated += extent.used < extent.entries
     assert (preallocated > 0) is (copy in ("live", "killed"))
 
@@ -168,13 +168,13 @@ def test_trimmed_indexes_of_a_clean_stop_have_no_zero_tail(copy: str) -> None:
 def test_topic_ids_are_the_brokers() -> None:
     import json
 
-    topics = json.loads(corpus.expected("modern/clean/topics.json").read_bytes())
+    topics = json.loads(corpus.find_expected("modern/clean/topics.json").read_bytes())
     seen = 0
     for path in corpus.files(corpus.corpus("modern/data/clean"), "partition.metadata"):
         place = parse_directory(path.parent.name)
         assert place is not None
         if place.topic in topics:
-            found = properties.parse_partition_metadata(whole(path))
+            found = properties.parse_partition_metadata(read_whole(path))
             assert found.values["topic_id"] == topics[place.topic]["id"]
             seen += 1
     assert seen > 20
@@ -182,5 +182,5 @@ def test_topic_ids_are_the_brokers() -> None:
 
 def test_corpus_answers_are_readable() -> None:
     """Archives, plain files and compressed files are all found."""
-    path = corpus.expected("modern/clean/offsets_for_times.json.gz")
+    path = corpus.find_expected("modern/clean/offsets_for_times.json.gz")
     assert gzip.decompress(path.read_bytes()).startswith(b"{")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kdump.errors import PathError
-from kdump.storage.source import Source, whole
+from kdump.storage.source import Source, read_whole
 
 PAGE = 4096
 
@@ -38,7 +38,7 @@ def test_reads_the_requested_range(path: Path) -> None:
         assert source.size == 10
         assert source.path == str(path)
         assert source.read(2, 3) == b"234"
-        assert source.whole() == b"0123456789"
+        assert source.read_whole() == b"0123456789"
 
 
 def test_read_at_and_past_the_end_is_short(path: Path) -> None:
@@ -261,7 +261,7 @@ def test_symbolic_link_is_followed(path: Path) -> None:
     path.write_bytes(b"0123")
     link = path.with_name("link")
     link.symlink_to(path)
-    assert whole(link) == b"0123"
+    assert read_whole(link) == b"0123"
 
 
 def test_access_time_flag_not_permitted(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,14 +277,14 @@ def test_access_time_flag_not_permitted(path: Path, monkeypatch: pytest.MonkeyPa
         return real_open(name, flags)
 
     monkeypatch.setattr(os, "open", only_the_owner)
-    assert whole(path) == b"0123"
+    assert read_whole(path) == b"0123"
 
 
 def test_small_file_over_its_limit(path: Path) -> None:
     path.write_bytes(b"0123")
-    assert whole(path, limit=4) == b"0123"
+    assert read_whole(path, limit=4) == b"0123"
     with pytest.raises(PathError, match="4 bytes long") as caught:
-        whole(path, limit=3)
+        read_whole(path, limit=3)
     assert caught.value.path == str(path)
 
 

@@ -63,7 +63,7 @@ def settings(**values: str | None) -> Change:
     return change
 
 
-def gone(name: str, where: str = "first") -> Change:
+def remove_file(name: str, where: str = "first") -> Change:
     def change(node: Node) -> None:
         path = getattr(node, where) / name
         if path.is_dir():
@@ -100,7 +100,7 @@ sys.stdin.read()
 """
 
 
-def held(node: Node) -> None:
+def hold_lock(node: Node) -> None:
     """Another process holds the lock, as a broker that runs does."""
     command = [sys.executable, "-c", _HOLD, str(node.first / ".lock")]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -181,7 +181,7 @@ def flip_bit(find: Callable[[Node], Path], at: int) -> Change:
     return change
 
 
-def appended(data: bytes) -> Change:
+def append_bytes(data: bytes) -> Change:
     def change(node: Node) -> None:
         with log(node).open("ab") as file:
             file.write(data)
@@ -207,14 +207,14 @@ def records(*values: bytes) -> Change:
         batch = builders.batch(
             body, base_offset=end, leader_epoch=epoch, base_timestamp=metadata_log.NOW
         )
-        appended(batch)(node)
+        append_bytes(batch)(node)
 
     return change
 
 
 def feature(name: str, level: int) -> bytes:
-    body = metadata_log.text(name) + struct.pack(">h", level) + metadata_log.tagged()
-    return metadata_log.framed(12, 0, body)
+    body = metadata_log.text(name) + struct.pack(">h", level) + metadata_log.tag_fields()
+    return metadata_log.frame_record(12, 0, body)
 
 
 def no_log(node: Node) -> None:
@@ -282,7 +282,7 @@ TABLE = [
     Fault("as it was", ALL, lambda node: None),
     Fault("two as they were", ALL, lambda node: None, 2),
     # meta.properties
-    Fault("meta missing", ALL, gone(META)),
+    Fault("meta missing", ALL, remove_file(META)),
     Fault("meta empty", ALL, text(META, "")),
     Fault("meta garbage", ALL, text(META, bytes(range(256)))),
     Fault("meta zeros", ALL, text(META, bytes(100))),
@@ -335,7 +335,7 @@ TABLE = [
     Fault("settings other node", KRAFT, settings(node_id="99")),
     Fault("settings other broker", ZK, settings(broker_id="99")),
     # several directories
-    Fault("second without meta", ALL, gone(META, "second"), 2),
+    Fault("second without meta", ALL, remove_file(META, "second"), 2),
     Fault("second meta empty", ALL, text(META, "", "second"), 2),
     Fault("second meta version 2", ALL, meta("second", version="2"), 2),
     Fault("second other node", KRAFT, meta("second", node_id="99"), 2),
@@ -348,17 +348,17 @@ TABLE = [
     Fault("second of zookeeper", KRAFT,
            meta("second", version="0", node_id=None, broker_id="1"), 2),
     Fault("same directory id", KRAFT, same_directory_id, 2),
-    Fault("first without meta", ALL, gone(META), 2),
+    Fault("first without meta", ALL, remove_file(META), 2),
     Fault("first meta empty", ALL, text(META, ""), 2),
     Fault("first gone", ALL, remove_first, 2),
     Fault("first emptied", ALL, empty_first, 2),
-    Fault("both without meta", ALL, both(gone(META), gone(META, "second")), 2),
+    Fault("both without meta", ALL, both(remove_file(META), remove_file(META, "second")), 2),
     Fault("a partition in both", ALL, in_both, 2),
     Fault("metadata in both", KRAFT, metadata_in_both, 2),
     Fault("metadata is the second", KRAFT,
            lambda node: settings(metadata_log_dir=str(node.second))(node), 2),
     # quorum-state
-    Fault("quorum-state missing", KRAFT, gone("quorum-state", "metadata")),
+    Fault("quorum-state missing", KRAFT, remove_file("quorum-state", "metadata")),
     Fault("quorum-state empty", KRAFT, text("quorum-state", "", "metadata")),
     Fault("quorum-state garbage", KRAFT, text("quorum-state", "leader=1", "metadata")),
     Fault("quorum-state cut", KRAFT, cut(lambda node: node.metadata / "quorum-state", -20)),
@@ -407,25 +407,25 @@ TABLE = [
     Fault("segment too small", ALL, settings(log_segment_bytes="3")),
     Fault("number that is none", ALL, settings(num_network_threads="many")),
     # locks
-    Fault("lock held", ALL, held),
+    Fault("lock held", ALL, hold_lock),
     Fault("lock left", ALL, text(".lock", "")),
     Fault("lock a directory", ALL, folder(".lock")),
     # the metadata log and its snapshots
-    Fault("metadata gone", KRAFT, gone("__cluster_metadata-0")),
+    Fault("metadata gone", KRAFT, remove_file("__cluster_metadata-0")),
     Fault("metadata log gone", KRAFT, no_log),
     Fault("metadata snapshots gone", KRAFT, no_snapshots),
     Fault("metadata log and snapshots gone", KRAFT, both(no_log, no_snapshots)),
     Fault("metadata log empty", KRAFT, both(no_snapshots, cut(log, 0))),
     Fault("metadata first snapshot only", KRAFT, only_first_snapshot),
     Fault("metadata log torn", KRAFT, cut(log, -10)),
-    Fault("metadata log garbage behind", KRAFT, appended(b"\7" * 200)),
-    Fault("metadata log zeros behind", KRAFT, appended(bytes(4096))),
+    Fault("metadata log garbage behind", KRAFT, append_bytes(b"\7" * 200)),
+    Fault("metadata log zeros behind", KRAFT, append_bytes(bytes(4096))),
     Fault("metadata log flipped", KRAFT, flip_bit(log, 120)),
     Fault("metadata log begins late", KRAFT, move_log_start),
-    Fault("metadata log without epochs", KRAFT, gone("leader-epoch-checkpoint", "metadata")),
+    Fault("metadata log without epochs", KRAFT, remove_file("leader-epoch-checkpoint", "metadata")),
     Fault("metadata epochs of version 7", KRAFT,
            text("leader-epoch-checkpoint", _BAD, "metadata")),
-    Fault("metadata no partition.metadata", KRAFT, gone("partition.metadata", "metadata")),
+    Fault("metadata no partition.metadata", KRAFT, remove_file("partition.metadata", "metadata")),
     Fault("metadata other topic id", KRAFT, text(
         "partition.metadata", "version: 0\ntopic_id: YSOz1jVZxxMsYtz3vOdPCA", "metadata")),
     Fault("metadata partition.metadata empty", KRAFT,
@@ -440,8 +440,8 @@ TABLE = [
         "00000000000000000099-0000000001.checkpoint.part", "x", "metadata")),
     Fault("snapshot ahead", KRAFT, lambda node: shutil.copy(
         newest_snapshot(node), node.metadata / "00000000000000009000-0000000001.checkpoint")),
-    Fault("record unknown", KRAFT, records(metadata_log.framed(200, 0, b"\0"))),
-    Fault("record version 99", KRAFT, records(metadata_log.framed(2, 99, b"\0"))),
+    Fault("record unknown", KRAFT, records(metadata_log.frame_record(200, 0, b"\0"))),
+    Fault("record version 99", KRAFT, records(metadata_log.frame_record(2, 99, b"\0"))),
     Fault("record cut", KRAFT, records(metadata_log.topic("t", 5)[:-6])),
     Fault("record frame 2", KRAFT, records(b"\2" + metadata_log.NO_OP[1:])),
     Fault("record empty", KRAFT, records(b"")),
@@ -455,12 +455,12 @@ TABLE = [
     Fault("feature groups 9", KRAFT, records(feature("group.version", 9))),
     Fault("feature transactions 9", KRAFT, records(feature("transaction.version", 9))),
     Fault("feature kraft 9", KRAFT, records(feature("kraft.version", 9))),
-    Fault("bootstrap gone", ("4.1.1",), gone("bootstrap.checkpoint")),
+    Fault("bootstrap gone", ("4.1.1",), remove_file("bootstrap.checkpoint")),
     Fault("bootstrap empty", KRAFT, text("bootstrap.checkpoint", "")),
     Fault("bootstrap garbage", KRAFT, text("bootstrap.checkpoint", "x" * 300)),
     Fault("bootstrap torn", ("4.1.1",), cut(lambda node: node.first / "bootstrap.checkpoint", -9)),
     Fault("bootstrap and metadata gone", ("4.1.1",),
-           both(gone("bootstrap.checkpoint"), gone("__cluster_metadata-0"))),
+           both(remove_file("bootstrap.checkpoint"), remove_file("__cluster_metadata-0"))),
     # checkpoints, marks and names
     *(Fault(f"{name} {how}", ALL, text(name, content))
       for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint",
@@ -468,7 +468,7 @@ TABLE = [
       for how, content in (("of version 7", _BAD), ("empty", ""), ("of text", "x\ny\n"),
                            ("short", "0\n5\norders 0 1\n"))),
     Fault("checkpoint a directory", ALL, folder("replication-offset-checkpoint")),
-    Fault("mark gone", ALL, gone(".kafka_cleanshutdown")),
+    Fault("mark gone", ALL, remove_file(".kafka_cleanshutdown")),
     Fault("mark garbage", ALL, text(".kafka_cleanshutdown", "x")),
     Fault("epochs of version 7", ALL, partition("leader-epoch-checkpoint", _BAD.encode())),
     Fault("partition.metadata empty", (*KRAFT, "2.8.2"), partition("partition.metadata", b"")),

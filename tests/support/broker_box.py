@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus import shared
+from corpus import find_shared
 
 Json = dict[str, Any]
 
 
 def program() -> Path:
     """Give the program that starts brokers; skip where it cannot run."""
-    root = shared()
+    root = find_shared()
     if root is None or not (root / "broker" / "broker").is_file():
         pytest.skip("no broker: KDUMP_SHARED names none, and there is no ../shared")
     for needed in ("java", "mvn"):

@@ -158,7 +158,7 @@ def marker(
     )
 
 
-def resealed(data: bytes) -> bytes:
+def with_right_crc(data: bytes) -> bytes:
     """Return the one v2 batch `data` with the CRC that its bytes call for."""
     return data[:17] + struct.pack(">I", crc32c(data[21:])) + data[21:]
 

@@ -47,7 +47,7 @@ class Question(NamedTuple):
             write_checkpoint(self.directory.parent / name, entries)
         return view_of(self.directory, self.settings)
 
-    def asked(self, query: str, **more: object) -> Json:
+    def ask(self, query: str, **more: object) -> Json:
         """Ask the oracle; a whole answer."""
         members: Json = {
             "cleanerCheckpoint": self.checkpoint,
@@ -102,7 +102,7 @@ def ours(question: Question, view: PartitionView) -> tuple[Choice, CleanerResult
         changed = list(cleaning.batches())
     except FailedError:
         return choice, None
-    assert not cleaning.at_least
+    assert not cleaning.is_lower_bound
     dead = frozenset(offset for batch in changed for offset in batch.dead)
     dropped = sum(batch.size_before - batch.size_bytes for batch in changed)
     nothing = choice.first_dirty_offset >= choice.end_offset
@@ -113,7 +113,7 @@ def ours(question: Question, view: PartitionView) -> tuple[Choice, CleanerResult
 
 def theirs(question: Question) -> CleanerResult | None:
     """What the broker's cleaner leaves; None where it fails."""
-    answer = question.asked("clean")
+    answer = question.ask("clean")
     if not answer["ok"]:
         return None
     result = answer["result"]

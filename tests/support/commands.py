@@ -29,7 +29,7 @@ COMMANDS = [
 ]
 
 
-def registered(name: str) -> click.Command:
+def find_command(name: str) -> click.Command:
     """Return a command by its name."""
     assert isinstance(cli, LazyGroup)
     command = cli.get_command(CONTEXT, name)

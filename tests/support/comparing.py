@@ -117,7 +117,7 @@ def age(root: Path) -> None:
         os.utime(path, (LONG_AGO, LONG_AGO))
 
 
-def copied(source: Path, target: Path) -> Path:
+def copy_directory(source: Path, target: Path) -> Path:
     """Copy a data directory."""
     shutil.copytree(source, target)
     return target
@@ -169,13 +169,15 @@ class ComparisonResult:
         return found
 
 
-def compared(*paths: Path, driver: Driver = ONE_BY_ONE, **options: Any) -> ComparisonResult:
+def compare_directories(
+    *paths: Path, driver: Driver = ONE_BY_ONE, **options: Any
+) -> ComparisonResult:
     """Compare directories."""
     asked = CompareOptions(**options)
     return ComparisonResult(compare([str(path) for path in paths], asked, driver=driver))
 
 
-def changed(batch: Batch, offset: int, value: bytes) -> Batch:
+def rewrite_record(batch: Batch, offset: int, value: bytes) -> Batch:
     """Rewrite one record of a batch."""
     items = (item._replace(value=value) if item.offset == offset else item for item in batch.items)
     return batch._replace(items=tuple(items))

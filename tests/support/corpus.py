@@ -18,7 +18,7 @@ import pytest
 
 
 @cache
-def shared() -> Path | None:
+def find_shared() -> Path | None:
     """Find the directory that holds `corpus/`, or None."""
     named = os.environ.get("KDUMP_SHARED")
     path = Path(named) if named else Path(__file__).parents[3] / "shared"
@@ -40,7 +40,7 @@ def _remove(path: Path) -> None:
 
 @cache
 def _unpack(name: str, whose: str = "ours") -> Path:
-    root = shared()
+    root = find_shared()
     assert root is not None
     target = _cache() / whose / name
     target.mkdir(parents=True)
@@ -54,7 +54,7 @@ def _unpack(name: str, whose: str = "ours") -> Path:
 
 def corpus(name: str) -> Path:
     """Give a directory with what the archive holds, e.g. `modern/data/clean`: read only."""
-    if shared() is None:
+    if find_shared() is None:
         pytest.skip("no corpora: KDUMP_SHARED names none, and there is no ../shared")
     return _unpack(name)
 
@@ -65,12 +65,12 @@ def corpus_to_let_go(name: str) -> Path:
     return _unpack(name, "theirs")
 
 
-def expected(name: str) -> Path:
+def find_expected(name: str) -> Path:
     """Give a recorded answer: a plain file, or a directory if it is an archive.
 
     `modern/clean/offsets.json`, `modern/clean/dumplogsegments`, `old/v1-01022.files.json.xz`.
     """
-    root = shared()
+    root = find_shared()
     if root is None:
         pytest.skip("no corpora: KDUMP_SHARED names none, and there is no ../shared")
     family, _, rest = name.partition("/")
@@ -80,7 +80,7 @@ def expected(name: str) -> Path:
 
 def names(folder: str) -> list[str]:
     """List the archives of a folder, e.g. `old` or `modern/data`; none without corpora."""
-    root = shared()
+    root = find_shared()
     if root is None:
         return []
     paths = sorted((root / "corpus" / folder).glob("*.tar.xz"))

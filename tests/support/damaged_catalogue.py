@@ -18,7 +18,17 @@ import damage
 import metadata_log
 import producing
 from directories import BATCH_BYTES, TIME, DataDirectory, write_checkpoint
-from producing import ABORT, COMMIT, aborted, data, epochs, index_of, marker, snapshot, snapshot_of
+from producing import (
+    ABORT,
+    COMMIT,
+    aborted_index,
+    data,
+    epochs,
+    index_of,
+    marker,
+    snapshot,
+    snapshot_of,
+)
 from segments import (
     START_MS,
     batch,
@@ -38,7 +48,7 @@ CAPTURE = Path(__file__).parents[1] / "captures/clients.pcap.gz"
 HOUR_MS = 3_600_000
 
 
-class Damaged(NamedTuple):
+class DamagedInput(NamedTuple):
     """What is to be verified, and how."""
 
     paths: Sequence[Path]
@@ -50,7 +60,7 @@ class Damaged(NamedTuple):
     tier_key: str | None = None
 
 
-Maker = Callable[[Path], Damaged]
+Maker = Callable[[Path], DamagedInput]
 
 _MORE = {
     "codec-missing": "a library that is not installed",
@@ -98,9 +108,9 @@ OTHERS = _MORE | {code: command for command, codes in _COMMANDS.items() for code
 def _spoil_partition(spoil: Callable[[Path], object], **how: object) -> Maker:
     """Spoil a sound partition of two segments."""
 
-    def make(root: Path) -> Damaged:
+    def make(root: Path) -> DamagedInput:
         spoil(sound_partition(root / "data"))
-        return Damaged([root / "data"], **how)  # type: ignore[arg-type]
+        return DamagedInput([root / "data"], **how)  # type: ignore[arg-type]
 
     return make
 
@@ -122,7 +132,7 @@ def _file(base: int, extension: str, spoil: Callable[[bytes], bytes], **how: obj
 def _logs(*parts: Iterable[bytes], first: int = 0, topic: str = "orders", **how: object) -> Maker:
     """Write a partition with a segment for each list of batches."""
 
-    def make(root: Path) -> Damaged:
+    def make(root: Path) -> DamagedInput:
         made, base = {}, first
         for one in map(list, parts):
             made[base] = one
@@ -133,7 +143,7 @@ def _logs(*parts: Iterable[bytes], first: int = 0, topic: str = "orders", **how:
             settings = str(root / "server.properties")
             Path(settings).write_text(str(how["settings"]))
         rest = {word: value for word, value in how.items() if word != "settings"}
-        return Damaged([root / "data"], server_properties=settings, **rest)  # type: ignore[arg-type]
+        return DamagedInput([root / "data"], server_properties=settings, **rest)  # type: ignore[arg-type]
 
     return make
 
@@ -181,7 +191,7 @@ def _cut_between_batches(path: Path) -> None:
     write(path, SEALED, "log", log[: entries(log)[-9].position])
 
 
-def _forgetful(root: Path) -> Damaged:
+def _forgetful(root: Path) -> DamagedInput:
     """An early batch is the newest; an entry that forgets it starts a lookup behind it."""
     parts, newest = batches(0, 120), START_MS + 1_000_000
     parts[3] = batch(9, max_timestamp=newest + 20, base_timestamp=newest)
@@ -190,7 +200,7 @@ def _forgetful(root: Path) -> Damaged:
     write(
         path, 0, "timeindex", time_index([(late.max_timestamp_ms, late.last), (newest + 20, 119)])
     )
-    return Damaged([root / "data"])
+    return DamagedInput([root / "data"])
 
 
 def _stale(extension: str, later: bytes) -> Maker:
@@ -198,19 +208,19 @@ def _stale(extension: str, later: bytes) -> Maker:
     return _file(ACTIVE, extension, lambda raw: raw + later + bytes(40 * len(later)))
 
 
-def _pre08(root: Path) -> Damaged:
+def _pre08(root: Path) -> DamagedInput:
     path = root / "data/events-0"
     path.mkdir(parents=True)
     for base in (0, 999):
         (path / f"{base:020}.kafka").write_bytes(builders.pre08_message(b"v" * 50) * 4)
-    return Damaged([root / "data"])
+    return DamagedInput([root / "data"])
 
 
-def _overflow(root: Path) -> Damaged:
+def _overflow(root: Path) -> DamagedInput:
     far = 2**31
     path = write_partition(root / "data", {0: [batch(0)], far + 9: [batch(far + 9)]})
     write(path, 0, "log", batch(0) + batch(far - 2))
-    return Damaged([root / "data"])
+    return DamagedInput([root / "data"])
 
 
 # Producers, transactions and leader epochs.
@@ -219,26 +229,26 @@ def _overflow(root: Path) -> Damaged:
 def _producers(spoil: Callable[[Path], object]) -> Maker:
     """Spoil a sound partition with transactions."""
 
-    def make(root: Path) -> Damaged:
+    def make(root: Path) -> DamagedInput:
         (root / "data").mkdir()
         spoil(producing.write_sound(root / "data"))
-        return Damaged([root / "data"])
+        return DamagedInput([root / "data"])
 
     return make
 
 
 def _of_producers(*parts: bytes) -> Maker:
-    def make(root: Path) -> Damaged:
+    def make(root: Path) -> DamagedInput:
         (root / "data").mkdir()
         producing.write_log(root / "data", {0: parts})
-        return Damaged([root / "data"])
+        return DamagedInput([root / "data"])
 
     return make
 
 
 def _entry(*entry: int) -> Maker:
     """Put another entry in the transaction index."""
-    return _producers(lambda path: index_of(path, 0).write_bytes(aborted(entry)))  # type: ignore[arg-type]
+    return _producers(lambda path: index_of(path, 0).write_bytes(aborted_index(entry)))  # type: ignore[arg-type]
 
 
 def _snapshot(spoil: Callable[[bytes], bytes], offset: int = 6) -> Maker:
@@ -261,12 +271,12 @@ def _no_snapshot(path: Path) -> None:
 
 
 def _epochs(of_batches: Sequence[int], *known: tuple[int, int]) -> Maker:
-    def make(root: Path) -> Damaged:
+    def make(root: Path) -> DamagedInput:
         (root / "data").mkdir()
         parts = [data(base, leader_epoch=epoch) for base, epoch in enumerate(of_batches)]
         path = producing.write_log(root / "data", {0: parts})
         (path / "leader-epoch-checkpoint").write_text(epochs(*known))
-        return Damaged([root / "data"])
+        return DamagedInput([root / "data"])
 
     return make
 
@@ -282,7 +292,7 @@ def _directory(
 ) -> Maker:
     """Spoil a data directory that its broker left in order."""
 
-    def make(root: Path) -> Damaged:
+    def make(root: Path) -> DamagedInput:
         made = DataDirectory(root / "data")
         for number in (0, 1):
             made.partition("orders", number)
@@ -293,7 +303,7 @@ def _directory(
         if settings:
             given = str(root / "server.properties")
             Path(given).write_text(f"log.dirs={made.path}\n{settings}\n")
-        return Damaged([made.path], server_properties=given, **how)  # type: ignore[arg-type]
+        return DamagedInput([made.path], server_properties=given, **how)  # type: ignore[arg-type]
 
     return make
 
@@ -354,7 +364,7 @@ def _set_file_time(made: DataDirectory, base: int, seconds: int) -> None:
 def _two(spoil: Callable[[DataDirectory, DataDirectory], object], *, stated: bool = False) -> Maker:
     """Spoil two data directories of one broker."""
 
-    def make(root: Path) -> Damaged:
+    def make(root: Path) -> DamagedInput:
         made = [DataDirectory(root / f"d{number}", number=number) for number in (1, 2)]
         made[0].partition("orders", 0)
         made[0].partition("orders", 1)
@@ -366,7 +376,7 @@ def _two(spoil: Callable[[DataDirectory, DataDirectory], object], *, stated: boo
         if stated:
             given = str(root / "server.properties")
             Path(given).write_text("log.dirs=" + ",".join(str(one.path) for one in made))
-        return Damaged([one.path for one in made], server_properties=given)
+        return DamagedInput([one.path for one in made], server_properties=given)
 
     return make
 
@@ -378,7 +388,7 @@ def _cluster(
 ) -> Maker:
     """A data directory with a metadata log, in which more stands than is there."""
 
-    def make(root: Path) -> Damaged:
+    def make(root: Path) -> DamagedInput:
         made = DataDirectory(root / "data")
         known = [metadata_log.register(1, [1001]), metadata_log.topic("orders", 7)]
         for number in (0, 1):
@@ -397,7 +407,7 @@ def _cluster(
         (path / "quorum-state").write_text('{"leaderId":1,"leaderEpoch":0,"data_version":0}')
         spoil(made, path)
         made.stop()
-        return Damaged([made.path])
+        return DamagedInput([made.path])
 
     return make
 
@@ -425,11 +435,11 @@ def _without_batch(made: DataDirectory, path: Path) -> None:
     log.write_bytes(whole[:BATCH_BYTES] + whole[2 * BATCH_BYTES :])
 
 
-def _foreign(root: Path) -> Damaged:
+def _foreign(root: Path) -> DamagedInput:
     shutil.copytree(SAMPLES / "clean/4.1.1", root / "node")
     meta = root / "node/d2/meta.properties"
     meta.write_text(meta.read_text().replace("node.id=1", "node.id=4"))
-    return Damaged([root / "node/d1", root / "node/d2"])
+    return DamagedInput([root / "node/d1", root / "node/d2"])
 
 
 def _bootstrap(made: DataDirectory) -> None:
@@ -451,9 +461,9 @@ def _frame_messages(*frames: bytes) -> bytes:
 
 
 def _bytes(content: Callable[[], bytes], kind: str = "frames") -> Maker:
-    def make(root: Path) -> Damaged:
+    def make(root: Path) -> DamagedInput:
         (root / "said").write_bytes(content())
-        return Damaged([root / "said"], kind=kind)
+        return DamagedInput([root / "said"], kind=kind)
 
     return make
 
@@ -529,13 +539,13 @@ MAKERS: dict[str, Maker] = {
     "time-index-zeros": _file(SEALED, "timeindex", lambda raw: raw + bytes(60)),
     "time-index-stale": _stale("timeindex", time_index([(START_MS + 10**9, 900)])),
     "transaction-index-size": _producers(
-        lambda path: index_of(path, 0).write_bytes(aborted((7, 0, 3, 2)) + b"abc")
+        lambda path: index_of(path, 0).write_bytes(aborted_index((7, 0, 3, 2)) + b"abc")
     ),
     "transaction-index-version": _producers(
-        lambda path: index_of(path, 0).write_bytes(b"\1" + aborted((7, 0, 3, 2))[1:])
+        lambda path: index_of(path, 0).write_bytes(b"\1" + aborted_index((7, 0, 3, 2))[1:])
     ),
     "transaction-index-order": _producers(
-        lambda path: index_of(path, 0).write_bytes(aborted((7, 0, 3, 2)) * 2)
+        lambda path: index_of(path, 0).write_bytes(aborted_index((7, 0, 3, 2)) * 2)
     ),
     "transaction-index-marker": _entry(8, 0, 3, 2),
     "transaction-index-first-offset": _entry(7, 1, 3, 2),

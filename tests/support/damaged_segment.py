@@ -29,7 +29,7 @@ class Segment:
     def starts(self) -> list[int]:
         return [sum(map(len, self.entries[:n])) for n in range(len(self.entries) + 1)]
 
-    def written(self, directory: Path, data: bytes | None = None) -> Path:
+    def write(self, directory: Path, data: bytes | None = None) -> Path:
         """Write the log, or damaged bytes in its place, in an old file of `orders-0`."""
         directory = directory / "orders-0"
         directory.mkdir(exist_ok=True)
@@ -50,7 +50,7 @@ def batch(base_offset: int, count: int = RECORDS, **members: Any) -> bytes:
 def with_batch(tmp_path: Path, segment: Segment, other: bytes) -> tuple[Path, int]:
     """Put another entry in the place of batch 2."""
     entries = [*segment.entries[:2], other, *segment.entries[3:]]
-    return segment.written(tmp_path, b"".join(entries)), segment.starts[2]
+    return segment.write(tmp_path, b"".join(entries)), segment.starts[2]
 
 
 def first_of(number: int) -> int:

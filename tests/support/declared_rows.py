@@ -11,7 +11,7 @@ _OF_THE_MOMENT = ("seconds", "used_bytes", "free_bytes")
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64, "uint32": 33}
 
 
-def wrong(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+def find_undeclared(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     """Name each member that is not as declared. Kinds without a declaration are passed over."""
     for row in rows:
         kind = kinds().get(row["row"])
@@ -44,7 +44,7 @@ def _is(field: Field, value: Any) -> bool:
     return field.type != "bool" or isinstance(value, bool)
 
 
-def made(kind: str, **given: Any) -> Row:
+def make_row(kind: str, **given: Any) -> Row:
     """Make a row; a member that is not given is null, or nothing of its type."""
     known = kinds()[kind]
     names = {field.name: None if field.null else _nothing(field) for field in members(known)}

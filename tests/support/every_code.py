@@ -5,11 +5,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from damaged_catalogue import MAKERS, NEEDS_ROOT, Damaged
-from findings_rows import rows_of, told
+from damaged_catalogue import MAKERS, NEEDS_ROOT, DamagedInput
+from findings_rows import rows_of, verify_rows
 
 
-def make_damages(root: Path) -> dict[str, Damaged]:
+def make_damages(root: Path) -> dict[str, DamagedInput]:
     """Make a damaged directory for each code, all that can be made here."""
     made = {}
     for code, make in MAKERS.items():
@@ -20,13 +20,13 @@ def make_damages(root: Path) -> dict[str, Damaged]:
     return made
 
 
-def at_once(made: dict[str, Damaged], *, deep: bool) -> Damaged:
+def at_once(made: dict[str, DamagedInput], *, deep: bool) -> DamagedInput:
     """Give all that need no settings as one."""
     plain = (one for one in made.values() if one.server_properties is None)
-    return Damaged([path for one in plain for path in one.paths], deep=deep)
+    return DamagedInput([path for one in plain for path in one.paths], deep=deep)
 
 
-def on_spark(spark: Any, damaged: Damaged) -> list[dict[str, Any]]:
+def on_spark(spark: Any, damaged: DamagedInput) -> list[dict[str, Any]]:
     """Give the rows of the view."""
     options = {"deep": str(damaged.deep), "decompressLimit": str(damaged.decompress_limit)}
     more = {
@@ -39,7 +39,7 @@ def on_spark(spark: Any, damaged: Damaged) -> list[dict[str, Any]]:
     return [row.asDict() for row in reader.load([*map(str, damaged.paths)]).collect()]
 
 
-def differing(spark: Any, root: Path, *, one_by_one: bool = False) -> tuple[int, list[str]]:
+def count_differing(spark: Any, root: Path, *, one_by_one: bool = False) -> tuple[int, list[str]]:
     """Say how many codes were compared, and where view and command differ."""
     made = make_damages(root)
     asked = {"all": at_once(made, deep=False), "all, deep": at_once(made, deep=True)}
@@ -49,7 +49,7 @@ def differing(spark: Any, root: Path, *, one_by_one: bool = False) -> tuple[int,
     codes: Counter[str] = Counter()
     odd = []
     for name, one in asked.items():
-        command = rows_of(told(one))
+        command = rows_of(verify_rows(one))
         codes.update(dict(row)["code"] for row in command)
         if command != rows_of(on_spark(spark, one)):
             odd.append(name)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from damaged_catalogue import Damaged
+from damaged_catalogue import DamagedInput
 
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
@@ -18,7 +18,7 @@ _OWN = {"engine_version", "cluster_id", "node_id", "data_directory", "row"}
 Rows = Counter[tuple[tuple[str, str], ...]]
 
 
-def told(damaged: Damaged) -> list[Mapping[str, Any]]:
+def verify_rows(damaged: DamagedInput) -> list[Mapping[str, Any]]:
     """Give what verify finds; a path that could not be read fails the test."""
     options = VerifyOptions(
         deep=damaged.deep,

@@ -16,7 +16,7 @@ sys.stdin.read()
 
 
 @contextmanager
-def holding(directory: Path) -> Iterator[None]:
+def hold_lock(directory: Path) -> Iterator[None]:
     """Hold `.lock` of a directory for a while."""
     process = subprocess.Popen(
         [sys.executable, "-c", _HOLD, str(directory / ".lock")],

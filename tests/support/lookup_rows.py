@@ -7,7 +7,7 @@ from typing import Any
 
 import builders
 import pytest
-from declared_rows import wrong
+from declared_rows import find_undeclared
 
 from kdump.engine.find.options import FindOptions
 from kdump.engine.find.run import find_offset, find_time
@@ -63,7 +63,7 @@ def split(items: Iterator[object]) -> tuple[list[Fields], list[str]]:
             codes.append(item.code)
         else:
             pytest.fail(f"no row and no finding: {item!r}")
-    assert not list(wrong(rows))
+    assert not list(find_undeclared(rows))
     return rows, [code for code in codes if code != "high-watermark-unknown"]
 
 

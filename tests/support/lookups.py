@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from corpus import expected, shared
+from corpus import find_expected, find_shared
 
 from kdump.broker.list_offsets import list_offsets
 from kdump.broker.lookup_records import BrokerError
@@ -28,7 +28,7 @@ def _copies() -> Path:
 @cache
 def copy_of(name: str) -> Path:
     """Unpack an archive to a copy of its own, so that its file times can be set."""
-    root = shared()
+    root = find_shared()
     assert root is not None
     target = _copies() / name
     target.mkdir(parents=True)
@@ -46,7 +46,7 @@ def modern(state: str) -> Path:
     directory = copy_of(f"modern/data/{state}")
     if not (directory / "d1").is_dir():
         directory /= state
-    for line in expected(f"modern/{state}/files.tsv").read_text().splitlines():
+    for line in find_expected(f"modern/{state}/files.tsv").read_text().splitlines():
         columns = line.split("\t")
         path = directory / columns[-1]
         if columns[2].isdigit() and path.is_file():
@@ -63,7 +63,7 @@ def partitions(*directories: Path) -> Iterator[tuple[str, Target]]:
             yield f"{target.topic}-{target.partition}", target
 
 
-def answered(view: PartitionView, target: int) -> list[Any] | str:
+def ask_list_offsets(view: PartitionView, target: int) -> list[Any] | str:
     """Answer ListOffsets as [offset, timestamp, leader epoch], or with the broker's error."""
     try:
         answer = list_offsets(view, target)

@@ -167,7 +167,7 @@ class MadeClocks:
         self.ties.append(Tie(*times, first_at=one.spot, second_at=other.spot))
 
 
-def held(made: MadeClocks) -> tuple[int, list[str]]:
+def check_bounds(made: MadeClocks) -> tuple[int, list[str]]:
     """Count the stamps that are bounded closely, and list what is wrong of any."""
     close, wrong = 0, []
     clocks = made.clocks(min({*range(BROKERS)} - made.were_set()))

@@ -62,7 +62,7 @@ def one(rng: random.Random, field: Field, version: int) -> Any:
     ]
 
 
-def drawn(name: str, version: int, rounds: int) -> Iterator[dict[str, Any]]:
+def draw_messages(name: str, version: int, rounds: int) -> Iterator[dict[str, Any]]:
     rng = random.Random(f"{SEED}/{name}/{version}")
     for _ in range(rounds):
         yield fields(rng, message(name).fields, version)

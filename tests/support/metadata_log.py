@@ -12,7 +12,7 @@ NOW = LONG_AGO + HOUR
 NODE = 1
 
 
-def framed(type_id: int, version: int, body: bytes) -> bytes:
+def frame_record(type_id: int, version: int, body: bytes) -> bytes:
     return unsigned_varint(1) + unsigned_varint(type_id) + unsigned_varint(version) + body
 
 
@@ -32,7 +32,7 @@ def int32(value: int) -> bytes:
     return struct.pack(">i", value)
 
 
-def tagged(*fields: tuple[int, bytes]) -> bytes:
+def tag_fields(*fields: tuple[int, bytes]) -> bytes:
     out = unsigned_varint(len(fields))
     for tag, body in fields:
         out += unsigned_varint(tag) + unsigned_varint(len(body)) + body
@@ -44,11 +44,11 @@ def ids(*brokers: int) -> bytes:
 
 
 def topic(name: str, number: int) -> bytes:
-    return framed(2, 0, text(name) + uuid(number) + tagged())
+    return frame_record(2, 0, text(name) + uuid(number) + tag_fields())
 
 
 def remove_topic(number: int) -> bytes:
-    return framed(9, 0, uuid(number) + tagged())
+    return frame_record(9, 0, uuid(number) + tag_fields())
 
 
 def partition(
@@ -60,11 +60,11 @@ def partition(
     body = int32(number) + uuid(topic_number) + ids(*replicas) + ids(*replicas) + ids() + ids()
     body += int32(replicas[0]) + int32(0) + int32(0)
     body += array([uuid(directory) for directory in directories])
-    return framed(3, 1, body + tagged())
+    return frame_record(3, 1, body + tag_fields())
 
 
 def change(number: int, topic_number: int, *fields: tuple[int, bytes]) -> bytes:
-    return framed(5, 1, int32(number) + uuid(topic_number) + tagged(*fields))
+    return frame_record(5, 1, int32(number) + uuid(topic_number) + tag_fields(*fields))
 
 
 def register(broker: int, directories: Sequence[int], level: int | None = None) -> bytes:
@@ -74,16 +74,18 @@ def register(broker: int, directories: Sequence[int], level: int | None = None) 
     )
     body = int32(broker) + b"\0" + uuid(1) + bytes(8) + array([]) + array(levels)
     body += text("rack") + b"\0\0"
-    return framed(0, 3, body + tagged((0, array([uuid(number) for number in directories]))))
+    return frame_record(
+        0, 3, body + tag_fields((0, array([uuid(number) for number in directories])))
+    )
 
 
 def config(kind: int, name: str, key: str, value: str | None) -> bytes:
     """A setting; `kind` 2 is of a topic, 4 of a broker."""
     said = unsigned_varint(0) if value is None else text(value)
-    return framed(4, 0, bytes([kind]) + text(name) + text(key) + said + tagged())
+    return frame_record(4, 0, bytes([kind]) + text(name) + text(key) + said + tag_fields())
 
 
-NO_OP = framed(20, 0, tagged())
+NO_OP = frame_record(20, 0, tag_fields())
 
 
 def log_of(records: Sequence[bytes], time_ms: int = LONG_AGO, base_offset: int = 0) -> bytes:

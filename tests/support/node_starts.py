@@ -97,7 +97,7 @@ class Node:
         text = "".join(f"{name}={value}\n" for name, value in self.settings.items())
         self.server_properties.write_text(text)
 
-    def copied(self, to: Path) -> "Node":
+    def copy(self, to: Path) -> "Node":
         """Copy all of it; settings name the copy."""
         shutil.copytree(self.directory, to)
         node = Node(to, self.version)
@@ -123,7 +123,7 @@ def _plain(path: Path) -> bytes:
         return file.read()
 
 
-def unpacked(version: str, directories: int, to: Path, *, full: bool = False) -> Node:
+def unpack_node(version: str, directories: int, to: Path, *, full: bool = False) -> Node:
     """Unpack a node that a broker of this version left, cleanly stopped.
 
     `full`: with segments, producers and transactions; a release without such a node is given one

@@ -16,7 +16,6 @@ from broken_nodes import (
     both,
     feature,
     folder,
-    gone,
     log,
     log_end,
     meta,
@@ -24,6 +23,7 @@ from broken_nodes import (
     partition,
     quorum,
     records,
+    remove_file,
     settings,
     text,
 )
@@ -135,7 +135,7 @@ def replace_by_directory(name: str) -> Change:
     return change
 
 
-def overlapping(node: Node) -> None:
+def overlap_directories(node: Node) -> None:
     here = min(node.first.glob("orders-*"))
     shutil.copy(here / "00000000000000000000.log", here / "00000000000000000010.log")
 
@@ -286,7 +286,7 @@ TABLE = [
     Fault("index alone", ALL, partition("00000000000000000777.index", b"")),
     Fault("log number short", ALL, partition("7.log", b"")),
     Fault("log number big", ALL, partition("99999999999999999999.log", b"")),
-    Fault("logs overlap", ALL, overlapping),
+    Fault("logs overlap", ALL, overlap_directories),
     Fault("epochs empty", ALL, partition("leader-epoch-checkpoint", b"")),
     Fault("epochs text", ALL, partition("leader-epoch-checkpoint", b"0\n1\nx y\n")),
     Fault("epochs count", ALL, partition("leader-epoch-checkpoint", b"0\n3\n0 0\n")),
@@ -330,8 +330,8 @@ TABLE = [
     Fault("topic removed and again", KRAFT, records(
         metadata_log.topic("t", 5), metadata_log.remove_topic(5), metadata_log.topic("t", 6))),
     Fault("topic of an aborted transaction", KRAFT, records(
-        metadata_log.framed(23, 0, metadata_log.tagged()), metadata_log.topic("t", 5),
-        metadata_log.framed(25, 0, metadata_log.tagged()), metadata_log.topic("t", 6))),
+        metadata_log.frame_record(23, 0, metadata_log.tag_fields()), metadata_log.topic("t", 5),
+        metadata_log.frame_record(25, 0, metadata_log.tag_fields()), metadata_log.topic("t", 6))),
     Fault("topic removed twice", KRAFT, records(
         metadata_log.topic("t", 5), metadata_log.remove_topic(5), metadata_log.remove_topic(5))),
     Fault("partition of no topic", KRAFT, records(metadata_log.partition(0, 77, (1,)))),
@@ -342,7 +342,8 @@ TABLE = [
     Fault("record without version", KRAFT, records(b"\1\2")),
     # several at once: what a start comes to first is what it says
     Fault("two bad settings", ALL, settings(log_roll_hours="0", num_partitions="none")),
-    Fault("meta gone and bad settings", ALL, both(gone(META), settings(num_partitions="none"))),
+    Fault("meta gone and bad settings", ALL,
+           both(remove_file(META), settings(num_partitions="none"))),
     Fault("meta gone and log a directory", ALL,
-           both(gone(META), replace_by_directory("00000000000000000000.log"))),
+           both(remove_file(META), replace_by_directory("00000000000000000000.log"))),
 ]  # fmt: skip

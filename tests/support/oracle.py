@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from corpus import shared
+from corpus import find_shared
 
 # What `make` knows how to write, but for the big ones that are there to be measured.
 PROFILES = (
@@ -105,7 +105,7 @@ class Oracle:
 @cache
 def _start() -> Oracle | str:
     """Start the oracle, or say in one line why it cannot be."""
-    root = shared()
+    root = find_shared()
     if root is None:
         return "no oracle: KDUMP_SHARED names none, and there is no ../shared"
     program = root / "oracle" / "oracle"
@@ -138,7 +138,7 @@ def oracle() -> Oracle:
 def old_oracle(version: str) -> Oracle:
     """Give the oracle of Kafka 2.8 or 1.0, which knows a few queries; skip where there is none."""
     oracle()
-    root = shared()
+    root = find_shared()
     assert root is not None
     program = root / "oracle" / "oracle-old"
     found = Oracle(program, version)

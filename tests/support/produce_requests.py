@@ -24,7 +24,7 @@ ERRORS = {
 }
 
 
-class Produced(NamedTuple):
+class ProduceResult(NamedTuple):
     """The answer for the one partition of a request; `closed`: the broker closed the connection."""
 
     error: str | None
@@ -45,7 +45,7 @@ class Producer:
         self._port = port
         self._socket: socket.socket | None = None
 
-    def send(self, topic: str, data: bytes, version: int) -> Produced:
+    def send(self, topic: str, data: bytes, version: int) -> ProduceResult:
         """Send a set to partition 0 of a topic."""
         body = struct.pack(">hhi", 0, version, 1) + _text("kdump")
         body += struct.pack(">h", -1) if version >= 3 else b""
@@ -53,12 +53,12 @@ class Producer:
         body += struct.pack(">iii", 1, 0, len(data)) + data
         answer = self._ask(body)
         if answer is None:
-            return Produced("closed", -1, closed=True)
+            return ProduceResult("closed", -1, closed=True)
         at = 4 + 4 + 2 + len(topic) + 4 + 4
         error, offset = struct.unpack_from(">hq", answer, at)
         stamp = struct.unpack_from(">q", answer, at + 10)[0] if version >= 2 else -1
         words = answer[at + 26 : -4].decode("latin-1") if version >= 8 else ""
-        return Produced(ERRORS.get(error, str(error)), offset, stamp, words=words)
+        return ProduceResult(ERRORS.get(error, str(error)), offset, stamp, words=words)
 
     def _ask(self, body: bytes) -> bytes | None:
         if self._socket is None:

@@ -130,7 +130,7 @@ def message(rng: random.Random, offset: int, magic: int, *, inner: bool = False)
     )
 
 
-def produced(rng: random.Random) -> bytes:
+def draw_record_set(rng: random.Random) -> bytes:
     """Write a set."""
     magic = rng.choice((0, 1, 2, 2))
     count = rng.choice((1, 1, 1, 2, 4)) if magic < 2 else (1 if rng.random() < 0.93 else 2)
@@ -159,6 +159,6 @@ def config(rng: random.Random) -> dict[str, str]:
     return found
 
 
-def sent(rng: random.Random) -> DrawnSet:
+def draw_set(rng: random.Random) -> DrawnSet:
     """Draw a set and a topic."""
-    return DrawnSet(produced(rng), config(rng))
+    return DrawnSet(draw_record_set(rng), config(rng))

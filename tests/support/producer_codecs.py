@@ -70,7 +70,7 @@ CODECS: dict[int, tuple[Codec, ...]] = {
 }
 
 
-def unpacked(codec: int, packed: bytes, most_bytes: int) -> bytes | None:
+def unpack(codec: int, packed: bytes, most_bytes: int) -> bytes | None:
     """Undo a codec; None where that fails. Of a zstd frame no more than `most_bytes`."""
     try:
         if codec == builders.GZIP:

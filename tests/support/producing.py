@@ -27,7 +27,7 @@ NONE = -1
 Entry = tuple[int, int, int, int, int, int, int, int]
 
 
-def checked(
+def run_checks(
     path: Path,
     *,
     left_out: Collection[int] = (),
@@ -63,7 +63,7 @@ def checked(
 
 def codes(path: Path) -> list[str]:
     """Name what the checks find."""
-    return [one.code for one in checked(path)]
+    return [one.code for one in run_checks(path)]
 
 
 def data(
@@ -104,7 +104,7 @@ def marker(
     )
 
 
-def aborted(*entries: tuple[int, int, int, int]) -> bytes:
+def aborted_index(*entries: tuple[int, int, int, int]) -> bytes:
     """Write a transaction index: producer id, first offset, last offset, last stable offset."""
     return b"".join(struct.pack(">hqqqq", 0, *entry) for entry in entries)
 
@@ -168,8 +168,8 @@ def write_log(
 def write_sound(parent: Path) -> Path:
     """Write the two segments above, with all that belongs to them."""
     path = write_log(parent, {0: FIRST, 6: SECOND})
-    index_of(path, 0).write_bytes(aborted(*FIRST_INDEX))
-    index_of(path, 6).write_bytes(aborted(*SECOND_INDEX))
+    index_of(path, 0).write_bytes(aborted_index(*FIRST_INDEX))
+    index_of(path, 6).write_bytes(aborted_index(*SECOND_INDEX))
     snapshot_of(path, 6).write_bytes(snapshot(*AT_SIX))
     snapshot_of(path, 10).write_bytes(snapshot(*AT_TEN))
     return path

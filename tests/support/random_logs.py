@@ -98,7 +98,7 @@ def one_batch(rng: random.Random, offset: int) -> bytes:
     records = records_of(rng)
     payload = b"".join(records)
     if payload and rng.random() < 0.25:
-        payload = broken(rng, payload)  # under a CRC that is right
+        payload = break_bytes(rng, payload)  # under a CRC that is right
     attributes = rng.choice((0, 0, 0, 0, 0x08, 0x10, 0x20, 0x30, 0x40))
     if rng.random() < 0.1:
         attributes |= rng.choice((1, 2, 3, 4, 5, 6, 7, 0x80, 0x8000))
@@ -158,10 +158,10 @@ def one_message(rng: random.Random, offset: int) -> bytes:
 
 def inner_set(rng: random.Random) -> bytes:
     data = b"".join(one_message(rng, index) for index in range(rng.randrange(5)))
-    return broken(rng, data) if data and rng.random() < 0.4 else data
+    return break_bytes(rng, data) if data and rng.random() < 0.4 else data
 
 
-def broken(rng: random.Random, data: bytes) -> bytes:
+def break_bytes(rng: random.Random, data: bytes) -> bytes:
     """Break bytes in one way; where that would change nothing, in another."""
     for _ in range(20):
         at = rng.randrange(len(data))
@@ -208,5 +208,5 @@ def log_file(rng: random.Random) -> bytes:
     data = b"".join(parts)
     for _ in range(rng.choice((0, 0, 1, 1, 3))):
         if data:
-            data = broken(rng, data)
+            data = break_bytes(rng, data)
     return data

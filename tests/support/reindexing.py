@@ -33,7 +33,7 @@ def rebuilt(directory: Path, out: Path, **options: Any) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((out / directory.name).iterdir())}
 
 
-def answered(files: dict[str, dict[str, Any]]) -> dict[str, bytes]:
+def recovered_indexes(files: dict[str, dict[str, Any]]) -> dict[str, bytes]:
     """The indexes among the files that a recovery left, by name."""
     return {
         name: base64.b64decode(file["base64"])

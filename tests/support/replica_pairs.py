@@ -6,7 +6,7 @@ from comparing import (
     Batch,
     ComparisonResult,
     batches,
-    compared,
+    compare_directories,
     replica,
 )
 
@@ -14,7 +14,7 @@ LOG = batches(0, 100)
 
 
 def pair(tmp_path: Path, left: list[Batch | bytes], right: list[Batch | bytes]) -> ComparisonResult:
-    return compared(replica(tmp_path, "left", left), replica(tmp_path, "right", right))
+    return compare_directories(replica(tmp_path, "left", left), replica(tmp_path, "right", right))
 
 
 def with_epoch(log: list[Batch], epoch: int) -> list[Batch]:

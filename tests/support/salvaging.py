@@ -25,7 +25,7 @@ def row_of(*paths: Path, **options: Any) -> dict[str, Any]:
     return row.fields
 
 
-def built(tmp_path: Path, *paths: Path, **options: Any) -> tuple[dict[str, Any], bytes]:
+def build_salvage(tmp_path: Path, *paths: Path, **options: Any) -> tuple[dict[str, Any], bytes]:
     """Salvage to a directory; give the row, and the log there."""
     fields = row_of(*paths, out=str(tmp_path / "out"), **options)
     logs = sorted((tmp_path / "out").glob("*/*.log"))
@@ -36,12 +36,12 @@ def data_of(log: list[Batch]) -> bytes:
     return b"".join(batch.data() for batch in log)
 
 
-def broken(batch: Batch) -> bytes:
+def break_batch(batch: Batch) -> bytes:
     return damage.flip_bit(batch.data(), 70, 3)
 
 
-def holed(log: list[Batch], *numbers: int) -> list[Batch | bytes]:
-    return [broken(each) if number in numbers else each for number, each in enumerate(log)]
+def remove_batches(log: list[Batch], *numbers: int) -> list[Batch | bytes]:
+    return [break_batch(each) if number in numbers else each for number, each in enumerate(log)]
 
 
 def epochs_file(*entries: tuple[int, int]) -> dict[str, str]:
@@ -65,7 +65,7 @@ class Entry(NamedTuple):
         return self.position + self.size
 
 
-def made(asked: Oracle, seed: int, path: Path) -> list[Entry]:
+def make_log(asked: Oracle, seed: int, path: Path) -> list[Entry]:
     """Write a log, and say which batches it has."""
     rng = random.Random(f"log {seed}")
     profile = rng.choice([name for name in PROFILES if name != "metadata"])

@@ -157,7 +157,7 @@ def partition_of(
     )
 
 
-def checked(
+def run_checks(
     directory: Path, *, deep: bool = False, quick: bool = False, settings: Settings | None = None
 ) -> tuple[Finding, ...]:
     """Return what all checks of `verify` show."""
@@ -182,7 +182,7 @@ def _scan(partition: PartitionScan, checks: Sequence[Check]) -> tuple[Finding, .
 
 def only(directory: Path, *, deep: bool = False) -> Finding:
     """Return the one finding there is."""
-    found = checked(directory, deep=deep)
+    found = run_checks(directory, deep=deep)
     assert len(found) == 1, found
     return found[0]
 

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from corpus import corpus, expected, names, shared
+from corpus import corpus, find_expected, find_shared, names
 
 MOMENTS = [name.rpartition("/")[2] for name in names("tiered/data")] or ["none"]
 Runs = list[list[int]]
@@ -24,7 +24,7 @@ def moment(name: str) -> tuple[str, str]:
 
 def answers(name: str) -> list[dict[str, Any]]:
     """Give what the broker answered at a moment, partition by partition."""
-    lines = expected(f"tiered/{name}/answers.jsonl").read_text().splitlines()
+    lines = find_expected(f"tiered/{name}/answers.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]
 
 
@@ -32,7 +32,7 @@ def answers(name: str) -> list[dict[str, Any]]:
 def read_consumed_offsets(name: str) -> dict[tuple[str, int], Runs]:
     """Give the runs of offsets that consumers received from earliest on."""
     found: dict[tuple[str, int], Runs] = defaultdict(list)
-    data = lzma.decompress(expected(f"tiered/{name}/records.tsv.xz").read_bytes()).decode()
+    data = lzma.decompress(find_expected(f"tiered/{name}/records.tsv.xz").read_bytes()).decode()
     for line in data.splitlines():
         place, offset, _ = line.split("\t", 2)
         topic, _, number = place.rpartition("-")
@@ -51,7 +51,7 @@ def add(runs: Runs, offset: int) -> None:
 @cache
 def truth() -> dict[str, dict[str, Any]]:
     """Give the planted faults by their names."""
-    root = shared()
+    root = find_shared()
     assert root is not None
     read = json.loads((root / "corpus/tiered/faults/truth.json").read_text())
     return {one["fault"]: one for one in read}
@@ -59,7 +59,7 @@ def truth() -> dict[str, dict[str, Any]]:
 
 def broker_on_faults() -> Iterator[dict[str, Any]]:
     """Give what a broker answered on each fault."""
-    root = shared()
+    root = find_shared()
     assert root is not None
     for line in (root / "corpus/tiered/faults/broker.jsonl").read_text().splitlines():
         yield json.loads(line)
@@ -79,7 +79,7 @@ def plant_faults(fault: str, folder: Path, *more: str, index_cache: bool = True)
 def _plant(fault: dict[str, Any], folder: Path) -> None:
     for name in fault["remove"]:
         (folder / name).unlink()
-    root = shared()
+    root = find_shared()
     if fault["overlay"] and root is not None:
         with tarfile.open(root / "corpus/tiered/faults" / fault["overlay"]) as archive:
             archive.extractall(folder, filter="data")

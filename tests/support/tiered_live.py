@@ -21,7 +21,9 @@ LEVELS = ("read_uncommitted", "read_committed")
 SPECIAL = {"earliest": -2, "latest": -1, "max": -3, "earliest-local": -4, "latest-tiered": -5}
 
 
-def settled(ask: Ask, topics: Iterable[str]) -> dict[tuple[str, str], dict[object, list[object]]]:
+def wait_until_settled(
+    ask: Ask, topics: Iterable[str]
+) -> dict[tuple[str, str], dict[object, list[object]]]:
     """Wait until nothing moves any more; give what the broker answers of each topic, and level."""
     times = [T0 + step * 50_000 for step in range(12)]
     places = [(topic, level) for topic in topics for level in LEVELS]
@@ -45,7 +47,7 @@ def settled(ask: Ask, topics: Iterable[str]) -> dict[tuple[str, str], dict[objec
 
 def compare(ask: Ask, topics: list[str], data: str, tier: str) -> int:
     """Ask kdump what the broker was asked, beside it; return how many answers were equal."""
-    answers = settled(ask, topics)
+    answers = wait_until_settled(ask, topics)
     settings = topic_settings(None, [data], tier=tier)
     asked = 0
     for target in resolve([data], Selection()):

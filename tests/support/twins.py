@@ -82,7 +82,7 @@ def compare_gathered(
         for again in (0, first):
             arguments = (into, data, batches, records, rows, again)
             seen.append(outcome(kernel.gather, *arguments))
-        seen.append(used(into))
+        seen.append(filled_part(into))
     half = len(seen) // 2
     assert seen[:half] == seen[half:]
 
@@ -96,7 +96,7 @@ def some_copy(rng: random.Random) -> Copy:
 ROOMS = ("rows", "headers", "keys", "values", "names", "contents")
 
 
-def used(into: GatherBuffers) -> list[object]:
+def filled_part(into: GatherBuffers) -> list[object]:
     """What is gathered: counts, and each buffer as far as it is filled."""
     rows, headers = into.counts[g.N_ROWS], into.counts[g.N_HEADERS]
     found: list[object] = [list(into.counts)]

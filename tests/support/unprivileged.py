@@ -12,7 +12,7 @@ _VERSION = 0x20080522  # of the structures that capset(2) takes: two sets of 32 
 _MODES_DO_NOT_BIND = 1 << 1 | 1 << 2  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 
 
-def unprivileged(*args: object) -> "CompletedProcess[str]":
+def run_unprivileged(*args: object) -> "CompletedProcess[str]":
     """Run a command that modes of files bind, as they do not bind a superuser."""
     is_superuser = not os.geteuid()
     if is_superuser and sys.platform != "linux":

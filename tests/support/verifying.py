@@ -15,7 +15,7 @@ from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 
 
-def verified(
+def run_verify(
     *paths: Path,
     split_bytes: int | None = None,
     driver: Driver = ONE_BY_ONE,

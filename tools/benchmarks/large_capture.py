@@ -25,7 +25,7 @@ _HOSTS_AT, _SEQUENCE_AT = 26, 38  # in a packet: both addresses, and the number 
 _FIRST_CONNECTION = 1000  # of the producers, behind those that were recorded
 
 
-def produced() -> list[captures.Message]:
+def make_requests() -> list[captures.Message]:
     """Make the requests of some producers, and their answers."""
     rng = random.Random(1)
     text = struct.Struct(">h").pack
@@ -56,7 +56,7 @@ def packets() -> Iterator[tuple[int, bytes]]:
         (connection, way, struct.pack(">i", len(data)) + data)
         for connection, way, data in captures.messages_in(recorded)
     ]
-    for one in captures.packets([*messages, *produced()]):
+    for one in captures.packets([*messages, *make_requests()]):
         yield one.at_ms, captures.frame_of(one)
 
 

@@ -48,7 +48,7 @@ def generate(root: Path, keys: int) -> int:
     return len(repeated)
 
 
-def measured(keys: int, *arguments: str) -> str:
+def measure_run(keys: int, *arguments: str) -> str:
     """Run kdump, print what it cost, and give its first line."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(["kdump", *arguments], stdout=subprocess.PIPE, check=True, env=os.environ)
@@ -72,11 +72,11 @@ def main() -> None:
     records = given.keys + twice
     for by in ("key", "key,value"):
         asked = "duplicates", "--by", by, "--format=jsonl", str(root)
-        found = json.loads(measured(records, *asked))
+        found = json.loads(measure_run(records, *asked))
         assert found["groups"] == found["groups_across_partitions"] == twice, found
     for partitioner in ("any", "murmur2"):
         asked = "placement", "--partitioner", partitioner, "--format=jsonl", str(root)
-        placed = json.loads(measured(records, *asked))
+        placed = json.loads(measure_run(records, *asked))
         assert (placed["keys"], placed["keys_moved"]) == (given.keys, twice), placed
 
 

@@ -59,7 +59,7 @@ def flip_bit(batch: bytes, at: int, bit: int) -> bytes:
     return batch[:at] + bytes([batch[at] ^ 1 << bit]) + batch[at + 1 :]
 
 
-def broken(
+def break_batches(
     parts: Iterator[tuple[bytes, int]], chosen: Callable[[int], bool], *, length: bool = False
 ) -> Iterator[tuple[bytes, int]]:
     """Flip a bit in each batch chosen: of what the sum covers, or of its length."""
@@ -119,18 +119,20 @@ def cases(size: int) -> dict[str, Callable[[], Iterator[tuple[bytes, int]]]]:
     return {
         "sound": lambda: batches(size, 100, 180),
         "sound-single": lambda: batches(size, 1, 560),
-        "some": lambda: broken(batches(128 * mib, 100, 209), _some(size).__contains__),
-        "singles-then-sound": lambda: broken(
+        "some": lambda: break_batches(batches(128 * mib, 100, 209), _some(size).__contains__),
+        "singles-then-sound": lambda: break_batches(
             batches(67 * mib, 1, 560), lambda number: 100 <= number < 100 + 1_780_000 // 630
         ),
-        "second-length": lambda: broken(
+        "second-length": lambda: break_batches(
             batches(128 * mib, 1, 607), lambda number: number % 2 == 1, length=True
         ),
-        "flips": lambda: broken(batches(size, 100, 180), lambda number: True),
-        "flips-single": lambda: broken(batches(size, 1, 560), lambda number: True),
+        "flips": lambda: break_batches(batches(size, 100, 180), lambda number: True),
+        "flips-single": lambda: break_batches(batches(size, 1, 560), lambda number: True),
         "anywhere": lambda: anywhere(batches(size, 1, 560)),
-        "lengths": lambda: broken(batches(size, 100, 180), lambda number: True, length=True),
-        "lengths-single": lambda: broken(batches(size, 1, 560), lambda number: True, length=True),
+        "lengths": lambda: break_batches(batches(size, 100, 180), lambda number: True, length=True),
+        "lengths-single": lambda: break_batches(
+            batches(size, 1, 560), lambda number: True, length=True
+        ),
         "noise": lambda: noise(size),
         "zeros": lambda: zeros(size),
         "bait": lambda: bait(size),

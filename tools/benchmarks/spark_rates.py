@@ -374,7 +374,7 @@ def first_byte(case: Path, rounds: int) -> None:
 
 
 @contextmanager
-def started(processes: int) -> Iterator[Any]:
+def start_session(processes: int) -> Iterator[Any]:
     """Start a session and run a first job of Python's, and say how long both took."""
     from kdump.spark.preflight import preflight
     from kdump.spark.session import spark_session
@@ -435,7 +435,7 @@ def main() -> None:
         first_byte((arguments.data / cases["v2none"].path).parent, arguments.rounds)
     if parts == ["first"]:
         return
-    with started(arguments.processes) as session:
+    with start_session(arguments.processes) as session:
         bench = Bench(arguments, session)
         if "verify" in parts:
             bench.verify(cases)

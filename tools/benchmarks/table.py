@@ -251,7 +251,7 @@ def arrow(bench: Bench) -> Iterator[Pair]:
         yield Pair(f"dump --format {form}", ours, "bare pyarrow writer", peer, most)
 
 
-def searched(bench: Bench) -> Iterator[Pair]:
+def search(bench: Bench) -> Iterator[Pair]:
     """Filters by content."""
     path = bench.case("v2none")
     for what, pattern, grep, most in (
@@ -376,7 +376,7 @@ def internal(bench: Bench) -> Iterator[Pair]:
         yield Pair(f"{work}, 1 million records", bench.run(*words), floor, peer, most)
 
 
-def compared(bench: Bench) -> Iterator[Pair]:
+def compare(bench: Bench) -> Iterator[Pair]:
     """Replicas that differ everywhere."""
     different, equal = bench.directory("different"), bench.directory("equal")
     both = [bench.run("compare", f"{path}/a", f"{path}/b") for path in (different, equal)]
@@ -385,7 +385,7 @@ def compared(bench: Bench) -> Iterator[Pair]:
     yield Pair("compare equal, 256 MiB", both[1], "verify of the same", peer, None)
 
 
-def merged(bench: Bench) -> Iterator[Pair]:
+def merge(bench: Bench) -> Iterator[Pair]:
     """Copies merged."""
     path = bench.directory("copies")
     ours, peer = bench.run("salvage", path), bench.run("verify", path)
@@ -478,8 +478,8 @@ def noise(bench: Bench) -> Iterator[Pair]:
 
 
 ROWS: tuple[Callable[[Bench], Iterator[Pair]], ...] = (
-    *(of_records, kafka_text, copied, arrow, searched, narrow, gzip, codecs, markers, pre08, small),
-    *(jobs, keys, alike, internal, headers, whole, compared, merged, foretold, entries, start),
+    *(of_records, kafka_text, copied, arrow, search, narrow, gzip, codecs, markers, pre08, small),
+    *(jobs, keys, alike, internal, headers, whole, compare, merge, foretold, entries, start),
     *(pure, noise),
 )  # fmt: skip
 

@@ -193,7 +193,7 @@ def _bomb(rng: random.Random) -> tuple[dict[str, bytes], str]:
     target = f"t-0/{PRE08 if version == 7 else LOG}"
     if rng.random() < 0.4:
         data = mutations.set_bytes(rng, target, data, b"")
-    return {target: mutations.sealed(target, data)}, target
+    return {target: mutations.with_checksums(target, data)}, target
 
 
 TRAPS: dict[str, tuple[str, traps.Trap]] = {

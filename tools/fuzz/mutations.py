@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import builders
 from fuzz.seeds import LIMIT
-from producer_codecs import CODECS, unpacked
+from producer_codecs import CODECS, unpack
 
 LARGEST = 96 << 10
 
@@ -89,7 +89,7 @@ def number(rng: random.Random, size: int, length: int = 0, present: int = 0) -> 
     return (value & (1 << size * 8) - 1).to_bytes(size, "big")
 
 
-def sealed(path: str, data: bytes, only: int | None = None) -> bytes:
+def with_checksums(path: str, data: bytes, only: int | None = None) -> bytes:
     """Give log entries (or one of them) and producer snapshots the checksums they call for."""
     out = bytearray(data)
     kind = kind_of(path)
@@ -305,7 +305,7 @@ def inside(rng: random.Random, path: str, data: bytes, other: bytes) -> bytes:
         return flip_bit(rng, path, data, other)
     entry = rng.choice(found)
     codec, head, packed = _payload(data, entry)
-    plain = unpacked(codec, packed, LIMIT) if codec else packed
+    plain = unpack(codec, packed, LIMIT) if codec else packed
     if plain is None:
         plain = packed
     for _ in range(rng.choice((1, 1, 2, 4))):
@@ -348,19 +348,19 @@ def _entry(magic: int, head: bytes, codec: int, payload: bytes) -> bytes:
             return bytes(out) + payload
         out[22] = out[22] & 0xF8 | codec
         out[8:12] = struct.pack(">i", len(out) + len(payload) - 12)
-        return sealed("x.log", bytes(out) + payload, 0)
+        return with_checksums("x.log", bytes(out) + payload, 0)
     if magic == 7:
         if len(out) == 10:
             out[5] = codec & 3
         out[:4] = struct.pack(">i", len(out) + len(payload) - 4)
-        return sealed("x.kafka", bytes(out) + payload, 0)
+        return with_checksums("x.kafka", bytes(out) + payload, 0)
     if len(out) < 22:
         return bytes(out) + payload
     if codec:
         out[17] = out[17] & 0xF8 | codec
         out[-4:] = struct.pack(">i", len(payload))
     out[8:12] = struct.pack(">i", len(out) + len(payload) - 12)
-    return sealed("x.log", bytes(out) + payload, 0)
+    return with_checksums("x.log", bytes(out) + payload, 0)
 
 
 def _break_plain(rng: random.Random, path: str, plain: bytes) -> bytes:
@@ -369,7 +369,7 @@ def _break_plain(rng: random.Random, path: str, plain: bytes) -> bytes:
         (flip_bit, set_bytes, set_field, cut, repeat, garbage, set_attributes, swap)
     )
     plain = change(rng, inner, plain, b"")
-    return sealed(inner, plain) if rng.random() < 0.5 else plain
+    return with_checksums(inner, plain) if rng.random() < 0.5 else plain
 
 
 def _set_varint(rng: random.Random, path: str, plain: bytes) -> bytes:
@@ -401,7 +401,7 @@ def mutate(rng: random.Random, path: str, data: bytes, others: Iterator[bytes]) 
         change = rng.choice(choices)
         data = change(rng, path, data, next(others) if change is splice else b"")
         if rng.random() < 0.4:
-            data = sealed(path, data)
+            data = with_checksums(path, data)
         if len(data) > LARGEST:
             data = data[:LARGEST]
     return data

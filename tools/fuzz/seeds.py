@@ -326,7 +326,7 @@ def all_seeds(*, with_corpora: bool) -> Seeds:
         files.append(Seed(name, {f"t-0/{PRE08}": data}, f"t-0/{PRE08}"))
     for topic, data in internal_by_hand():
         files.append(Seed(topic, {f"{topic}-0/{LOG}": data}, f"{topic}-0/{LOG}"))
-    if with_corpora and corpus.shared() is not None:
+    if with_corpora and corpus.find_shared() is not None:
         for name in (*corpus.names("old"), *corpus.names("modern/data")):
             more, whole = _real(corpus.corpus(name))
             # Of thousands of files that are much alike, every fifth will do.

@@ -107,14 +107,14 @@ class Module:
         """Give the lines that something starts on which is run."""
         return {node.lineno for node in self._visible_nodes(self.tree) if hasattr(node, "lineno")}
 
-    def changed(self, change: Change) -> bytes:
+    def apply(self, change: Change) -> bytes:
         """Give the source with a change made."""
         return self.source[: change.start] + change.new.encode() + self.source[change.end :]
 
     def is_sound(self, change: Change) -> bool:
         """Say whether it is Python that does something else, as far as a reader can say."""
         try:
-            tree = ast.parse(self.changed(change))
+            tree = ast.parse(self.apply(change))
         except (SyntaxError, ValueError):
             return False
         return ast.dump(tree) != ast.dump(self.tree)

@@ -32,7 +32,7 @@ class Blocks:
         self.modules: list[str] = []  # by the number of a block
         self.lines: list[set[int]] = []
 
-    def marked(self, path: str, tree: ast.Module) -> None:
+    def mark(self, path: str, tree: ast.Module) -> None:
         """Put a mark at the head of each block of a module that functions run."""
         for body in [*_bodies(tree, is_run=False)]:
             number = len(self.modules)
@@ -79,7 +79,7 @@ def compile_package(root: Path) -> Blocks:
     blocks = Blocks()
     for source in sorted(root.glob("kdump/**/*.py")):
         tree = ast.parse(source.read_bytes())
-        blocks.marked(str(source.relative_to(root)), tree)
+        blocks.mark(str(source.relative_to(root)), tree)
         code = compile(tree, str(source), "exec", dont_inherit=True)
         target = Path(importlib.util.cache_from_source(str(source)))
         target.parent.mkdir(exist_ok=True)
@@ -87,12 +87,12 @@ def compile_package(root: Path) -> Blocks:
     return blocks
 
 
-def packed(marks: bytes) -> str:
+def pack(marks: bytes) -> str:
     """Write marks in few characters."""
     return zlib.compress(marks, 1).hex()
 
 
-def unpacked(text: str) -> Iterator[int]:
+def unpack(text: str) -> Iterator[int]:
     """Give the numbers of the blocks that were marked."""
     marks = zlib.decompress(bytes.fromhex(text))
     at = marks.find(1)

@@ -77,7 +77,7 @@ class Recorder:
         took = cpu_seconds() - began
         told = "failed" if item.nodeid in self._failed else "passed"
         told = "skipped" if item.nodeid in self._skipped else told
-        row = [item.nodeid, told, round(took, 4), marks.packed(marked[:])]
+        row = [item.nodeid, told, round(took, 4), marks.pack(marked[:])]
         self._out.write(json.dumps(row) + "\n")
         self._out.flush()
         return result

@@ -198,7 +198,7 @@ class Reach:
         environment = copy.environment(pure, MUTATE_MARKS=str(marked), MUTATE_TIMES=str(times))
         environment["PYTHONPATH"] += f"{os.pathsep}{copy.path}/tools/mutate/start"
         with (data / "log").open("wb") as log:
-            process = started(copy, environment, log, *files)
+            process = start_tests(copy, environment, log, *files)
             try:
                 process.wait(SHARE_SECONDS)
             except subprocess.TimeoutExpired:
@@ -220,7 +220,7 @@ class Reach:
             row = (pure, name.partition("::")[0], name, outcome, cpu)
             number = db.execute(_ADD_TEST, row).lastrowid
             lines: dict[str, set[int]] = {}
-            for block in marks.unpacked(marked):
+            for block in marks.unpack(marked):
                 lines.setdefault(self._blocks.modules[block], set()).update(
                     self._blocks.lines[block]
                 )
@@ -242,7 +242,7 @@ class Reach:
             )
             return {row[0]: (bool(row[1]), Test(*row[2:])) for row in rows}
 
-    def failed(self) -> list[str]:
+    def failed_tests(self) -> list[str]:
         """Name the tests that failed without any change: they are not asked."""
         with self._open() as db:
             rows = db.execute("select distinct name from tests where outcome = 'failed'")
@@ -286,7 +286,7 @@ def tail(path: Path, count: int = 3000) -> str:
 _RUNNING: dict[int, subprocess.Popen[bytes]] = {}
 
 
-def started(
+def start_tests(
     copy: Copy, environment: dict[str, str], log: BinaryIO, *arguments: str
 ) -> subprocess.Popen[bytes]:
     """Start tests in a copy, in a session of their own."""

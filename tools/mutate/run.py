@@ -57,7 +57,7 @@ def part_of(path: str) -> str:
     return "/".join(folders[: 3 if folders[1:2] == ["engine"] else 2])
 
 
-def drawn(all_modules: dict[str, Module], count: int, seed: int) -> list[Change]:
+def draw_changes(all_modules: dict[str, Module], count: int, seed: int) -> list[Change]:
     """Draw changes: of each part as many as it has lines of code in proportion."""
     rng = random.Random(seed)
     lines: dict[str, list[tuple[str, int]]] = {}
@@ -109,7 +109,7 @@ class Trial:
         count, cpu = 0, 0.0
         try:
             if change is not None:
-                target.write_bytes(module.changed(change))
+                target.write_bytes(module.apply(change))
             for one in rounds:
                 count += len(one.limits)
                 by, took = self._round(one)
@@ -129,7 +129,7 @@ class Trial:
             one.pure, MUTATE_TESTS=str(chosen), PYTHONDONTWRITEBYTECODE="1"
         )
         with log.open("wb") as out:
-            process = reach.started(self._copy, environment, out, "-x", *one.files)
+            process = reach.start_tests(self._copy, environment, out, "-x", *one.files)
             took = _wait(process)
         if took is None:
             return "it waits for ever", 0.0
@@ -191,14 +191,14 @@ class Campaign:
         self.reach = Reach(data / "reach.sqlite")
         for pure in (False, True):
             self.reach.measure(self._copies, pure)
-        for name in self.reach.failed():
+        for name in self.reach.failed_tests():
             print(f"fails while it is measured, and is not asked: {name}", flush=True)
         wanted = {
             path: module
             for path, module in self.modules.items()
             if not given.modules or any(Path(path).is_relative_to(one) for one in given.modules)
         }
-        self.changes = drawn(wanted, given.count, given.seed)
+        self.changes = draw_changes(wanted, given.count, given.seed)
         sources = b"".join(module.source for module in self.modules.values())
         digest = hashlib.sha256(sources).hexdigest()
         only = "".join(f"-{Path(one).stem}" for one in given.modules)

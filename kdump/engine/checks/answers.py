@@ -172,7 +172,7 @@ class EntryReports:
         """Look a target up both ways; None where both agree."""
 
     @abstractmethod
-    def near(self, slot: int) -> list[int]:
+    def nearby_targets(self, slot: int) -> list[int]:
         """Targets worth a trial because of a slot that does not rise."""
 
     @abstractmethod
@@ -180,7 +180,7 @@ class EntryReports:
         """Say what is wrong with an entry that does not hold."""
 
     @abstractmethod
-    def behind(self, numbers: range) -> EntryVerdict:
+    def judge_beyond(self, numbers: range) -> EntryVerdict:
         """Say what is wrong with entries that name what lies behind the log's end."""
 
     @abstractmethod
@@ -227,17 +227,17 @@ class EntryReports:
 
     def disorder(self, code: str, odd: list[int], count: int) -> Finding:
         """Entries that do not rise: one finding, for they are one disorder."""
-        targets = [target for slot in odd[:TRIES] for target in self.near(slot)]
+        targets = [target for slot in odd[:TRIES] for target in self.nearby_targets(slot)]
         message = f"{count:,} entries are not above those before them."
         if count == 1:
             message = "One entry is not above those before it."
-        return self.misled_finding(code, odd[0], message, self.wrong(targets))
+        return self.misled_finding(code, odd[0], message, self.find_wrong(targets))
 
-    def bad(self, entries: list[BadEntry]) -> Iterator[Reported]:
+    def report_bad(self, entries: list[BadEntry]) -> Iterator[Reported]:
         """Entries that do not hold; one that leads astray comes first and says for what."""
 
         def wrong_of(entry: BadEntry) -> WrongAnswer | None:
-            return self.wrong(self.judge(entry).targets)
+            return self.find_wrong(self.judge(entry).targets)
 
         for entry, wrong, is_first in most_harmful_first(entries, wrong_of):
             judged = self.judge(entry)
@@ -246,10 +246,10 @@ class EntryReports:
                 found if is_first else found._replace(message=judged.message), judged.touches
             )
 
-    def beyond(self, numbers: range) -> Reported:
+    def report_beyond(self, numbers: range) -> Reported:
         """Entries that name what lies behind the log's end, as one."""
-        judged = self.behind(numbers)
-        wrong = self.wrong(judged.targets)
+        judged = self.judge_beyond(numbers)
+        wrong = self.find_wrong(judged.targets)
         found = self._make_finding(judged, numbers[0], wrong, len(numbers))
         return Conditional(found, judged.touches)
 
@@ -261,7 +261,7 @@ class EntryReports:
         )
         return found if judged.offset is None else found._replace(offset=judged.offset)
 
-    def wrong(self, targets: Iterable[int]) -> WrongAnswer | None:
+    def find_wrong(self, targets: Iterable[int]) -> WrongAnswer | None:
         """Try some targets; give the first that is answered wrongly."""
         tried = map(self.try_target, dict.fromkeys(targets))
         return next((wrong for wrong in tried if wrong is not None), None)

@@ -67,9 +67,9 @@ class Files(Check):
             return
         log = self.partition.log
         if log.name is not None and log.name.retirement is not None:
-            yield self._at("directory-retired", message=_RETIRED[log.name.retirement])
+            yield self._make_finding("directory-retired", message=_RETIRED[log.name.retirement])
         elif not log.logs:
-            yield self._at("partition-empty")
+            yield self._make_finding("partition-empty")
         yield from find_misnamed(log, self.partition.place)
         yield from self._leftovers()
         covered: list[OffsetSpan] = []
@@ -108,11 +108,11 @@ class Files(Check):
             if paths := found.get(suffix):
                 them = "it" if len(paths) == 1 else "them"
                 message = f"{first_and_more(paths)} left over. {words.format(them=them)}"
-                yield self._at("leftover", path=paths[0], actual=suffix, message=message)
+                yield self._make_finding("leftover", path=paths[0], actual=suffix, message=message)
         if paths := found.get(names.OURS):
-            yield self._at("reindex-unfinished", path=paths[0], actual=len(paths))
+            yield self._make_finding("reindex-unfinished", path=paths[0], actual=len(paths))
 
-    def _at(self, code: str, path: str | None = None, **about: Unpack[About]) -> Finding:
+    def _make_finding(self, code: str, path: str | None = None, **about: Unpack[About]) -> Finding:
         return at_place(code, self.partition.place, path=path, **about)
 
     def _listing(self) -> Iterator[Finding]:
@@ -122,7 +122,7 @@ class Files(Check):
         for path in unknown:
             # Brokers pass over directories, whatever their names.
             if names.stops_start(os.path.basename(path)) and places.isfile(path):
-                yield self._at("file-stops-start", path=path)
+                yield self._make_finding("file-stops-start", path=path)
             else:
                 rest.append(path)
         yield from unknown_files(rest, self.partition.place)

@@ -147,7 +147,7 @@ class _Folder:
                     touches.position, touches.position + 1 if end is None else end
                 )
             else:
-                found = ranges.whole()
+                found = ranges.find_complete()
             if found is not None:
                 return found
         if touches.offset is not None:
@@ -224,7 +224,7 @@ class _Ranges:
             return None
         return self._whose[row]
 
-    def whole(self) -> int | None:
+    def find_complete(self) -> int | None:
         """Find a range that is all of a file."""
         if len(self._starts) and self._starts[0] == 0 and self._ends[0] == OFFSET_MAX:
             return self._whose[0]

@@ -69,7 +69,7 @@ class Framing(Check):
 
     def gap(self, segment: SegmentScan, gap: Gap) -> Iterator[Finding]:
         """Hold a gap until it is known what follows."""
-        yield from self._gap_findings(segment, self._offsets.hold(gap))
+        yield from self._gap_findings(segment, self._offsets.add_gap(gap))
         self._end.gap(gap)
 
     def finish(self, segment: SegmentScan) -> Iterator[Finding]:
@@ -182,7 +182,7 @@ class _Order:
                 f"The first batch starts at offset {entry.first:,}, below the base offset "
                 f"{segment.base_offset:,} that the file is named for."
             )
-            return self._at("offset-below-base", entry, segment.base_offset, message)
+            return self._make_finding("offset-below-base", entry, segment.base_offset, message)
         floor = segment.floor_offset if before is None else before.last
         if last.is_wrapper:  # its first offset is not known, but what follows it is
             too_high = entry.first > floor and (
@@ -195,12 +195,12 @@ class _Order:
                 f"{offsets_clause(last.first, last.last, 'are', 'is')} above the batch that "
                 f"follows, which starts at {entry.first:,}."
             )
-            return self._at("offset-not-rising", last, floor + 1, message)
+            return self._make_finding("offset-not-rising", last, floor + 1, message)
         message = (
             f"{offsets_clause(entry.first, entry.last, 'are', 'is')} not above the batch before, "
             f"which ends at {last.last:,}."
         )
-        return self._at("offset-not-rising", entry, last.last + 1, message)
+        return self._make_finding("offset-not-rising", entry, last.last + 1, message)
 
     def _past(self, entry: _Entry, following: _Entry | None) -> Finding:
         """Tell of an entry above all that its segment can hold, and which offset would fit."""
@@ -223,9 +223,9 @@ class _Order:
             where = f"above {end - 1:,}, the highest that the segment can hold"
         offsets = offsets_clause(entry.first, entry.last, *verbs)
         message = f"{offsets} {where}. {fits:,} would fit."
-        return self._at(damage.past_code(segment.next_base), entry, fits, message)
+        return self._make_finding(damage.past_code(segment.next_base), entry, fits, message)
 
-    def _at(self, code: str, entry: _Entry, expected: int, message: str) -> Finding:
+    def _make_finding(self, code: str, entry: _Entry, expected: int, message: str) -> Finding:
         segment = self._segment
         possible = segment.floor_offset < entry.first < segment.end_offset
         return damage.at_place(

@@ -88,7 +88,7 @@ class IndexFile:
         key, value = self.layout.unpack_from(self.slots, number * self.slot_bytes)
         return key, value
 
-    def around(self, slot: int) -> list[tuple[int, int]]:
+    def entries_around(self, slot: int) -> list[tuple[int, int]]:
         """The entries of `slots` before and behind an odd slot of the file."""
         behind = bisect_left(range(len(self)), slot, key=self.slot)
         return [self.entry(number) for number in (behind - 1, behind) if 0 <= number < len(self)]

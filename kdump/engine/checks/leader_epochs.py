@@ -24,7 +24,7 @@ from kdump.errors import PathError
 from kdump.findings.finding import Finding
 from kdump.storage import checkpoints, names, places
 from kdump.storage.names import Kind, Retirement
-from kdump.storage.source import whole
+from kdump.storage.source import read_whole
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class _Checkpoint:
 
     def _read(self, partition: PartitionScan, path: str) -> None:
         try:
-            read = checkpoints.parse_leader_epochs(whole(path, checkpoints.SIZE_LIMIT))
+            read = checkpoints.parse_leader_epochs(read_whole(path, checkpoints.SIZE_LIMIT))
         except PathError as error:
             self.readable = False
             if places.lexists(path):

@@ -23,7 +23,7 @@ from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
 from kdump.storage.index import OffsetIndex
 from kdump.storage.names import Kind
 from kdump.storage.offsets import MESSAGES_A_BYTE
-from kdump.storage.source import whole
+from kdump.storage.source import read_whole
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -213,6 +213,6 @@ def _indexed_offset(segment: SegmentScan, position: int) -> int | None:
 def _index(segment: SegmentScan) -> OffsetIndex | None:
     path = segment.segment.files.get(Kind.OFFSET_INDEX)
     try:
-        return None if path is None else OffsetIndex(whole(path), segment.base_offset)
+        return None if path is None else OffsetIndex(read_whole(path), segment.base_offset)
     except PathError:
         return None

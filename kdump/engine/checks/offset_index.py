@@ -50,10 +50,10 @@ def offset_index_reports(proof: Proof, answers: Answers) -> Iterator[Reported]:
         return
     if index.odd_count:
         yield reports.disorder("offset-index-order", index.odd, index.odd_count)
-    yield from reports.bad([entry for entry in bad if entry.why == c.NO_BATCH])
-    yield from reports.bad([entry for entry in bad if entry.why != c.NO_BATCH])
+    yield from reports.report_bad([entry for entry in bad if entry.why == c.NO_BATCH])
+    yield from reports.report_bad([entry for entry in bad if entry.why != c.NO_BATCH])
     if beyond:
-        yield reports.beyond(beyond)
+        yield reports.report_beyond(beyond)
 
 
 _OPENINGS = 2  # a segment is opened when it is made, and by a restart or two
@@ -107,12 +107,14 @@ class _Reports(EntryReports):
         """The index of a sealed segment ends in zeros."""
         used, count = self.file.used, self.file.entries - self.file.used
         message = f"{zeros_words(count)}, in a segment that is not the newest."
-        wrong = self.wrong([self.segment.last_offset])
+        wrong = self.find_wrong([self.segment.last_offset])
         return self.misled_finding("offset-index-zeros", used, message, wrong, count)
 
-    def near(self, slot: int) -> list[int]:
+    def nearby_targets(self, slot: int) -> list[int]:
         """The offsets of the entries around, and those beside them."""
-        near = [self.segment.base_offset + relative for relative, _ in self.file.around(slot)]
+        near = [
+            self.segment.base_offset + relative for relative, _ in self.file.entries_around(slot)
+        ]
         beside = (*(offset + 1 for offset in near), *(offset - 1 for offset in near))
         return [self.segment.last_offset, *near, *beside]
 
@@ -127,7 +129,7 @@ class _Reports(EntryReports):
             touches = touches._replace(also=self.rests_on(entry.culprit))
         return EntryVerdict(code, message, touches, [offset])
 
-    def behind(self, numbers: range) -> EntryVerdict:
+    def judge_beyond(self, numbers: range) -> EntryVerdict:
         """Say that entries name positions behind the log's end."""
         relative, position = self.file.entry(numbers[0])
         end = self.segment.end_position

@@ -19,7 +19,7 @@ from kdump.storage import names, places, properties
 from kdump.storage.local_log import LocalLog
 from kdump.storage.log_dir import LogDir
 from kdump.storage.names import Kind, Retirement
-from kdump.storage.source import Unreadable, whole
+from kdump.storage.source import Unreadable, read_whole
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def read_small(
     as the broker's user may.
     """
     try:
-        found = parse(whole(place.path, limit))
+        found = parse(read_whole(place.path, limit))
     except PathError as error:
         if not places.lexists(place.path):
             return None, []

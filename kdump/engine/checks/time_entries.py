@@ -47,7 +47,7 @@ class TimeEntries(EntryReports):
             return 0
         return file.last_key
 
-    def last(self, believed_ms: int) -> Doubt:
+    def judge_last(self, believed_ms: int) -> Doubt:
         """The last entry of a sealed segment is not its largest time (I16)."""
         file, segment = self.file, self.segment
         true_ms = segment.max_timestamp_ms
@@ -91,10 +91,10 @@ class TimeEntries(EntryReports):
             count = file.odd_count - (len(file.odd) - len(odd))
             yield self.disorder("time-index-order", odd, count)
         bad = [entry for entry in bad if file.slot(entry.number) != doubted]
-        yield from self.bad([entry for entry in bad if entry.why == c.STARTS_LATE])
-        yield from self.bad([entry for entry in bad if entry.why == c.OTHER_TIME])
+        yield from self.report_bad([entry for entry in bad if entry.why == c.STARTS_LATE])
+        yield from self.report_bad([entry for entry in bad if entry.why == c.OTHER_TIME])
         if beyond and not (len(beyond) == 1 and file.slot(beyond[0]) == doubted):
-            yield self.beyond(beyond)
+            yield self.report_beyond(beyond)
 
     def zeros(self) -> Finding:
         """A sealed segment's index ends in zeros; nothing of its log is known."""
@@ -123,9 +123,9 @@ class TimeEntries(EntryReports):
         of_offsets = (c.NO_BATCH, c.PASSES_OVER, c.BELOW_BATCH)
         return any(at.number == used and at.why in of_offsets for at in self.proof.bad)
 
-    def near(self, slot: int) -> list[int]:
+    def nearby_targets(self, slot: int) -> list[int]:
         """The times of the entries around, and those behind them."""
-        near = [time for time, _ in self.file.around(slot)]
+        near = [time for time, _ in self.file.entries_around(slot)]
         return [*near, *(time + 1 for time in near), self.segment.max_timestamp_ms]
 
     def judge(self, entry: BadEntry) -> EntryVerdict:
@@ -149,7 +149,7 @@ class TimeEntries(EntryReports):
             code, message, self._rests_on(relative, entry.position), targets, offset
         )
 
-    def behind(self, numbers: range) -> EntryVerdict:
+    def judge_beyond(self, numbers: range) -> EntryVerdict:
         """Say that entries name offsets behind the log's end."""
         time, relative = self.file.entry(numbers[0])
         offset = self.segment.base_offset + relative

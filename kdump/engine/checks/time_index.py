@@ -60,7 +60,7 @@ class TimeIndexes:
             believed_ms = true_ms
         doubted: int | None = None
         if believed_ms != true_ms and not (believed_ms > true_ms and proof.has_legacy):
-            self._doubts.append(reports.last(believed_ms))
+            self._doubts.append(reports.judge_last(believed_ms))
             doubted = index.entries - 1
         self._largest.append(_Largest(segment.base_offset, true_ms, believed_ms))
         yield from reports.entries(doubted)

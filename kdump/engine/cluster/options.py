@@ -24,7 +24,7 @@ WHAT: dict[str, tuple[str, ...]] = {
 }
 
 
-def until(moment: tuple[int | None, int | None] | None) -> Until:
+def to_until(moment: tuple[int | None, int | None] | None) -> Until:
     """Return the last record of a moment, which is an offset or a time; None: the end."""
     return END if moment is None else Until(*moment)
 
@@ -102,7 +102,7 @@ def _role(fact: c.Fact | None, broker: int) -> tuple[bool, ...]:
     )
 
 
-def holds(fact: c.Fact, broker: int | None) -> bool:
+def has_replica_on(fact: c.Fact, broker: int | None) -> bool:
     """Whether a partition has a replica on a broker; what is no partition is not asked."""
     return broker is None or not isinstance(fact, c.Partition) or broker in fact.replicas
 

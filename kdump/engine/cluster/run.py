@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from kdump.engine.cluster.options import WHAT, ClusterOptions, Folds, holds, is_after
+from kdump.engine.cluster.options import WHAT, ClusterOptions, Folds, has_replica_on, is_after
 from kdump.engine.cluster.rows import change_row, row_of
 from kdump.engine.cluster.zookeeper_view import zookeeper_rows
 from kdump.engine.reading.damage import at_place
@@ -138,7 +138,7 @@ class ClusterResult(NamedTuple):
     summary: dict[str, Any]
 
     @property
-    def reach(self) -> tuple[bool, int]:
+    def completeness(self) -> tuple[bool, int]:
         """How good it is among copies of the same log."""
         end = self.summary["as_of_offset"]
         return bool(self.summary["complete"]), -1 if end is None else int(str(end))
@@ -167,7 +167,7 @@ def cluster(
         else:
             read.setdefault(item.key, []).append(result)
     for copies in read.values():
-        best = max(copies, key=lambda one: one.reach)
+        best = max(copies, key=lambda one: one.completeness)
         yield from best.findings
         yield from best.rows
         others = [one.summary["path"] for one in copies if one is not best]
@@ -320,7 +320,7 @@ def _fact_rows(state: ClusterState, options: ClusterOptions) -> Iterator[Row]:
     """Yield a row for each fact that is asked for, kind by kind."""
     by_kind: dict[str, list[c.Fact]] = {}
     for fact in [*(fact for _, fact in facts(state)), *state.removed.values()]:
-        if options.admits(fact) and holds(fact, options.broker):
+        if options.admits(fact) and has_replica_on(fact, options.broker):
             by_kind.setdefault(c.kind_of(fact), []).append(fact)
     for kinds in WHAT.values():
         for kind in kinds:

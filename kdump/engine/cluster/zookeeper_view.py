@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kdump.engine.cluster.options import ClusterOptions, holds
+from kdump.engine.cluster.options import ClusterOptions, has_replica_on
 from kdump.engine.cluster.rows import visible_members
 from kdump.findings.rows import Row
 from kdump.replay.cluster_facts import Broker, Fact, Fields, Partition
@@ -49,7 +49,7 @@ Nodes = Iterator[tuple[tuple[str, ...], object]]
 
 def _nodes(state: ClusterState, options: ClusterOptions, cluster_id: str | None) -> Nodes:
     def is_asked(fact: Fact) -> bool:
-        return options.admits(fact) and holds(fact, options.broker)
+        return options.admits(fact) and has_replica_on(fact, options.broker)
 
     if not options.selection.is_narrowed and options.broker is None:
         yield from _of_cluster(state, cluster_id)

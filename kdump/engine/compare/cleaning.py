@@ -155,7 +155,7 @@ class CleanerLosses:
 
 def _records(replica: Replica, from_offset: int) -> Iterator[Record]:
     """Decode what a replica has from an offset on."""
-    for item in replica.again(from_offset):
+    for item in replica.reread(from_offset):
         if not isinstance(item, Block):
             continue
         for row in range(item.batches.count):

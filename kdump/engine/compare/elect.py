@@ -20,7 +20,7 @@ from kdump.broker.settings import Settings
 from kdump.broker.shutdown_state import stop_of
 from kdump.broker.versions import COUNTED_OFFSETS, Version, has, same_answer, text_of
 from kdump.engine.compare.commands import Registration, add_advice
-from kdump.engine.compare.epochs import Epochs, beyond, lineage, span_fields
+from kdump.engine.compare.epochs import Epochs, cut_spans, lineage, span_fields
 from kdump.engine.compare.plan import CompareOptions, Item, plan
 from kdump.engine.compare.replica import Block, Replica
 from kdump.engine.compare.start_order import StartOrder
@@ -348,7 +348,7 @@ def _read(replica: Replica, offset: int) -> list[Span]:
     epochs = Epochs()
     below = [one.base_offset for one in replica.segments if one.base_offset <= offset]
     last = (below[-1] if below else replica.segments[0].base_offset) - 1
-    for item in replica.again(offset):
+    for item in replica.reread(offset):
         if isinstance(item, Block):
             epochs.feed(item.batches, last)
             last = item.batches.last_offset(item.batches.count - 1)
@@ -399,7 +399,7 @@ def _losses(leader: Candidate, others: Iterable[Candidate]) -> list[Loss]:
         cut = cut_point(leader.epochs, leader.end, other.epochs, other.end)
         if other.emptied:
             cut = max(cut, *(loss.span.last_offset + 1 for loss in most.values()), 0)
-        for span in beyond(other.spans, max(cut, leader.start)):
+        for span in cut_spans(other.spans, max(cut, leader.start)):
             known = most.get(span.epoch)
             if known is None or known.span.last_offset < span.last_offset:
                 most[span.epoch] = Loss(other, span)

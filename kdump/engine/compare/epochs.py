@@ -100,7 +100,7 @@ def common(logs: Sequence[tuple[Sequence[tuple[int, int]], int]]) -> tuple[int, 
     return epoch, min(find_epoch_end(epochs, epoch, end) for epochs, end in logs)
 
 
-def beyond(spans: Iterable[Span], offset: int) -> list[Span]:
+def cut_spans(spans: Iterable[Span], offset: int) -> list[Span]:
     """Cut spans to what lies at or behind an offset.
 
     Of a span that is cut the records are counted by offsets, which is one too many for each that

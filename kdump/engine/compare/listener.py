@@ -20,11 +20,13 @@ class Listener(Report):
         super().__init__(cursors, limit)
         self.cleaning = {cursor.replica.number: CleanerLosses(cursor.replica) for cursor in cursors}
 
-    def equal(self) -> None:
+    def note_equal(self) -> None:
         """Note that some batches are the same in all replicas."""
         self.collected.step += 1
 
-    def only(self, present: Sequence[Cursor], count: int, absences: Sequence[Absence]) -> None:
+    def note_partial(
+        self, present: Sequence[Cursor], count: int, absences: Sequence[Absence]
+    ) -> None:
         """Account for the next `count` batches, which these replicas have and the others not."""
         cursor = present[0]
         batches, row = cursor.at_hand
@@ -32,7 +34,7 @@ class Listener(Report):
         inside = (each for each in absences if each.why == INSIDE)
         if any(self.cleaning[each.cursor.replica.number].may_lack(entry.first) for each in inside):
             entries = [(one, _entries(one, count)) for one in present]
-            self.cluster(entries, absences)
+            self.compare_overlap(entries, absences)
             return
         self.collected.step += 1
         last = batches.last_offset(row + count - 1)
@@ -43,7 +45,7 @@ class Listener(Report):
         for absence in absences:
             self.absent(absence, entry.first, last, records, entry, present)
 
-    def cluster(
+    def compare_overlap(
         self, present: Sequence[tuple[Cursor, list[Entry]]], absences: Sequence[Absence]
     ) -> None:
         """Compare batches that overlap each other and are not the same.

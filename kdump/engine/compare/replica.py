@@ -107,7 +107,7 @@ class Replica:
             yield item
         self.end = max(self.end, last + 1, self.start)
 
-    def again(self, from_offset: int) -> Iterator[Block | UnusableRange]:
+    def reread(self, from_offset: int) -> Iterator[Block | UnusableRange]:
         """Read the log once more, from the segment on that holds an offset."""
         following = [segment.base_offset for segment in self.segments[1:]]
         return self._items(sum(base <= from_offset for base in following), None)
@@ -159,7 +159,7 @@ class Replica:
             after = next(items, None)
             if isinstance(held, Gap):
                 offsets = Offsets(last, offsets.end)
-                released = list(offsets.hold(held))
+                released = list(offsets.add_gap(held))
                 if after is not None and not isinstance(after, Gap):
                     released += offsets.take(after.batches)
                 released += offsets.release(None)

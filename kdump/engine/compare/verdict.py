@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.compare.cursor import START, Absence, Cursor, Entry
 from kdump.engine.compare.differences import Difference, side
-from kdump.engine.compare.epochs import beyond, common, lineage, span_fields
+from kdump.engine.compare.epochs import common, cut_spans, lineage, span_fields
 from kdump.engine.compare.replica import Replica
 from kdump.findings.code import Severity
 from kdump.findings.rows import Row
@@ -58,9 +58,9 @@ def walk(cursors: Sequence[Cursor], listener: Listener) -> None:
                 _cluster(cursors, live, first, listener)
             continue
         if absences:
-            listener.only(group, count, absences)
+            listener.note_partial(group, count, absences)
         else:
-            listener.equal()
+            listener.note_equal()
         for cursor in group:
             _leave(cursor, listener)
             cursor.take(count)
@@ -120,7 +120,7 @@ def _pair(group: Sequence[Cursor], listener: Listener) -> None:
         found.append((cursor, [cursor.entry()]))
         _leave(cursor, listener)
         cursor.take(1)
-    listener.cluster(found, [])
+    listener.compare_overlap(found, [])
 
 
 def _cluster(
@@ -152,9 +152,9 @@ def _cluster(
     missing = [each for number, each in absences.items() if number not in taken]
     lists = [[entry.identity for entry in entries] for _, entries in found]
     if not missing and all(each == lists[0] for each in lists[1:]):
-        listener.equal()
+        listener.note_equal()
     else:
-        listener.cluster(found, missing)
+        listener.compare_overlap(found, missing)
 
 
 #: Leader epochs that a row names, the newest.
@@ -261,7 +261,7 @@ def _lack(kind: str, lost: LostRange, replica: Replica, copy_from: str | None) -
 def _replica(
     replica: Replica, epochs: Sequence[tuple[int, int]], common_end: int, *, sound: bool
 ) -> ReplicaFacts:
-    spans = beyond(replica.epochs.spans, common_end)
+    spans = cut_spans(replica.epochs.spans, common_end)
     return ReplicaFacts(
         path=replica.path,
         node_id=replica.node_id,

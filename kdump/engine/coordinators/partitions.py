@@ -202,7 +202,7 @@ class Records:
 
 def cleaner_offset(item: Item) -> int:
     """Return the offset up to which the cleaner says that it came; 0 where it does not say."""
-    directory = LOG_DIRS.around(item.path)
+    directory = LOG_DIRS.find_parent(item.path)
     said = directory.offsets(names.CLEANER_CHECKPOINT) if directory else None
     return (said or {}).get((item.topic, item.partition), 0)
 

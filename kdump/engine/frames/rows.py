@@ -64,7 +64,7 @@ def rows_of(said: DecodedFrame, row: Frame, names: TopicNames) -> Iterator[Shown
         shown = True
         yield one
     if not shown:
-        yield ShownFrame(_whole(said.fields, row), None)
+        yield ShownFrame(_add_common(said.fields, row), None)
 
 
 def _partitions(said: DecodedFrame, row: Frame, names: TopicNames) -> Iterator[ShownFrame]:
@@ -74,7 +74,7 @@ def _partitions(said: DecodedFrame, row: Frame, names: TopicNames) -> Iterator[S
     fields = said.fields
     if fields is None or said.api == protocol.METADATA:
         return
-    row = _whole(fields, row)
+    row = _add_common(fields, row)
     for topic in _first_field(fields, "topicData", "topics", "responses") or ():
         topic_id = topic.get("topicId")
         name = _first_field(topic, "topic", "name") or names.of(topic_id)
@@ -83,7 +83,7 @@ def _partitions(said: DecodedFrame, row: Frame, names: TopicNames) -> Iterator[S
             yield _partition(part, of_topic, said)
 
 
-def _whole(fields: Fields | None, row: Frame) -> Frame:
+def _add_common(fields: Fields | None, row: Frame) -> Frame:
     """Add what a frame says of all its partitions."""
     if fields is None:
         return row

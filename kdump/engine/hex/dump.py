@@ -137,7 +137,7 @@ def gap_hex_lines(
     view = memoryview(data).cast("B")[: max(size_bytes, 0)]
     lines.text(f"position {position:,} · {size_bytes:,} bytes · not an entry: {reason}")
     if reason != "zeros":
-        lines.rest(0, view)
+        lines.write_rest(0, view)
         if len(view) < size_bytes:
             lines.text(f"… only {len(view):,} of {size_bytes:,} bytes were read")
     return tuple(lines.lines)
@@ -190,11 +190,11 @@ def _batch(lines: Lines, view: memoryview, row: BatchHeader, limit: int) -> None
         records(lines, view, at, len(view), values)
     elif not values["recordsCount"]:
         lines.text("The batch is empty, so brokers do not open what follows.")
-        lines.rest(at, view[at:])
+        lines.write_rest(at, view[at:])
     else:
         text = open_packed(lines, codec_name(codec), codec, view, (at, len(view)), limit)
         if text is not None:
-            inside = lines.within(len(text.data))
+            inside = lines.enter(len(text.data))
             records(inside, text.data, 0, len(text.data), values)
             text.say_end(inside)
 
@@ -297,7 +297,7 @@ def _legacy(lines: Lines, view: memoryview, row: BatchHeader, limit: int) -> Non
     )
     if text is None:
         return
-    inside = lines.within(len(text.data))
+    inside = lines.enter(len(text.data))
     if len(text.data) or not text.words:
         is_appended = row.format.has_timestamps and row.attributes & layout.TIMESTAMP_TYPE_BIT
         append_ms = row.max_timestamp if is_appended else None

@@ -53,7 +53,7 @@ class Lines:
         """Whether so much was written that whole records are to be left out."""
         return len(self.lines) >= MAX_LINES
 
-    def within(self, size_bytes: int) -> Lines:
+    def enter(self, size_bytes: int) -> Lines:
         """Go on in uncompressed bytes, whose positions count from their own start."""
         inside = Lines(size_bytes, "=", self.lines, width=self._width)
         inside.redact, inside.hides_rest = self.redact, self.hides_rest
@@ -121,7 +121,7 @@ class Lines:
             line = f"{at}{piece.hex(' '):<{3 * self._row_bytes - 1}}  {text:<{self._row_bytes}}"
             self._add(f"{line}  {label}" if label and not start else line.rstrip())
 
-    def rest(self, position: int, raw: memoryview) -> None:
+    def write_rest(self, position: int, raw: memoryview) -> None:
         """Write the first of some bytes nobody could make sense of, and how many more there are."""
         if self.hides_rest and len(raw):
             self.text(f"… {len(raw):,} bytes that may contain secrets (--show-secrets)")
@@ -135,20 +135,20 @@ class Lines:
         if len(words) <= self._width - 2 and _PLAIN_LINE.match(words):
             self._add("  " + words)
             return
-        for line in wrap(plain(words), self._width - 2) or [""]:
+        for line in wrap(to_ascii(words), self._width - 2) or [""]:
             self._add("  " + line)
 
     def stop(self, position: int, words: str, rest: memoryview | None = None) -> None:
         """Say where decoding ends, and why, and write what it did not come to."""
         self.text(f"✗ decoding stops at {self.at(position)}: {words}")
         if rest is not None:
-            self.rest(position, rest)
+            self.write_rest(position, rest)
 
     def _add(self, line: str) -> None:
         self.lines.append(line)
 
 
-def plain(text: str) -> str:
+def to_ascii(text: str) -> str:
     """Return text in printable ASCII and a few marks of our own; the rest is spelled out."""
     return "".join(
         character

@@ -48,7 +48,7 @@ def open_packed(
     size = f"{len(opened.data):,} bytes" if opened.data is not None else "nothing"
     lines.text(f"compressed with {name}: {len(packed):,} bytes → {size}")
     if lines.hides_rest:
-        lines.rest(start, packed)
+        lines.write_rest(start, packed)
     else:
         lines.rows(start, packed[:_PACKED_BYTES])
     if len(packed) > _PACKED_BYTES and not lines.hides_rest:
@@ -113,7 +113,7 @@ def message(
         return None
     if at < end:
         lines.text("Bytes after the value, which brokers ignore:")
-        lines.rest(at, view[at:end])
+        lines.write_rest(at, view[at:end])
     if packed and found is None:
         lines.stop(at, reasons.NAMES[reasons.VALUE_NULL])
     return found if packed else None
@@ -261,7 +261,7 @@ def _pre08_inside(
         return
     end = len(text.data)
     left[0] -= end
-    inside = lines.within(end)
+    inside = lines.enter(end)
     at = number = 0
     while 0 <= at < end:
         if number == MAX_RECORDS or lines.full:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from kdump.engine.hex.lines import Lines, plain
+from kdump.engine.hex.lines import Lines, to_ascii
 from kdump.findings.moments import time_text
 from kdump.kernels import reasons
 from kdump.kernels.varints import Bad, varint
@@ -52,7 +52,7 @@ def records(lines: Lines, view: memoryview, start: int, end: int, values: dict[s
         return
     if at < end:
         lines.text("Bytes after an empty batch's header, which brokers ignore:")
-        lines.rest(at, view[at:end])
+        lines.write_rest(at, view[at:end])
 
 
 def read_varint(view: memoryview, at: int, end: int, most: int = 5) -> tuple[int, int]:
@@ -116,7 +116,7 @@ def _record(lines: Lines, view: memoryview, at: int, end: int, values: dict[str,
     value, at = _bytes(lines, view, at, end, "value", reasons.VALUE_LENGTH)
     if values["attributes"] & CONTROL_BIT:
         parsed = json.dumps(control.parse(key, value))
-        lines.text(f"→ control record {plain(parsed)}")
+        lines.text(f"→ control record {to_ascii(parsed)}")
     at = _headers(lines, view, at, end)
     if at != end:
         raise DecodeStop(at, reasons.RECORD_LENGTH_MISMATCH)

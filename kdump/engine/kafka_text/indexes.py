@@ -246,7 +246,7 @@ def transaction_index(path: str, name: FileName) -> Iterator[IndexItem]:
 def producer_snapshot(path: str) -> Iterator[IndexItem]:
     """Yield what is printed of a `.snapshot`."""
     with Source(path) as source:
-        snapshot = ProducerSnapshot(source.whole(SIZE_LIMIT))
+        snapshot = ProducerSnapshot(source.read_whole(SIZE_LIMIT))
     complaint = _complaint(snapshot)
     if complaint is not None:
         yield ToolComplaint(complaint)

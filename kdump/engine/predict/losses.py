@@ -24,7 +24,7 @@ class Losses(NamedTuple):
     end_offset: int
 
 
-def losses(
+def count_losses(
     segment: Segment, position: int, end: int, losses_before: Losses, next_base: int | None
 ) -> Losses:
     """Count what lies in [position, end) of a segment's log.

@@ -211,7 +211,7 @@ def _zookeeper(node: NodeSettings) -> Fact:
     return Fact(UNKNOWN, "zookeeper", message, where)
 
 
-def instead(facts: list[Fact], oldest: list[Fact]) -> Fact | None:
+def compare_oldest(facts: list[Fact], oldest: list[Fact]) -> Fact | None:
     """Say what the oldest release would do that the directories can be of; None: the same."""
     refused, refused_too = (
         next((fact for fact in some if fact.outcome == REFUSES), None) for some in (facts, oldest)

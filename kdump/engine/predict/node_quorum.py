@@ -44,7 +44,7 @@ from kdump.storage.properties import (
     no_uuid,
     parse_partition_metadata,
 )
-from kdump.storage.source import Source, whole
+from kdump.storage.source import Source, read_whole
 
 LOST = "metadata-lost"
 _TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -173,7 +173,7 @@ def _small_files(path: str, broker: Version) -> Iterator[Fact]:
     elif os.path.isfile(identity):
         said = None
         with suppress(PathError):  # who may not read it is told so
-            said = parse_partition_metadata(whole(identity, SIZE_LIMIT)).values.get("topic_id")
+            said = parse_partition_metadata(read_whole(identity, SIZE_LIMIT)).values.get("topic_id")
         if said is not None and is_topic_id(said) and said != _TOPIC_ID:
             option = f"Some({_TOPIC_ID})"
             if has(broker, v.KRAFT_ONLY):
@@ -209,7 +209,7 @@ def _quorum_state(path: str, broker: Version) -> Iterator[Fact]:
         return
     unread = f"Error while reading the Quorum status from the file {path}"
     try:
-        lines = whole(path, SIZE_LIMIT).decode("utf-8").splitlines()
+        lines = read_whole(path, SIZE_LIMIT).decode("utf-8").splitlines()
         said: Any = json.loads(lines[0], parse_float=_Fraction)
         if not isinstance(said, dict) or "data_version" not in said:
             raise ValueError

@@ -13,7 +13,7 @@ from kdump.broker.loading import LogLoader
 from kdump.broker.log_reader import MemoryRefusalError, RefusalError, UnknowableError
 from kdump.broker.shutdown_state import Stop, stop_of
 from kdump.broker.versions import COUNTED_OFFSETS, STRAYS_SET_ASIDE, Version, has
-from kdump.engine.predict.losses import Losses, find_believed_end, last_header, losses
+from kdump.engine.predict.losses import Losses, count_losses, find_believed_end, last_header
 from kdump.engine.predict.strays import set_aside
 from kdump.errors import PathError
 from kdump.rows.verify import Recovery
@@ -346,7 +346,7 @@ def _count_losses(
             offset = segment.valid_end if position > segment.start else segment.base_offset
             before = Losses(lost.records, offset)
         next_base = next((base for base in bases if base > segment.base_offset), None)
-        found = losses(segment, position, end, before, next_base)
+        found = count_losses(segment, position, end, before, next_base)
         if found.records > lost.records:
             start = min(before.end_offset, believed)
             first = start if first is None else min(first, start)

@@ -17,7 +17,7 @@ from kdump.storage.checkpoints import java_int
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import DirectoryName, Kind, Retirement
 from kdump.storage.properties import java_properties
-from kdump.storage.source import SMALL_FILE_LIMIT, whole
+from kdump.storage.source import SMALL_FILE_LIMIT, read_whole
 
 if TYPE_CHECKING:
     from kdump.rows.verify import Recovery
@@ -107,7 +107,7 @@ def _topic_id(log: LocalLog) -> str | None:
     for file, path in log.others:
         if file.kind is Kind.PARTITION_METADATA:
             try:
-                text = whole(path, SMALL_FILE_LIMIT).decode("latin-1")
+                text = read_whole(path, SMALL_FILE_LIMIT).decode("latin-1")
             except PathError:
                 return None
             return dict(java_properties(text)).get("topic_id")

@@ -108,7 +108,7 @@ def entries(path: str | os.PathLike[str]) -> Iterator[Item]:
 
 
 def _bytes(file: _File, limit: int) -> bytes:
-    return file.source.whole(limit, with_holes=True)
+    return file.source.read_whole(limit, with_holes=True)
 
 
 def has_entries(name: str) -> bool:

@@ -49,7 +49,7 @@ def find_misnamed(log: LocalLog, place: Place) -> Iterator[Finding]:
             )
 
 
-def beside(file: LogFile, kind: Kind) -> str:
+def sibling_path(file: LogFile, kind: Kind) -> str:
     """The path of the file of a kind that belongs to a log, which may not be there."""
     assert file.name.base_offset is not None
     stem, dot, end = places.file_name(file.path).rpartition(".")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect, bisect_left
 
 from kdump.engine.reading.damage import first_record
-from kdump.engine.reading.log_files import beside
+from kdump.engine.reading.log_files import sibling_path
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.record.frames import Run
@@ -28,7 +28,7 @@ def start_position(source: Source, file: LogFile, offset: int) -> int:
     if base is None or offset <= base:
         return 0
     try:
-        with Source(beside(file, Kind.OFFSET_INDEX)) as index_source:
+        with Source(sibling_path(file, Kind.OFFSET_INDEX)) as index_source:
             index = OffsetIndex(index_source, base)
             slots = range(index.logical_end(source.size))
             behind = bisect(slots, offset, key=lambda slot: index.entry(slot).offset)
@@ -62,7 +62,7 @@ def time_position(source: Source, file: LogFile, time_ms: int) -> int:
     if base is None or file.name.is_retired or _may_hold_wrappers(source):
         return 0
     try:
-        with Source(beside(file, Kind.TIME_INDEX)) as index_source:
+        with Source(sibling_path(file, Kind.TIME_INDEX)) as index_source:
             index = TimeIndex(index_source, base)
             slots = range(index.logical_end())
             behind = bisect_left(slots, time_ms, key=lambda slot: index.entry(slot).timestamp_ms)
@@ -111,7 +111,7 @@ def ends_before(source: Source, file: LogFile, time_ms: int) -> bool:
     if base is None or file.active or file.name.is_retired or _may_hold_wrappers(source):
         return False
     try:
-        with Source(beside(file, Kind.TIME_INDEX)) as index_source:
+        with Source(sibling_path(file, Kind.TIME_INDEX)) as index_source:
             index = TimeIndex(index_source, base)
             if not index.entries or index.trailing_bytes or not index.extent().is_sound:
                 return False

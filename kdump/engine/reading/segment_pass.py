@@ -84,7 +84,7 @@ class SegmentPass:
         A wrapper is opened where its first offset is what ends one.
         """
         if isinstance(item, Gap):
-            return self.offsets.hold(item)
+            return self.offsets.add_gap(item)
         if isinstance(item, Run):
             return self.offsets.take(item.batches, lambda row: first_offset(item, row, self.limit))
         return self.offsets.take(item.batches)

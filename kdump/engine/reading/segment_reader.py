@@ -114,7 +114,7 @@ class SegmentReader:
         tells it.
         """
         to_offset = self._filters.to_offset
-        if to_offset is None or self._offsets.holds:
+        if to_offset is None or self._offsets.has_gap:
             return False
         batches = run.batches
         if batches.flags & c.OFFSET_NOT_RISING:

@@ -74,7 +74,7 @@ class Judge:
             words = _WHY[why].format(self._files[kind].slot(number))
             self._entries.setdefault(kind, {}).setdefault(number, words)
 
-    def wrong(self, kind: Kind) -> str | None:
+    def explain_fault(self, kind: Kind) -> str | None:
         """Say why an index is not sound, once the log was read; None if it is."""
         if kind in self._bad:
             return self._bad[kind]

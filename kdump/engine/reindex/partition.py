@@ -25,7 +25,7 @@ from kdump.storage.file_records import walk
 from kdump.storage.local_log import LocalLog, LogSegment, with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets, ResolvedGap, end_of
-from kdump.storage.source import Source, whole
+from kdump.storage.source import Source, read_whole
 
 if TYPE_CHECKING:
     from kdump.engine.reindex.options import Item, Job, ReindexOptions
@@ -292,7 +292,7 @@ class Partition:
                 before = judge.contents.get(kind)
                 if kind is Kind.TIME_INDEX and not after and self._needs_none(segment):
                     continue
-                wrong = None if before is None else judge.wrong(kind)
+                wrong = None if before is None else judge.explain_fault(kind)
                 yield Facts(
                     log, self._place(segment, kind), kind, before, after, wrong, refusal,
                     judge.written.get(kind),
@@ -353,4 +353,4 @@ class Partition:
 
 
 def _content(path: str | None, limit: int = 64 << 20) -> bytes | None:
-    return None if path is None else whole(path, limit)
+    return None if path is None else read_whole(path, limit)

@@ -72,7 +72,7 @@ class Directory:
         backup: str | None = None
         new: NewFile | None = None
         try:
-            with _convert_errors(self._at(name)):
+            with _convert_errors(self._path_of(name)):
                 old = self._status(name)
                 new = self._write(name, data, name if old else like, timed=old is not None)
                 if old is not None:
@@ -88,7 +88,7 @@ class Directory:
                     if old and now and os.path.samestat(old, now):
                         _os.unlink(backup, dir_fd=self.fd)
             raise
-        with _convert_errors(self._at(name)):
+        with _convert_errors(self._path_of(name)):
             flush_directory(self.fd)
         return backup
 
@@ -97,9 +97,9 @@ class Directory:
 
         The owner of that one is kept where the system lets us.
         """
-        with _convert_errors(self._at(name)):
+        with _convert_errors(self._path_of(name)):
             if self._status(name) is not None:
-                raise RefusedError(self._at(name), "already exists")
+                raise RefusedError(self._path_of(name), "already exists")
             with self._write(name, data, like, timed=False, owned=False) as new:
                 new.rename(name)
             flush_directory(self.fd)
@@ -110,7 +110,7 @@ class Directory:
         What stands there now goes, unless it was changed since it was written: the new file has
         the old one's modification time.
         """
-        at = self._at(backup.original)
+        at = self._path_of(backup.original)
         with _convert_errors(at):
             kept, now = self._status(backup.name), self._status(backup.original)
             if kept is None:
@@ -141,7 +141,7 @@ class Directory:
         with _convert_errors(self.path):
             return backups_among(_os.listdir(self.fd))
 
-    def _at(self, name: str) -> str:
+    def _path_of(self, name: str) -> str:
         return os.path.join(self.path, name)
 
     def _status(self, name: str) -> os.stat_result | None:

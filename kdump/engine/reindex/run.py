@@ -31,7 +31,7 @@ from kdump.replay.topic_settings import TopicSettings, topic_settings
 from kdump.storage import checkpoints, names, places
 from kdump.storage.log_dir import LogDir
 from kdump.storage.names import Kind
-from kdump.storage.source import whole
+from kdump.storage.source import read_whole
 from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ def offset_checkpoints(path: str, options: ReindexOptions, utc: str) -> Iterator
             name = os.path.basename(at)
             if name not in _LEFT_OUT:
                 continue
-            before = whole(at, checkpoints.SIZE_LIMIT)
+            before = read_whole(at, checkpoints.SIZE_LIMIT)
             found = checkpoints.parse_offsets(before)
             if not found.problems:
                 continue

@@ -71,7 +71,7 @@ class Evidence:
         for file in files:
             yield EvidenceFile(*file)
 
-    def others(self, paths: Sequence[str]) -> Iterator[EvidenceFile]:
+    def find_others(self, paths: Sequence[str]) -> Iterator[EvidenceFile]:
         """Yield the other files under some paths."""
         for path in paths:
             for directory in _files_below(path):

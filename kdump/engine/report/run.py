@@ -120,7 +120,7 @@ class _Report:
             yield item
         yield from evidence.take()
         yield from evidence.sum_written()
-        yield from evidence.others(spread_all(self._paths)[0])
+        yield from evidence.find_others(spread_all(self._paths)[0])
 
     def _why(self) -> Iterator[Reported]:
         from kdump.engine.why.options import WhyOptions
@@ -130,10 +130,10 @@ class _Report:
         yield from why(self._paths, WhyOptions(**shared))
 
     def _cluster(self, at_ms: int | None) -> Iterator[Reported]:
-        from kdump.engine.cluster.options import ClusterOptions, until
+        from kdump.engine.cluster.options import ClusterOptions, to_until
         from kdump.engine.cluster.run import cluster
 
-        at = until(None if at_ms is None else (None, at_ms))
+        at = to_until(None if at_ms is None else (None, at_ms))
         shared = self._select_options("selection", "decompress_limit")
         yield from cluster(self._paths, ClusterOptions(at=at, **shared))
 

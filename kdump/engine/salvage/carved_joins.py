@@ -291,7 +291,7 @@ def _piece_together(
             places = [one.position for one in starts.get(after, ()) if one.path == image.path]
             places += [header.position for header in torn_starts.get(after, ())]
             for end in dict.fromkeys(places):
-                found = pieces.together(torn, end)
+                found = pieces.assemble(torn, end)
                 if found is not None:
                     begin[found.position] = ends[end] = found
                     yield found, _neighbors(owners.get(id(torn)), begin.get(end))

@@ -72,7 +72,7 @@ class Pieces:
         self._sums: dict[tuple[int, int, bool], int | None] = {}
         self._steps = min(max(source.size // _STEPS, _FEWEST_STEPS), _MOST_STEPS)
 
-    def together(self, torn: BatchHeader, end: int) -> Extent | None:
+    def assemble(self, torn: BatchHeader, end: int) -> Extent | None:
         """Find the pieces of a torn batch, the last of which ends at `end`; None without them."""
         size = torn.size_bytes
         apart = end - torn.position - size
@@ -84,7 +84,7 @@ class Pieces:
             return None
         cuts = _cuts(torn, head, tail, end, block)
         for found in self._find_pieces(torn, cuts):
-            whole = self._whole(torn, end, cuts, found)
+            whole = self._join_pieces(torn, end, cuts, found)
             if whole is not None:
                 return whole
         return None
@@ -131,7 +131,7 @@ class Pieces:
             return None
         return kernels.crc32c(data, 0, size) if is_crc32c else kernels.crc32(data, 0, size)
 
-    def _whole(
+    def _join_pieces(
         self, torn: BatchHeader, end: int, cuts: _Cuts, found: list[tuple[int, int]]
     ) -> Extent | None:
         """Lay the pieces side by side, and see that this is a sound batch."""

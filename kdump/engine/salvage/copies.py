@@ -295,7 +295,7 @@ class Stretch(NamedTuple):
         """Return the first `count` of them; a negative count leaves out that many at the end."""
         return self._replace(stop=(self.stop if count < 0 else self.start) + count)
 
-    def behind(self, count: int) -> Stretch:
+    def rest_after(self, count: int) -> Stretch:
         """What is left of them behind the first."""
         start = self.start + count
         return self._replace(start=start, sound_from=self.block.last_offset(start - 1) + 1)
@@ -393,7 +393,7 @@ class Copy:
             log.segments = log.logs = [LogSegment(base, {Kind.LOG: found.path})]
         if any(segment.is_pre08 for segment in log.segments):
             raise PathError(found.path, "is from 0.7 or earlier, where offsets are byte positions")
-        self._directory = None if found.is_file else LOG_DIRS.around(found.path)
+        self._directory = None if found.is_file else LOG_DIRS.find_parent(found.path)
         self._log = log
         read = None if found.is_file else read_partition_metadata(found.path)
         if read is not None and read.problems:

@@ -12,7 +12,9 @@ from kdump.storage.held_files import HeldFiles, UnheldFile, identity, size_of
 _SHOWN = 20
 
 
-def hold(items: Sequence[Item], held: HeldFiles) -> tuple[list[Item], list[Finding | KdumpError]]:
+def hold_files(
+    items: Sequence[Item], held: HeldFiles
+) -> tuple[list[Item], list[Finding | KdumpError]]:
     """Open all files of the copies; give the items, and what could not be kept open.
 
     Files of retired directories come first: they are the ones that go. An item of which a file is

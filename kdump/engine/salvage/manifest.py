@@ -22,7 +22,7 @@ from kdump.errors import KdumpError, PathError
 from kdump.findings.escape import escape_json, name_text
 from kdump.findings.rows import Row
 from kdump.rows.salvage import SalvageCheck
-from kdump.storage.source import Source, whole
+from kdump.storage.source import Source, read_whole
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _page(content: dict[str, Any]) -> Iterator[str]:
 def check(manifest: str, directory: str) -> Iterator[Row | KdumpError]:
     """Yield a `salvage-check` row for each file of the manifest and for each that it has not."""
     try:
-        content = json.loads(whole(manifest, _SIZE_LIMIT))
+        content = json.loads(read_whole(manifest, _SIZE_LIMIT))
         if content["manifest"] != _FORM:
             raise ValueError
         files = {file.path: file for file in map(_file_of, content["files"])}

@@ -125,7 +125,7 @@ class Merge:
                 count = 1
                 yield from self._serve(list(one_by_one([each.cut(1) for each in same])))
             is_first = False
-            same = [each.behind(count) for each in same] if count < one.batch_count else []
+            same = [each.rest_after(count) for each in same] if count < one.batch_count else []
 
     def _accept(self, copy: Copy) -> Iterator[Batch | Stretch]:
         is_all = self._low is self._high is None
@@ -138,7 +138,7 @@ class Merge:
                 continue
             rows = item.rows()
             for _, start, stop in runs_of_epochs(rows):
-                part = (item.behind(start) if start else item).cut(stop - start)
+                part = (item.rest_after(start) if start else item).cut(stop - start)
                 if self._history.accepts_all(part.rows()):
                     yield part
                 else:

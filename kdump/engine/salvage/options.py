@@ -12,7 +12,7 @@ from kdump.broker.versions import Version
 from kdump.errors import PathError
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import DirectoryName
-from kdump.storage.source import whole
+from kdump.storage.source import read_whole
 from kdump.storage.targets import Selection
 from kdump.tuples import NamedTuple
 
@@ -63,7 +63,7 @@ class SalvageOptions(NamedTuple):
 def read_topic_map(path: str) -> dict[str, str]:
     """Read new names of topics: a line `OLD,NEW` for each; empty lines and # comments are none."""
     found = {}
-    for line in whole(path, 1 << 20).decode("utf-8", "replace").splitlines():
+    for line in read_whole(path, 1 << 20).decode("utf-8", "replace").splitlines():
         line = line.strip()
         if not line or line.startswith("#"):
             continue
@@ -81,7 +81,7 @@ def read_client_properties(path: str) -> dict[str, str]:
     from kdump.client.properties import librdkafka_settings
     from kdump.storage.properties import java_properties
 
-    given = dict(java_properties(whole(path, 1 << 20).decode("latin-1")))
+    given = dict(java_properties(read_whole(path, 1 << 20).decode("latin-1")))
     return librdkafka_settings(path, given)
 
 

@@ -24,7 +24,7 @@ class _Head:
         """Go past some batches of it."""
         item = self.item
         if isinstance(item, Stretch) and count < item.batch_count:
-            self.item = item.behind(count)
+            self.item = item.rest_after(count)
         else:
             self.item = next(self._items, None)
 

@@ -128,7 +128,9 @@ def produce(
                 yield _of_partition(error, one)
         if state is None:
             for each in prepared:
-                yield _run(each, _Production(each, targets[str(each.opened.topic)], None, {}))
+                yield _produce_one(
+                    each, _Production(each, targets[str(each.opened.topic)], None, {})
+                )
             return
         state.save()
         offset_map = stack.enter_context(state.offset_map())
@@ -562,7 +564,7 @@ def _persist(
     while True:
         production = _Production(one, target, means, commits)
         try:
-            return _run(one, production), production.plan
+            return _produce_one(one, production), production.plan
         except UncertainSendError:
             means.senders.close()
             failures = 0 if production.found_count > reached else failures + 1
@@ -571,7 +573,7 @@ def _persist(
                 raise
 
 
-def _run(one: _Preparation, production: _Production) -> Salvaged:
+def _produce_one(one: _Preparation, production: _Production) -> Salvaged:
     """Produce a partition and say what came of it."""
     production.run()
     visible, start, count = one.visible, production.start, production.count

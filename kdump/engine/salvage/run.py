@@ -17,7 +17,7 @@ from kdump.engine.reading.sequence_rules import COORDINATED
 from kdump.engine.salvage import manifest
 from kdump.engine.salvage.build import DataDirectory
 from kdump.engine.salvage.copies import Item, left_out_finding, plan
-from kdump.engine.salvage.held_copies import hold
+from kdump.engine.salvage.held_copies import hold_files
 from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.salvage.partition import Sums, open_copies, row_of
 from kdump.engine.salvage.steps import keep_steps
@@ -32,7 +32,7 @@ from kdump.storage import names, places
 from kdump.storage.held_files import HeldFiles
 from kdump.storage.places import size_or_zero
 from kdump.storage.properties import parse_meta_properties
-from kdump.storage.source import whole
+from kdump.storage.source import read_whole
 
 if TYPE_CHECKING:
     from kdump.engine.salvage.carved_copies import ImageSet
@@ -69,7 +69,7 @@ def salvage(
     before = progress.done_bytes
     yield from take_up(plan(paths, options, carved), items, progress)
     with HeldFiles() as held:
-        items, reported = hold(items, held)
+        items, reported = hold_files(items, held)
         yield from reported
         yield from keep_steps(items, options)
         is_whole = not any(isinstance(each, KdumpError) for each in (*reported, *not_read))
@@ -229,7 +229,7 @@ def _meta_properties(items: list[Item]) -> tuple[bytes | None, list[Finding]]:
             path = os.path.join(os.path.dirname(copy.directory), names.META_PROPERTIES)
             if path in left_out or not places.isfile(path):
                 continue
-            data = whole(path, 1 << 20)
+            data = read_whole(path, 1 << 20)
             if problems := parse_meta_properties(data).problems:
                 left_out[path] = left_out_finding(path, problems[0])
             else:

@@ -16,7 +16,7 @@ from contextlib import ExitStack, suppress
 from kdump.errors import RefusedError, path_errors
 from kdump.storage.evidence import refuse_among_evidence, refuse_replacing
 from kdump.storage.names import OURS
-from kdump.storage.source import whole
+from kdump.storage.source import read_whole
 from kdump.tuples import NamedTuple
 from kdump.writing import NewFile, flush_directory, open_directory, write_file
 
@@ -112,7 +112,7 @@ class State:
         if not os.path.lexists(self.path):
             return
         try:
-            content = json.loads(whole(self.path, _SIZE_LIMIT))
+            content = json.loads(read_whole(self.path, _SIZE_LIMIT))
             if content["salvage_state"] != _FORM:
                 raise ValueError
             cluster_id = content["cluster_id"]

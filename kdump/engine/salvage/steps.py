@@ -20,7 +20,7 @@ from kdump.rows.salvage import SalvageStep
 from kdump.storage import names, places
 from kdump.storage.names import Retirement
 from kdump.storage.properties import java_properties
-from kdump.storage.source import whole
+from kdump.storage.source import read_whole
 from kdump.storage.targets import data_directories
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _delay_ms(options: SalvageOptions) -> int:
     """How long a broker waits, as far as its own settings file tells."""
     if options.server_properties is None:
         return _DELAY_MS
-    text = whole(options.server_properties, 1 << 20).decode("utf-8", "replace")
+    text = read_whole(options.server_properties, 1 << 20).decode("utf-8", "replace")
     given = dict(java_properties(text)).get(_DELAY, "")
     return int(given) if given.isascii() and given.isdigit() else _DELAY_MS
 
@@ -157,7 +157,9 @@ def create_steps(
         else:
             yield from _create_steps(one, of_topic, paths, options, afterwards)
     yield _step(
-        AGAIN, format_command(again(paths, copies, options)), "Then run the same command again:"
+        AGAIN,
+        format_command(format_repeat(paths, copies, options)),
+        "Then run the same command again:",
     )
 
 
@@ -302,7 +304,7 @@ def restore_steps(commands: Sequence[str]) -> Iterator[Row]:
         yield _step(RESTORE, command, text)
 
 
-def again(
+def format_repeat(
     paths: Sequence[str],
     copies: Sequence[tuple[str, Item, Sequence[Copy]]],
     options: SalvageOptions,

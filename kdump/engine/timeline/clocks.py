@@ -192,8 +192,8 @@ class Clocks:
 
     def _tie_ends(self, tie: Tie) -> tuple[_TieEnd, _TieEnd]:
         """Give what the order in logs says of the two times of a tie."""
-        first = Point(tie.first_ms, *self._order.around(tie.first_at))
-        second = Point(tie.second_ms, *self._order.around(tie.second_at))
+        first = Point(tie.first_ms, *self._order.find_span(tie.first_at))
+        second = Point(tie.second_ms, *self._order.find_span(tie.second_at))
         return (
             _TieEnd(tie.first, tie.first_at, first),
             _TieEnd(tie.second, tie.second_at, second),
@@ -216,7 +216,7 @@ class Clocks:
             least, most = self.of(broker)
             earliest = None if from_ms is None or most is None else from_ms - most
             return earliest, None if to_ms is None or least is None else to_ms - least
-        around, is_placed = self._order.around(spot), spot is not None
+        around, is_placed = self._order.find_span(spot), spot is not None
         times = partial(eras.times, is_placed=is_placed)
         low = -EVER if from_ms is None else times(Point(from_ms, *around))[0]
         high = EVER if to_ms is None else times(Point(to_ms, *around))[1]
@@ -230,7 +230,7 @@ class Clocks:
             return Bounds(self._fixed[broker], self._fixed[broker])
         if broker in self._was_set:
             eras = self._eras.get(broker)
-            return Bounds(None, None) if eras is None or eras.ahead is None else Bounds(*eras.ahead)
+            return Bounds(None, None) if eras is None or eras.lead is None else Bounds(*eras.lead)
         if broker == self.common:
             return Bounds(0, 0)
         if self.common is None or not _agree(self._most, self.common, broker):

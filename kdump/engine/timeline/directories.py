@@ -41,7 +41,7 @@ def checkpoint_events(replica: Replica) -> None:
     if (made := replica.modification_ms(made_path)) is not None:
         text = "the replica was created here"
         replica.take(file_event(replica, "file-created", made_path, text, made))
-    directory = LOG_DIRS.around(home)
+    directory = LOG_DIRS.find_parent(home)
 
     def offset(name: str) -> int | None:
         return directory.offset(name, *place) if directory else None

@@ -74,7 +74,7 @@ class Eras:
                 self.doubt(point)
 
     @property
-    def ahead(self) -> Span | None:
+    def lead(self) -> Span | None:
         """By how much it was ahead, at least and at most; None where that is not clear.
 
         What it showed while it was set can have been beyond both, by as much as that may have taken

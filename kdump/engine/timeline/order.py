@@ -40,7 +40,7 @@ class LogOrder:
             low, high = known.get(spot[1:], (-EVER, EVER))
             known[spot[1:]] = max(low, from_ms), min(high, to_ms)
 
-    def around(self, spot: Spot | None) -> Span:
+    def find_span(self, spot: Spot | None) -> Span:
         """Say between which times a record was written."""
         if spot is None or spot.log not in self._known:
             return -EVER, EVER

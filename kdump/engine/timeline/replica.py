@@ -120,7 +120,7 @@ class Replica:
         self.read.span = min(low, modified), max(high, modified)
         return modified
 
-    def done(self) -> ReplicaEvents:
+    def finish(self) -> ReplicaEvents:
         """Return what was left."""
         self._spool.flush()
         self.read.runs = self._spool.runs
@@ -142,4 +142,4 @@ def read_item(
         source.function(replica)
     if item.topic not in DECODED:
         pace(item.size_bytes)
-    return replica.done()
+    return replica.finish()

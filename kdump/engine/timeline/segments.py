@@ -84,7 +84,7 @@ class _Segments:
 
     def _gap(self, segment: LogSegment, end: int) -> None:
         """Tell of offsets that no segment has, unless the cleaner may have removed them."""
-        directory, place = LOG_DIRS.around(self._replica.item.path), self._replica.event[3:5]
+        directory, place = LOG_DIRS.find_parent(self._replica.item.path), self._replica.event[3:5]
         if directory is not None and directory.offset(names.CLEANER_CHECKPOINT, *place) is None:
             text = f"no segment contains offsets {end:,} to {segment.base_offset - 1:,}"
             event = self._replica.event._replace(what="gap", offset=end, text=text, basis=DERIVED)

@@ -192,7 +192,9 @@ def _fill_accepted(row: Append, answer: Answer, topic: Topic) -> Append:
         valid_bytes=answer.valid_bytes,
         first_offset=first,
         last_offset=last,
-        log_append_ms=topic.now_ms if topic.stamps and stored and not row.follower else None,
+        log_append_ms=topic.now_ms
+        if topic.has_append_time and stored and not row.follower
+        else None,
         entries=answer.entries,
         size_bytes=answer.size_bytes,
         rewritten=answer.rewritten,

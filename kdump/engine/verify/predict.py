@@ -216,7 +216,11 @@ def node_rows(
         for fact in _with_partitions(facts, group, stopping):
             yield node.row_of(fact).replaced(broker_version=text_of(broker))
         oldest = min((releases.range_of(path)[0] for path in about), default=broker)
-        if is_decided and oldest != broker and (instead := node.instead(facts, start(oldest))):
+        if (
+            is_decided
+            and oldest != broker
+            and (instead := node.compare_oldest(facts, start(oldest)))
+        ):
             yield node.row_of(instead).replaced(broker_version=text_of(oldest))
         yield from filter(None, map(node.finding_of, facts))
 

@@ -482,7 +482,7 @@ def _end_of_log(path: str, segment: RemoteSegment, files: dict[Kind, str]) -> in
 def _epochs_differ(segment: RemoteSegment, path: str) -> str | None:
     """Say how the epochs' object differs from the metadata; it covers the log up to the end."""
     with Source(path) as source:
-        read = checkpoints.parse_leader_epochs(source.whole(checkpoints.SIZE_LIMIT))
+        read = checkpoints.parse_leader_epochs(source.read_whole(checkpoints.SIZE_LIMIT))
     if read.problems:
         return "The leader epoch object cannot be read"
     own = {one.epoch: one.start_offset for one in segment.leader_epochs}

@@ -116,7 +116,7 @@ def _judge(
         cleaning = CleaningRound(partition, choice, settings, now_ms, repeats=repeats)
         try:
             removed = _clean(cleaning, partition.broker, words, segments)
-            at_least = cleaning.at_least
+            at_least = cleaning.is_lower_bound
         except FailedError as error:
             failure = _failure(*error.args)
         if repeats is not None and repeats.count:

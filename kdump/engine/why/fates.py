@@ -237,7 +237,7 @@ class Pin(NamedTuple):
     producer_id: int | None = None
     records_ahead: int | None = None
 
-    def member(self) -> PinnedBy:
+    def to_member(self) -> PinnedBy:
         """The pin as a member of a row."""
         return {
             "offset": self.offset,

@@ -180,7 +180,7 @@ class Rolls:
         self._settings = settings
         self._last: tuple[int, BatchHeader | None] = (-1, None)
 
-    def rule(self, number: int) -> str:
+    def name_rule(self, number: int) -> str:
         """Name the rule that ended a segment behind which there is another.
 
         `timestamp` is `time` by a record that came stamped later than its file was written: not
@@ -334,11 +334,11 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> ItemVe
             active=is_active,
             largest_timestamp_ms=one.modified_ms if by_file else one.time_ms,
             time_source=FROM_FILE if by_file else one.time_source,
-            rolled_by="active" if is_active else rolls.rule(number) if rolls else None,
+            rolled_by="active" if is_active else rolls.name_rule(number) if rolls else None,
             verdict=fate.verdict,
             rule=fate.rule,
             deletable_at_ms=fate.deletable_at_ms,
-            pinned_by=fate.pinned_by and fate.pinned_by.member(),
+            pinned_by=fate.pinned_by and fate.pinned_by.to_member(),
             text=fate.text,
             kept_by=fate.kept_by,
             reserved_index_bytes=reserved if is_active else 0,

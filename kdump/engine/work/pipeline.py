@@ -7,8 +7,8 @@
 What does the steps of a plan is a `Driver`. `Workers` is the one in process: it calls the step
 itself or keeps worker processes at it. What comes out is the same for any driver and any number of
 workers. A worker that dies (out of memory, killed) is an error of the item it had, and another
-takes its place. So is an exception that nobody foresaw, in any driver: `done` is where every item
-of every command is worked on.
+takes its place. So is an exception that nobody foresaw, in any driver: `run_item` is where every
+item of every command is worked on.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _run_here(
     pace = Pace(progress.slots, 0, throttle, progress.tick)
     for item in items:
         progress.at = [item.path]
-        result = done(step, item, pace)
+        result = run_item(step, item, pace)
         progress.items_done += 1
         yield item, result
 
@@ -301,7 +301,7 @@ def _work(
             items = pipe.recv()
         except (EOFError, OSError):
             return
-        results = [done(step, item, pace) for item in items]
+        results = [run_item(step, item, pace) for item in items]
         try:
             pipe.send(results)
         except OSError:
@@ -310,7 +310,9 @@ def _work(
             pipe.send([make_error(item, error) for item in items])
 
 
-def done(step: Step[ItemType, ResultType], item: ItemType, pace: Pace) -> ResultType | KdumpError:
+def run_item(
+    step: Step[ItemType, ResultType], item: ItemType, pace: Pace
+) -> ResultType | KdumpError:
     """Do one item: the last line of defense, so that no item ends the work on the others."""
     try:
         return step(item, pace)

@@ -24,7 +24,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kdump.engine.reading.filters import Filters
-from kdump.engine.reading.log_files import beside, logs_of
+from kdump.engine.reading.log_files import logs_of, sibling_path
 from kdump.engine.reading.ranges import logs_within
 from kdump.engine.reading.remote_logs import targets_of
 from kdump.engine.reading.split_edges import SplitEdges, edges_meet
@@ -209,7 +209,7 @@ def _nominal_cuts(file: LogFile, size: int, split_bytes: int) -> Sequence[int]:
 
 def _has_index(file: LogFile) -> bool:
     try:
-        return places.getsize(beside(file, Kind.OFFSET_INDEX)) > 0
+        return places.getsize(sibling_path(file, Kind.OFFSET_INDEX)) > 0
     except OSError:
         return False
 
@@ -226,7 +226,7 @@ def cut_at(source: Source, file: LogFile, nominal: int) -> int | None:
         return nominal
     assert file.name.base_offset is not None
     try:
-        with Source(beside(file, Kind.OFFSET_INDEX)) as index_source:
+        with Source(sibling_path(file, Kind.OFFSET_INDEX)) as index_source:
             # A few slots of many: what they say is a claim, and zeros lie behind what was written.
             index = OffsetIndex(index_source, file.name.base_offset, slotwise=True)
             slots = range(index.entries)

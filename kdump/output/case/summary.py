@@ -9,7 +9,7 @@ from kdump.findings.finding import CATALOGUE, Finding, Severity
 from kdump.findings.shell import DIRECTORY, format_command, path_word
 from kdump.output.amounts import count_text, time_text
 from kdump.output.case.blocks import Block, Commands, Heading, Table, Text
-from kdump.output.tables.timeline import in_words, middle
+from kdump.output.tables.timeline import event_text, middle
 from kdump.rows.groups import CommittedOffset
 from kdump.rows.info import Hint
 from kdump.rows.verify import NodeStart, VerifySummary
@@ -39,13 +39,13 @@ def summary(case: Case) -> Iterator[Block]:
     yield from _loss(case)
     yield from _forecast(case)
     yield from _open(case)
-    turns = list(_turns(case))
+    turns = list(_turning_points(case))
     if turns:
         columns = ("time", "what", "of", "in words")
         yield Table("Turning points, in order", columns, turns)
         if len(case.events) > len(turns):
             yield Text("The timeline below has more events.")
-    yield from _next(case)
+    yield from _next_steps(case)
 
 
 def lost_text(found: Finding) -> str:
@@ -130,7 +130,7 @@ def _loss(case: Case) -> Iterator[Block]:
             rest = count_text(count - len(copied), "place")
             yield Text(f"For {rest} of these, no other copy here is sound.", "damage")
     unclean = [one for one in case.events if one.what == "leader" and "unclean" in one.text]
-    lost = [one for one in case.events if _weight(one) == 1 and one.what == "stop"]
+    lost = [one for one in case.events if _gravity(one) == 1 and one.what == "stop"]
     if lost:
         who = dict.fromkeys(
             f"{one.subject} at {_time(case, one)}" + " (or asked to stop)" * ("asked" in one.text)
@@ -197,9 +197,9 @@ def _open(case: Case) -> Iterator[Block]:
             yield Text(f"{text}records were deleted before they were consumed.", "note")
 
 
-def _turns(case: Case) -> Iterator[tuple[str, str, str, str]]:
+def _turning_points(case: Case) -> Iterator[tuple[str, str, str, str]]:
     seen: set[tuple[str, str, int | None]] = set()
-    ranked = sorted(case.events, key=_weight)[: 10 * _TURNS]
+    ranked = sorted(case.events, key=_gravity)[: 10 * _TURNS]
     chosen: list[Event] = []
     for event in ranked:
         of = event.broker_id if event.what == "damage" else None
@@ -212,11 +212,11 @@ def _turns(case: Case) -> Iterator[tuple[str, str, str, str]]:
             _time(case, event),
             _explain(event),
             case.hide(event.subject),
-            case.hide(in_words(event)),
+            case.hide(event_text(event)),
         )
 
 
-def _weight(event: Event) -> int:
+def _gravity(event: Event) -> int:
     """Say how grave an event is; of equal ones the earlier comes first."""
     if event.what == "leader":
         return 0
@@ -243,7 +243,7 @@ def _time(case: Case, event: Event) -> str:
     return time_text(at_ms) if is_sure else f"≈ {time_text(at_ms)}"
 
 
-def _next(case: Case) -> Iterator[Block]:
+def _next_steps(case: Case) -> Iterator[Block]:
     copies: dict[tuple[str | None, int | None], set[str]] = {}
     for found in list_damage(case):
         if others := other_copies(case, found):

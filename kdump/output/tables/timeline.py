@@ -104,7 +104,7 @@ class CondensingSink(ForwardingSink):
             mark = "" if _is_behind(self._before, first) else "≈"
             shown = mark + shown[11:23]
         self._before = first
-        subject, text = first.subject, in_words(first)
+        subject, text = first.subject, event_text(first)
         if count > 1:
             subjects = list(dict.fromkeys(one.subject for one in events))
             subject = ", ".join(subjects[:_SUBJECTS_SHOWN])
@@ -122,7 +122,7 @@ def _grave(event: Event) -> str:
     return next((word for word in ("no leader", "unclean") if word in event.text), "")
 
 
-def in_words(event: Event) -> str:
+def event_text(event: Event) -> str:
     """Say what an event was, and on whose disk where it is of one alone."""
     is_of_one = event.what in _OF_A_DISK and event.broker_id is not None
     return f"broker {event.broker_id}: {event.text}" if is_of_one else event.text

@@ -248,7 +248,7 @@ class Topic:
             return writer.text(data, claim)
         except UndecodedError as error:
             self._schemas.undecoded[error.reason] += 1
-            return why(data, error, side.schema_member(claim))
+            return undecoded_text(data, error, side.schema_member(claim))
 
     def _by_file(self, side: _Side, data: bytes, file: Schema) -> Bytes:
         """Decode by the file of a topic, with the frame or without it."""
@@ -409,7 +409,7 @@ def _spell(name: int | bytes) -> str:
     return str(name) if isinstance(name, int) else name.hex()
 
 
-def why(data: bytes, error: UndecodedError, said: bytes) -> bytes:
+def undecoded_text(data: bytes, error: UndecodedError, said: bytes) -> bytes:
     """Write bytes that stay as they are as JSON, with the reason."""
     members = {"base64": b2a_base64(data, newline=False).decode("ascii"), "why": str(error)}
     text = json_text(members).encode()

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from node_starts import Node, unpacked
-from unprivileged import unprivileged
+from node_starts import Node, unpack_node
+from unprivileged import run_unprivileged
 from verify_command import break_batch, predict, rows, rows_but_seconds
 
 from kdump.engine.predict.recovery import predict_partition
@@ -72,7 +72,7 @@ def test_table_keeps_the_finding_of_a_partition_that_stops_the_start(data: Path)
 
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
-    return unpacked("4.4.0", 1, tmp_path / "node")
+    return unpack_node("4.4.0", 1, tmp_path / "node")
 
 
 def test_node_start_is_first_in_the_table_and_a_row_in_a_pipe(node: Node) -> None:
@@ -143,7 +143,7 @@ def test_files_without_permission_are_unknown(node: Node) -> None:
     asked = ("--format", "jsonl", "--server-properties", node.server_properties)
 
     def told() -> list[tuple[str, str, str]]:
-        lines = map(json.loads, unprivileged("predict", *asked).stdout.splitlines())
+        lines = map(json.loads, run_unprivileged("predict", *asked).stdout.splitlines())
         starts = (row for row in lines if row["row"] == "node-start")
         return [(one["outcome"], one["cause"], Path(one["path"]).name) for one in starts]
 

@@ -10,11 +10,11 @@ from each import each
 from segments import (
     batch,
     batches,
-    checked,
     name,
     only,
     partition_of,
     read,
+    run_checks,
     write,
     write_partition,
 )
@@ -40,7 +40,7 @@ def spoil(directory: Path, base: int, row: int, wrong: int) -> tuple[int, int]:
 def test_damage_that_ends_inside_the_next_base_offset(sound: Path, base: int, wrong: int) -> None:
     """What is lost is bound by the batches around; that with the absurd offset can be read."""
     start, size = spoil(sound, base, 5, wrong)
-    found = {one.code: one for one in checked(sound)}
+    found = {one.code: one for one in run_checks(sound)}
     lost = found.pop("crc-mismatch")
     assert (lost.offset, lost.next_offset) == (base + 12, base + 18)
     assert lost.lost_at_least == 3
@@ -60,7 +60,7 @@ def test_several_absurd_offsets_in_a_row(sound: Path, count: int) -> None:
         change(sound, ACTIVE, starts[4 + number], struct.pack(">q", (1 << 30) + 100 * number))
     log = damage.flip(read(sound, ACTIVE, "log"), starts[3] + 70)
     write(sound, ACTIVE, "log", log)
-    lost = next(one for one in checked(sound) if one.code == "crc-mismatch")
+    lost = next(one for one in run_checks(sound) if one.code == "crc-mismatch")
     assert lost.next_offset == ACTIVE + 3 * (4 + count)
     assert (lost.lost_at_least, lost.lost_at_most) == (3, 3)
 
@@ -87,7 +87,7 @@ def test_absurd_offset_directly_after_a_batch(tmp_path: Path, row: int) -> None:
     parts[row] = damage.put(parts[row], 0, struct.pack(">q", ABSURD))
     directory = write_partition(tmp_path, {0: [], 60: [batch(60)]})
     write(directory, 0, "log", b"".join(parts[: row + 1] + parts[2:]))
-    found = next(one for one in checked(directory) if one.actual == ABSURD)
+    found = next(one for one in run_checks(directory) if one.actual == ABSURD)
     assert (found.position, found.expected) == (len(parts[0]) * row, 3 * row)
 
 
@@ -117,7 +117,7 @@ def test_index_confirms_the_last_base_offset_after_damage(sound: Path) -> None:
     broken = damage.flip(read(sound, ACTIVE, "log"), start - 300, 300)
     write(sound, ACTIVE, "log", damage.put(broken, start, struct.pack(">q", ABSURD)))
     write(sound, ACTIVE, "index", struct.pack(">ii", 29, start))
-    astray = next(one for one in checked(sound) if one.code == "log-end-astray")
+    astray = next(one for one in run_checks(sound) if one.code == "log-end-astray")
     assert (astray.expected, astray.actual) == (87, ABSURD)
 
 
@@ -127,7 +127,7 @@ def test_the_last_index_entry_leads_a_start_past_a_length_that_is_wrong(sound: P
     broken = damage.put(broken, start, struct.pack(">q", ABSURD))
     write(sound, ACTIVE, "log", damage.put(broken, before + 8, bytes(4)))
     write(sound, ACTIVE, "index", struct.pack(">ii", 29, start))
-    astray = next(one for one in checked(sound) if one.code == "log-end-astray")
+    astray = next(one for one in run_checks(sound) if one.code == "log-end-astray")
     assert (astray.position, astray.actual) == (start, ABSURD)
 
 
@@ -136,7 +136,7 @@ def test_a_broken_last_batch_with_an_absurd_offset(sound: Path) -> None:
     start = positions(sound, ACTIVE)[-1]
     broken = damage.flip(read(sound, ACTIVE, "log"), start + 70)
     write(sound, ACTIVE, "log", damage.put(broken, start, struct.pack(">q", ABSURD)))
-    found = {one.code: one for one in checked(sound)}
+    found = {one.code: one for one in run_checks(sound)}
     assert {*found} == {"crc-mismatch", "log-end-astray"}
     assert "recovery truncates the log" in found["log-end-astray"].message
     assert found["crc-mismatch"].lost_at_least == 0
@@ -151,7 +151,7 @@ def test_repeated_last_batch_ends_the_log(sound: Path) -> None:
 def test_compaction_gaps_are_sound(tmp_path: Path) -> None:
     """Up to what an index can hold, at the start of a segment, in its midst, and at its end."""
     parts = [batch(offset) for offset in (9, 30, 1 << 20, 1 << 30, (1 << 31) - 3)]
-    assert checked(write_partition(tmp_path, {0: parts})) == ()
+    assert run_checks(write_partition(tmp_path, {0: parts})) == ()
 
 
 def test_wrappers_after_damage(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_wrappers_after_damage(tmp_path: Path) -> None:
     parts[7] = damage.put(parts[7], 0, struct.pack(">q", ABSURD))
     directory = write_partition(tmp_path, {0: parts})
     (directory / name(0, "index")).unlink()
-    lost = next(one for one in checked(directory) if one.code == "crc-mismatch")
+    lost = next(one for one in run_checks(directory) if one.code == "crc-mismatch")
     assert (lost.offset, lost.next_offset, lost.lost_at_most) == (18, 24, 6)
 
 
@@ -209,7 +209,7 @@ def test_which_batch_is_out_of_order_and_what_would_fit(
     directory = write_partition(tmp_path, segments)
     parts = [batch(offset) for offset in first]
     write(directory, 0, "log", b"".join(parts))
-    (found,) = [one for one in checked(directory) if one.code.startswith("offset-") and
+    (found,) = [one for one in run_checks(directory) if one.code.startswith("offset-") and
                 one.path.endswith(".log") and "index" not in one.code]  # fmt: skip
     at, size = len(b"".join(parts[:row])), len(parts[row])
     assert (found.code, found.position, found.size_bytes) == (f"offset-{code}", at, size)
@@ -252,7 +252,7 @@ def test_where_a_wrapper_too_high_for_its_segment_would_fit(
     parts = [batch(0), batch(3), builders.wrapper(inner, FAR), *map(batch, behind)]
     directory = write_partition(tmp_path, {0: [], following: [batch(following)]})
     write(directory, 0, "log", b"".join(parts))
-    found = next(one for one in checked(directory) if one.actual == FAR)
+    found = next(one for one in run_checks(directory) if one.actual == FAR)
     assert (found.code, found.expected) == ("offset-past-next", fits)
     assert found.position == len(parts[0] + parts[1])
 
@@ -265,7 +265,7 @@ def test_plausible_place_of_a_batch_too_high_after_damage(
     parts = [batch(0), damage.flip(batch(3), 70), batch(FAR), *map(batch, behind)]
     directory = write_partition(tmp_path, {0: [], 30: [batch(30)]})
     write(directory, 0, "log", b"".join(parts))
-    found = next(one for one in checked(directory) if one.actual == FAR)
+    found = next(one for one in run_checks(directory) if one.actual == FAR)
     assert (found.code, found.expected) == ("offset-past-next", fits)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import builders
 from oracle import oracle
-from segments import START_MS, batch, checked, write_partition
+from segments import START_MS, batch, run_checks, write_partition
 
 from kdump.broker.settings import FILE, TOPIC, Settings
 from kdump.findings.finding import Finding
@@ -22,7 +22,7 @@ def run_check(tmp_path: Path, settings: Settings, *logs: list[bytes], topic: str
         named[base] = log
         base += 3 * len(log)
     directory = write_partition(Path(tempfile.mkdtemp(dir=tmp_path)), named, topic)
-    found = checked(directory, settings=settings)
+    found = run_checks(directory, settings=settings)
     assert all(one.code.endswith("type-differs") for one in found), found
     return found
 
@@ -85,7 +85,7 @@ def test_batches_not_from_producers_are_ignored(tmp_path: Path) -> None:
     batches = [*log(0, GZIP | APPEND_TIME), empty, marker]
     both = settings(timestamp_type="LogAppendTime", compression_type="gzip")
     directory = write_partition(tmp_path, {0: batches}, "t")
-    assert not [one for one in checked(directory, settings=both) if "type-differs" in one.code]
+    assert not [one for one in run_checks(directory, settings=both) if "type-differs" in one.code]
 
 
 def test_leader_stores_the_configured_type(tmp_path: Path) -> None:

@@ -5,16 +5,16 @@ import time
 from pathlib import Path
 
 import pytest
-from holding import holding
+from holding import hold_lock
 from segments import (
     batches,
-    checked,
     entries,
     name,
     only,
     partition_of,
     place_of,
     read,
+    run_checks,
     write,
     write_partition,
 )
@@ -36,18 +36,18 @@ def torn_now(sound: Path) -> Path:
 
 def test_fresh_tail_of_a_running_broker_is_not_damage(sound: Path) -> None:
     torn_now(sound)
-    with holding(sound.parent):
+    with hold_lock(sound.parent):
         assert only(sound).code == "tail-being-written"
         sealed = write(sound, SEALED, "log", read(sound, SEALED, "log")[:-9])
         os.utime(sealed, (time.time(), time.time()))
-        codes = {found.segment: found.code for found in checked(sound)}
+        codes = {found.segment: found.code for found in run_checks(sound)}
     assert codes == {ACTIVE: "tail-being-written", SEALED: "torn-tail"}
 
 
 def test_a_tail_that_a_running_broker_left_long_ago_is_torn(sound: Path) -> None:
     hour_ago = time.time() - 3600
     os.utime(torn_now(sound), (hour_ago, hour_ago))
-    with holding(sound.parent):
+    with hold_lock(sound.parent):
         assert only(sound).code == "torn-tail"
 
 
@@ -137,7 +137,7 @@ def test_a_file_that_is_cut_while_it_is_read(sound: Path, monkeypatch: pytest.Mo
         return size
 
     monkeypatch.setattr(sources.Source, "refresh", refreshed)
-    found = checked(sound)
+    found = run_checks(sound)
     assert [(one.code, one.position) for one in found] == [("file-shrank", half)]
 
 

@@ -10,12 +10,12 @@ import pytest
 from segments import (
     batch,
     batches,
-    checked,
     entries,
     name,
     only,
     place_of,
     read,
+    run_checks,
     write,
     write_partition,
 )
@@ -25,9 +25,9 @@ from kdump.findings.finding import Severity
 
 
 def test_a_sound_partition_has_no_finding(sound: Path) -> None:
-    assert checked(sound) == ()
-    assert checked(sound, deep=True) == ()
-    assert checked(sound, quick=True) == ()
+    assert run_checks(sound) == ()
+    assert run_checks(sound, deep=True) == ()
+    assert run_checks(sound, quick=True) == ()
 
 
 def test_a_flipped_bit_is_one_finding_with_the_offset_to_seek_to(sound: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_first_batch_below_the_files_name(tmp_path: Path) -> None:
 
 def test_a_first_batch_above_the_files_name_is_legal(tmp_path: Path) -> None:
     """After compaction, and after a roll for the range of offsets (O5)."""
-    assert checked(write_partition(tmp_path, {5: batches(9, 30), 100: batches(200, 230)})) == ()
+    assert run_checks(write_partition(tmp_path, {5: batches(9, 30), 100: batches(200, 230)})) == ()
 
 
 def test_a_batch_that_reaches_into_the_next_segment(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_batch_that_reaches_into_the_next_segment(tmp_path: Path) -> None:
 
 
 def test_segments_without_a_byte_are_legal(tmp_path: Path) -> None:
-    assert checked(write_partition(tmp_path, {0: batches(0, 9), 9: [], 20: []})) == ()
+    assert run_checks(write_partition(tmp_path, {0: batches(0, 9), 9: [], 20: []})) == ()
 
 
 @pytest.mark.parametrize("kept", [5, 40, 100])
@@ -168,7 +168,7 @@ def test_a_snapshot_of_the_metadata_log_is_a_log_too(tmp_path: Path) -> None:
     path = directory / "00000000000000000800-0000000003.checkpoint"
     path.write_bytes(log)
     os.utime(path, (1, 1))
-    assert checked(directory) == ()
+    assert run_checks(directory) == ()
     path.write_bytes(damage.flip(log, 100))
     found = only(directory)
     assert (found.code, found.path, found.segment) == ("metadata-snapshot-damaged", str(path), None)
@@ -183,7 +183,7 @@ def test_reports_are_bounded_after_a_thousand_gaps(tmp_path: Path) -> None:
     write(directory, 0, "log", bytes(log))
     (directory / name(0, "index")).unlink()
     (directory / name(0, "timeindex")).unlink()
-    found = [each for each in checked(directory) if each.code == "crc-mismatch"]
+    found = [each for each in run_checks(directory) if each.code == "crc-mismatch"]
     assert len(found) == 1000
     assert "The same at 250 more places." in found[-1].message
     assert "stored" in found[-1].message

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from directories import CLUSTER, DataDirectory, findings
-from node_starts import unpacked
+from node_starts import unpack_node
 
 SAMPLES = Path(__file__).parents[3] / "sample-data"
 NODE = SAMPLES / "clean/4.1.1"
@@ -49,7 +49,7 @@ def test_copied_partitions_are_not_a_node(data: DataDirectory, tmp_path: Path) -
 
 def test_zookeeper_broker_rewrites_the_file(tmp_path: Path) -> None:
     for version in ("2.4.1", "2.8.2"):
-        old = unpacked(version, 2, tmp_path / version, full=True)
+        old = unpack_node(version, 2, tmp_path / version, full=True)
         (old.second / "meta.properties").unlink()
         assert not run_check(old.first, old.second)
         (old.first / "meta.properties").unlink()
@@ -58,7 +58,7 @@ def test_zookeeper_broker_rewrites_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", ["3.3.2", "4.4.0"])
 def test_a_kraft_node_without_the_file(version: str, tmp_path: Path) -> None:
-    node = unpacked(version, 2, tmp_path / "node", full=True)
+    node = unpack_node(version, 2, tmp_path / "node", full=True)
     for each in (node.first, node.second):
         assert not run_check(each)
         (each / "meta.properties").unlink()
@@ -66,7 +66,7 @@ def test_a_kraft_node_without_the_file(version: str, tmp_path: Path) -> None:
 
 
 def test_a_directory_of_another_node(tmp_path: Path) -> None:
-    node = unpacked("4.4.0", 2, tmp_path / "node", full=True)
+    node = unpack_node("4.4.0", 2, tmp_path / "node", full=True)
     assert not run_check(node.first, node.second)
     # The log knows the directory by its id, or at least who has its partitions.
     for changed in ({"node.id": "4"}, {"node.id": "4", "directory.id": "YSOz1jVZxxMsYtz3vOdPCA"}):

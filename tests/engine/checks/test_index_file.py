@@ -142,7 +142,7 @@ def test_entries_around_an_invalid_slot(tmp_path: Path) -> None:
     pairs = [(7, 0), *SOUND[:2], (2, 0), *SOUND[2:], (1, 0)]
     file = offsets(tmp_path, pairs)
     assert file.odd == [0, 3, 6]
-    assert [file.around(slot) for slot in file.odd] == [SOUND[:1], SOUND[1:3], SOUND[3:]]
+    assert [file.entries_around(slot) for slot in file.odd] == [SOUND[:1], SOUND[1:3], SOUND[3:]]
 
 
 @each(

@@ -7,11 +7,11 @@ from each import each
 from segments import (
     START_MS,
     batches,
-    checked,
     only,
     partition_of,
     place_of,
     read,
+    run_checks,
     time_index,
     write,
     write_partition,
@@ -39,7 +39,7 @@ def cut(parent: Path, kept: int, *, last: int | None = 30) -> Path:
 @pytest.mark.parametrize("last", [30, None])
 def test_a_log_that_its_indexes_outlast(tmp_path: Path, last: int | None) -> None:
     directory = cut(tmp_path, 4, last=last)
-    told = {one.code: one for one in checked(directory)}["log-too-short"]
+    told = {one.code: one for one in run_checks(directory)}["log-too-short"]
     end = len(read(directory, 0, "log"))
     assert (told.position, told.offset, told.expected, told.actual) == (end, 12, 29, 11)
     assert (told.lost_at_least, told.next_offset) == (1, last)
@@ -69,9 +69,9 @@ def test_log_shorter_than_its_indexes(tmp_path: Path, offset: int, time: int, sh
     directory = cut(tmp_path, 4)
     write(directory, 0, "index", b"")
     write(directory, 0, "timeindex", time_index([(START_MS + time, offset)]))
-    assert ("log-too-short" in [one.code for one in checked(directory)]) is short
+    assert ("log-too-short" in [one.code for one in run_checks(directory)]) is short
     (directory / named(0, "index")).unlink()
-    assert ("log-too-short" in [one.code for one in checked(directory)]) is short
+    assert ("log-too-short" in [one.code for one in run_checks(directory)]) is short
 
 
 @pytest.mark.parametrize("padded", ["", "index", "timeindex"])
@@ -80,7 +80,7 @@ def test_indexes_continue_after_a_truncation(tmp_path: Path, padded: str) -> Non
     directory = cut(tmp_path, 4, last=None)
     if padded:
         write(directory, 0, padded, read(directory, 0, padded) + bytes(240))
-    assert ("log-too-short" in [one.code for one in checked(directory)]) is (padded == "")
+    assert ("log-too-short" in [one.code for one in run_checks(directory)]) is (padded == "")
 
 
 @pytest.mark.parametrize("extension", ["index", "timeindex"])

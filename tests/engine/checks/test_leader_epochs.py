@@ -6,7 +6,7 @@ import builders
 import damage
 import pytest
 from each import each
-from producing import checked, codes, data, epochs, log_of, write_log
+from producing import codes, data, epochs, log_of, run_checks, write_log
 from segments import partition_of
 
 from kdump.engine.checks.leader_epochs import LeaderEpochs
@@ -25,7 +25,7 @@ def write(parent: Path, *of_batches: int, checkpoint: str | None = None) -> Path
 
 
 def only(path: Path) -> Finding:
-    (found,) = checked(path)
+    (found,) = run_checks(path)
     return found
 
 
@@ -195,7 +195,7 @@ def test_one_batch_of_another_epoch_without_a_checkpoint(
 def test_epoch_around_an_odd_batch_is_one_span(tmp_path: Path) -> None:
     """The checkpoint, which lacks it, is wrong once, over all of its offsets."""
     path = write(tmp_path, 5, 5, 9, 5, 5, checkpoint=epochs((3, 0)))
-    odd, missing = checked(path)
+    odd, missing = run_checks(path)
     assert (odd.code, odd.offset) == ("leader-epoch-odd", 2)
     assert missing.code == "leader-epochs-missing"
     assert missing.message == (
@@ -242,7 +242,7 @@ def test_every_flipped_bit_of_an_epoch_is_found(tmp_path: Path) -> None:
         for bit in range(32):
             at = row * size + 12 + bit // 8
             log_of(path, 0).write_bytes(damage.flip_bit(sound, at, bit % 8))
-            found = checked(path)
+            found = run_checks(path)
             assert [(one.code, one.position) for one in found] == [
                 ("leader-epoch-odd", row * size)
             ], (row, bit)

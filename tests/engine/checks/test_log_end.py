@@ -7,7 +7,7 @@ import builders
 import damage
 import pytest
 from each import each
-from segments import batch, checked, offset_index, write, write_partition
+from segments import batch, offset_index, run_checks, write, write_partition
 
 from kdump.findings.finding import Finding
 from kdump.findings.ranges import offsets_text
@@ -40,7 +40,7 @@ def check_end(parent: Path, parts: list[bytes], indexed: int | None = None) -> F
     write(directory, 0, "log", log)
     at = len(log) - len(parts[-1])
     write(directory, 0, "index", offset_index([] if indexed is None else [(indexed, at)]))
-    found = [one for one in checked(directory) if one.code == "log-end-astray"]
+    found = [one for one in run_checks(directory) if one.code == "log-end-astray"]
     assert len(found) <= 1
     assert all((one.position, one.size_bytes) == (at, len(parts[-1])) for one in found)
     return found[0] if found else None
@@ -163,4 +163,4 @@ def test_offsets_that_cannot_be(
 def test_a_sealed_segment_does_not_end_the_log(tmp_path: Path) -> None:
     directory = write_partition(tmp_path, {0: [], 9: [batch(9)]})
     write(directory, 0, "log", b"".join([*SOUND, batch(0)]))
-    assert "log-end-astray" not in [one.code for one in checked(directory)]
+    assert "log-end-astray" not in [one.code for one in run_checks(directory)]

@@ -6,7 +6,7 @@ import builders
 import pytest
 from directories import CLUSTER, write_checkpoint
 from metadata_log import config, log_of, partition, topic
-from segments import batches, checked, write, write_partition
+from segments import batches, run_checks, write, write_partition
 
 from kdump.broker.settings import FILE, OPTION, TOPIC, Settings
 from kdump.engine.verify.options import VerifyOptions
@@ -37,7 +37,7 @@ def remove(directory: Path, base: int) -> None:
 
 
 def run_check(directory: Path, settings: Settings, *, quick: bool = False) -> list[Finding]:
-    found = checked(directory, settings=settings, quick=quick)
+    found = run_checks(directory, settings=settings, quick=quick)
     return [one for one in found if one.code in ("segment-missing", "segments-apart")]
 
 
@@ -182,7 +182,7 @@ def codes_of(directory: Path) -> list[str]:
 
 
 def inside(directory: Path, settings: Settings = DELETED) -> list[Finding]:
-    return [one for one in checked(directory, settings=settings) if one.code == "offsets-apart"]
+    return [one for one in run_checks(directory, settings=settings) if one.code == "offsets-apart"]
 
 
 def test_missing_offsets_are_reported_without_compaction(orders: Path) -> None:

@@ -8,13 +8,13 @@ import pytest
 from segments import (
     batch,
     batches,
-    checked,
     entries,
     name,
     offset_index,
     only,
     place_of,
     read,
+    run_checks,
     write,
     write_partition,
 )
@@ -53,18 +53,18 @@ def pad(directory: Path, base: int, extension: str) -> bytes:
 def test_the_reserved_length_of_a_running_broker_is_sound(sound: Path) -> None:
     pad(sound, ACTIVE, "index")
     pad(sound, ACTIVE, "timeindex")
-    assert checked(sound) == ()
+    assert run_checks(sound) == ()
 
 
 def test_entries_of_every_era_are_sound(sound: Path) -> None:
     """First offset of an append, last one, last of several batches; and fewer of them (I9)."""
     log = entries(read(sound, SEALED, "log"))
     put(sound, [(entry.first, entry.position) for entry in log[3:]])
-    assert checked(sound) == ()
+    assert run_checks(sound) == ()
     put(sound, [(log[row + 3].last, log[row].position) for row in range(4, 30, 4)])
-    assert checked(sound) == ()
+    assert run_checks(sound) == ()
     put(sound, [(log[20].last, log[20].position)])
-    assert checked(sound) == ()
+    assert run_checks(sound) == ()
 
 
 def test_a_piece_of_an_entry_at_the_end(sound: Path) -> None:
@@ -124,7 +124,7 @@ def test_sound_fetch_starts_after_a_wrong_length(sound: Path) -> None:
     put(sound, pairs)
     data = read(sound, SEALED, "log")
     write(sound, SEALED, "log", damage.put(data, log[2].position + 8, bytes(4)))
-    told = next(one for one in checked(sound) if one.code == "offset-index-position")
+    told = next(one for one in run_checks(sound) if one.code == "offset-index-position")
     assert "A fetch from offset 59 should start at 59, but a broker gives an error." in told.message
 
 
@@ -191,7 +191,7 @@ def test_a_missing_index_of_an_empty_log_is_legal(tmp_path: Path) -> None:
     directory = write_partition(tmp_path, {0: batches(0, 30), 30: []})
     (directory / name(30, "index")).unlink()
     (directory / name(30, "timeindex")).unlink()
-    assert checked(directory) == ()
+    assert run_checks(directory) == ()
 
 
 def test_index_of_a_preallocated_log(tmp_path: Path) -> None:
@@ -201,14 +201,14 @@ def test_index_of_a_preallocated_log(tmp_path: Path) -> None:
     (directory / name(30, "index")).unlink()
     (directory / name(30, "timeindex")).unlink()
     for quick in (False, True):
-        assert [found.code for found in checked(directory, quick=quick)] == ["preallocated-tail"]
+        assert [found.code for found in run_checks(directory, quick=quick)] == ["preallocated-tail"]
     write(directory, 30, "log", batch(30) + bytes(5000))
-    codes = {found.code for found in checked(directory)}
+    codes = {found.code for found in run_checks(directory)}
     assert codes == {"preallocated-tail", "offset-index-missing"}
     (directory / name(0, "index")).unlink()
     (directory / name(0, "timeindex")).unlink()
     write(directory, 30, "log", bytes(5000))
-    assert "offset-index-missing" in {found.code for found in checked(directory)}
+    assert "offset-index-missing" in {found.code for found in run_checks(directory)}
 
 
 def test_an_emptied_index_is_a_note_where_the_neighbours_are_dense(sound: Path) -> None:
@@ -217,7 +217,7 @@ def test_an_emptied_index_is_a_note_where_the_neighbours_are_dense(sound: Path) 
     assert place_of(found, sound) == ("offset-index-empty", name(SEALED, "index"), None, None)
     assert found.severity is Severity.NOTE
     write(sound, ACTIVE, "index", b"")  # now no segment says how dense entries are here
-    assert checked(sound) == ()
+    assert run_checks(sound) == ()
 
 
 def test_an_emptied_index_is_a_note_where_the_log_is_long_enough(tmp_path: Path) -> None:
@@ -226,15 +226,17 @@ def test_an_emptied_index_is_a_note_where_the_log_is_long_enough(tmp_path: Path)
     for base in (0, 150):
         write(directory, base, "index", b"")
     size = len(read(directory, 0, "log"))
-    assert checked(directory, settings=Settings()) == ()
+    assert run_checks(directory, settings=Settings()) == ()
     asked = Settings().override(TOPIC, {"index_interval_bytes": size // 3})
-    found = checked(directory, settings=asked)
+    found = run_checks(directory, settings=asked)
     assert [(one.code, one.segment) for one in found] == [
         ("offset-index-empty", 0), ("offset-index-empty", 150),
     ]  # fmt: skip
     assert f"With index.interval.bytes={size // 3:,} (topic) it should" in found[0].message
     # A cleaner writes large buffers, and the index of a compacted segment is sparse.
-    assert checked(directory, settings=asked.override(TOPIC, {"cleanup_policy": "compact"})) == ()
+    assert (
+        run_checks(directory, settings=asked.override(TOPIC, {"cleanup_policy": "compact"})) == ()
+    )
 
 
 def test_so_are_old_entries_of_higher_offsets_at_lower_positions(sound: Path) -> None:
@@ -245,7 +247,7 @@ def test_so_are_old_entries_of_higher_offsets_at_lower_positions(sound: Path) ->
     write(sound, ACTIVE, "index", written + old + bytes(800))
     found = only(sound)
     assert (found.code, found.position) == ("offset-index-stale", len(written))
-    (found,) = checked(sound, quick=True)
+    (found,) = run_checks(sound, quick=True)
     assert found.code == "offset-index-stale"
     # A slot that is too high in front of sound ones is none of that.
     last = struct.pack(">ii", relative, position + 9000)
@@ -260,9 +262,9 @@ def test_stale_entries_after_a_truncation_are_a_note(sound: Path) -> None:
     pairs = slots(sound, ACTIVE)
     log = read(sound, ACTIVE, "log")
     write(sound, ACTIVE, "log", log[: pairs[3][1]])
-    codes = {found.code: found.position for found in checked(sound)}
+    codes = {found.code: found.position for found in run_checks(sound)}
     assert codes == {"offset-index-stale": 24, "time-index-stale": 36}
-    assert {found.severity for found in checked(sound)} == {Severity.NOTE}
+    assert {found.severity for found in run_checks(sound)} == {Severity.NOTE}
 
 
 def test_a_log_cut_between_batches_is_known_by_both_its_indexes(sound: Path) -> None:
@@ -270,7 +272,7 @@ def test_a_log_cut_between_batches_is_known_by_both_its_indexes(sound: Path) -> 
     log = read(sound, SEALED, "log")
     third = entries(log)[-9]
     write(sound, SEALED, "log", log[: third.position])
-    apart, found = checked(sound)
+    apart, found = run_checks(sound)
     assert apart.code == "segments-apart"
     assert (found.code, found.position) == ("log-too-short", third.position)
     assert (found.offset, found.next_offset) == (third.first, ACTIVE)
@@ -290,13 +292,13 @@ def test_an_entry_into_a_bad_range_follows_from_it(sound: Path) -> None:
 def test_quick_looks_at_the_index_alone(sound: Path) -> None:
     log = read(sound, SEALED, "log")
     write(sound, SEALED, "log", damage.flip_bit(log, 100, 0))
-    assert checked(sound, quick=True) == ()
+    assert run_checks(sound, quick=True) == ()
     pairs = slots(sound)
     pairs[4] = pairs[3]
     put(sound, pairs)
-    assert [found.code for found in checked(sound, quick=True)] == ["offset-index-order"]
+    assert [found.code for found in run_checks(sound, quick=True)] == ["offset-index-order"]
     put(sound, [*slots(sound)[:3], (119, len(log) + 7)])
-    assert [found.code for found in checked(sound, quick=True)] == ["offset-index-position"]
+    assert [found.code for found in run_checks(sound, quick=True)] == ["offset-index-position"]
 
 
 @pytest.mark.parametrize(("odd", "words"), [([4], "One entry is"), ([4, 6], "2 entries are")])

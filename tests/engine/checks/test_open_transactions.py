@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from each import each
-from holding import holding
-from producing import COMMIT, TIME, checked, data, log_of, marker, write_log
+from holding import hold_lock
+from producing import COMMIT, TIME, data, log_of, marker, run_checks, write_log
 from segments import partition_of
 
 from kdump.engine.checks.producers import Producers
@@ -29,7 +29,7 @@ def open_batch(offset: int, producer: int, minutes: int = 0) -> bytes:
 
 def test_one_that_is_open(tmp_path: Path) -> None:
     path = write_log(tmp_path, {0: [data(0), data(1, 7, 0, count=2, transactional=True), data(3)]})
-    (found,) = checked(path)
+    (found,) = run_checks(path)
     assert found.message == (
         f"Producer 7, epoch 0, {SINCE} 1 (2023-11-14T22:13:21.000Z), with 2 records; the log "
         "continues for 2 s after it. read_committed consumers stop at offset 1; up to 3 "
@@ -45,7 +45,7 @@ def test_age_by_batches_outside_of_transactions(
     """Twice the time that is allowed, as a producer told it; the newest counts."""
     batches = [open_batch(0, 7), open_batch(1, 8)]
     behind = [data(2 + n, timestamp=TIME + at * MINUTE_MS) for n, at in enumerate(minutes)]
-    first, second = checked(write_log(tmp_path, {0: batches + behind}))
+    first, second = run_checks(write_log(tmp_path, {0: batches + behind}))
     assert [first.code, second.code].count("transaction-hanging") == hangs
     age = f"the log continues for {max(minutes)} min after it."
     start = f"{SINCE} 0 (2023-11-14T22:13:20.000Z), with 1 record; {age}"
@@ -67,7 +67,7 @@ def test_a_time_that_is_not_known_proves_no_age(tmp_path: Path, time: int) -> No
         data(0, 7, 0, transactional=True, timestamp=-1 if time < 0 else TIME),
         data(1, timestamp=TIME if time < 0 else -1),
     ]
-    (found,) = checked(write_log(tmp_path, {0: batches}))
+    (found,) = run_checks(write_log(tmp_path, {0: batches}))
     assert found.code == "transaction-open"
     assert "the log continues for 0 " in found.message
 
@@ -81,19 +81,19 @@ def test_later_markers_decide_before_records(tmp_path: Path) -> None:
         marker(3, 9, COMMIT, timestamp=TIME + 15 * MINUTE_MS),
     ]
     path = write_log(tmp_path, {0: batches})
-    (found,) = checked(path)
+    (found,) = run_checks(path)
     assert found.code == "transaction-open"
     assert "the log continues for 15 min after it" in found.message
     batches[3] = marker(3, 9, COMMIT, timestamp=TIME + 16 * MINUTE_MS)
     write_log(tmp_path, {0: batches})
-    (found,) = checked(path)
+    (found,) = run_checks(path)
     assert found.code == "transaction-hanging"
 
 
 def test_segment_age_counts_with_a_running_broker(tmp_path: Path) -> None:
     """That of the segment it began in, which may not be the newest."""
     path = write_log(tmp_path, {0: [data(0)], 1: [open_batch(1, 7)], 2: [data(2)]})
-    with holding(tmp_path):
+    with hold_lock(tmp_path):
         for base, minutes, hangs in ((0, 60, False), (2, 60, False), (1, 14, False), (1, 16, True)):
             partition = partition_of(path)
             for other in (0, 1, 2):
@@ -111,6 +111,6 @@ def test_a_copy_by_another_name_has_no_command_that_ends_it(tmp_path: Path) -> N
     batches = [open_batch(0, 7), data(1, timestamp=TIME + 31 * MINUTE_MS)]
     path = write_log(tmp_path, {0: batches})
     copy = path.rename(tmp_path / "copy")
-    (found,) = checked(copy)
+    (found,) = run_checks(copy)
     assert found.code == "transaction-hanging"
     assert found.message.endswith("up to 2 records wait after it.")

@@ -15,12 +15,12 @@ from producing import (
     NONE,
     SECOND,
     TIME,
-    aborted,
-    checked,
+    aborted_index,
     codes,
     data,
     index_of,
     log_of,
+    run_checks,
     snapshot,
     snapshot_of,
     write_log,
@@ -45,11 +45,11 @@ def sound(tmp_path: Path) -> Path:
 
 
 def run_check(parent: Path, batches: Iterable[bytes]) -> list[Finding]:
-    return checked(write_log(parent, {0: batches}))
+    return run_checks(write_log(parent, {0: batches}))
 
 
 def only(path: Path) -> Finding:
-    (found,) = checked(path)
+    (found,) = run_checks(path)
     return found
 
 
@@ -394,7 +394,7 @@ def test_a_snapshot_beyond_the_end_rests_on_the_logs_last_byte(sound: Path) -> N
 def test_batches_out_of_order_are_what_an_entry_without_a_marker_rests_on(tmp_path: Path) -> None:
     batches = [data(0), data(1), data(0), data(3), data(4)]
     path = write_log(tmp_path, {0: batches})
-    index_of(path, 0).write_bytes(aborted((7, 0, 2, 3)))
+    index_of(path, 0).write_bytes(aborted_index((7, 0, 2, 3)))
     size = len(batches[0])
     assert suspects(path) == [
         ("transaction-index-marker", RestsOn(0, size, 3 * size, 2, 3)),

@@ -10,12 +10,12 @@ from pathlib import Path
 import damage
 import pytest
 import transactional
-from corpus import corpus, shared
+from corpus import corpus, find_shared
 from corpus import names as archives
 from each import each
 from long_runs import LONG, SEED
 from oracle import oracle
-from producing import checked
+from producing import run_checks
 
 from kdump.findings.finding import Finding, Severity
 
@@ -50,14 +50,16 @@ def serious(found: list[Finding]) -> list[Finding]:
 
 @each("name", SOUND)
 def test_sound_directories_have_no_finding(name: str) -> None:
-    found = [one for path in data_directories(corpus(name)) for one in checked(path)]
+    found = [one for path in data_directories(corpus(name)) for one in run_checks(path)]
     unexpected = [one for one in found if one.code not in ("transaction-open", "preallocated-tail")]
     assert [one for one in unexpected if one.topic not in BAD_TOPICS] == []
 
 
 def test_open_transactions_of_the_live_copy() -> None:
     """As the broker itself listed them."""
-    found = [one for path in data_directories(corpus("modern/data/live")) for one in checked(path)]
+    found = [
+        one for path in data_directories(corpus("modern/data/live")) for one in run_checks(path)
+    ]
     at = {(one.topic, one.partition, one.offset) for one in found if one.offset is not None}
     assert at == {
         ("__consumer_offsets", 2, 269),
@@ -87,20 +89,20 @@ def test_damage_of_the_corpora(case: str) -> None:
     root = corpus(f"modern/recovery/{case}/before")
     for topic, expected in FOUND.items():
         (path,) = root.rglob(f"{topic}-0")
-        assert Counter(one.code for one in checked(path)) == expected, topic
+        assert Counter(one.code for one in run_checks(path)) == expected, topic
 
 
 @pytest.mark.parametrize("case", ["killed", "clean", "killed-norp"])
 def test_other_damage_makes_no_finding_of_producers(case: str) -> None:
     """One damage, one finding: of framing, where a log was damaged."""
-    if shared() is None:
+    if find_shared() is None:
         pytest.skip("no corpora: KDUMP_SHARED names none, and there is no ../shared")
     theirs = (
         "torn-tail", "crc-mismatch", "batch-length", "batch-count", "magic-unknown",
         "offset-not-rising", "log-end-astray", "preallocated-tail",
     )  # fmt: skip
     for directory in data_directories(corpus(f"modern/recovery/{case}/before")):
-        for one in checked(directory):
+        for one in run_checks(directory):
             # Of the log that was emptied, a snapshot is all that is left.
             if one.topic not in FOUND and (one.topic, one.code) != (
                 "rv-empty-log-active",
@@ -119,7 +121,7 @@ def test_made_directories_have_no_finding(tmp_path: Path, profile: str, crash: b
     for seed in SEEDS:
         directory = tmp_path / f"{profile}{seed}-0"
         oracle().make(profile, seed, directory, crash=crash)
-        found = checked(directory)
+        found = run_checks(directory)
         assert {one.code for one in found} <= {"transaction-open", "preallocated-tail"}, seed
 
 
@@ -140,10 +142,10 @@ def test_random_histories_have_no_finding(tmp_path: Path) -> None:
         parent = tmp_path / str(seed)
         parent.mkdir()
         directory = history(parent, seed)
-        assert serious(checked(directory)) == [], seed
+        assert serious(run_checks(directory)) == [], seed
         bases = [int(log.stem) for log in directory.glob("*.log")]
         left_out = random.Random(seed).sample(bases, len(bases) // 2)
-        assert serious(checked(directory, left_out=left_out)) == [], (seed, left_out)
+        assert serious(run_checks(directory, left_out=left_out)) == [], (seed, left_out)
 
 
 @pytest.mark.oracle
@@ -152,7 +154,7 @@ def test_flipped_bits_of_transaction_indexes_are_found(tmp_path: Path) -> None:
     rng = random.Random(SEED)
     directory = tmp_path / "orders-0"
     oracle().make("txn", SEED, directory, segmentBytes=60_000)
-    assert serious(checked(directory)) == []
+    assert serious(run_checks(directory)) == []
     indexes = sorted(directory.glob("*.txnindex"))
     for _ in range(FLIPS):
         path = rng.choice(indexes)
@@ -160,7 +162,7 @@ def test_flipped_bits_of_transaction_indexes_are_found(tmp_path: Path) -> None:
         position, bit = rng.randrange(len(whole)), rng.randrange(8)
         path.write_bytes(damage.flip_bit(whole, position, bit))
         silent = (position % 34, bit) == (0, 7)
-        found = serious(checked(directory))
+        found = serious(run_checks(directory))
         assert len(found) == (0 if silent else 1), (path.name, position, bit, found)
         assert silent or found[0].path == str(path)
         path.write_bytes(whole)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from damage import flip
 from directories import DataDirectory, findings, write_checkpoint
-from segments import batches, checked, read, write, write_partition
+from segments import batches, read, run_checks, write, write_partition
 
 from kdump.findings.finding import Finding
 
@@ -37,9 +37,9 @@ def test_damage_in_the_last_batches(orders: Path, base: int, broken: list[int]) 
     for at in broken:
         log = flip(log, at * size + 70)
     write(orders, base, "log", log)
-    whole = checked(orders)
+    whole = run_checks(orders)
     assert gaps(whole)
-    assert gaps(checked(orders, quick=True)) == gaps(whole)
+    assert gaps(run_checks(orders, quick=True)) == gaps(whole)
     assert gaps(whole)[0][3] == base + 6 * broken[0]
 
 
@@ -47,7 +47,7 @@ def test_damage_in_the_last_batches(orders: Path, base: int, broken: list[int]) 
 def test_damage_in_the_header_of_the_last_batch(orders: Path, at: int) -> None:
     log = read(orders, 0, "log")
     write(orders, 0, "log", flip(log, 9 * (len(log) // 10) + at))
-    assert gaps(checked(orders, quick=True)) == gaps(checked(orders))
+    assert gaps(run_checks(orders, quick=True)) == gaps(run_checks(orders))
 
 
 @pytest.mark.parametrize("quick", [False, True])

@@ -10,11 +10,11 @@ from segments import (
     START_MS,
     batch,
     batches,
-    checked,
     name,
     only,
     partition_of,
     place_of,
+    run_checks,
     target_of,
     write_partition,
 )
@@ -39,8 +39,8 @@ def written(parent: Path, *parts: bytes) -> tuple[Path, int, int]:
 
 def deep(parent: Path, *parts: bytes, settings: Settings | None = None) -> Finding:
     directory, position, size = written(parent, *parts)
-    assert checked(directory) == ()  # nothing shows without a look inside
-    (found,) = checked(directory, deep=True, settings=settings)
+    assert run_checks(directory) == ()  # nothing shows without a look inside
+    (found,) = run_checks(directory, deep=True, settings=settings)
     if found.severity is Severity.DAMAGE:
         code = found.code
         assert place_of(found, directory) == (code, name(0, "log"), position, size)
@@ -94,7 +94,7 @@ class TestV2:
     def test_gaps_inside_as_compaction_leaves_them(self, tmp_path: Path, compress: object) -> None:
         records = [builders.record(2), builders.record(5)]
         directory, _, _ = written(tmp_path, self.one(compress, records, last_offset_delta=9))
-        assert checked(directory, deep=True) == ()
+        assert run_checks(directory, deep=True) == ()
 
     @pytest.mark.parametrize("off", [1000, -1])
     def test_wrong_largest_timestamp(self, tmp_path: Path, compress: object, off: int) -> None:
@@ -109,7 +109,7 @@ class TestV2:
         one = self.one(
             compress, [builders.record(0)], attributes=attributes, max_timestamp=START_MS + 99
         )
-        assert checked(written(tmp_path, one)[0], deep=True) == ()
+        assert run_checks(written(tmp_path, one)[0], deep=True) == ()
 
     def test_records_that_cannot_be_decoded(self, tmp_path: Path, compress: object) -> None:
         records = [builders.record(0), builders.record(1, length=900)]
@@ -126,8 +126,8 @@ class TestV2:
         self, tmp_path: Path, compress: object
     ) -> None:
         directory, _, _ = written(tmp_path, self.one(compress, [builders.record(key=None)]))
-        assert checked(directory, deep=True) == ()
-        (found,) = checked(directory, deep=True, settings=COMPACTED)
+        assert run_checks(directory, deep=True) == ()
+        (found,) = run_checks(directory, deep=True, settings=COMPACTED)
         assert (found.code, found.severity, found.offset) == ("null-key", Severity.NOTE, 6)
 
 
@@ -145,7 +145,7 @@ def test_records_of_a_metadata_snapshot(tmp_path: Path) -> None:
     found = only(directory, deep=True)
     assert (found.code, found.path, found.position) == ("metadata-snapshot-damaged", str(path), 0)
     assert "the records inside cannot be decoded to the end" in found.message
-    assert checked(directory) == ()
+    assert run_checks(directory) == ()
 
 
 def test_a_broken_codec_stream(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_a_wrapper_with_a_time_that_no_message_has(tmp_path: Path) -> None:
 def test_inner_messages_of_another_magic_ignore_wrapper_time(tmp_path: Path) -> None:
     """Old cleaners left such wrappers (KAFKA-4298)."""
     wrapper = builders.wrapper([*inner([0], magic=0), *inner([1])], 8, timestamp=START_MS + 99)
-    assert checked(written(tmp_path, wrapper)[0], deep=True) == ()
+    assert run_checks(written(tmp_path, wrapper)[0], deep=True) == ()
 
 
 def test_slack_after_a_value_is_a_note(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_wrappers_that_overlap_earlier_ones(
     tmp_path: Path, relative: tuple[int, ...], last: int, first: int | None
 ) -> None:
     wrapper = builders.wrapper(inner([*relative]), last, timestamp=START_MS + 60)
-    found = checked(written(tmp_path, wrapper)[0], deep=True)
+    found = run_checks(written(tmp_path, wrapper)[0], deep=True)
     told = [(one.code, one.offset, one.expected, one.actual) for one in found]
     assert told == ([] if first is None else [("wrapper-offset", first, 6, first)])
     for one in found:
@@ -308,7 +308,7 @@ def test_overlapping_wrappers_in_a_row(tmp_path: Path) -> None:
     times = {"timestamp": START_MS + 60}
     parts = [builders.wrapper(inner([0, 1, 2]), last, **times) for last in (8, 10, 13)]
     directory, at, size = written(tmp_path, *parts)
-    (found,) = checked(directory, deep=True)
+    (found,) = run_checks(directory, deep=True)
     assert (found.code, found.position, found.expected) == ("wrapper-offset", at + size, 9)
 
 
@@ -319,7 +319,7 @@ def test_each_batch_with_a_wrong_time_is_reported(tmp_path: Path) -> None:
                               max_timestamp=START_MS + 99)  # fmt: skip
 
     directory, _, _ = written(tmp_path, one(6, 50), one(9, 40), one(12, 99))
-    found = checked(directory, deep=True)
+    found = run_checks(directory, deep=True)
     assert [(told.code, told.offset, told.expected) for told in found] == [
         ("batch-max-timestamp", 8, START_MS + 50),
         ("batch-max-timestamp", 11, START_MS + 40),
@@ -331,7 +331,7 @@ def test_each_batch_with_a_wrong_time_is_reported(tmp_path: Path) -> None:
     )
     early = builders.batch([builders.record(0, 9)], base_offset=6, base_timestamp=START_MS,
                            max_timestamp=START_MS + 5)  # fmt: skip
-    (told,) = checked(written(tmp_path / "early", early)[0], deep=True)
+    (told,) = run_checks(written(tmp_path / "early", early)[0], deep=True)
     assert told.message == (
         f"The header has the largest timestamp {START_MS + 5}, but the newest record has "
         f"{START_MS + 9}. Lookups by time "
@@ -344,9 +344,9 @@ def test_first_batch_of_a_log_is_checked(tmp_path: Path, first: int) -> None:
     """No time, no offset and no count is carried over from anywhere."""
     records = [builders.record(0, -9), builders.record(1, -5)]
     one = builders.batch(records, base_offset=first, base_timestamp=9, max_timestamp=4)
-    assert checked(write_partition(tmp_path / "a", {0: [one]}), deep=True) == ()
+    assert run_checks(write_partition(tmp_path / "a", {0: [one]}), deep=True) == ()
     wrong = builders.batch(records, base_offset=first, base_timestamp=9, max_timestamp=6)
-    (told,) = checked(write_partition(tmp_path / "b", {0: [wrong]}), deep=True)
+    (told,) = run_checks(write_partition(tmp_path / "b", {0: [wrong]}), deep=True)
     assert (told.code, told.expected) == ("batch-max-timestamp", 4)
 
 
@@ -356,7 +356,7 @@ def test_messages_with_slack_are_counted(tmp_path: Path, count: int, words: str)
         builders.message(7 + n, timestamp=START_MS, slack=b"abc") for n in range(count)
     )]  # fmt: skip
     directory, at, size = written(tmp_path, *parts)
-    (found,) = checked(directory, deep=True)
+    (found,) = run_checks(directory, deep=True)
     assert (found.code, found.position) == ("slack-bytes", at + size)
     assert found.message.startswith(words)
 
@@ -365,9 +365,9 @@ def test_messages_with_slack_are_counted(tmp_path: Path, count: int, words: str)
 def test_records_without_a_key_are_counted(tmp_path: Path, count: int, words: str) -> None:
     parts = [builders.batch([builders.record(n, key=None) for n in range(count)], base_offset=6,
                             base_timestamp=START_MS)]  # fmt: skip
-    (found,) = checked(written(tmp_path, *parts)[0], deep=True, settings=COMPACTED)
+    (found,) = run_checks(written(tmp_path, *parts)[0], deep=True, settings=COMPACTED)
     assert (found.code, found.offset) == ("null-key", 6)
     assert found.message.startswith(words)
     for other in (Settings().override(FILE, {"cleanup_policy": "delete"}),
                   Settings(cleanup_policy="compact")):  # fmt: skip
-        assert checked(tmp_path / "orders-0", deep=True, settings=other) == ()
+        assert run_checks(tmp_path / "orders-0", deep=True, settings=other) == ()

@@ -8,7 +8,7 @@ import damage
 import pytest
 from click.testing import CliRunner
 from directories import DataDirectory, codes, findings, identifier, write_checkpoint
-from holding import holding
+from holding import hold_lock
 from metadata_log import (
     LONG_AGO,
     NO_OP,
@@ -144,7 +144,7 @@ def test_other_topic_id_after_a_clean_stop_is_reported(cluster: Cluster) -> None
     cluster.write(*registered, now=LONG_AGO + 1000)
     told = one(cluster)
     assert (told.code, told.path) == ("topic-id-differs", str(path / "partition.metadata"))
-    with holding(cluster.data.path):  # a broker runs, and may not have come to it yet
+    with hold_lock(cluster.data.path):  # a broker runs, and may not have come to it yet
         assert "topic-id-differs" not in codes(cluster.data.path)
     (cluster.data.path / ".kafka_cleanshutdown").unlink()
     assert "topic-id-differs" not in codes(cluster.data.path)

@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from corpus import corpus, expected
+from corpus import corpus, find_expected
 from directories import BATCH_BYTES, DataDirectory, codes, findings, write_checkpoint
 from each import each
 from segments import target_of
@@ -162,8 +162,8 @@ def list_rules(target: Target, settings: Settings) -> list[RollRule]:
 
 @each("state", ["live", "clean", "killed", "recovered"])
 def test_every_segment_of_a_real_broker_is_explained(state: str) -> None:
-    broker = read_settings(str(expected("modern/server.properties.txt")))
-    topics = json.loads(expected(f"modern/{state}/topics.json").read_text())
+    broker = read_settings(str(find_expected("modern/server.properties.txt")))
+    topics = json.loads(find_expected(f"modern/{state}/topics.json").read_text())
     root = corpus(f"modern/data/{state}")
     rules: Counter[str] = Counter()
     paths = [str(root / "d1"), str(root / "d2")]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from segments import batch, batches, checked, write, write_partition
+from segments import batch, batches, run_checks, write, write_partition
 
 from kdump.broker.settings import OPTION, TOPIC, Settings
 
@@ -17,7 +17,7 @@ def test_files_over_a_stated_limit_are_a_note(tmp_path: Path) -> None:
     }
 
     def told(source: str = TOPIC, **values: int) -> list[tuple[str, str, object, object]]:
-        found = checked(directory, settings=Settings().override(source, values))
+        found = run_checks(directory, settings=Settings().override(source, values))
         found = [one for one in found if one.code != "roll-unexplained"]
         assert all(one.severity.value == "note" for one in found)
         return [(one.code, Path(one.path).name, one.expected, one.actual) for one in found]
@@ -43,7 +43,7 @@ def test_no_report_without_a_stated_limit(tmp_path: Path) -> None:
     directory = write_partition(tmp_path, {0: batches(0, 60)})
     write(directory, 0, "index", bytes(8))
     limits = {"segment_bytes": 1, "index_size_max_bytes": 1}
-    codes = {one.code for one in checked(directory, settings=Settings()._replace(**limits))}
+    codes = {one.code for one in run_checks(directory, settings=Settings()._replace(**limits))}
     assert not codes & {"segment-over-limit", "index-over-limit"}
 
 
@@ -54,7 +54,7 @@ def test_offsets_that_no_index_can_name(tmp_path: Path) -> None:
         parent = tmp_path / str(last)
         directory = write_partition(parent, {0: [batch(0)], far + 9: [batch(far + 9)]}, "t")
         write(directory, 0, "log", batch(0) + batch(last - 2))
-        found = [one for one in checked(directory) if one.code == "offset-overflow"]
+        found = [one for one in run_checks(directory) if one.code == "offset-overflow"]
         assert len(found) == count
     (one,) = found
     assert (one.severity.value, one.segment, one.position) == ("note", 0, len(batch(0)))
@@ -62,6 +62,6 @@ def test_offsets_that_no_index_can_name(tmp_path: Path) -> None:
     assert one.message.startswith("One batch has offsets more than 2,147,483,647 above the base")
     # What reaches into the next segment is damage of another kind.
     write(directory, 0, "log", batch(0) + batch(far + 9))
-    codes = {one.code for one in checked(directory)}
+    codes = {one.code for one in run_checks(directory)}
     assert "offset-past-next" in codes
     assert "offset-overflow" not in codes

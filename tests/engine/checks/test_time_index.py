@@ -11,12 +11,12 @@ from segments import (
     START_MS,
     batch,
     batches,
-    checked,
     entries,
     name,
     only,
     place_of,
     read,
+    run_checks,
     time_index,
     write,
     write_partition,
@@ -53,9 +53,9 @@ def test_offsets_of_records_inside_a_batch_are_sound(sound: Path) -> None:
     """Leaders before 3.8 named the record with the largest time, not its batch's last (I14)."""
     log = entries(read(sound, FIRST, "log"))
     put(sound, [(entry.max_timestamp_ms, entry.first + 1) for entry in log[2::2]])
-    assert [found.code for found in checked(sound)] == ["time-index-last"]  # it ends too early
+    assert [found.code for found in run_checks(sound)] == ["time-index-last"]  # it ends too early
     put(sound, [(entry.max_timestamp_ms, entry.first + 1) for entry in log[3::2]])
-    assert checked(sound) == ()
+    assert run_checks(sound) == ()
 
 
 def test_times_that_no_message_of_v0_has_are_sound(tmp_path: Path) -> None:
@@ -63,14 +63,14 @@ def test_times_that_no_message_of_v0_has_are_sound(tmp_path: Path) -> None:
     parts = [builders.message(offset, magic=0) for offset in range(40)]
     directory = write_partition(tmp_path, {0: parts, 40: parts[:0]})
     put(directory, [(START_MS + offset, offset) for offset in range(9, 40, 10)], 0)
-    assert checked(directory) == ()
+    assert run_checks(directory) == ()
 
 
 def test_record_at_time_zero_is_not_an_empty_index(tmp_path: Path) -> None:
     one = batch(0, 1, base_timestamp=0, max_timestamp=0)
     directory = write_partition(tmp_path, {0: [one], 1: batches(1, 9)})
     assert read(directory, 0, "timeindex") == bytes(SIZE)
-    assert checked(directory) == ()
+    assert run_checks(directory) == ()
 
 
 def test_a_piece_of_an_entry_at_the_end(sound: Path) -> None:
@@ -129,7 +129,7 @@ def test_an_entry_that_leads_past_a_record(tmp_path: Path) -> None:
     good = slots(directory, 0)
     forgetful = entries(read(directory, 0, "log"))[30]
     put(directory, [(forgetful.max_timestamp_ms, forgetful.last), (newest + 20, 119)], 0)
-    found = [one for one in checked(directory) if one.code == "time-index-offset"]
+    found = [one for one in run_checks(directory) if one.code == "time-index-offset"]
     assert place_of(found[0], directory)[2] == 0
     assert found[0].expected != found[0].actual
     assert good[-1][0] == newest + 20
@@ -183,10 +183,10 @@ def test_missing_index_next_to_others(sound: Path) -> None:
 def test_no_time_index_anywhere_is_an_older_broker(sound: Path) -> None:
     for base in (FIRST, SECOND, ACTIVE):
         (sound / name(base, "timeindex")).unlink()
-    assert checked(sound) == ()
+    assert run_checks(sound) == ()
     other = write_partition(sound.parent, {0: batches(0, 9)}, topic="other")
     assert other.exists()
-    assert {found.code for found in checked(sound)} == {"time-index-missing"}
+    assert {found.code for found in run_checks(sound)} == {"time-index-missing"}
 
 
 def test_stale_entries_after_a_truncation_are_a_note(sound: Path) -> None:
@@ -214,7 +214,7 @@ def test_old_entries_of_earlier_times_and_higher_offsets_are_a_note(sound: Path)
     old = time_index([(newest - 5, relative + 900), (newest + 5, relative + 990)])
     write(sound, ACTIVE, "timeindex", written + old + bytes(1200))
     for quick in (False, True):
-        assert [found.code for found in checked(sound, quick=quick)] == ["time-index-stale"]
+        assert [found.code for found in run_checks(sound, quick=quick)] == ["time-index-stale"]
 
 
 @pytest.mark.parametrize("late_ms", [0, 1, 11, 700, 5000])
@@ -225,7 +225,7 @@ def test_empty_index_uses_the_file_time_in_milliseconds(sound: Path, late_ms: in
     changed_ns = (newest + late_ms) * 1_000_000 + 999_999
     os.utime(sound / name(FIRST, "log"), ns=(changed_ns, changed_ns))
     if not late_ms:
-        assert checked(sound) == ()
+        assert run_checks(sound) == ()
         return
     told = only(sound)
     assert (told.code, told.position, told.size_bytes) == ("time-index-last", 0, 0)
@@ -271,7 +271,7 @@ def test_a_missing_index_of_a_log_without_times_is_legal(sound: Path) -> None:
     write(sound, FIRST, "log", b"".join(parts))
     write(sound, FIRST, "index", b"")
     (sound / name(FIRST, "timeindex")).unlink()
-    assert "time-index-missing" not in [found.code for found in checked(sound)]
+    assert "time-index-missing" not in [found.code for found in run_checks(sound)]
 
 
 def test_entries_misled_by_the_offset_index_are_reported_there(sound: Path) -> None:
@@ -284,4 +284,4 @@ def test_entries_misled_by_the_offset_index_are_reported_there(sound: Path) -> N
     write(
         sound, FIRST, "index", damage.put(raw, 32, struct.pack(">ii", before, following.position))
     )
-    assert {found.code for found in checked(sound)} == {"offset-index-offset"}
+    assert {found.code for found in run_checks(sound)} == {"offset-index-offset"}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from each import each
-from producing import aborted, data, index_of, log_of, write_log
+from producing import aborted_index, data, index_of, log_of, write_log
 from segments import partition_of
 
 from kdump.broker.producer_events import TransactionEnd
@@ -33,7 +33,7 @@ def check_entries(
 ) -> list[Conditional]:
     """Hold the entries of a segment at 0 against some markers."""
     path = write_log(parent, {0: [data(0)]})
-    index_of(path, 0).write_bytes(aborted(*entries))
+    index_of(path, 0).write_bytes(aborted_index(*entries))
     (segment,) = partition_of(path).segments
     check = TransactionIndexCheck(partition_of(path), ProducerStates(), log_start, " (Doubt.)")
     with Source(log_of(path, 0)) as segment.source:

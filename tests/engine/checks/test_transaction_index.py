@@ -12,14 +12,14 @@ from producing import (
     COMMIT,
     FIRST,
     SECOND,
-    aborted,
-    checked,
+    aborted_index,
     codes,
     data,
     epochs,
     index_of,
     log_of,
     marker,
+    run_checks,
     snapshot_of,
     write_log,
     write_sound,
@@ -42,7 +42,7 @@ def sound(tmp_path: Path) -> Path:
 
 
 def only(path: Path) -> Finding:
-    (found,) = checked(path)
+    (found,) = run_checks(path)
     return found
 
 
@@ -69,7 +69,7 @@ def test_wrong_entry(
     sound: Path, entry: tuple[int, int, int, int], code: str, expected: int, actual: int
 ) -> None:
     path = index_of(sound, 0)
-    path.write_bytes(aborted(entry))
+    path.write_bytes(aborted_index(entry))
     found = only(sound)
     assert (found.code, found.expected, found.actual) == (code, expected, actual)
     assert (found.path, found.position, found.size_bytes) == (str(path), 0, 34)
@@ -79,7 +79,7 @@ def test_wrong_entry(
 
 def test_last_offset_below_the_base(sound: Path) -> None:
     """A broker asks for it at load, and recovers the segment (I22)."""
-    index_of(sound, 6).write_bytes(aborted((8, 2, 5, 7)))
+    index_of(sound, 6).write_bytes(aborted_index((8, 2, 5, 7)))
     found = only(sound)
     assert found.code == "transaction-index-marker"
     assert (found.expected, found.actual) == (6, 5)
@@ -105,7 +105,7 @@ def test_one_entry_of_two_missing(tmp_path: Path) -> None:
         {0: [data(0, 7, 0, transactional=True), marker(1, 7, ABORT),
              data(2, 7, 1, transactional=True), marker(3, 7, ABORT)]},
     )  # fmt: skip
-    index_of(path, 0).write_bytes(aborted((7, 2, 3, 4)))
+    index_of(path, 0).write_bytes(aborted_index((7, 2, 3, 4)))
     found = only(path)
     assert (found.code, found.offset) == ("transaction-index-missing", 1)
 
@@ -117,13 +117,13 @@ def test_duplicate_entry_does_not_hide_a_missing_one(tmp_path: Path) -> None:
         {0: [data(0, 7, 0, transactional=True), marker(1, 7, ABORT),
              data(2, 7, 1, transactional=True), marker(3, 7, ABORT)]},
     )  # fmt: skip
-    once = aborted((7, 0, 1, 2))
+    once = aborted_index((7, 0, 1, 2))
     index_of(path, 0).write_bytes(once + once)
-    found = {one.code: one for one in checked(path)}
+    found = {one.code: one for one in run_checks(path)}
     assert {*found} == {"transaction-index-order", "transaction-index-missing"}
     assert found["transaction-index-order"].consequences == ()
     index_of(path, 0).write_bytes(once + once[:9])
-    (torn,) = checked(path)
+    (torn,) = run_checks(path)
     assert torn.consequences == ("transaction-index-missing@3",)
 
 
@@ -134,10 +134,10 @@ def test_entries_below_one_without_a_marker_are_sound(tmp_path: Path) -> None:
         {0: [data(0, 7, 0, transactional=True), marker(1, 7, ABORT),
              data(2, 7, 1, transactional=True), marker(3, 7, ABORT)]},
     )  # fmt: skip
-    index_of(path, 0).write_bytes(aborted((7, 0, 1, 2), (5, 4, 5000, 4), (7, 2, 3, 4)))
+    index_of(path, 0).write_bytes(aborted_index((7, 0, 1, 2), (5, 4, 5000, 4), (7, 2, 3, 4)))
     found = only(path)
     assert (found.code, found.position, found.actual) == ("transaction-index-marker", 34, 5000)
-    index_of(path, 0).write_bytes(aborted((5, 4, 5000, 4), (7, 0, 1, 2), (7, 2, 3, 4)))
+    index_of(path, 0).write_bytes(aborted_index((5, 4, 5000, 4), (7, 0, 1, 2), (7, 2, 3, 4)))
     found = only(path)
     assert (found.code, found.position, found.actual) == ("transaction-index-marker", 0, 5000)
 
@@ -149,8 +149,8 @@ def test_entry_without_a_marker_is_compared_with_its_transaction(tmp_path: Path)
         {0: [data(0, 9, 0, transactional=True), marker(1, 9, ABORT),
              data(2, 7, 0, transactional=True), marker(3, 7, ABORT)]},
     )  # fmt: skip
-    index_of(path, 0).write_bytes(aborted((7, 2, 2, 4)))
-    found = {one.code: one for one in checked(path)}
+    index_of(path, 0).write_bytes(aborted_index((7, 2, 2, 4)))
+    found = {one.code: one for one in run_checks(path)}
     assert {*found} == {"transaction-index-marker", "transaction-index-missing"}
     wrong = found["transaction-index-marker"]
     assert (wrong.expected, wrong.actual) == (3, 2)
@@ -184,22 +184,22 @@ def test_entries_out_of_order(tmp_path: Path) -> None:
         batches += [data(base, 7, base // 2, transactional=True), marker(base + 1, 7, ABORT)]
     path = write_log(tmp_path, {0: batches})
     entries = [(7, base, base + 1, base + 2) for base in range(0, 12, 2)]
-    index_of(path, 0).write_bytes(aborted(*entries))
+    index_of(path, 0).write_bytes(aborted_index(*entries))
     assert codes(path) == []
     entries[2], entries[3] = entries[3], entries[2]
-    index_of(path, 0).write_bytes(aborted(*entries))
+    index_of(path, 0).write_bytes(aborted_index(*entries))
     found = only(path)
     assert (found.code, found.position) == ("transaction-index-order", 3 * 34)
     assert "more places" not in found.message
     entries[0], entries[1] = entries[1], entries[0]
-    index_of(path, 0).write_bytes(aborted(*entries))
+    index_of(path, 0).write_bytes(aborted_index(*entries))
     found = only(path)
     assert (found.code, found.position) == ("transaction-index-order", 1 * 34)
     assert "The same at 1 more place." in found.message
 
 
 def test_an_entry_twice(sound: Path) -> None:
-    index_of(sound, 0).write_bytes(aborted((7, 0, 3, 2), (7, 0, 3, 2)))
+    index_of(sound, 0).write_bytes(aborted_index((7, 0, 3, 2), (7, 0, 3, 2)))
     assert codes(sound) == ["transaction-index-order"]
 
 
@@ -209,7 +209,7 @@ def test_every_flipped_bit_of_an_index_is_one_finding(sound: Path) -> None:
     for position in range(len(whole)):
         for bit in range(8):
             index_of(sound, 0).write_bytes(damage.flip_bit(whole, position, bit))
-            found = checked(sound)
+            found = run_checks(sound)
             # A version below 0 passes as 0 too.
             silent = (position, bit) == (0, 7)
             assert len(found) == (0 if silent else 1), (position, bit, found)
@@ -231,18 +231,18 @@ def test_replay_from_the_log_start_knows_a_later_first_offset(tmp_path: Path) ->
         marker(4, 8, COMMIT),
     ]
     path = write_log(tmp_path, {0: batches}, log_start=2)
-    index_of(path, 0).write_bytes(aborted((7, 2, 3, 4)))
+    index_of(path, 0).write_bytes(aborted_index((7, 2, 3, 4)))
     assert codes(path) == []
-    index_of(path, 0).write_bytes(aborted((7, 1, 3, 0)))
+    index_of(path, 0).write_bytes(aborted_index((7, 1, 3, 0)))
     assert codes(path) == []
     write_log(tmp_path, {0: batches})
     assert codes(path) == []
-    index_of(path, 0).write_bytes(aborted((7, 2, 3, 4)))
+    index_of(path, 0).write_bytes(aborted_index((7, 2, 3, 4)))
     assert codes(path) == ["transaction-index-first-offset"]
 
 
 def test_finding_mentions_a_missing_log_start_checkpoint(sound: Path) -> None:
-    index_of(sound, 0).write_bytes(aborted((7, 1, 3, 2)))
+    index_of(sound, 0).write_bytes(aborted_index((7, 1, 3, 2)))
     assert "no checkpoint of log start offsets" not in only(sound).message
     (sound.parent / "log-start-offset-checkpoint").unlink()
     assert "no checkpoint of log start offsets" in only(sound).message
@@ -266,11 +266,11 @@ def test_leader_epochs_give_the_log_start_of_a_copy(tmp_path: Path) -> None:
 
 def test_transaction_begun_in_a_deleted_segment(tmp_path: Path) -> None:
     path = write_log(tmp_path, {6: SECOND})
-    index_of(path, 6).write_bytes(aborted((8, 2, 6, 7)))
+    index_of(path, 6).write_bytes(aborted_index((8, 2, 6, 7)))
     assert codes(path) == []
     index_of(path, 6).unlink()
     assert codes(path) == []
-    index_of(path, 6).write_bytes(aborted((8, 7, 6, 7)))
+    index_of(path, 6).write_bytes(aborted_index((8, 7, 6, 7)))
     assert codes(path) == ["transaction-index-first-offset"]
 
 
@@ -309,16 +309,16 @@ def test_follower_that_appended_many_batches_at_once(tmp_path: Path) -> None:
         marker(4, 8, COMMIT),
     ]
     path = write_log(tmp_path, {0: batches})
-    index_of(path, 0).write_bytes(aborted((7, 0, 1, 3)))
+    index_of(path, 0).write_bytes(aborted_index((7, 0, 1, 3)))
     assert codes(path) == []
-    index_of(path, 0).write_bytes(aborted((7, 0, 1, 4)))
+    index_of(path, 0).write_bytes(aborted_index((7, 0, 1, 4)))
     assert codes(path) == ["transaction-index-stable-offset"]
 
 
 def test_marker_in_a_bad_range_is_a_consequence(sound: Path) -> None:
     log = log_of(sound, 0)
     log.write_bytes(damage.flip(log.read_bytes(), sum(map(len, FIRST[:2])) + 70))
-    found = checked(sound)
+    found = run_checks(sound)
     assert [one.code for one in found] == ["crc-mismatch"]
     assert "transaction-index-marker@0" in found[0].consequences
 
@@ -348,7 +348,7 @@ def test_index_written_on_while_the_log_is_read(
 def test_many_entries_without_markers(sound: Path) -> None:
     """However many: the findings of one file are one, with their number."""
     entries = [(7, 0, 3, 2), *((5, 4, 10_000 + n, 4) for n in range(500))]
-    index_of(sound, 0).write_bytes(aborted(*entries))
+    index_of(sound, 0).write_bytes(aborted_index(*entries))
     found = only(sound)
     assert (found.code, found.position) == ("transaction-index-marker", 34)
     assert "499 more" in found.message
@@ -357,21 +357,21 @@ def test_many_entries_without_markers(sound: Path) -> None:
 @pytest.mark.parametrize("left_out", [(0,), (6,), (0, 6)])
 def test_segments_that_are_not_read(sound: Path, left_out: tuple[int, ...]) -> None:
     """What began in them is not known, but for what the snapshot behind them says."""
-    assert checked(sound, left_out=left_out) == []
+    assert run_checks(sound, left_out=left_out) == []
     snapshot_of(sound, 6).unlink()
-    assert checked(sound, left_out=left_out) == []
+    assert run_checks(sound, left_out=left_out) == []
     index_of(sound, 6).unlink()
-    assert checked(sound, left_out=left_out) == []
+    assert run_checks(sound, left_out=left_out) == []
 
 
 def test_only_the_file_itself_where_the_log_is_not_read(sound: Path) -> None:
-    index_of(sound, 0).write_bytes(aborted((7, 3, 4, 5), (8, 3, 2, 5)) + b"x")
-    assert sorted(one.code for one in checked(sound, quick=True)) == [
+    index_of(sound, 0).write_bytes(aborted_index((7, 3, 4, 5), (8, 3, 2, 5)) + b"x")
+    assert sorted(one.code for one in run_checks(sound, quick=True)) == [
         "transaction-index-order",
         "transaction-index-size",
     ]
     index_of(sound, 0).unlink()
-    assert checked(sound, quick=True) == []
+    assert run_checks(sound, quick=True) == []
 
 
 def test_first_offset_known_from_a_snapshot(sound: Path) -> None:
@@ -380,7 +380,7 @@ def test_first_offset_known_from_a_snapshot(sound: Path) -> None:
     index_of(sound, 0).unlink()
     (sound / "leader-epoch-checkpoint").write_text(epochs((0, 6)))
     assert codes(sound) == []
-    index_of(sound, 6).write_bytes(aborted((8, 1, 6, 7)))
+    index_of(sound, 6).write_bytes(aborted_index((8, 1, 6, 7)))
     assert codes(sound) == []  # either may be wrong
 
 

@@ -10,16 +10,16 @@ import builders
 import damage
 import pytest
 from each import each
-from holding import holding
+from holding import hold_lock
 from producing import (
     ABORT,
     COMMIT,
     TIME,
-    checked,
     codes,
     data,
     log_of,
     marker,
+    run_checks,
     snapshot,
     snapshot_of,
     write_log,
@@ -37,7 +37,7 @@ MINUTE_MS = 60_000
 
 
 def run_check(parent: Path, batches: Iterable[bytes]) -> list[Finding]:
-    return checked(write_log(parent, {0: batches}))
+    return run_checks(write_log(parent, {0: batches}))
 
 
 def control(records: list[bytes], *, producer_id: int = 7, base_offset: int = 0) -> bytes:
@@ -184,7 +184,7 @@ def write_hanging(parent: Path) -> Path:
 
 
 def test_messages_about_a_hanging_transaction(tmp_path: Path) -> None:
-    (found,) = checked(write_hanging(tmp_path))
+    (found,) = run_checks(write_hanging(tmp_path))
     assert (found.code, found.severity.value) == ("transaction-hanging", "damage")
     for words in (
         "Producer 7, epoch 3, ",
@@ -201,9 +201,9 @@ def test_the_timeout_of_the_brokers_own_settings(tmp_path: Path) -> None:
     settings = tmp_path / "server.properties"
     settings.write_text("transaction.max.timeout.ms=3600000\n")
     read = read_settings(str(settings))
-    assert [one.code for one in checked(path, settings=read)] == ["transaction-open"]
+    assert [one.code for one in run_checks(path, settings=read)] == ["transaction-open"]
     settings.write_text("transaction.max.timeout.ms=60000\n")
-    (found,) = checked(path, settings=read_settings(str(settings)))
+    (found,) = run_checks(path, settings=read_settings(str(settings)))
     assert "60 s (as --server-properties says)" in found.message
 
 
@@ -216,7 +216,7 @@ def test_age_by_the_file_where_a_broker_runs(tmp_path: Path, minutes: int, code:
     then = time.time() - 60 * minutes
     os.utime(log_of(path, 0), (then, then))
     assert codes(path) == ["transaction-open"]  # the log of a stopped broker just ends
-    with holding(tmp_path):
+    with hold_lock(tmp_path):
         assert codes(path) == [code]
 
 
@@ -236,7 +236,7 @@ def test_torn_marker_explains_an_open_transaction(tmp_path: Path) -> None:
     path = write_log(tmp_path, {0: [data(0, 7, 0, transactional=True), marker(1, 7, ABORT)]})
     log = log_of(path, 0).read_bytes()
     log_of(path, 0).write_bytes(damage.cut(log, len(log) - 9))
-    (found,) = checked(path)
+    (found,) = run_checks(path)
     assert found.code in ("torn-tail", "tail-being-written")
     assert found.consequences == ("transaction-open@0",)
 
@@ -267,10 +267,10 @@ def test_open_since_before_the_first_segment(tmp_path: Path) -> None:
     path = write_log(tmp_path, {6: [data(6), marker(7, 9, COMMIT), data(8)]})
     open_since_2 = (8, 0, 1, 4, 0, TIME, -1, 2)
     snapshot_of(path, 6).write_bytes(snapshot(open_since_2))
-    (found,) = checked(path)
+    (found,) = run_checks(path)
     assert (found.code, found.offset) == ("transaction-open", 2)
     assert " 0 records;" not in found.message
-    assert checked(path, left_out=(6,)) == []
+    assert run_checks(path, left_out=(6,)) == []
     log_of(path, 6).write_bytes(marker(6, 8, ABORT) + data(7))
     assert codes(path) == []
 
@@ -288,7 +288,7 @@ def test_hanging_though_its_segment_is_not_read(tmp_path: Path) -> None:
     )
     snapshot_of(path, 1).write_bytes(snapshot((8, 0, 0, 0, 0, TIME, -1, 0)))
     assert codes(path) == ["transaction-hanging"]
-    assert [one.code for one in checked(path, left_out=(0,))] == ["transaction-hanging"]
+    assert [one.code for one in run_checks(path, left_out=(0,))] == ["transaction-hanging"]
 
 
 def test_hundred_of_many_open_transactions_are_named(tmp_path: Path) -> None:
@@ -343,5 +343,5 @@ def test_age_is_unknown_after_the_segment_is_deleted(
         return stat(asked)
 
     monkeypatch.setattr(places, "stat", gone)
-    with holding(tmp_path):
+    with hold_lock(tmp_path):
         assert "transaction-open" in codes(path)

@@ -17,14 +17,14 @@ from typing import Any
 import damage
 import metadata_log
 import pytest
-from corpus import corpus, expected
+from corpus import corpus, find_expected
 from each import each
 from internal_topics import raw_records
 from long_runs import LONG
 from message_writing import message_bytes
 
 from kdump.engine.cluster import run as cluster_run
-from kdump.engine.cluster.options import ClusterOptions, until
+from kdump.engine.cluster.options import ClusterOptions, to_until
 from kdump.engine.cluster.run import cluster
 from kdump.errors import KdumpError, PathError
 from kdump.findings.escape import json_text
@@ -155,9 +155,9 @@ def test_segments_that_a_running_node_deletes_meanwhile(monkeypatch: pytest.Monk
 
 def test_before_and_after_a_topic_was_deleted() -> None:
     for moment, gone in (((884, None), False), ((885, None), True), ((None, 1795220057943), True)):
-        (topic,) = rows(SAMPLE, kind="topic", topic="doomed*", at=until(moment))
+        (topic,) = rows(SAMPLE, kind="topic", topic="doomed*", at=to_until(moment))
         assert (topic["deleted_ms"] is not None) is gone
-        partitions = rows(SAMPLE, kind="partition", topic="doomed*", at=until(moment))
+        partitions = rows(SAMPLE, kind="partition", topic="doomed*", at=to_until(moment))
         assert len(partitions) == (not gone)
     history = rows(SAMPLE, kind="change", topic="doomed*", history=True)
     assert [one["what"] for one in history[:3]] == [
@@ -178,12 +178,16 @@ def test_before_and_after_a_topic_was_deleted() -> None:
     ]
     assert ended[2]["before"]["value"] == "16384"
     assert all(one["after"] is None for one in ended)
-    moved = rows(SAMPLE, kind="change", topic="doomed*", diff_from=until((200, None)))
+    moved = rows(SAMPLE, kind="change", topic="doomed*", diff_from=to_until((200, None)))
     assert [one["what"] for one in moved] == [one["what"] for one in ended]
     for start in ((885, None), (None, 1795220057943)):  # what was said right then is not in it
-        assert not rows(SAMPLE, kind="change", topic="doomed*", diff_from=until(start))
+        assert not rows(SAMPLE, kind="change", topic="doomed*", diff_from=to_until(start))
     back = rows(
-        SAMPLE, kind="change", topic="doomed*", diff_from=until((100, None)), at=until((900, None))
+        SAMPLE,
+        kind="change",
+        topic="doomed*",
+        diff_from=to_until((100, None)),
+        at=to_until((900, None)),
     )
     assert back == []  # it came and went in between
     (made_since,) = rows(
@@ -191,8 +195,8 @@ def test_before_and_after_a_topic_was_deleted() -> None:
         kind="change",
         topic="wide-8",
         what=("topics",),
-        diff_from=until((10, None)),
-        at=until((900, None)),
+        diff_from=to_until((10, None)),
+        at=to_until((900, None)),
     )
     assert made_since["after"]["partitions_count"] == 8
 
@@ -211,12 +215,12 @@ def test_diff_lists_changed_facts(copy: str) -> None:
     if copy == "sample":
         ends = [150, 300, 700, 1100]
     else:
-        lines = expected("newest/moments.jsonl").read_text().splitlines()
+        lines = find_expected("newest/moments.jsonl").read_text().splitlines()
         ends = [json.loads(line)["log_ends"][METADATA] - 1 for line in lines]
     path = str(directory / METADATA)
     for first, last in pairwise(ends):
         changes = rows(
-            directory, kind="change", diff_from=until((first, None)), at=until((last, None))
+            directory, kind="change", diff_from=to_until((first, None)), at=to_until((last, None))
         )
         assert all(first < one["metadata_offset"] <= last for one in changes)
         before, after = (
@@ -236,7 +240,7 @@ def test_diff_lists_changed_facts(copy: str) -> None:
 
 def all_output(path: Path, **options: Any) -> str:
     ways: list[dict[str, Any]] = [{}, {"history": True}, {"view": "zookeeper"}]
-    ways.append({"diff_from": until((-1, None))})
+    ways.append({"diff_from": to_until((-1, None))})
     return "\n".join(
         json_text(one.fields)
         for way in ways
@@ -285,7 +289,7 @@ def test_the_paths_of_zookeeper() -> None:
     assert found["/admin"] is found["/isr_change_notification"] is None
     # Its broker was stopped, and such a path goes with its broker.
     assert "/brokers/ids/1" not in found
-    running = rows(SAMPLE, kind="znode", view="zookeeper", at=until((1000, None)))
+    running = rows(SAMPLE, kind="znode", view="zookeeper", at=to_until((1000, None)))
     assert "/brokers/ids/1" in {one["path"] for one in running}
     only = rows(SAMPLE, kind="znode", view="zookeeper", topic="orders.gzip")
     assert {one["path"].split("/")[1] for one in only} == {"brokers", "config"}
@@ -314,7 +318,7 @@ def test_damaged_batch_is_reported_and_bridged(tmp_path: Path) -> None:
 
 def test_log_that_starts_after_a_snapshot_is_sound(tmp_path: Path) -> None:
     directory = copied(tmp_path)
-    whole = {one["topic"] for one in rows(directory, kind="topic", at=until((2000, None)))}
+    whole = {one["topic"] for one in rows(directory, kind="topic", at=to_until((2000, None)))}
     for path in (directory / METADATA).glob(f"{0:020}.*"):
         path.unlink()
     found = rows(directory)
@@ -464,7 +468,7 @@ def test_hostile_bytes_of_every_record(tmp_path: Path) -> None:
         rng.shuffle(values)
         directory = make_directory(tmp_path / str(number), values)
         table = Table(lambda data: drawn.append(bytes(data)), io.StringIO(), 0)
-        for way in ({}, {"history": True}, {"view": "zookeeper"}, {"at": until((9, None))}):
+        for way in ({}, {"history": True}, {"view": "zookeeper"}, {"at": to_until((9, None))}):
             for one in run_cluster(directory, **way):
                 assert isinstance(one, Row | Finding), one
                 if isinstance(one, Row):

@@ -8,17 +8,17 @@ import damage
 import pytest
 from comparing import (
     batches,
-    changed,
     checkpoint,
-    compared,
+    compare_directories,
     replica,
+    rewrite_record,
 )
 from each import each
 from replica_pairs import LOG, pair
 
 
 def test_one_record_that_differs(tmp_path: Path) -> None:
-    found = pair(tmp_path, LOG, [*LOG[:8], changed(LOG[8], 42, b"other"), *LOG[9:]])
+    found = pair(tmp_path, LOG, [*LOG[:8], rewrite_record(LOG[8], 42, b"other"), *LOG[9:]])
     assert found.spans == [("record-differs", 42, 42, 1)]
     (told,) = found.differences
     assert (told["fields"], told["key"], told["severity"]) == (["value"], b"k42", "damage")
@@ -78,7 +78,7 @@ def test_side_cut_inside_a_batch(tmp_path: Path) -> None:
 def test_side_cut_between_batches(tmp_path: Path, file: str, text: str, reason: str) -> None:
     """Nothing in the log tells it from a follower that lags; what is written beside it does."""
     right = replica(tmp_path, "right", LOG[:-2], files={file: text})
-    found = compared(replica(tmp_path, "left", LOG), right)
+    found = compare_directories(replica(tmp_path, "left", LOG), right)
     assert found.spans == [("truncated", 90, 99, 10)]
     assert found.differences[0]["reason"] == reason
 
@@ -174,7 +174,7 @@ def test_batch_that_is_missing(tmp_path: Path) -> None:
 def test_missing_from_the_log_start_on(tmp_path: Path) -> None:
     start = {"log-start-offset-checkpoint": checkpoint(20)}
     right = replica(tmp_path, "right", LOG[6:], files=start, start=0)
-    found = compared(replica(tmp_path, "left", LOG), right)
+    found = compare_directories(replica(tmp_path, "left", LOG), right)
     assert found.spans == [("start-differs", 0, 19, 20), ("missing", 20, 29, 10)]
 
 
@@ -183,7 +183,7 @@ def test_torn_write_in_the_midst_of_a_log(tmp_path: Path) -> None:
     right = replica(
         tmp_path, "right", [*LOG[:10], LOG[10].data()[:70], *LOG[10:]], segments=(0, 11)
     )
-    assert compared(left, right).spans == [("damaged", 50, None, 0)]
+    assert compare_directories(left, right).spans == [("damaged", 50, None, 0)]
 
 
 def test_bytes_of_no_use_between_batches(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_bytes_of_no_use_where_batches_differ(tmp_path: Path) -> None:
     junk = bytes(range(1, 60))
     left = replica(tmp_path, "left", [*LOG[:6], junk, *LOG[6:]])
     right = [*LOG[:4], *batches(20, 40, size=20), *LOG[8:]]
-    found = compared(left, replica(tmp_path, "right", right))
+    found = compare_directories(left, replica(tmp_path, "right", right))
     assert [span for span in found.spans if span[0] == "damaged"] == [("damaged", 30, None, 0)]
     assert found.one["severity"] == "damage"
 
@@ -210,9 +210,9 @@ def test_magic_that_was_changed(tmp_path: Path) -> None:
 
 def test_segment_that_is_missing(tmp_path: Path) -> None:
     left = replica(tmp_path, "left", LOG, segments=(0, 5, 10))
-    right = comparing.copied(left, tmp_path / "right")
+    right = comparing.copy_directory(left, tmp_path / "right")
     (right / "orders-0" / f"{25:020}.log").unlink()
-    found = compared(left, right)
+    found = compare_directories(left, right)
     assert found.spans == [("missing", 25, 49, 25)]
 
 
@@ -225,7 +225,9 @@ def test_records_that_cannot_be_opened(tmp_path: Path) -> None:
     assert found.spans == [("damaged", 100, 104, 5)]
     assert found.differences[0]["copy_from"] == str(tmp_path / "left" / "orders-0")
     worse = builders.batch(payload=gzip[:25], attributes=1, base_offset=100, records_count=5)
-    found = compared(replica(tmp_path, "a", [*LOG, bad]), replica(tmp_path, "b", [*LOG, worse]))
+    found = compare_directories(
+        replica(tmp_path, "a", [*LOG, bad]), replica(tmp_path, "b", [*LOG, worse])
+    )
     assert found.spans == [("batch-differs", 100, 104, 5)]
 
 
@@ -235,7 +237,7 @@ def test_batches_over_the_limit_are_not_compared(tmp_path: Path) -> None:
         return builders.batch(records, base_offset=100, attributes=1, compress=builders.gzip_bytes)
 
     left = replica(tmp_path, "left", [*LOG, packed(b"a")])
-    found = compared(
+    found = compare_directories(
         left, replica(tmp_path, "right", [*LOG, packed(b"b")]), decompress_limit=1 << 18
     )
     assert [kind for kind, *_ in found.spans][:1] == ["not-compared"]

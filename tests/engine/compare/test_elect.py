@@ -253,7 +253,7 @@ def election(number: int, best: str, lost: dict[str, int], **members: object) ->
         }
         for node, count in lost.items()
     ]
-    row = declared_rows.made(
+    row = declared_rows.make_row(
         "replica-election",
         topic="t",
         partition=number,

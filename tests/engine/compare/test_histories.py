@@ -6,7 +6,7 @@ import pytest
 from comparing import (
     batches,
     checkpoint,
-    compared,
+    compare_directories,
     replica,
 )
 from each import each
@@ -45,7 +45,7 @@ def test_parted_above_the_high_watermark(tmp_path: Path, mark: int, said: bool) 
     right = [*LOG[:16], *with_epoch(LOG[16:], 4)]
     files = {"replication-offset-checkpoint": checkpoint(mark)}
     roots = [replica(tmp_path, "a", LOG, files=files), replica(tmp_path, "b", right, files=files)]
-    explanation = compared(*roots).one["explanation"]
+    explanation = compare_directories(*roots).one["explanation"]
     assert ("no consumer received it" in explanation) is said
 
 

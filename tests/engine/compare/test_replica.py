@@ -9,7 +9,7 @@ import builders
 import comparing
 import damage
 import pytest
-from comparing import ComparisonResult, compared
+from comparing import ComparisonResult, compare_directories
 from corpus import corpus
 from long_runs import LONG
 from oracle import oracle
@@ -28,7 +28,7 @@ def test_one_broker_at_two_times(one: str, other: str) -> None:
     seen = set()
     for name in ("d1", "d2"):
         roots = [_data(f"modern/data/{copy}", name) for copy in (one, other)]
-        found = compared(*roots, shown=10_000)
+        found = compare_directories(*roots, shown=10_000)
         assert {each["verdict"] for each in found.comparisons} <= expected
         assert [each for each in found.differences if each["severity"] == "damage"] == []
         seen |= {each["verdict"] for each in found.comparisons}
@@ -45,7 +45,7 @@ def test_copy_before_its_recovery() -> None:
     verdicts = {}
     for name in ("d1", "d2"):
         roots = [_data(f"modern/recovery/killed/{state}", name) for state in ("before", "after")]
-        found = compared(*roots)
+        found = compare_directories(*roots)
         verdicts |= {each["topic"]: each["verdict"] for each in found.comparisons}
     bad = {topic: word for topic, word in verdicts.items() if word in ("damaged", "missing")}
     assert bad == {
@@ -88,7 +88,7 @@ def test_broker_code_compacts_one_side(tmp_path: Path) -> None:
         oracle().ask("make", recipe=recipe)
     comparing.age(tmp_path)
     for order in (("left", "right"), ("right", "left")):
-        found = compared(*(tmp_path / name for name in order))
+        found = compare_directories(*(tmp_path / name for name in order))
         assert found.one["verdict"] == "compacted-differently", found.differences
         assert found.one["differences"].keys() <= {"compacted", "rewritten"}
         gone = next(each for each in found.differences if each["kind"] == "compacted")
@@ -123,7 +123,7 @@ def _against(many: tuple[Path, list[int]], tmp_path: Path, data: bytes) -> Compa
     (right / f"{0:020}.log").write_bytes(data)
     comparing.age(tmp_path / "right")
     started, before = time.monotonic(), _peak_bytes()
-    found = compared(many[0], tmp_path / "right")
+    found = compare_directories(many[0], tmp_path / "right")
     print(
         f"{RECORDS:,} records a side: {time.monotonic() - started:.2f} s, "
         f"{(_peak_bytes() - before) >> 20} MiB more at the peak"
@@ -148,7 +148,7 @@ def test_one_record_in_very_many(many: tuple[Path, list[int]], tmp_path: Path) -
     size = positions[1]
     batch = data[at : at + size]
     where = batch.index(b"value-%060d" % 42) + 10
-    odd = builders.resealed(damage.put(batch, where, b"7"))
+    odd = builders.with_right_crc(damage.put(batch, where, b"7"))
     found = _against(many, tmp_path, damage.put(data, at, odd))
     offset = RECORDS // 2 + 42
     assert found.spans == [("record-differs", offset, offset, 1)]

@@ -10,9 +10,9 @@ import builders
 import damage
 import pytest
 from comparing import (
-    changed,
-    compared,
+    compare_directories,
     replica,
+    rewrite_record,
 )
 from replica_pairs import LOG
 
@@ -28,9 +28,9 @@ from kdump.storage.targets import Selection, Target
 
 
 def test_replica_that_differs_from_two_others(tmp_path: Path) -> None:
-    odd = [*LOG[:8], changed(LOG[8], 42, b"other"), *LOG[9:]]
+    odd = [*LOG[:8], rewrite_record(LOG[8], 42, b"other"), *LOG[9:]]
     roots = [replica(tmp_path, n, odd if n == "a" else LOG) for n in ("a", "b", "c")]
-    found = compared(*roots)
+    found = compare_directories(*roots)
     assert found.spans == [("record-differs", 42, 42, 1)]
     (told,) = found.differences
     assert told["left"]["path"] == str(tmp_path / "b" / "orders-0")
@@ -46,7 +46,7 @@ def test_three_that_all_differ(tmp_path: Path) -> None:
         replica(tmp_path, "b", [*LOG[:8], damage.flip(LOG[8].data(), 90), *LOG[9:]]),
         replica(tmp_path, "c", LOG[:12]),
     ]
-    found = compared(*roots)
+    found = compare_directories(*roots)
     assert found.spans == [("damaged", 40, 44, 5), ("behind", 60, 99, 40)]
     assert found.differences[0]["left"]["also"] == [str(tmp_path / "c" / "orders-0")]
     assert found.one["verdict"] == "damaged"
@@ -54,7 +54,7 @@ def test_three_that_all_differ(tmp_path: Path) -> None:
 
 def test_each_copy_that_ends_early_is_named(tmp_path: Path) -> None:
     roots = [replica(tmp_path, n, LOG[:end]) for n, end in (("a", None), ("b", 12), ("c", 6))]
-    words = compared(*roots).one["explanation"]
+    words = compare_directories(*roots).one["explanation"]
     assert f"{tmp_path}/b/orders-0 ends 40 offsets before {tmp_path}/a/orders-0." in words
     assert f"{tmp_path}/c/orders-0 ends 70 offsets before {tmp_path}/a/orders-0." in words
 
@@ -62,14 +62,14 @@ def test_each_copy_that_ends_early_is_named(tmp_path: Path) -> None:
 def test_partition_found_once_is_reported(tmp_path: Path) -> None:
     left = replica(tmp_path, "left", LOG)
     replica(left, "", LOG, partition="alone-3")
-    found = compared(left, replica(tmp_path, "right", LOG))
+    found = compare_directories(left, replica(tmp_path, "right", LOG))
     assert found.errors == []
     assert (found.summary["found_once"], found.summary["found_once_count"]) == (["alone-3"], 1)
     assert found.summary["partitions"] == 1
 
 
 def test_nothing_in_common(tmp_path: Path) -> None:
-    found = compared(
+    found = compare_directories(
         replica(tmp_path, "left", LOG), replica(tmp_path, "right", LOG, partition="other-0")
     )
     assert [type(error) for error in found.errors] == [NothingToDo]
@@ -78,7 +78,7 @@ def test_nothing_in_common(tmp_path: Path) -> None:
 def test_one_directory_named_twice(tmp_path: Path) -> None:
     left = replica(tmp_path, "left", LOG)
     (tmp_path / "link").symlink_to(left)
-    assert [type(error) for error in compared(left, left, tmp_path / "link").errors] == [
+    assert [type(error) for error in compare_directories(left, left, tmp_path / "link").errors] == [
         NothingToDo
     ]
 
@@ -86,15 +86,15 @@ def test_one_directory_named_twice(tmp_path: Path) -> None:
 def test_directories_with_unknown_names(tmp_path: Path) -> None:
     left = replica(tmp_path, "left", LOG, partition="copy")
     right = replica(tmp_path, "right", LOG[:-1])
-    assert compared(left / "copy", right).one["topic"] == "orders"
+    assert compare_directories(left / "copy", right).one["topic"] == "orders"
     other = replica(tmp_path, "other", LOG[:-1], partition="copy")
-    found = compared(left / "copy", other / "copy").one
+    found = compare_directories(left / "copy", other / "copy").one
     assert (found["topic"], found["verdict"]) == (None, "behind")
 
 
 def test_file_is_not_a_replica(tmp_path: Path) -> None:
     left, right = replica(tmp_path, "left", LOG), replica(tmp_path, "right", LOG)
-    found = compared(left / "orders-0" / f"{0:020}.log", right)
+    found = compare_directories(left / "orders-0" / f"{0:020}.log", right)
     assert [type(error) for error in found.errors] == [PathError]
 
 
@@ -103,7 +103,7 @@ def test_unreadable_replica_leaves_the_others(tmp_path: Path) -> None:
     log = roots[1] / "orders-0" / f"{0:020}.log"
     log.unlink()
     log.mkdir()
-    found = compared(*roots)
+    found = compare_directories(*roots)
     assert [str(log) in str(error) for error in found.errors] == [True]
     assert found.one["verdict"] == "equal"
     assert found.one["records_count"] == max(one["records_count"] for one in found.one["replicas"])
@@ -115,7 +115,7 @@ def test_old_logs_were_not_replicated(tmp_path: Path) -> None:
         directory = tmp_path / name / "orders-0"
         directory.mkdir(parents=True)
         (directory / f"{0:020}.kafka").write_bytes(builders.pre08_message(name.encode()))
-    found = compared(tmp_path / "left", tmp_path / "right")
+    found = compare_directories(tmp_path / "left", tmp_path / "right")
     assert (found.one["verdict"], found.one["severity"]) == ("not-compared", None)
 
 
@@ -123,20 +123,20 @@ def test_topics_and_partitions_are_narrowed(tmp_path: Path) -> None:
     roots = [replica(tmp_path, name, LOG) for name in ("left", "right")]
     for root in roots:
         replica(root, "", LOG, partition="orders-1")
-    assert len(compared(*roots).comparisons) == 2
-    assert compared(*roots, selection=Selection(partition=1)).one["partition"] == 1
-    assert [type(error) for error in compared(*roots, selection=Selection("x*")).errors][:1] == [
-        NothingToDo
-    ]
+    assert len(compare_directories(*roots).comparisons) == 2
+    assert compare_directories(*roots, selection=Selection(partition=1)).one["partition"] == 1
+    assert [type(error) for error in compare_directories(*roots, selection=Selection("x*")).errors][
+        :1
+    ] == [NothingToDo]
 
 
 def test_number_of_reported_differences_is_bounded(tmp_path: Path) -> None:
-    odd = [changed(batch, batch.base + 2, b"other") for batch in LOG]
+    odd = [rewrite_record(batch, batch.base + 2, b"other") for batch in LOG]
     left, right = replica(tmp_path, "left", LOG), replica(tmp_path, "right", odd[:-1])
-    found = compared(left, right, shown=3)
+    found = compare_directories(left, right, shown=3)
     assert found.spans == [("record-differs", n, n, 1) for n in (2, 7, 12)]
     assert found.one["differences"] == {"behind": 1, "record-differs": 19}
-    assert compared(left, right, shown=0).one["differences"] == found.one["differences"]
+    assert compare_directories(left, right, shown=0).one["differences"] == found.one["differences"]
 
 
 @pytest.mark.parametrize("jobs", [2, 3])
@@ -145,7 +145,7 @@ def test_workers_change_nothing(tmp_path: Path, jobs: int) -> None:
     for number in range(1, 5):
         replica(roots[0], "", LOG[:-number], partition=f"orders-{number}")
         replica(roots[1], "", LOG, partition=f"orders-{number}")
-    one, many = compared(*roots), compared(*roots, driver=Workers(jobs))
+    one, many = compare_directories(*roots), compare_directories(*roots, driver=Workers(jobs))
     assert (one.differences, one.comparisons) == (many.differences, many.comparisons)
     assert len(one.comparisons) == 5
 

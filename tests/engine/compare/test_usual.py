@@ -9,17 +9,17 @@ from comparing import (
     Batch,
     Item,
     batches,
-    changed,
     checkpoint,
-    compared,
+    compare_directories,
     replica,
+    rewrite_record,
 )
 from replica_pairs import LOG, pair
 
 
 def test_equal_whatever_the_segments_are(tmp_path: Path) -> None:
     left = replica(tmp_path, "left", LOG, segments=(0, 3, 11))
-    found = compared(left, replica(tmp_path, "right", LOG, segments=(0, 7)))
+    found = compare_directories(left, replica(tmp_path, "right", LOG, segments=(0, 7)))
     assert found.differences == []
     assert (found.one["verdict"], found.one["severity"]) == ("equal", None)
     assert found.one["explanation"] == "Same records, same leader epochs."
@@ -57,8 +57,8 @@ def test_retention_went_further(tmp_path: Path) -> None:
 def test_deleted_records_that_are_still_there(tmp_path: Path) -> None:
     """Below the log start nobody is handed anything, in the midst of a segment too."""
     start = {"log-start-offset-checkpoint": checkpoint(22)}
-    left = replica(tmp_path, "left", [changed(LOG[0], 1, b"other"), *LOG[1:]], files=start)
-    found = compared(left, replica(tmp_path, "right", LOG))
+    left = replica(tmp_path, "left", [rewrite_record(LOG[0], 1, b"other"), *LOG[1:]], files=start)
+    found = compare_directories(left, replica(tmp_path, "right", LOG))
     assert found.one["verdict"] == "start-differs"
     assert found.one["severity"] == "note"
 
@@ -81,7 +81,7 @@ def test_older_format_of_the_same_records(tmp_path: Path) -> None:
 
 def test_preallocated_tail(tmp_path: Path) -> None:
     left = replica(tmp_path, "left", [*LOG, bytes(5000)])
-    assert compared(left, replica(tmp_path, "right", LOG)).differences == []
+    assert compare_directories(left, replica(tmp_path, "right", LOG)).differences == []
 
 
 def test_torn_last_write_of_all_replicas(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_compacted_on_one_side(tmp_path: Path) -> None:
     cleaned = {"cleaner-offset-checkpoint": checkpoint(60)}
     left = replica(tmp_path, "left", users(60), files=cleaned)
     right = replica(tmp_path, "right", users(), files=NEVER_CLEANED)
-    found = compared(left, right)
+    found = compare_directories(left, right)
     assert found.spans == [("compacted", 0, 49, 50)]
     assert (found.one["verdict"], found.one["severity"]) == ("compacted-differently", "note")
     assert found.differences[0]["left"]["present"] is False
@@ -124,7 +124,7 @@ def test_lost_from_a_compacted_log(tmp_path: Path) -> None:
     log[0] = log[0]._replace(items=())
     with_odd = [log[0], Batch(5, 9, (odd,)), *log[1:]]
     left = replica(tmp_path, "left", with_odd, files=cleaned)
-    found = compared(left, replica(tmp_path, "right", log, files=cleaned))
+    found = compare_directories(left, replica(tmp_path, "right", log, files=cleaned))
     assert found.spans == [("missing", 7, 7, 1)]
     assert found.differences[0]["copy_from"] == str(tmp_path / "left" / "orders-0")
     assert found.one["verdict"] == "missing"
@@ -141,7 +141,7 @@ def test_lost_although_an_older_record_has_the_key(tmp_path: Path) -> None:
     left = [Batch(0, 4, (early,)), Batch(5, 9, (older, newest)), *log[1:]]
     right = [Batch(5, 9, (older,)), *log[1:]]
     cleaned = {"cleaner-offset-checkpoint": checkpoint(60)}
-    found = compared(
+    found = compare_directories(
         replica(tmp_path, "left", left, files=cleaned),
         replica(tmp_path, "right", right, files=cleaned, start=0),
     )
@@ -153,7 +153,7 @@ def test_tombstone_past_its_time(tmp_path: Path) -> None:
     log = users(60)
     with_tombstone = [log[0], Batch(5, 9, (Item(7, b"gone", None, 7),)), *log[1:]]
     left = replica(tmp_path, "left", with_tombstone, files=cleaned)
-    found = compared(left, replica(tmp_path, "right", log, files=cleaned))
+    found = compare_directories(left, replica(tmp_path, "right", log, files=cleaned))
     assert found.spans == [("compacted", 7, 7, 1)]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import comparing
 import damage
 import pytest
-from comparing import NEVER_CLEANED, Batch, Item, changed, compared, replica
+from comparing import NEVER_CLEANED, Batch, Item, compare_directories, replica, rewrite_record
 from each import each
 from long_runs import LONG, SEED
 
@@ -108,7 +108,7 @@ class Change:
         batch = self.right[number]
         assert isinstance(batch, Batch)
         item = self.rng.choice(batch.items)
-        self.right[number] = changed(batch, item.offset, b"rewritten")
+        self.right[number] = rewrite_record(batch, item.offset, b"rewritten")
         self.held[item.offset] = (item._replace(value=b"rewritten"), batch.epoch)
 
     def epoch(self) -> None:
@@ -169,7 +169,7 @@ def test_random_changes(seed: int, tmp_path: Path) -> None:
     left = replica(tmp_path, "left", change.left, segments=cuts[0], files=files)
     right = replica(tmp_path, "right", change.right, segments=cuts[1], files=files)
     flip = rng.random() < 0.5
-    found = compared(*((right, left) if flip else (left, right)), shown=100_000)
+    found = compare_directories(*((right, left) if flip else (left, right)), shown=100_000)
     told_as_gone = change.records.keys() - change.held.keys()
     lacking = found.offsets(*LACKING)
     differing = {offset for offset, held in change.held.items() if held != change.records[offset]}
@@ -205,7 +205,7 @@ def test_random_changes_on_both_sides(seed: int, tmp_path: Path) -> None:
     other = Change(seed + 1_000_000, like=one.left, kinds=ALL_CHANGES[:-1])
     left = replica(tmp_path, "left", one.right, segments=(seed % 7,), files=NEVER_CLEANED)
     right = replica(tmp_path, "right", other.right, files=NEVER_CLEANED)
-    found = compared(left, right, shown=100_000)
+    found = compare_directories(left, right, shown=100_000)
     both = one.held.keys() & other.held.keys()
     differing = {offset for offset in both if one.held[offset] != other.held[offset]}
     # What no side has may lie between.
@@ -259,13 +259,13 @@ def test_real_logs_with_bytes_changed_at_random(seed: int, tmp_path: Path) -> No
     """All formats and codecs; whatever is changed, no comparison fails and each change is told."""
     rng = random.Random(seed)
     source = rng.choice(PARTITIONS)
-    left = comparing.copied(source, tmp_path / "left" / source.name)
-    right = comparing.copied(source, tmp_path / "right" / source.name)
+    left = comparing.copy_directory(source, tmp_path / "left" / source.name)
+    right = comparing.copy_directory(source, tmp_path / "right" / source.name)
     for _ in range(rng.randrange(1, 4)):
         log = rng.choice([path for path in sorted(right.glob("*.log")) if path.stat().st_size])
         log.write_bytes(mutate(log.read_bytes(), rng) or b"\0")
     comparing.age(tmp_path)
-    found = compared(*((left, right) if seed % 2 else (right, left)))
+    found = compare_directories(*((left, right) if seed % 2 else (right, left)))
     assert not found.errors
     same = all(path.read_bytes() == (left / path.name).read_bytes() for path in right.glob("*.log"))
     assert (found.one["verdict"] == "equal" and not found.differences) is same

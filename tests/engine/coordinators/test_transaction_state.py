@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from corpus import corpus
-from holding import holding
+from holding import hold_lock
 from offsets_log import START_MS, Log
 from producing import data, write_log
 from transaction_log import transaction
@@ -106,7 +106,7 @@ def test_running_broker_may_still_end_it(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(recheck, "WAITS", (0.01,))
     path = write_open(tmp_path)
     states(tmp_path, "CompleteAbort")
-    with holding(tmp_path):
+    with hold_lock(tmp_path):
         (path / f"{0:020}.log").touch()
         (told,) = run_verify(tmp_path)
     assert told.code == "transaction-open"

@@ -6,7 +6,7 @@ from pathlib import Path
 import builders
 import pytest
 from lookup_rows import SIZE, at_offset
-from producing import ABORT, aborted, data, index_of, marker, write_log
+from producing import ABORT, aborted_index, data, index_of, marker, write_log
 
 
 def test_fetch_is_cut_and_counts_what_is_whole(partition: Path) -> None:
@@ -63,7 +63,7 @@ def test_search_does_not_compare_with_its_first_slot(
     """An aborted transaction is named that begins behind the bytes, up to the next index entry."""
     sent = [data(0), data(1), data(2, 7, 0, transactional=True), marker(3, 7, ABORT), data(4)]
     path = write_log(tmp_path, {0: sent, 5: [data(5)]})
-    index_of(path, 0).write_bytes(aborted((7, 2, 3, 2)))
+    index_of(path, 0).write_bytes(aborted_index((7, 2, 3, 2)))
     ends = [sum(map(len, sent[: number + 1])) for number in range(3)]
     entries = struct.pack(">iiii", 1, ends[0], second, ends[second - 1])
     (path / f"{0:020}.index").write_bytes(entries)

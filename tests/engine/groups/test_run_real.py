@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus import corpus, expected, shared
+from corpus import corpus, find_expected, find_shared
 from each import each
 
 from kdump.engine.groups.options import GroupOptions
@@ -59,9 +59,9 @@ def directories(root: Path) -> list[Path]:
 
 
 def moments() -> list[dict[str, Any]]:
-    if shared() is None:
+    if find_shared() is None:
         return []
-    text = expected("newest/moments.jsonl").read_text("utf-8")
+    text = find_expected("newest/moments.jsonl").read_text("utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -165,8 +165,8 @@ def listed_share(said: dict[str, Any]) -> Iterator[tuple[str, str, str | None]]:
 @each("copy", MODERN)
 def test_groups_of_the_modern_corpus(copy: str) -> None:
     found = run_groups(corpus(f"modern/data/{copy}"))
-    said = json.loads(expected(f"modern/{copy}/groups.json").read_text("utf-8"))
-    others = json.loads(expected(f"modern/{copy}/share_groups.json").read_text("utf-8"))
+    said = json.loads(find_expected(f"modern/{copy}/groups.json").read_text("utf-8"))
+    others = json.loads(find_expected(f"modern/{copy}/share_groups.json").read_text("utf-8"))
     assert {
         name: (one["type"], one["state"], one["protocol_type"]) for name, one in found.items()
     } == {

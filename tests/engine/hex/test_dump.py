@@ -23,7 +23,7 @@ from builders import (
     pre08_message,
     pre08_wrapper,
     record,
-    resealed,
+    with_right_crc,
     wrapper,
 )
 from damage import flip_bit, put
@@ -38,7 +38,7 @@ POSITION = 402_653_184
 OWN_MARKS = "✓✗…·→"
 
 
-def shown(entry: bytes, *, read: int | None = None, limit: int = 1 << 20) -> list[str]:
+def annotate(entry: bytes, *, read: int | None = None, limit: int = 1 << 20) -> list[str]:
     """Annotate an entry, of which `read` bytes are at hand; every line is fit for a terminal."""
     header, _, _ = kernels.walk(entry, 0, len(entry), POSITION, -1, True, 1)
     assert header.count == 1
@@ -82,7 +82,7 @@ BATCH = batch(
 
 
 def test_every_field_of_a_batch() -> None:
-    lines = shown(BATCH)
+    lines = annotate(BATCH)
     assert lines[0] == f"  position 402,653,184 · {len(BATCH)} bytes · record batch of magic 2"
     assert lines[1] == "  +0    00 00 00 00 02 e1 04 a4   baseOffset            48,301,220"
     assert field(lines, "batchLength")[1] == str(len(BATCH) - 12)
@@ -101,7 +101,7 @@ def test_every_field_of_a_batch() -> None:
 
 
 def test_every_field_of_a_record() -> None:
-    lines = shown(BATCH)
+    lines = annotate(BATCH)
     assert [line for line in lines if line.startswith("  record")] == [
         "  record 1 of 2",
         "  record 2 of 2",
@@ -125,7 +125,7 @@ def test_every_field_of_a_record() -> None:
 
 
 def test_all_bytes_of_a_batch_are_there_in_order() -> None:
-    lines = shown(BATCH)
+    lines = annotate(BATCH)
     digits = ""
     for line in lines:
         if line.startswith("  +"):
@@ -138,7 +138,7 @@ def test_all_bytes_of_a_batch_are_there_in_order() -> None:
 
 def test_attribute_bits_are_spelled_out() -> None:
     bits = LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON | 0x8000
-    lines = shown(batch([], attributes=bits))
+    lines = annotate(batch([], attributes=bits))
     words = " ".join(" ".join(lines).split())
     assert "c078" in words or "8078" in words
     for word in ("LogAppendTime", "transactional", "control", "delete horizon", "unused bits 8000"):
@@ -146,13 +146,13 @@ def test_attribute_bits_are_spelled_out() -> None:
 
 
 def test_a_wrong_sum_and_the_bit_that_explains_it() -> None:
-    lines = shown(flip_bit(BATCH, 70, 5))
+    lines = annotate(flip_bit(BATCH, 70, 5))
     computed = kernels.crc32c(flip_bit(BATCH, 70, 5), 21, len(BATCH))
     assert f"✗ computed {computed:08x} over +21…+{len(BATCH)}" in " ".join(lines)
     assert "  ✗ one flipped bit explains it: +70 bit 5" in lines
-    lines = shown(flip_bit(BATCH, 18, 6))
+    lines = annotate(flip_bit(BATCH, 18, 6))
     assert "  ✗ one flipped bit explains it: +18 bit 6" in lines
-    lines = shown(flip_bit(flip_bit(BATCH, 70, 5), 90, 1))
+    lines = annotate(flip_bit(flip_bit(BATCH, 70, 5), 90, 1))
     assert not any("one flipped bit" in line for line in lines)
 
 
@@ -171,55 +171,55 @@ def test_compressed_records_have_positions_in_the_uncompressed_bytes(
     assert callable(compress)
     plain = [record(number) for number in range(3)]
     entry = batch(plain, attributes=codec, compress=compress)
-    lines = shown(entry)
+    lines = annotate(entry)
     assert any(
         line.startswith(f"  compressed with {name}: {len(entry) - 61} bytes") for line in lines
     )
     assert any(line.startswith("  =0 ") for line in lines)
     assert sum(line.startswith("  record ") for line in lines) == 3
     assert not stops(lines)
-    assert stops(shown(entry, limit=10))[0].endswith("+61: over-limit")
+    assert stops(annotate(entry, limit=10))[0].endswith("+61: over-limit")
 
 
-def test_a_torn_stream_is_shown_as_far_as_it_goes() -> None:
+def test_torn_stream_is_shown_up_to_its_end() -> None:
     packed = gzip_bytes(b"".join(record(number) for number in range(50)))
-    lines = shown(batch([], records_count=50, attributes=GZIP, payload=packed[:-5]))
+    lines = annotate(batch([], records_count=50, attributes=GZIP, payload=packed[:-5]))
     assert sum(line.startswith("  record ") for line in lines) == 50
     assert "codec-failed: the gzip stream is truncated" in stops(lines)[0]
 
 
-def test_markers_say_what_they_are() -> None:
-    lines = shown(marker(1, coordinator_epoch=6))
+def test_markers_are_labeled() -> None:
+    lines = annotate(marker(1, coordinator_epoch=6))
     assert any('→ control record {"type": "COMMIT"' in line for line in lines)
     assert any('"coordinator_epoch": 6' in line for line in lines)
 
 
 def test_an_empty_batch_is_not_opened() -> None:
-    assert not stops(shown(batch([])))
-    lines = shown(batch([], attributes=GZIP, payload=b"whatever"))
+    assert not stops(annotate(batch([])))
+    lines = annotate(batch([], attributes=GZIP, payload=b"whatever"))
     assert not stops(lines)
     assert any("whatever" in line for line in lines)
-    assert any("whatever" in line for line in shown(batch([], payload=b"whatever")))
+    assert any("whatever" in line for line in annotate(batch([], payload=b"whatever")))
 
 
 def test_long_values_are_shown_by_their_ends() -> None:
-    lines = shown(batch([record(value=bytes(range(256)) * 40)]))
+    lines = annotate(batch([record(value=bytes(range(256)) * 40)]))
     assert any("… 10,144 bytes …" in line for line in lines)
     assert len(lines) < 40
 
 
 def test_many_records_and_many_headers_are_bounded() -> None:
-    lines = shown(batch([record(number, value=b"v" * 200) for number in range(1000)]))
+    lines = annotate(batch([record(number, value=b"v" * 200) for number in range(1000)]))
     assert any(line.startswith("  … 800 more records") for line in lines)
     assert len(lines) < 5000
     headers = [(b"name", b"content " * 20)] * 500
-    lines = shown(batch([record(headers=headers), record(1)]))
+    lines = annotate(batch([record(headers=headers), record(1)]))
     assert "  … 468 more headers" in lines
     assert len(lines) < 1000
     assert "  record 2 of 2" in lines
     many = batch([record(headers=[(b"", None)] * 300_000)])
     start = time.process_time()
-    assert not stops(shown(many))
+    assert not stops(annotate(many))
     assert time.process_time() - start < 5
 
 
@@ -240,9 +240,9 @@ BROKEN_RECORDS = {
 
 
 @each("reason", BROKEN_RECORDS)
-def test_why_decoding_stops_and_what_is_left(reason: int) -> None:
+def test_stop_reason_and_remaining_bytes(reason: int) -> None:
     entry = BROKEN_RECORDS[reason]
-    lines = shown(entry)
+    lines = annotate(entry)
     assert len(stops(lines)) == 1
     assert stops(lines)[0].endswith(reasons.NAMES[reason])
     header, _, _ = kernels.walk(entry, 0, len(entry), 0, -1, True, 1)
@@ -250,23 +250,23 @@ def test_why_decoding_stops_and_what_is_left(reason: int) -> None:
 
 
 def test_the_rest_is_bounded() -> None:
-    lines = shown(batch(payload=b"\xff" * 5000, records_count=1))
+    lines = annotate(batch(payload=b"\xff" * 5000, records_count=1))
     assert lines[-1] == "  … 4,488 more bytes"
     assert len(lines) < 60
 
 
 def test_a_header_cut_short() -> None:
     small = put(BATCH, 8, (30).to_bytes(4, "big"))[:42]
-    lines = shown(small)
+    lines = annotate(small)
     assert "inside the header" in stops(lines)[0]
-    lines = shown(BATCH, read=30)
+    lines = annotate(BATCH, read=30)
     assert "inside the header" in stops(lines)[0]
     assert lines[-1] == f"  … only 30 of the entry's {len(BATCH)} bytes were read"
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_a_plain_message(magic: int) -> None:
-    lines = shown(message(7, b"key", b"value", magic=magic))
+    lines = annotate(message(7, b"key", b"value", magic=magic))
     assert field(lines, "offset") == ["00 00 00 00 00 00 00 07", "7"]
     assert field(lines, "crc")[2].startswith("✓ over +16…+")
     assert field(lines, "key") == ["6b 65 79", "key"]
@@ -277,24 +277,24 @@ def test_a_plain_message(magic: int) -> None:
     assert not stops(lines)
 
 
-def test_slack_behind_a_value_and_lengths_that_run_past() -> None:
-    assert any("slack" in line for line in shown(message(slack=b"slack")))
+def test_slack_after_a_value_and_overlong_lengths() -> None:
+    assert any("slack" in line for line in annotate(message(slack=b"slack")))
     for body, reason in (
         (b"\0\0\1\0" + bytes(4), reasons.KEY_LENGTH),
         (b"\0\0\0\0\0\0\1\0", reasons.VALUE_LENGTH),
     ):
-        assert stops(shown(message(body=body)))[0].endswith(reasons.NAMES[reason])
+        assert stops(annotate(message(body=body)))[0].endswith(reasons.NAMES[reason])
 
 
 def test_a_magic_no_version_has() -> None:
-    lines = shown(message(magic=9, layout=0))
+    lines = annotate(message(magic=9, layout=0))
     assert field(lines, "magic")[1:] == ["9", "✗ not in any version"]
     assert field(lines, "value")[1] == "value"
 
 
 def test_messages_in_a_wrapper() -> None:
     inner = [message(0), flip_bit(message(1, magic=0), 30, 0), message(2)]
-    lines = shown(wrapper(inner, 52))
+    lines = annotate(wrapper(inner, 52))
     assert lines[0].endswith("wrapper of magic 1")
     assert [field(lines, "offset", n)[2] for n in (1, 2, 3)] == [
         "offset 50", "offset 51", "offset 52",
@@ -320,7 +320,7 @@ def test_messages_in_a_wrapper() -> None:
     ids=lambda value: reasons.NAMES[value] if isinstance(value, int) else "",
 )
 def test_wrappers_brokers_refuse(entry: bytes, reason: int) -> None:
-    assert reasons.NAMES[reason] in stops(shown(entry))[0]
+    assert reasons.NAMES[reason] in stops(annotate(entry))[0]
 
 
 def test_an_entry_of_07() -> None:
@@ -390,7 +390,9 @@ def test_random_damage_never_raises() -> None:
             broken[rng.randrange(len(broken))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF))
         broken[8:12] = (len(broken) - 12).to_bytes(4, "big")
         entry = bytes(broken)
-        shown(resealed(entry) if rng.random() < 0.5 else entry, read=rng.choice((None, 40)))
+        annotate(
+            with_right_crc(entry) if rng.random() < 0.5 else entry, read=rng.choice((None, 40))
+        )
         start = rng.randrange(20)
         check(pre08_hex_lines(entry[start:], 0, limit=1000))
         check(pre08_hex_lines(entry[start:], 0, limit=1000, width=80), 80)
@@ -399,7 +401,7 @@ def test_random_damage_never_raises() -> None:
 def test_messages_of_a_wrapper_have_its_append_time() -> None:
     inner = [message(offset, timestamp=5) for offset in range(2)]
     attributes = LOG_APPEND_TIME
-    lines = shown(wrapper(inner, 52, timestamp=1_600_000_000_000, attributes=attributes))
+    lines = annotate(wrapper(inner, 52, timestamp=1_600_000_000_000, attributes=attributes))
     text = " ".join(" ".join(lines).split())
     assert text.count("not used: the append time is the wrapper's, 2020-09-13T12:26:40.000Z") == 2
-    assert "append time" not in " ".join(" ".join(shown(wrapper(inner, 52))).split())
+    assert "append time" not in " ".join(" ".join(annotate(wrapper(inner, 52))).split())

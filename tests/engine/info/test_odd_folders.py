@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import pytest
 from click.testing import CliRunner
-from holding import holding
-from unprivileged import unprivileged
+from holding import hold_lock
+from unprivileged import run_unprivileged
 
 from kdump.cli import cli
 from kdump.engine.info.run import InfoOptions, info
@@ -54,7 +54,7 @@ def files(*listed: str, content: bytes = b"") -> Make:
     return make
 
 
-def written(name: str, content: bytes) -> Make:
+def write_file(name: str, content: bytes) -> Make:
     """Make one file, of a name of its own, or of the given one."""
 
     def make(path: Path) -> Path:
@@ -65,7 +65,7 @@ def written(name: str, content: bytes) -> Make:
     return make
 
 
-def linked(target: str) -> Make:
+def make_link(target: str) -> Make:
     return lambda path: path.symlink_to(target)
 
 
@@ -82,7 +82,7 @@ def database(path: Path) -> None:
         opened.execute("create table t(a)")
 
 
-def listening(path: Path) -> None:
+def make_socket(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as one:
         one.bind(str(path))
 
@@ -92,7 +92,7 @@ def installation(path: Path) -> None:
     (path / "config/server.properties").write_text(f"log.dirs={D1}\nnode.id=1\n")
 
 
-def emptied(path: Path) -> None:
+def empty(path: Path) -> None:
     for log in path.rglob("*.log"):
         log.write_bytes(b"")
 
@@ -106,7 +106,7 @@ def without(*patterns: str) -> Callable[[Path], None]:
     return change
 
 
-def retired(path: Path) -> None:
+def retire(path: Path) -> None:
     for suffix in ("delete", "stray", "future"):
         shutil.copytree(SEGMENTS, path / f"orders.zstd-1.{ID}-{suffix}")
 
@@ -132,7 +132,7 @@ def in_the_future(path: Path) -> None:
     index.write_bytes((4_000_000_000_000).to_bytes(8, "big") + bytes(4))
 
 
-def renamed(path: Path) -> None:
+def rename_folder(path: Path) -> None:
     shutil.copytree(SEGMENTS, path / "orders-backup")
 
 
@@ -159,32 +159,32 @@ TABLE = [
     Odd("folders like partitions", files("dbus-1/x", "polkit-1/x", "passwd"), NOTHING),
     Odd("folder of partition's name", lambda path: (path / "orders-0").mkdir(parents=True),
         NOTHING),
-    Odd("one segment", written(LOG.name, LOG.read_bytes()), "one file: log", VERIFY),
-    Odd("compressed", written(f"{LOG.name}.gz", gzip.compress(LOG.read_bytes())),
+    Odd("one segment", write_file(LOG.name, LOG.read_bytes()), "one file: log", VERIFY),
+    Odd("compressed", write_file(f"{LOG.name}.gz", gzip.compress(LOG.read_bytes())),
         "one file: log", VERIFY),
-    Odd("snapshot", written("00000000000000000169.snapshot", snapshot_of([])),
+    Odd("snapshot", write_file("00000000000000000169.snapshot", snapshot_of([])),
         "one file: producer snapshot", VERIFY),
-    Odd("checkpoint", written(names.REPLICATION_CHECKPOINT, b"0\n0\n"),
+    Odd("checkpoint", write_file(names.REPLICATION_CHECKPOINT, b"0\n0\n"),
         "one file: offset checkpoint", "kdump dump {0}"),
-    Odd("settings", written("server.properties", f"log.dirs={D1}\nnode.id=1\n".encode()),
+    Odd("settings", write_file("server.properties", f"log.dirs={D1}\nnode.id=1\n".encode()),
         "These are settings", "kdump info --server-properties {0}"),
-    Odd("capture", written("a.pcap", bytes.fromhex("d4c3b2a1020004000000000000000000") +
+    Odd("capture", write_file("a.pcap", bytes.fromhex("d4c3b2a1020004000000000000000000") +
                            bytes.fromhex("0000040001000000")), "one file: capture",
         "kdump dump {0}"),
-    Odd("image", written("sdb1.img", bytes(4096) + LOG.read_bytes()), "a disk image",
+    Odd("image", write_file("sdb1.img", bytes(4096) + LOG.read_bytes()), "a disk image",
         "kdump carve {0}"),
     Odd("sqlite", database, "SQLite wrote this", INFO),
     Odd("pipe", os.mkfifo, "is a pipe"),  # type: ignore[arg-type]
-    Odd("socket", listening, "is a socket"),
+    Odd("socket", make_socket, "is a socket"),
     Odd("device", lambda path: Path("/dev/null"), "is a character device"),
-    Odd("link to nowhere", linked("/nonexistent/x"), "link to /nonexistent/x, which does not"),
-    Odd("link", linked(str(D1)), ""),
+    Odd("link to nowhere", make_link("/nonexistent/x"), "link to /nonexistent/x, which does not"),
+    Odd("link", make_link(str(D1)), ""),
     Odd("archive", archive, ""),
     Odd("partition", lambda path: Path(shutil.copytree(SEGMENTS, path / "orders.zstd-0")),
         "one partition, orders.zstd-0", VERIFY),
     Odd("partitions", lambda path: shutil.copytree(SEGMENTS, path / "orders.zstd-0") and None,
         "without the broker's other files", VERIFY),
-    Odd("renamed topic", renamed, "its name is not TOPIC-PARTITION",
+    Odd("renamed topic", rename_folder, "its name is not TOPIC-PARTITION",
         "kdump verify {0}/orders-backup"),
     Odd("indexes", files("00000000000000000000.index", "00000000000000000000.timeindex"),
         "indexes without their logs", VERIFY),
@@ -225,9 +225,9 @@ TABLE = [
         f"old {_AMONG}", PREDICT),
     Odd("one in the other", node(lambda path: shutil.copytree(D1, path / "backup")),
         f"backup {_AMONG}", PREDICT),
-    Odd("delete", node(retired), "1 -delete directory: a running broker", "kdump salvage {0}"),
-    Odd("stray", node(retired), "1 -stray directory: set aside", VERIFY),
-    Odd("future", node(retired), "1 -future directory: being moved", VERIFY),
+    Odd("delete", node(retire), "1 -delete directory: a running broker", "kdump salvage {0}"),
+    Odd("stray", node(retire), "1 -stray directory: set aside", VERIFY),
+    Odd("future", node(retire), "1 -future directory: being moved", VERIFY),
     Odd("swap", node(lambda path: (path / f"orders.zstd-0/{LOG.name}.swap").touch()),
         "1 .swap file left over", VERIFY),
     Odd("no meta", node(without(META)), "meta.properties is missing", PREDICT),
@@ -239,7 +239,7 @@ TABLE = [
     Odd("transaction", node(in_transaction),
         "orders.zstd-0 has an open transaction at offset 795 since 2027-01-14T08:00:00.000Z",
         "kdump transactions {0}"),
-    Odd("logs emptied", node(emptied), "6 more: the log ends before its high watermark", VERIFY),
+    Odd("logs emptied", node(empty), "6 more: the log ends before its high watermark", VERIFY),
     Odd("copied twice", lambda path: [shutil.copytree(D1, path / one) for one in "ab"] and None,
         "2 directories have the directory.id", "kdump compare {0}/a {0}/b"),
     Odd("two clusters", lambda path: [shutil.copytree(one, path / one.name)
@@ -249,7 +249,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize("odd", TABLE, ids=lambda odd: odd.name)
-def test_each_leads_on(odd: Odd, tmp_path: Path) -> None:
+def test_each_folder_gets_a_hint(odd: Odd, tmp_path: Path) -> None:
     path = odd.make(tmp_path / "given") or tmp_path / "given"
     result = CliRunner(env={"COLUMNS": "80"}).invoke(cli, ["info", "--format", "table", str(path)])
     assert result.exception is None or isinstance(result.exception, SystemExit)
@@ -273,22 +273,22 @@ def test_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "The file system is 98% full." in hints(D1)
 
 
-def test_running_broker_is_not_a_killed_one(tmp_path: Path) -> None:
-    node(emptied)(tmp_path / "data")
+def test_running_broker_is_not_reported_as_killed(tmp_path: Path) -> None:
+    node(empty)(tmp_path / "data")
     (tmp_path / "data" / names.CLEAN_SHUTDOWN).unlink()
-    with holding(tmp_path / "data"):
+    with hold_lock(tmp_path / "data"):
         found = hints(tmp_path / "data")
     assert found.startswith("A broker is running on it")
     assert "high watermark" not in found
 
 
-def test_what_may_not_be_listed(tmp_path: Path) -> None:
+def test_folder_without_list_permission(tmp_path: Path) -> None:
     node(lambda path: (path / "orders.zstd-0").chmod(0))(tmp_path / "data")
-    done = unprivileged("info", "--format", "table", tmp_path / "data")
+    done = run_unprivileged("info", "--format", "table", tmp_path / "data")
     (tmp_path / "data/orders.zstd-0").chmod(0o755)
     assert "1 partition cannot be listed: use the broker's user." in done.stdout
     (tmp_path / "data").chmod(0)
-    done = unprivileged("info", tmp_path / "data")
+    done = run_unprivileged("info", tmp_path / "data")
     (tmp_path / "data").chmod(0o755)
     assert "Permission denied" in done.stderr
     assert done.returncode == 1

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from full_nodes import TABLE
 from long_runs import LONG, SEED
-from node_starts import NODES, is_same_sentence, unpacked
+from node_starts import NODES, is_same_sentence, unpack_node
 
 from kdump.broker.node_directories import OFFLINE, User
 from kdump.broker.node_settings import REFUSES
@@ -40,7 +40,7 @@ def test_a_full_node_does_what_a_real_broker_did(name: str, version: str, tmp_pa
     broken = _CHANGES[name]
     if broken.needs_root and os.geteuid() != 0:
         pytest.skip("only root gives files to others")
-    node = unpacked(version, 2, tmp_path / "node", full=True)
+    node = unpack_node(version, 2, tmp_path / "node", full=True)
     broken.change(node)
     user = User(0, frozenset({0}), is_root=False) if node.run_before else None
     facts = node_start(
@@ -61,7 +61,7 @@ def test_a_full_node_does_what_a_real_broker_did(name: str, version: str, tmp_pa
 
 
 def test_a_level_too_high_is_lowered_by_a_whole_command(tmp_path: Path) -> None:
-    node = unpacked("3.6.2", 2, tmp_path / "node", full=True)
+    node = unpack_node("3.6.2", 2, tmp_path / "node", full=True)
     _CHANGES["metadata feature 99"].change(node)
     facts = node_start([], (3, 6, 2), server_properties=str(node.server_properties))
     remedy = next(fact.remedy or "" for fact in facts if fact.cause == "feature")

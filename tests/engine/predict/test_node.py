@@ -19,7 +19,7 @@ import odd_nodes
 import pytest
 from broken_nodes import TABLE, Fault
 from long_runs import LONG, SEED
-from node_starts import NODES, is_same_sentence, unpacked
+from node_starts import NODES, is_same_sentence, unpack_node
 
 from kdump.broker.node_directories import User
 from kdump.broker.node_settings import REFUSES, STARTS, UNKNOWN
@@ -48,7 +48,7 @@ def read_recorded() -> dict[tuple[str, str], tuple[str, str | None]]:
 def test_a_node_does_what_a_real_broker_did(broken: Fault, version: str, tmp_path: Path) -> None:
     if broken.needs_root and os.geteuid() != 0:
         pytest.skip("only root gives files to others")
-    node = unpacked(version, broken.directories, tmp_path / "node")
+    node = unpack_node(version, broken.directories, tmp_path / "node")
     broken.change(node)
     # The recorded broker was root, without the rights that root has over all files.
     user = User(0, frozenset({0}), is_root=False) if node.run_before else None
@@ -83,7 +83,7 @@ def test_the_table_has_enough_nodes_that_do_not_start() -> None:
 
 
 def test_facts_without_settings_come_from_directories(tmp_path: Path) -> None:
-    node = unpacked("4.4.0", 1, tmp_path / "node")
+    node = unpack_node("4.4.0", 1, tmp_path / "node")
     facts = node_start([str(node.first)], None)
     assert [fact[:2] for fact in facts] == [(STARTS, "none"), (UNKNOWN, "settings")]
     (node.first / "meta.properties").unlink()
@@ -92,7 +92,7 @@ def test_facts_without_settings_come_from_directories(tmp_path: Path) -> None:
 
 
 def test_settings_hold_for_a_copy_of_the_directories_too(tmp_path: Path) -> None:
-    node = unpacked("4.4.0", 1, tmp_path / "node")
+    node = unpack_node("4.4.0", 1, tmp_path / "node")
     node.settings["node.id"] = "99"
     node.settings["controller.quorum.voters"] = "99@127.0.0.1:9093"
     node.write_settings()
@@ -104,11 +104,11 @@ def test_settings_hold_for_a_copy_of_the_directories_too(tmp_path: Path) -> None
 
 
 def test_an_old_node_needs_its_version_named(tmp_path: Path) -> None:
-    node = unpacked("2.8.2", 1, tmp_path / "node")
+    node = unpack_node("2.8.2", 1, tmp_path / "node")
     assert [fact[:2] for fact in node_start([str(node.first)], None)] == [(UNKNOWN, "version")]
     assert node_start([str(node.first)], (2, 8, 2))[0].outcome == STARTS
     # A KRaft-only release finds no id of the cluster in what 0.10 wrote.
-    old = unpacked("0.10.2.2", 1, tmp_path / "old")
+    old = unpack_node("0.10.2.2", 1, tmp_path / "old")
     assert node_start([str(old.first)], (4, 4))[0][:2] == (REFUSES, "cluster-id")
 
 
@@ -139,21 +139,21 @@ def room(**fields: int) -> SimpleNamespace:
 def test_a_full_disk(
     version: str, left: object, expected: list[str], tmp_path: Path, monkeypatch: Any
 ) -> None:
-    node = unpacked(version, 1, tmp_path / "node")
+    node = unpack_node(version, 1, tmp_path / "node")
     monkeypatch.setattr(os, "statvfs", lambda _: left)
     facts = node_start([], read_version(version), server_properties=str(node.server_properties))
     assert [fact.outcome for fact in facts if fact.cause == "space"] == expected
 
 
 def test_more_segments_than_files_may_be_open(tmp_path: Path, monkeypatch: Any) -> None:
-    node = unpacked("4.4.0", 1, tmp_path / "node")
+    node = unpack_node("4.4.0", 1, tmp_path / "node")
     monkeypatch.setattr(resource, "getrlimit", lambda _: (3, 3))
     facts = node_start([str(node.first)], None)
     assert (UNKNOWN, "open-files") in [fact[:2] for fact in facts]
 
 
 def test_path_that_has_no_room_for_its_files(tmp_path: Path, monkeypatch: Any) -> None:
-    node = unpacked("4.4.0", 1, tmp_path / "node")
+    node = unpack_node("4.4.0", 1, tmp_path / "node")
     longest = len(str(node.first / "__cluster_metadata-0"))
     for most, expected in ((longest + 39, [UNKNOWN]), (longest + 40, [])):
         monkeypatch.setattr(os, "pathconf", lambda *_, most=most: most)
@@ -162,7 +162,7 @@ def test_path_that_has_no_room_for_its_files(tmp_path: Path, monkeypatch: Any) -
 
 
 def test_the_only_controller_without_its_log_forgets_all(tmp_path: Path) -> None:
-    node = unpacked("4.4.0", 1, tmp_path / "node")
+    node = unpack_node("4.4.0", 1, tmp_path / "node")
     shutil.rmtree(node.metadata)
     facts = node_start([], (4, 4), server_properties=str(node.server_properties))
     lost = next(fact for fact in facts if fact.cause == "metadata-lost")
@@ -177,7 +177,7 @@ def test_the_only_controller_without_its_log_forgets_all(tmp_path: Path) -> None
 @pytest.mark.parametrize("version", ["4.4.0", "2.8.2", "0.10.2.2"])
 def test_random_bytes_in_any_file_are_only_facts(version: str, tmp_path: Path) -> None:
     rng = random.Random(f"{SEED} {version}")
-    node = unpacked(version, 1, tmp_path / "node")
+    node = unpack_node(version, 1, tmp_path / "node")
     files = [path for path in sorted(node.first.rglob("*")) if path.is_file()]
     small = [path for path in files if path.stat().st_size < 20_000]
     small.append(node.server_properties)
@@ -198,7 +198,7 @@ def test_random_bytes_in_any_file_are_only_facts(version: str, tmp_path: Path) -
 
 
 def test_special_files_do_not_hang(tmp_path: Path) -> None:
-    node = unpacked("4.4.0", 1, tmp_path / "node")
+    node = unpack_node("4.4.0", 1, tmp_path / "node")
     for path in (node.first / "meta.properties", node.metadata / "quorum-state",
                  node.first / "recovery-point-offset-checkpoint"):  # fmt: skip
         before = path.read_bytes()
@@ -213,7 +213,7 @@ def test_special_files_do_not_hang(tmp_path: Path) -> None:
 
 
 def test_every_obstacle_is_listed_in_the_order_of_the_broker(tmp_path: Path) -> None:
-    node = unpacked("4.4.0", 2, tmp_path / "node", full=True)
+    node = unpack_node("4.4.0", 2, tmp_path / "node", full=True)
     (node.second / "lost+found").mkdir()
     (node.metadata / "quorum-state").write_text("")
     node.write_meta({"node.id": "4"}, node.second)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from builders import batch, record
 from damage import flip
-from declared_rows import made
+from declared_rows import make_row
 from each import each
 
 from kdump.broker.settings import Settings
@@ -44,7 +44,7 @@ def row(**fields: Any) -> Row:
         "bytes_read": MIB,
         "path": "/data/d1/orders-7",
     }
-    return made("recovery", **given | fields)
+    return make_row("recovery", **given | fields)
 
 
 def test_records_lost_are_damage() -> None:

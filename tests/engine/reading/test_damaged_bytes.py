@@ -26,7 +26,7 @@ from kdump.findings.finding import Severity
 
 
 def test_a_sound_segment_has_no_finding(tmp_path: Path, segment: Segment) -> None:
-    rows, found = run_dump(segment.written(tmp_path))
+    rows, found = run_dump(segment.write(tmp_path))
     assert offsets(rows) == all_but()
     assert headers(rows) == []
     assert found == []
@@ -36,7 +36,7 @@ def test_a_sound_segment_has_no_finding(tmp_path: Path, segment: Segment) -> Non
 def test_one_bit_flipped_inside_a_batch(tmp_path: Path, segment: Segment, number: int) -> None:
     start, end = segment.starts[number : number + 2]
     for byte, bit in ((start + 22, 0), (start + 61, 7), (end - 1, 3)):
-        path = segment.written(tmp_path, damage.flip_bit(segment.data, byte, bit))
+        path = segment.write(tmp_path, damage.flip_bit(segment.data, byte, bit))
         rows, found = run_dump(path)
         one = only(found)
         assert place_of(one) == ("crc-mismatch", start, end - start, first_of(number))
@@ -57,7 +57,7 @@ def test_one_bit_flipped_inside_a_batch(tmp_path: Path, segment: Segment, number
 def test_one_bit_flipped_in_the_stored_sum(tmp_path: Path, segment: Segment, bit: int) -> None:
     start = segment.starts[1]
     byte = start + 20 - bit // 8
-    path = segment.written(tmp_path, damage.flip_bit(segment.data, byte, bit % 8))
+    path = segment.write(tmp_path, damage.flip_bit(segment.data, byte, bit % 8))
     one = only(run_dump(path)[1])
     assert f"One flipped bit explains it: byte {byte:,} bit {bit % 8}." in one.message
 
@@ -65,7 +65,7 @@ def test_one_bit_flipped_in_the_stored_sum(tmp_path: Path, segment: Segment, bit
 def test_two_bits_are_not_explained_by_one(tmp_path: Path, segment: Segment) -> None:
     start, end = segment.starts[1:3]
     broken = damage.flip_bit(damage.flip_bit(segment.data, start + 40, 1), end - 9, 5)
-    one = only(run_dump(segment.written(tmp_path, broken))[1])
+    one = only(run_dump(segment.write(tmp_path, broken))[1])
     assert one.expected == builders.crc32c(broken[start + 21 : end])
     assert one.actual == int.from_bytes(segment.data[start + 17 : start + 21], "big")
     assert "flipped" not in one.message
@@ -74,13 +74,13 @@ def test_two_bits_are_not_explained_by_one(tmp_path: Path, segment: Segment) -> 
 def test_messages_contain_the_checksums(tmp_path: Path, segment: Segment) -> None:
     start = segment.starts[3]
     broken = damage.flip(segment.data, start + 70)
-    one = only(run_dump(segment.written(tmp_path, broken))[1])
+    one = only(run_dump(segment.write(tmp_path, broken))[1])
     assert re.match(rf"stored {one.actual:08x}, computed {one.expected:08x} ", one.message)
 
 
 def test_last_batch_before_another_segment(tmp_path: Path, segment: Segment) -> None:
     """The next segment's base is the next good offset, so the loss is known exactly."""
-    path = segment.written(tmp_path, damage.flip(segment.data, segment.starts[5] + 70))
+    path = segment.write(tmp_path, damage.flip(segment.data, segment.starts[5] + 70))
     following = path.with_name(f"{first_of(6):020}.log")
     following.write_bytes(batch(first_of(6)))
     rows, found = run_dump(path.parent)
@@ -91,7 +91,7 @@ def test_last_batch_before_another_segment(tmp_path: Path, segment: Segment) -> 
 def test_adjacent_damages_are_separate(tmp_path: Path, segment: Segment) -> None:
     broken = damage.flip(segment.data, segment.starts[2] + 65)
     broken = damage.flip(broken, segment.starts[3] + 65)
-    rows, found = run_dump(segment.written(tmp_path, broken))
+    rows, found = run_dump(segment.write(tmp_path, broken))
     assert [place_of(one)[:2] for one in found] == [
         ("crc-mismatch", segment.starts[2]),
         ("crc-mismatch", segment.starts[3]),
@@ -104,7 +104,7 @@ def test_every_batch_broken(tmp_path: Path, segment: Segment) -> None:
     broken = segment.data
     for start in segment.starts[:-1]:
         broken = damage.flip(broken, start + 65)
-    rows, found = run_dump(segment.written(tmp_path, broken))
+    rows, found = run_dump(segment.write(tmp_path, broken))
     assert offsets(rows) == []
     assert sum(one.size_bytes or 0 for one in found) == len(broken)
     assert {one.code for one in found} == {"crc-mismatch"}
@@ -114,7 +114,7 @@ def test_every_batch_broken(tmp_path: Path, segment: Segment) -> None:
 def test_length_field_below_the_smallest(tmp_path: Path, segment: Segment, length: int) -> None:
     start, end = segment.starts[2:4]
     broken = damage.put(segment.data, start + 8, length.to_bytes(4, "big", signed=True))
-    rows, found = run_dump(segment.written(tmp_path, broken))
+    rows, found = run_dump(segment.write(tmp_path, broken))
     one = only(found)
     assert place_of(one) == ("batch-length", start, end - start, first_of(2))
     assert loss_of(one) == (0, RECORDS, first_of(3))
@@ -125,7 +125,7 @@ def test_length_field_beyond_the_file(tmp_path: Path, segment: Segment) -> None:
     start, end = segment.starts[2:4]
     for length in (len(segment.data), 0x7FFFFFFF):
         broken = damage.put(segment.data, start + 8, length.to_bytes(4, "big"))
-        rows, found = run_dump(segment.written(tmp_path, broken))
+        rows, found = run_dump(segment.write(tmp_path, broken))
         one = only(found)
         assert place_of(one) == ("batch-cut-short", start, end - start, first_of(2))
         assert loss_of(one) == (0, RECORDS, first_of(3))
@@ -136,7 +136,7 @@ def test_length_field_that_swallows_the_next_batch(tmp_path: Path, segment: Segm
     start, end = segment.starts[1:3]
     length = len(segment.entries[1]) + len(segment.entries[2]) // 2 - 12
     broken = damage.put(segment.data, start + 8, length.to_bytes(4, "big"))
-    rows, found = run_dump(segment.written(tmp_path, broken))
+    rows, found = run_dump(segment.write(tmp_path, broken))
     assert place_of(only(found)) == ("crc-mismatch", start, end - start, first_of(1))
     assert offsets(rows) == all_but(1)
 
@@ -145,7 +145,7 @@ def test_length_field_of_the_last_batch(tmp_path: Path, segment: Segment) -> Non
     start, end = segment.starts[-2:]
     for length, code in ((0, "batch-length"), (-5, "batch-length"), (1 << 30, "torn-tail")):
         broken = damage.put(segment.data, start + 8, length.to_bytes(4, "big", signed=True))
-        rows, found = run_dump(segment.written(tmp_path, broken))
+        rows, found = run_dump(segment.write(tmp_path, broken))
         one = only(found)
         assert place_of(one) == (code, start, end - start, first_of(5))
         assert loss_of(one) == (0, None, None)
@@ -156,7 +156,7 @@ def test_batch_shorter_than_its_own_header(tmp_path: Path, segment: Segment) -> 
     start = segment.starts[2]
     short = segment.entries[0][:8] + (30).to_bytes(4, "big") + segment.entries[0][12:42]
     entries = [*segment.entries[:2], short, *segment.entries[2:]]
-    rows, found = run_dump(segment.written(tmp_path, b"".join(entries)))
+    rows, found = run_dump(segment.write(tmp_path, b"".join(entries)))
     assert place_of(only(found))[:3] == ("batch-too-small", start, len(short))
     assert offsets(rows) == all_but()
 
@@ -166,7 +166,7 @@ def test_a_flip_before_a_short_batch_is_still_a_flip(tmp_path: Path, segment: Se
     short = batch(first_of(4))[:8] + (30).to_bytes(4, "big") + segment.entries[4][12:42]
     entries = [*segment.entries[:4], short, *segment.entries[4:]]
     broken = damage.flip_bit(b"".join(entries), segment.starts[1] + 65, 2)
-    _, found = run_dump(segment.written(tmp_path, broken))
+    _, found = run_dump(segment.write(tmp_path, broken))
     assert [one.code for one in found] == ["crc-mismatch", "batch-too-small"]
     assert loss_of(found[0]) == (RECORDS, RECORDS, first_of(2))
 
@@ -177,7 +177,7 @@ def test_magic_flipped(tmp_path: Path, segment: Segment, magic: int) -> None:
     brokers frame it as v0, whose sum is wrong then."""
     start, end = segment.starts[2:4]
     broken = damage.put(segment.data, start + 16, magic.to_bytes(1, "big", signed=True))
-    rows, found = run_dump(segment.written(tmp_path, broken))
+    rows, found = run_dump(segment.write(tmp_path, broken))
     one = only(found)
     if magic > 0:
         assert place_of(one) == ("magic-unknown", start, end - start, first_of(2))
@@ -194,7 +194,7 @@ def test_base_offset_flipped_upwards(tmp_path: Path, segment: Segment, step: int
     """It lies outside the sum; the batch behind it falls back, if it could be right at all."""
     start = segment.starts[2]
     broken = damage.put(segment.data, start, (first_of(2) + step).to_bytes(8, "big"))
-    rows, found = run_dump(segment.written(tmp_path, broken))
+    rows, found = run_dump(segment.write(tmp_path, broken))
     one = only(found)
     if step < 1 << 31:
         assert place_of(one)[:2] == ("offset-not-rising", segment.starts[3])
@@ -209,7 +209,7 @@ def test_damage_after_a_base_offset_flipped_upwards(tmp_path: Path, segment: Seg
     """One wild offset must not make everything behind it unbelievable."""
     broken = damage.put(segment.data, segment.starts[1], (1 << 50).to_bytes(8, "big"))
     broken = damage.flip(broken, segment.starts[3] + 65)
-    rows, found = run_dump(segment.written(tmp_path, broken))
+    rows, found = run_dump(segment.write(tmp_path, broken))
     assert [one.code for one in found] == ["offset-past-range", "crc-mismatch"]
     assert loss_of(found[1]) == (RECORDS, RECORDS, first_of(4))
     assert offsets(rows)[-6:] == all_but()[-6:]
@@ -218,7 +218,7 @@ def test_damage_after_a_base_offset_flipped_upwards(tmp_path: Path, segment: Seg
 def test_base_offset_flipped_downwards(tmp_path: Path, segment: Segment) -> None:
     start = segment.starts[3]
     broken = damage.put(segment.data, start, (5).to_bytes(8, "big"))
-    rows, found = run_dump(segment.written(tmp_path, broken))
+    rows, found = run_dump(segment.write(tmp_path, broken))
     one = only(found)
     assert place_of(one)[:2] == ("offset-not-rising", start)
     assert (one.expected, one.actual) == (first_of(3), 5)
@@ -228,7 +228,7 @@ def test_base_offset_flipped_downwards(tmp_path: Path, segment: Segment) -> None
 def test_leader_epoch_flipped(tmp_path: Path, segment: Segment) -> None:
     """It lies outside the sum too; the batches around it have another."""
     broken = damage.flip_bit(segment.data, segment.starts[2] + 14, 2)
-    rows, found = run_dump(segment.written(tmp_path, broken))
+    rows, found = run_dump(segment.write(tmp_path, broken))
     one = only(found)
     assert (one.code, one.position) == ("leader-epoch-odd", segment.starts[2])
     assert (one.expected, one.actual) == (0, 1024)
@@ -238,9 +238,7 @@ def test_leader_epoch_flipped(tmp_path: Path, segment: Segment) -> None:
 @pytest.mark.parametrize("number", [2, BATCHES - 1])
 def test_duplicate_batch(tmp_path: Path, segment: Segment, number: int) -> None:
     start, end = segment.starts[number : number + 2]
-    rows, found = run_dump(
-        segment.written(tmp_path, damage.repeat(segment.data, start, end - start))
-    )
+    rows, found = run_dump(segment.write(tmp_path, damage.repeat(segment.data, start, end - start)))
     one = only(found)
     assert place_of(one)[:3] == ("offset-not-rising", end, end - start)
     assert (one.expected, one.actual) == (first_of(number + 1), first_of(number))
@@ -250,7 +248,7 @@ def test_duplicate_batch(tmp_path: Path, segment: Segment, number: int) -> None:
 def test_swapped_batches(tmp_path: Path, segment: Segment) -> None:
     entries = list(segment.entries)
     entries[2], entries[3] = entries[3], entries[2]
-    rows, found = run_dump(segment.written(tmp_path, b"".join(entries)))
+    rows, found = run_dump(segment.write(tmp_path, b"".join(entries)))
     assert place_of(only(found))[:2] == ("offset-not-rising", segment.starts[2] + len(entries[2]))
     assert sorted(offsets(rows)) == all_but()
 
@@ -260,7 +258,7 @@ def test_garbage_between_batches(tmp_path: Path, segment: Segment, size: int) ->
     garbage = bytes((n * 7 + 131) % 256 for n in range(size))
     at = segment.starts[2]
     broken = segment.data[:at] + garbage + segment.data[at:]
-    rows, found = run_dump(segment.written(tmp_path, broken))
+    rows, found = run_dump(segment.write(tmp_path, broken))
     one = only(found)
     assert (one.position, one.size_bytes) == (at, size)
     assert one.severity is Severity.DAMAGE
@@ -272,7 +270,7 @@ def test_a_lost_page(tmp_path: Path, segment: Segment) -> None:
     """Zeros over the end of one batch, two whole ones, and the head of a fourth."""
     start = segment.starts[1] + 40
     broken = damage.zero(segment.data, start, segment.starts[4] + 20 - start)
-    rows, found = run_dump(segment.written(tmp_path, broken))
+    rows, found = run_dump(segment.write(tmp_path, broken))
     assert offsets(rows) == all_but(1, 2, 3, 4)
     assert sum(one.size_bytes or 0 for one in found) == segment.starts[5] - segment.starts[1]
     assert loss_of(found[-1])[1:] == (12, first_of(5))
@@ -291,7 +289,7 @@ def test_batch_inside_a_value_of_a_damaged_batch_stays_a_value(
     entries = [segment.entries[0], carrier, *segment.entries[2:]]
     start = len(entries[0])
     broken = damage.flip(b"".join(entries), start + len(carrier) - 2)
-    rows, found = run_dump(segment.written(tmp_path, broken))
+    rows, found = run_dump(segment.write(tmp_path, broken))
     one = only(found)
     assert place_of(one) == ("crc-mismatch", start, len(carrier), first_of(1))
     assert loss_of(one) == (2, 3, first_of(2))

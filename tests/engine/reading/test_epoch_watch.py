@@ -4,7 +4,7 @@ from pathlib import Path
 
 import builders
 from each import each
-from producing import checked, data, write_log
+from producing import data, run_checks, write_log
 
 from kdump.engine.dump.run import dump
 from kdump.engine.reading.options import DumpOptions
@@ -43,7 +43,7 @@ def test_epochs_contradicted_by_neighbors(
     path = write(tmp_path, *of_batches)
     found = run_check(path)
     assert [(one.code, one.offset) for one in found] == [("leader-epoch-odd", at) for at in odd]
-    assert found == [one for one in checked(path) if one.code == "leader-epoch-odd"]
+    assert found == [one for one in run_checks(path) if one.code == "leader-epoch-odd"]
     assert found == run_check(path, mode="batches")
 
 

@@ -6,7 +6,7 @@ import builders
 import pytest
 from each import each
 from producing import codes
-from segments import START_MS, batch, batches, check_logs, checked, write_partition
+from segments import START_MS, batch, batches, check_logs, run_checks, write_partition
 
 from kdump.engine.dump.run import dump
 from kdump.engine.reading.options import DumpOptions
@@ -45,7 +45,7 @@ def test_a_note_for_the_first_of_a_segment(
 def test_many_are_one_note(tmp_path: Path) -> None:
     parts = [batch(base, attributes=0x100 if base > 3 else 0) for base in range(0, 30, 3)]
     directory = write_partition(tmp_path, {0: parts, 30: [batch(30, attributes=0x80)]})
-    many, single = checked(directory)
+    many, single = run_checks(directory)
     assert "the same in 8 batches" in many.message
     assert (many.segment, single.segment) == (0, 30)
 

@@ -23,7 +23,7 @@ def test_bytes_written_meanwhile_are_read_once(
     tmp_path: Path, segment: Segment, monkeypatch: pytest.MonkeyPatch, joined: bool
 ) -> None:
     """Also where headers of many blocks come as one: none is held back during the wait."""
-    path = segment.written(tmp_path, damage.cut(segment.data, segment.starts[4] + 20))
+    path = segment.write(tmp_path, damage.cut(segment.data, segment.starts[4] + 20))
     os.utime(path)
     seen: list[int] = []
     at_sleep: list[int] = []
@@ -48,7 +48,7 @@ def test_bytes_written_meanwhile_are_read_once(
 def test_idle_log_is_not_waited_for(
     tmp_path: Path, segment: Segment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = segment.written(tmp_path, damage.cut(segment.data, segment.starts[5] + 20))
+    path = segment.write(tmp_path, damage.cut(segment.data, segment.starts[5] + 20))
     monkeypatch.setattr(segment_pass.time, "sleep", pytest.fail)
     with Source(path) as source:
         for active in (False, True):  # its file is old
@@ -61,7 +61,7 @@ def test_idle_log_is_not_waited_for(
 
 
 def test_gap_is_released_when_the_next_offset_is_known(tmp_path: Path, segment: Segment) -> None:
-    path = segment.written(tmp_path, damage.flip(segment.data, segment.starts[1] + 70))
+    path = segment.write(tmp_path, damage.flip(segment.data, segment.starts[1] + 70))
     with Source(path) as source:
         log = SegmentPass(source, Offsets(BASE - 1, END), limit=LIMIT, next_base=END)
         told = [one for item in log.items() for one in log.take(item)]
@@ -80,7 +80,7 @@ def edges(path: Path, start: int, end: int) -> SplitEdges:
 
 
 def test_edges_of_a_part(tmp_path: Path, segment: Segment) -> None:
-    path = segment.written(tmp_path)
+    path = segment.write(tmp_path)
     start, end = segment.starts[2], segment.starts[4]
     assert edges(path, start, end) == SplitEdges(start, end, first_of(2), first_of(4) - 1)
     assert not edges(path, start, end + 1).sound  # it ends within a batch
@@ -90,8 +90,8 @@ def test_edges_of_a_part(tmp_path: Path, segment: Segment) -> None:
 def test_a_part_with_anything_but_sound_batches_is_not_judged(
     tmp_path: Path, segment: Segment
 ) -> None:
-    path = segment.written(tmp_path, damage.flip(segment.data, segment.starts[3] + 70))
+    path = segment.write(tmp_path, damage.flip(segment.data, segment.starts[3] + 70))
     assert not edges(path, segment.starts[2], segment.starts[5]).sound
     assert edges(path, segment.starts[4], segment.starts[6]).sound
     falling = Segment([batch(BASE + 10), batch(BASE)])
-    assert not edges(falling.written(tmp_path), 0, falling.starts[2]).sound
+    assert not edges(falling.write(tmp_path), 0, falling.starts[2]).sound

@@ -81,13 +81,13 @@ def test_batches_across_many_blocks(tmp_path: Path) -> None:
         for n in range(40)
     ]
     segment = Segment(entries)
-    rows, found = run_dump(segment.written(tmp_path))
+    rows, found = run_dump(segment.write(tmp_path))
     assert offsets(rows) == list(range(BASE, BASE + 40))
     assert found == []
     for number in (3, 20, 38):
         start, end = segment.starts[number : number + 2]
         broken = damage.zero(segment.data, start, 65)
-        rows, found = run_dump(segment.written(tmp_path, broken))
+        rows, found = run_dump(segment.write(tmp_path, broken))
         one = only(found)
         assert (one.position, one.size_bytes) == (start, end - start)
         assert loss_of(one)[1:] == (1, BASE + number + 1)
@@ -111,7 +111,7 @@ def bad_pages(monkeypatch: pytest.MonkeyPatch) -> set[int]:
 
 def test_pages_the_device_does_not_give(tmp_path: Path, bad_pages: set[int]) -> None:
     segment = Segment([batch(BASE + 40 * n, 40) for n in range(12)])
-    path = segment.written(tmp_path)
+    path = segment.write(tmp_path)
     bad_pages.add(2)
     hit = [
         number
@@ -131,7 +131,7 @@ def test_pages_the_device_does_not_give(tmp_path: Path, bad_pages: set[int]) -> 
 
 
 def test_no_page_can_be_read(tmp_path: Path, bad_pages: set[int], segment: Segment) -> None:
-    path = segment.written(tmp_path)
+    path = segment.write(tmp_path)
     bad_pages.add(0)
     rows, found = run_dump(path)
     assert rows == []
@@ -155,7 +155,7 @@ def test_file_that_shrinks_while_read(
     tmp_path: Path, segment: Segment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for size, kept in ((segment.starts[3], 3), (segment.starts[3] + 30, 3), (0, 0)):
-        path = segment.written(tmp_path)
+        path = segment.write(tmp_path)
         shrunk_while_read(path, size, monkeypatch)
         rows, found = run_dump(path)
         one = only(found)
@@ -165,7 +165,7 @@ def test_file_that_shrinks_while_read(
 
 def test_file_that_grows_while_read(tmp_path: Path, segment: Segment) -> None:
     """The rest of an entry arrives between the reads; it and what follows are shown."""
-    path = segment.written(tmp_path, damage.cut(segment.data, segment.starts[4] + 20))
+    path = segment.write(tmp_path, damage.cut(segment.data, segment.starts[4] + 20))
     rows: list[int] = []
     found: list[Finding] = []
     for item in dump([str(path)], DumpOptions()):
@@ -182,7 +182,7 @@ def test_file_that_grows_while_read(tmp_path: Path, segment: Segment) -> None:
 def test_file_that_never_stops_growing(tmp_path: Path, segment: Segment) -> None:
     """A torn tail that is torn again each time it is looked at is a note in the end."""
     data = segment.data
-    path = segment.written(tmp_path, damage.cut(data, segment.starts[1] + 20))
+    path = segment.write(tmp_path, damage.cut(data, segment.starts[1] + 20))
     rows: list[int] = []
     found: list[Finding] = []
     turn = 1
@@ -200,7 +200,7 @@ def test_file_that_never_stops_growing(tmp_path: Path, segment: Segment) -> None
 def test_file_that_vanished_is_a_note(
     tmp_path: Path, segment: Segment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = segment.written(tmp_path)
+    path = segment.write(tmp_path)
     other = path.with_name(f"{first_of(6):020}.log")
     other.write_bytes(batch(first_of(6)))
     items = dump([str(path.parent)], DumpOptions())
@@ -218,11 +218,11 @@ def test_file_that_vanished_is_a_note(
 def test_every_single_byte_flipped(tmp_path: Path, segment: Segment, mode: str) -> None:
     """Whatever byte is hit: no more than its batch is lost, and it is told of, at its place; the
     leader epoch and the base offset, which are outside the sum, by what their neighbours say."""
-    sound, _ = run_dump(segment.written(tmp_path), mode=mode)
+    sound, _ = run_dump(segment.write(tmp_path), mode=mode)
     data = segment.data
     start, end = segment.starts[2:4]
     for at in range(start, end):
-        rows, found = run_dump(segment.written(tmp_path, damage.flip(data, at)), mode=mode)
+        rows, found = run_dump(segment.write(tmp_path, damage.flip(data, at)), mode=mode)
         field = at - start
         kept = [row for row in rows if row["position"] != start]
         assert kept == [row for row in sound if row["position"] != start], field
@@ -240,7 +240,7 @@ def test_sums_are_those_of_zlib(tmp_path: Path) -> None:
     """The builders' sums are not ours."""
     data = builders.message(BASE)
     assert int.from_bytes(data[12:16], "big") == zlib.crc32(data[16:])
-    rows, _ = run_dump(Segment([data]).written(tmp_path), mode="batches")
+    rows, _ = run_dump(Segment([data]).write(tmp_path), mode="batches")
     assert rows[0]["crc"] == zlib.crc32(data[16:])
 
 

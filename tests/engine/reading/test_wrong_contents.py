@@ -94,7 +94,7 @@ def test_wrapper_inside_a_wrapper(tmp_path: Path) -> None:
         builders.wrapper([inner], BASE + 1),
         builders.message(BASE + 2),
     ]
-    rows, found = run_dump(Segment(entries).written(tmp_path))
+    rows, found = run_dump(Segment(entries).write(tmp_path))
     one = only(found)
     assert place_of(one) == (
         "records-undecodable", len(entries[0]), len(entries[1]), BASE + 1,
@@ -106,7 +106,7 @@ def test_wrapper_inside_a_wrapper(tmp_path: Path) -> None:
 def test_wrapper_with_a_wrong_inner_checksum(tmp_path: Path) -> None:
     inner = [builders.message(0), builders.message(1, crc=7), builders.message(2)]
     segment = Segment([builders.wrapper(inner, BASE + 2), builders.message(BASE + 3)])
-    rows, found = run_dump(segment.written(tmp_path))
+    rows, found = run_dump(segment.write(tmp_path))
     assert place_of(only(found)) == ("inner-crc-mismatch", 0, len(segment.entries[0]), BASE + 1)
     assert offsets(rows) == [BASE, BASE + 1, BASE + 2, BASE + 3]
 
@@ -115,7 +115,7 @@ def test_wrapper_with_a_wrong_inner_checksum(tmp_path: Path) -> None:
 def test_flip_in_an_old_message(tmp_path: Path, magic: int) -> None:
     segment = Segment([builders.message(BASE + n, magic=magic) for n in range(4)])
     start, end = segment.starts[1:3]
-    path = segment.written(tmp_path, damage.flip_bit(segment.data, end - 2, 4))
+    path = segment.write(tmp_path, damage.flip_bit(segment.data, end - 2, 4))
     rows, found = run_dump(path)
     one = only(found)
     assert place_of(one) == ("crc-mismatch", start, end - start, BASE + 1)
@@ -128,7 +128,7 @@ def test_flip_before_a_wrapper(tmp_path: Path) -> None:
     """The next good offset is the first inside the wrapper, not the one in its header."""
     wrapper = builders.wrapper([builders.message(n) for n in range(3)], BASE + 4)
     segment = Segment([builders.message(BASE), builders.message(BASE + 1), wrapper])
-    path = segment.written(tmp_path, damage.flip(segment.data, segment.starts[2] - 2))
+    path = segment.write(tmp_path, damage.flip(segment.data, segment.starts[2] - 2))
     rows, found = run_dump(path)
     assert loss_of(only(found)) == (1, 1, BASE + 2)
     assert offsets(rows) == [BASE, BASE + 2, BASE + 3, BASE + 4]
@@ -140,7 +140,7 @@ def test_offset_of_a_wrapper_that_falls_back(tmp_path: Path) -> None:
         builders.wrapper([builders.message(0), builders.message(1)], offset)
         for offset in (BASE + 26, BASE + 5, BASE + 29)
     ]
-    rows, found = run_dump(Segment(wrappers).written(tmp_path))
+    rows, found = run_dump(Segment(wrappers).write(tmp_path))
     one = only(found)
     assert (one.code, one.expected, one.actual) == ("offset-not-rising", BASE + 27, BASE + 5)
     assert offsets(rows) == [125, 126, 104, 105, 128, 129]

@@ -70,7 +70,7 @@ def content(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
 
 
-def test_plan_says_what_would_be_and_changes_nothing(partition: Path) -> None:
+def test_plan_lists_changes_and_writes_nothing(partition: Path) -> None:
     before = content(partition)
     rows = rows_of(partition, index_interval_bytes=INTERVAL)
     assert content(partition) == before
@@ -205,7 +205,7 @@ def test_newest_segment_may_have_its_full_size(partition: Path) -> None:
     assert len((partition / f"{NEXT}.index").read_bytes()) == len(INDEX)
 
 
-def test_preallocated_log_is_no_damage(partition: Path) -> None:
+def test_preallocated_log_is_sound(partition: Path) -> None:
     log = partition / f"{NEXT}.log"
     log.write_bytes(log.read_bytes() + bytes(5000))
     items = items_of(partition, write=True, index_interval_bytes=INTERVAL)
@@ -218,13 +218,13 @@ def test_preallocated_log_is_no_damage(partition: Path) -> None:
 # Damage ------------------------------------------------------------------------------------------
 
 
-def damaged(partition: Path) -> None:
+def damage_partition(partition: Path) -> None:
     log = partition / f"{STEM}.log"
     log.write_bytes(damage.flip(log.read_bytes(), 10 * SIZE + 70))
 
 
 def test_damaged_log_is_refused(partition: Path) -> None:
-    damaged(partition)
+    damage_partition(partition)
     before = content(partition)
     items = items_of(partition, write=True, index_interval_bytes=INTERVAL)
     found = [item for item in items if isinstance(item, Finding)]
@@ -240,8 +240,8 @@ def test_damaged_log_is_refused(partition: Path) -> None:
     assert {name: data for name, data in after.items() if name in before} == before
 
 
-def test_up_to_damage_builds_what_lies_before(partition: Path) -> None:
-    damaged(partition)
+def test_up_to_damage_rebuilds_earlier_entries(partition: Path) -> None:
+    damage_partition(partition)
     items = items_of(partition, write=True, index_interval_bytes=INTERVAL, up_to_damage=True)
     assert not any(isinstance(item, RefusedError) for item in items)
     assert (partition / f"{STEM}.index").read_bytes() == INDEX[: 3 * 8]
@@ -257,7 +257,7 @@ def test_offsets_that_go_back_at_an_entry(partition: Path) -> None:
     assert "empties it" in refused[0]
 
 
-def test_offsets_that_go_back_behind_the_last_entry(partition: Path) -> None:
+def test_offsets_that_fall_after_the_last_entry(partition: Path) -> None:
     """No entry is due there but the time index's last, which would name the newest message."""
     log = partition / f"{STEM}.log"
     log.write_bytes(log.read_bytes() + a_batch(2, TIME + 1000))
@@ -318,7 +318,7 @@ sys.stdin.read()
 """
 
 
-def refused(directory: Path, **options: Any) -> str:
+def read_refusal(directory: Path, **options: Any) -> str:
     before = content(directory)
     items = items_of(directory, write=True, **options)
     assert [type(item) for item in items] == [RefusedError], items
@@ -328,13 +328,13 @@ def refused(directory: Path, **options: Any) -> str:
 
 @pytest.mark.usefixtures("running")
 def test_refused_while_a_broker_runs(partition: Path, tmp_path: Path) -> None:
-    assert "a broker is running here" in refused(partition)
+    assert "a broker is running here" in read_refusal(partition)
     # A plan, and building elsewhere, take nothing from it.
     assert len(rows_of(partition)) == 4
     assert len(rebuilt(partition, tmp_path / "out")) == 4
 
 
-def test_lock_that_nobody_holds(partition: Path) -> None:
+def test_stale_lock_file(partition: Path) -> None:
     (partition.parent / ".lock").touch()
     assert {row["action"] for row in write(partition)} == {"created"}
 
@@ -347,27 +347,27 @@ def test_refused_without_space(partition: Path, monkeypatch: pytest.MonkeyPatch)
         return os.statvfs_result((*status[:4], 1, *status[5:]))
 
     monkeypatch.setattr(reindex_refusals.os, "statvfs", full)
-    assert "no space" in refused(partition)
+    assert "no space" in read_refusal(partition)
 
 
 def test_refused_for_another_owners_files(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reindex_refusals.os, "geteuid", lambda: 4711)
-    assert "belongs to user" in refused(partition)
+    assert "belongs to user" in read_refusal(partition)
 
 
 def test_refused_for_links(partition: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside.index"
     outside.write_bytes(b"someone's")
     (partition / f"{STEM}.index").symlink_to(outside)
-    assert "is a symbolic link" in refused(partition)
+    assert "is a symbolic link" in read_refusal(partition)
     assert outside.read_bytes() == b"someone's"
 
 
-def test_refused_for_a_partition_that_lies_elsewhere(partition: Path, tmp_path: Path) -> None:
+def test_partition_in_another_directory_is_refused(partition: Path, tmp_path: Path) -> None:
     data = tmp_path / "other"
     data.mkdir()
     (data / "orders-0").symlink_to(partition)
-    assert "outside its data directory" in refused(data / "orders-0")
+    assert "outside its data directory" in read_refusal(data / "orders-0")
     assert {row["action"] for row in write(partition)} == {"created"}
 
 
@@ -396,7 +396,7 @@ def test_out_is_refused_where_a_broker_would_read_it(partition: Path) -> None:
 # Undo --------------------------------------------------------------------------------------------
 
 
-def test_undo_puts_the_newest_run_back(partition: Path) -> None:
+def test_undo_restores_the_newest_run(partition: Path) -> None:
     (partition / f"{STEM}.index").write_bytes(b"first")
     write(partition)
     (partition / f"{STEM}.index").write_bytes(b"second")
@@ -421,7 +421,7 @@ def test_undo_without_backups(partition: Path) -> None:
 # What is named -----------------------------------------------------------------------------------
 
 
-def test_a_log_stands_for_its_indexes_and_an_index_for_itself(partition: Path) -> None:
+def test_log_selects_its_indexes_and_an_index_itself(partition: Path) -> None:
     rows = rows_of(partition / f"{NEXT}.log")
     assert [(row["segment"], row["kind"]) for row in rows] == [(40, "index"), (40, "timeindex")]
     (partition / f"{STEM}.timeindex").write_bytes(b"")
@@ -521,7 +521,7 @@ def test_checkpoint_that_no_broker_can_read(partition: Path) -> None:
 
 
 @pytest.mark.parametrize("gone", ["log", "index", "timeindex", "log index timeindex"])
-def test_a_plan_goes_on_where_retention_takes_a_segment_away(
+def test_plan_continues_after_retention_deletes_a_segment(
     partition: Path, monkeypatch: pytest.MonkeyPatch, gone: str
 ) -> None:
     write(partition)

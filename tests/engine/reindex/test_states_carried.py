@@ -5,7 +5,7 @@ from typing import Any
 
 import damage
 import pytest
-from producing import ABORT, COMMIT, TIME, aborted, data, marker, snapshot
+from producing import ABORT, COMMIT, TIME, aborted_index, data, marker, snapshot
 from reindexing import items_of, rows_of
 
 from kdump.engine.reindex.options import ReindexOptions
@@ -55,14 +55,14 @@ def index(partition: Path) -> bytes:
 
 def test_a_transaction_over_segments(partition: Path) -> None:
     rows_of(partition, only=ONLY, write=True)
-    assert index(partition) == aborted((PRODUCER, 11, 20, 21))
+    assert index(partition) == aborted_index((PRODUCER, 11, 20, 21))
 
 
 def test_states_stop_at_an_unselected_segment(partition: Path) -> None:
     """What is open at the end of the first is not what is open at the start of the third."""
     paths = [str(partition / f"{base:020}.log") for base in (0, 20)]
     list(reindex(paths, ReindexOptions(only=ONLY, write=True)))
-    assert index(partition) == aborted((PRODUCER, 11, 20, 21))
+    assert index(partition) == aborted_index((PRODUCER, 11, 20, 21))
 
 
 def test_states_do_not_reach_over_damage(partition: Path) -> None:
@@ -88,14 +88,14 @@ def test_snapshot_lists_open_transactions(partition: Path) -> None:
     (partition / f"{20:020}.snapshot").write_bytes(of_producers(11))
     assert plan_indexes(partition)[20][0] == "create"
     rows_of(partition / f"{20:020}.log", only=ONLY, write=True)
-    assert index(partition) == aborted((PRODUCER, 11, 20, 21))
+    assert index(partition) == aborted_index((PRODUCER, 11, 20, 21))
 
 
 def test_damaged_snapshot_is_ignored(partition: Path) -> None:
     """Where the log is sound its transactions are replayed; else it cannot be known."""
     (partition / f"{20:020}.snapshot").write_bytes(damage.flip(of_producers(3), 2))
     rows_of(partition / f"{20:020}.log", only=ONLY, write=True)
-    assert index(partition) == aborted((PRODUCER, 11, 20, 21))
+    assert index(partition) == aborted_index((PRODUCER, 11, 20, 21))
     (partition / f"{20:020}.txnindex").unlink()
     damage_first(partition)
     assert plan_indexes(partition, f"{20:020}.log")[20][0] == "refuse"

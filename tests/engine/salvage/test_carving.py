@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import imaging
 import pytest
-from comparing import batches, changed, replica
+from comparing import batches, replica, rewrite_record
 from long_runs import LONG, SEED, how_many
 from oracle import oracle
-from salvaging import data_of, items_of, made
+from salvaging import data_of, items_of, make_log
 
 from kdump.engine.salvage.carved_joins import Joins
 from kdump.engine.salvage.carving import ImageContents, carve
@@ -63,7 +63,7 @@ def topics(tmp_path_factory: pytest.TempPathFactory) -> Topics:
     for seed in range(_TOPICS):
         path = folder / "d" / f"topic{seed}-{seed % 3}"
         path.parent.mkdir(exist_ok=True)
-        entries = made(oracle(), 100 + seed, path)
+        entries = make_log(oracle(), 100 + seed, path)
         for log in path.glob("*.log"):
             places = [(one.position, one.size) for one in entries if one.file == log.name]
             found.logs.append((log.read_bytes(), places))
@@ -238,7 +238,7 @@ def test_empty_image_has_no_batches(kind: str, tmp_path: Path) -> None:
 def test_twins_are_not_mixed(tmp_path: Path) -> None:
     """Two logs that meet at the same offsets, with nothing that tells them apart."""
     log = batches(0, 30)
-    logs = [log, [changed(batch, batch.base, b"other") for batch in log]]
+    logs = [log, [rewrite_record(batch, batch.base, b"other") for batch in log]]
     image = tmp_path / "disk.img"
     parts = [data_of(part) for log in logs for part in (log[:3], log[3:])]
     image.write_bytes(b"".join(part + bytes(4096 - len(part) % 4096) for part in parts))

@@ -7,7 +7,7 @@ import builders
 import pytest
 from comparing import batches, replica
 from each import each
-from salvaging import built, data_of, row_of
+from salvaging import build_salvage, data_of, row_of
 
 LOG = batches(0, 50)
 DATA = [batch.data() for batch in LOG]
@@ -40,7 +40,7 @@ FIELDS = {
 def test_batch_with_a_wrong_field_is_kept_as_it_was(tmp_path: Path, field: str) -> None:
     at, form, value = FIELDS[field]
     one = replica(tmp_path, "one", [*DATA[:3], with_field(3, at, form, value), *DATA[4:]])
-    fields, data = built(tmp_path, one, mend_headers=True)
+    fields, data = build_salvage(tmp_path, one, mend_headers=True)
     assert data == data_of(LOG)
     (mended,) = fields["mended"]
     assert (fields["lost"], fields["diverged"], fields["severity"]) == ([], [], None)
@@ -65,7 +65,9 @@ def test_two_batches_in_a_row_and_two_fields(tmp_path: Path) -> None:
     wrong = bytearray(with_field(3, 16, ">B", 44))
     struct.pack_into(">i", wrong, 12, 50)
     rest = [bytes(wrong), with_field(4, 16, ">B", 9), *DATA[5:]]
-    fields, data = built(tmp_path, replica(tmp_path, "one", [*DATA[:3], *rest]), mend_headers=True)
+    fields, data = build_salvage(
+        tmp_path, replica(tmp_path, "one", [*DATA[:3], *rest]), mend_headers=True
+    )
     assert data == data_of(LOG)
     assert [len(one["fields"]) for one in fields["mended"]] == [2, 1]
 
@@ -108,7 +110,7 @@ def test_wrapper_between_wrappers_is_kept(tmp_path: Path, magic: int, at: int, v
     path = tmp_path / "one" / "orders-0" / f"{0:020}.log"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"".join([*log[:2], damaged, log[3]]))
-    assert built(tmp_path, path.parent, mend_headers=True)[1] == b"".join(log)
+    assert build_salvage(tmp_path, path.parent, mend_headers=True)[1] == b"".join(log)
     assert row_of(path.parent)["records_count"] == 9
 
 
@@ -125,5 +127,5 @@ def test_wrapper_gets_the_offset_of_its_last_message(tmp_path: Path) -> None:
     path = tmp_path / "one" / "orders-0" / f"{0:020}.log"
     path.parent.mkdir(parents=True)
     path.write_bytes(log(3))
-    assert built(tmp_path, path.parent, mend_headers=True)[1] == log(5)
+    assert build_salvage(tmp_path, path.parent, mend_headers=True)[1] == log(5)
     assert row_of(path.parent)["records_count"] == 5

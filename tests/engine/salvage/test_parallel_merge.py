@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from comparing import Batch, batches, replica
 from long_runs import SEED, how_many
-from salvaging import broken, built
+from salvaging import break_batch, build_salvage
 
 from kdump.engine.salvage.copies import Copy
 from kdump.engine.salvage.merge import Merge
@@ -38,7 +38,7 @@ def _logs(rng: random.Random) -> list[list[Batch | bytes]]:
             one = part[at]
             if isinstance(one, Batch):
                 other = one._replace(items=tuple(i._replace(value=b"?") for i in one.items))
-                part[at] = rng.choice([broken(one), other, one._replace(epoch=one.epoch + 9)])
+                part[at] = rng.choice([break_batch(one), other, one._replace(epoch=one.epoch + 9)])
         if rng.random() < 0.3:
             del part[rng.randrange(len(part))]
         copies.append(part)
@@ -66,11 +66,11 @@ def test_parallel_merge_equals_sequential_merge(
 
     monkeypatch.setattr(Merge, "_serve_all", counted)
     (tmp_path / "again").mkdir()
-    found = built(tmp_path, *paths, prefer="longest")
+    found = build_salvage(tmp_path, *paths, prefer="longest")
     were_taken = sum(served)
     served.clear()
     monkeypatch.setattr(Copy, "_is_plain", lambda *_: False)
-    assert built(tmp_path / "again", *paths, prefer="longest") == found
+    assert build_salvage(tmp_path / "again", *paths, prefer="longest") == found
     assert not served
     if seed == SEED:
         assert were_taken > 10

@@ -85,7 +85,7 @@ def keys(bench: Bench) -> list[bytes | None]:
     return [record.key for record in bench.cluster.logs["orders", 0]]
 
 
-def stopped_at(bench: Bench, one: Path, count: int) -> None:
+def stop_after(bench: Bench, one: Path, count: int) -> None:
     """Run until so many records have arrived, and kill it."""
     bench.cluster.losses, bench.cluster.stopped = [count], KeyboardInterrupt
     with pytest.raises(KeyboardInterrupt):
@@ -93,7 +93,7 @@ def stopped_at(bench: Bench, one: Path, count: int) -> None:
     bench.cluster.stopped = UncertainSendError
 
 
-def produced(records: int, found: int, **more: object) -> dict[str, object]:
+def produced_members(records: int, found: int, **more: object) -> dict[str, object]:
     return {
         "records_count": records, "planned_count": 50, "missing_count": 0, "first_offset": 0,
         "last_offset": records - 1, "found_count": found, "aborted_count": 0, "open_count": 0,
@@ -101,24 +101,24 @@ def produced(records: int, found: int, **more: object) -> dict[str, object]:
     }  # fmt: skip
 
 
-def test_a_dry_run_sends_nothing_and_says_what_it_would(bench: Bench, tmp_path: Path) -> None:
+def test_dry_run_describes_and_sends_nothing(bench: Bench, tmp_path: Path) -> None:
     one = replica(tmp_path, "one", LOG)
     outcome = bench.run(one, dry_run=True)
     (row,) = outcome.fields("salvaged")
-    assert row["produced"] == produced(50, 0, first_offset=None, last_offset=None)
+    assert row["produced"] == produced_members(50, 0, first_offset=None, last_offset=None)
     assert (outcome.errors, bench.cluster.logs) == ([], {})
     assert [each.name for each in tmp_path.iterdir()] == ["one"]
     assert bench.run().rows == []  # no paths, and no state that could miss any
     assert not (tmp_path / "state").exists()
-    assert bench.run(one).fields("salvaged")[0]["produced"] == produced(50, 0)
+    assert bench.run(one).fields("salvaged")[0]["produced"] == produced_members(50, 0)
     again = bench.run(one, dry_run=True, from_offset=20, to_offset=30)
     assert again.fields("salvaged")[0]["produced"]["planned_count"] == 10
 
 
-def test_what_has_arrived_is_not_sent_again(bench: Bench, tmp_path: Path) -> None:
+def test_acknowledged_records_are_not_resent(bench: Bench, tmp_path: Path) -> None:
     one = replica(tmp_path, "one", LOG)
     bench.cluster.logs["orders", 0] = [OTHER] * 7
-    stopped_at(bench, one, 30)
+    stop_after(bench, one, 30)
     assert bench.state["partitions"] == {
         "orders-0": {"start": 7, "records_count": 0, "next_offset": 0, "is_done": False}
     }
@@ -127,7 +127,7 @@ def test_what_has_arrived_is_not_sent_again(bench: Bench, tmp_path: Path) -> Non
     assert keys(bench) == [b"other"] * 7 + KEYS
     assert not outcome.errors
     (row,) = outcome.fields("salvaged")
-    assert row["produced"] == produced(50, 42, first_offset=7, last_offset=56)
+    assert row["produced"] == produced_members(50, 42, first_offset=7, last_offset=56)
     assert bench.state["partitions"] == {
         "orders-0": {"start": 7, "records_count": 50, "next_offset": 50, "is_done": True}
     }
@@ -137,11 +137,11 @@ def test_what_has_arrived_is_not_sent_again(bench: Bench, tmp_path: Path) -> Non
     ]
     sends = len(bench.cluster.sends)
     (row,) = bench.run(one).fields("salvaged")
-    assert row["produced"] == produced(50, 50, first_offset=7, last_offset=56)
+    assert row["produced"] == produced_members(50, 50, first_offset=7, last_offset=56)
     assert len(bench.cluster.sends) == sends
 
 
-def test_a_cluster_that_takes_nothing_is_given_up(bench: Bench, tmp_path: Path) -> None:
+def test_unresponsive_cluster_is_abandoned(bench: Bench, tmp_path: Path) -> None:
     one = replica(tmp_path, "one", LOG)
     bench.cluster.losses = [10] * 99
     outcome = bench.run(one)
@@ -152,7 +152,7 @@ def test_a_cluster_that_takes_nothing_is_given_up(bench: Bench, tmp_path: Path) 
     assert len(keys(bench)) == 10
 
 
-def refused(bench: Bench, one: Path) -> str:
+def read_refusal(bench: Bench, one: Path) -> str:
     (error,) = bench.run(one).errors
     assert isinstance(error, RefusedError)
     return str(error)
@@ -163,7 +163,7 @@ NOBODY_ELSE = ". No other producer may write to it while records are being resto
 
 def test_a_partition_that_is_not_as_it_was_left_is_refused(bench: Bench, tmp_path: Path) -> None:
     one = replica(tmp_path, "one", LOG)
-    stopped_at(bench, one, 30)
+    stop_after(bench, one, 30)
     log = bench.cluster.logs["orders", 0]
     state = (tmp_path / "state").read_text()
 
@@ -181,36 +181,36 @@ def test_a_partition_that_is_not_as_it_was_left_is_refused(bench: Bench, tmp_pat
         )
 
     said(31, 31)
-    assert refused(bench, one) == gap(0, 30, 31)
+    assert read_refusal(bench, one) == gap(0, 30, 31)
     said(20, 20)
     bench.cluster.low = 21
-    assert refused(bench, one) == gap(21, 30, 20)
+    assert read_refusal(bench, one) == gap(21, 30, 20)
     bench.cluster.low = 0
     said(20, 21)  # of copies that have other records
     changed = f"changed since {tmp_path / 'state'} was written: use a new state file"
-    assert refused(bench, one).endswith(changed)
+    assert read_refusal(bench, one).endswith(changed)
     said(20, 20, is_done=True)
-    assert refused(bench, one).endswith(changed)
+    assert read_refusal(bench, one).endswith(changed)
     bench.cluster.low = 21  # retention goes on, once all was there
     said(50, 50, is_done=True)
-    assert refused(bench, one) == gap(0, 30, 50)
+    assert read_refusal(bench, one) == gap(0, 30, 50)
     bench.cluster.low = 0
     said(20, 20)
     log[25] = OTHER
-    assert refused(bench, one) == (
+    assert read_refusal(bench, one) == (
         "orders-0 of the cluster: the record at its offset 25 is not the one from offset 25, "
         f"which was produced next{NOBODY_ELSE}"
     )
     log[25] = SentRecord(9, b"k25", b"v25", ())
-    assert "the record at its offset 25 is not" in refused(bench, one)
+    assert "the record at its offset 25 is not" in read_refusal(bench, one)
     stamped = {**SETTINGS, "message.timestamp.type": "LogAppendTime"}
     bench.cluster.topics["orders"] = TopicFacts(3, stamped, NEW_ID)
     (row,) = bench.run(one).fields("salvaged")
-    assert row["produced"] == produced(50, 30, keeps_times=False)
+    assert row["produced"] == produced_members(50, 30, keeps_times=False)
     assert keys(bench) == KEYS
     said(20, 20)
     log.append(OTHER)
-    assert refused(bench, one) == (
+    assert read_refusal(bench, one) == (
         f"orders-0 of the cluster: it has more records at offset 50 than were produced{NOBODY_ELSE}"
     )
     log.pop()
@@ -224,7 +224,7 @@ def test_a_record_of_somebody_else_is_noticed(
 ) -> None:
     one = replica(tmp_path, "one", LOG)
     bench.cluster.shift = 1
-    assert refused(bench, one) == (
+    assert read_refusal(bench, one) == (
         f"orders-0 of the cluster: a record got offset 5 instead of 4{NOBODY_ELSE}"
     )
     assert len(keys(bench)) == 5
@@ -234,7 +234,7 @@ def test_a_record_of_somebody_else_is_noticed(
     (tmp_path / "state").unlink()
     bench.cluster.logs.clear()
     bench.cluster.late = [0, *[49] * 200]  # brokers tell of the last records somewhat later
-    assert refused(bench, one) == (
+    assert read_refusal(bench, one) == (
         f"orders-0 of the cluster: it ends at offset 49 instead of 50{NOBODY_ELSE}"
     )
     assert clock.now_ms == 10_100
@@ -245,10 +245,10 @@ def test_a_record_of_somebody_else_is_noticed(
     state = json.loads((tmp_path / "state").read_text())
     state["partitions"]["orders-0"]["is_done"] = False
     (tmp_path / "state").write_text(json.dumps(state))
-    assert "it ends at offset 51 instead of 50" in refused(bench, one)
+    assert "it ends at offset 51 instead of 50" in read_refusal(bench, one)
 
 
-def test_offsets_are_asked_for_now_and_then(
+def test_offsets_are_requested_periodically(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
@@ -298,7 +298,7 @@ def test_a_rate_is_kept(bench: Bench, tmp_path: Path, monkeypatch: pytest.Monkey
     assert waited == []
 
 
-def test_what_stops_one_partition_leaves_the_others(
+def test_failure_of_one_partition_does_not_stop_others(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = replica(tmp_path, "one", LOG)
@@ -306,14 +306,14 @@ def test_what_stops_one_partition_leaves_the_others(
     other = replica(tmp_path, "other", batches(0, 50, size=7))
     bench.cluster.topics["orders"] = TopicFacts(2, SETTINGS, NEW_ID)
     failing: list[Exception] = []
-    told = module._run
+    told = module._produce_one
 
     def telling(prepared: Any, production: Any) -> Any:
         if failing and production.partition == 0:
             raise failing[0]
         return told(prepared, production)
 
-    monkeypatch.setattr(module, "_run", telling)
+    monkeypatch.setattr(module, "_produce_one", telling)
     monkeypatch.delenv("KDUMP_TRACEBACK", raising=False)
     failing.append(ValueError("so"))
     outcome = bench.run(one)
@@ -373,7 +373,7 @@ def test_senders_are_shared_by_size(bench: Bench, tmp_path: Path) -> None:
     assert [len(log) for log in bench.cluster.logs.values()] == [50] * 3
 
 
-def test_what_is_a_directory_of_the_cluster(
+def test_directory_of_the_target_cluster_is_refused(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_held: list[bool | None] = [None]

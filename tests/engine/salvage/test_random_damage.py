@@ -19,7 +19,7 @@ from directories import findings
 from each import each
 from long_runs import LONG, SEED, how_many
 from oracle import Oracle, oracle
-from salvaging import Entry, made
+from salvaging import Entry, make_log
 
 from kdump import kernels
 from kdump.engine.salvage.contents import records_of
@@ -173,7 +173,7 @@ def break_copies(
     """Write a log; break copies of it."""
     source = tmp_path / "source" / NAME
     source.parent.mkdir()
-    entries = made(asked, seed, source)
+    entries = make_log(asked, seed, source)
     copies = []
     for number in range(count):
         root = tmp_path / f"copy{number}"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from comparing import Batch, Item, batches, replica
 from long_runs import SEED, how_many
-from salvaging import broken, built, data_of, epochs_file
+from salvaging import break_batch, build_salvage, data_of, epochs_file
 
 _COUNT = how_many(20, 2000)
 
@@ -55,7 +55,7 @@ def test_the_newest_history_is_served_whole(seed: int, tmp_path: Path) -> None:
     def copy(name: str, part: list[Batch], files: dict[str, str], *, spared: int = -1) -> Path:
         broken_ones = {n for n in range(len(part)) if rng.random() < 0.2} - {spared}
         whole.update(n for n, one in enumerate(part) if n not in broken_ones and one in log)
-        data = [broken(one) if n in broken_ones else one for n, one in enumerate(part)]
+        data = [break_batch(one) if n in broken_ones else one for n, one in enumerate(part)]
         cuts = {rng.randrange(len(part)) for _ in range(3)} if part else set()
         return replica(tmp_path, name, data, files=files, segments=cuts)
 
@@ -65,7 +65,7 @@ def test_the_newest_history_is_served_whole(seed: int, tmp_path: Path) -> None:
     apart = copy("apart", [*kept, *other], {})
     paths = [leader, behind, apart]
     rng.shuffle(paths)
-    fields, data = built(tmp_path, *paths)
+    fields, data = build_salvage(tmp_path, *paths)
     assert data == data_of([one for n, one in enumerate(log) if n in whole])
     assert fields["conflicts"] == []
     lost = {at for low, high in fields["lost"] for at in range(low, high + 1)}

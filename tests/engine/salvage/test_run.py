@@ -11,8 +11,8 @@ from typing import Any
 import builders
 import damage
 import pytest
-from comparing import Item, batches, changed, replica
-from salvaging import built, data_of, epochs_file, holed, items_of, row_of
+from comparing import Item, batches, replica, rewrite_record
+from salvaging import build_salvage, data_of, epochs_file, items_of, remove_batches, row_of
 
 from kdump import writing
 from kdump.engine.salvage import run
@@ -33,30 +33,30 @@ ID, OTHER_ID = "A" * 21 + "B", "A" * 21 + "C"
 # What is taken -----------------------------------------------------------------------------------
 
 
-def test_each_copy_gives_what_the_other_has_not(tmp_path: Path) -> None:
-    one = replica(tmp_path, "one", holed(LOG, 2, 3))
-    two = replica(tmp_path, "two", holed(LOG, 7))
-    fields, data = built(tmp_path, one, two)
+def test_copies_complement_each_other(tmp_path: Path) -> None:
+    one = replica(tmp_path, "one", remove_batches(LOG, 2, 3))
+    two = replica(tmp_path, "two", remove_batches(LOG, 7))
+    fields, data = build_salvage(tmp_path, one, two)
     assert data == data_of(LOG)
     assert (fields["lost"], fields["severity"], fields["records_count"]) == ([], None, 50)
     assert [each["offsets"] for each in fields["from"]] == [[[0, 9], [35, 49]], [[10, 34]]]
 
 
-def test_what_no_copy_has_is_lost(tmp_path: Path) -> None:
-    one = replica(tmp_path, "one", holed(LOG, 2, 3))
-    two = replica(tmp_path, "two", holed(LOG, 3, 4))
-    fields, data = built(tmp_path, one, two)
+def test_records_in_no_copy_are_lost(tmp_path: Path) -> None:
+    one = replica(tmp_path, "one", remove_batches(LOG, 2, 3))
+    two = replica(tmp_path, "two", remove_batches(LOG, 3, 4))
+    fields, data = build_salvage(tmp_path, one, two)
     assert data == data_of(LOG[:3] + LOG[4:])
     assert (fields["lost"], fields["severity"]) == ([[15, 19]], "damage")
 
 
-def test_the_end_is_what_a_watermark_says(tmp_path: Path) -> None:
+def test_log_end_comes_from_a_watermark(tmp_path: Path) -> None:
     one = replica(tmp_path, "one", LOG[:8], files=WATERMARK)
     assert row_of(one)["lost"] == [[40, 49]]
 
 
-def test_the_end_is_open_behind_bytes_that_cannot_be_read(tmp_path: Path) -> None:
-    one = replica(tmp_path, "one", holed(LOG, 9))
+def test_log_end_is_unknown_after_unreadable_bytes(tmp_path: Path) -> None:
+    one = replica(tmp_path, "one", remove_batches(LOG, 9))
     assert row_of(one)["lost"] == [[45, None]]
 
 
@@ -64,13 +64,13 @@ def test_retired_directories_and_files_are_copies(tmp_path: Path) -> None:
     name = f"orders-0.{'0' * 32}-delete"
     one = replica(tmp_path, "one", LOG, segments=(0, 4), partition=name)
     (one / name / f"{0:020}.log").rename(one / name / f"{0:020}.log.deleted")
-    fields, data = built(tmp_path, one)
+    fields, data = build_salvage(tmp_path, one)
     assert data == data_of(LOG)
     assert [each["path"][-12:] for each in fields["from"]] == [".log.deleted", f"{'0' * 5}-delete"]
 
 
 def test_a_log_by_itself_is_a_copy_of_the_only_partition(tmp_path: Path) -> None:
-    one = replica(tmp_path, "one", holed(LOG, 2))
+    one = replica(tmp_path, "one", remove_batches(LOG, 2))
     apart = tmp_path / f"{0:020}.log"
     apart.write_bytes(data_of(LOG[:4]))
     assert row_of(one, apart)["lost"] == []
@@ -87,16 +87,16 @@ def test_the_metadata_log_is_left_out(tmp_path: Path) -> None:
 def test_the_whole_batch_of_a_compacted_and_another_copy(tmp_path: Path) -> None:
     thin = [each._replace(items=each.items[-1:]) for each in LOG[:4]]
     one = replica(tmp_path, "one", [*thin[:2], *LOG[4:]])
-    two = replica(tmp_path, "two", holed(LOG, 3))
-    fields, data = built(tmp_path, one, two)
+    two = replica(tmp_path, "two", remove_batches(LOG, 3))
+    fields, data = build_salvage(tmp_path, one, two)
     assert data == data_of(LOG[:3] + LOG[4:])
     assert fields["conflicts"] == []
     assert fields["lost"] == []  # the cleaner of the first copy took what the second has broken
 
 
 def test_offsets_from_and_to(tmp_path: Path) -> None:
-    one = replica(tmp_path, "one", holed(LOG, 0, 9))
-    fields, data = built(tmp_path, one, from_offset=12, to_offset=30)
+    one = replica(tmp_path, "one", remove_batches(LOG, 0, 9))
+    fields, data = build_salvage(tmp_path, one, from_offset=12, to_offset=30)
     assert data == data_of(LOG[2:6])
     assert fields["lost"] == []
     start = (tmp_path / "out/log-start-offset-checkpoint").read_text()
@@ -107,7 +107,7 @@ def test_segments_are_cut_by_the_settings(tmp_path: Path) -> None:
     settings = tmp_path / "server.properties"
     settings.write_text(f"log.segment.bytes={len(data_of(LOG[-3:]))}\n")
     one = replica(tmp_path, "one", LOG)
-    _, data = built(tmp_path, one, server_properties=str(settings))
+    _, data = build_salvage(tmp_path, one, server_properties=str(settings))
     assert data == data_of(LOG)
     names = sorted(path.name for path in (tmp_path / "out/orders-0").glob("*.log"))
     assert names == [f"{base:020}.log" for base in (0, 15, 30, 45)]
@@ -120,7 +120,7 @@ def test_messages_of_old_formats(tmp_path: Path) -> None:
     ]
     one = replica(tmp_path, "one", [*wrappers[:4], damage.flip_bit(wrappers[4], 40, 1)], start=0)
     two = replica(tmp_path, "two", [damage.flip_bit(wrappers[0], 40, 1), *wrappers[1:]], start=0)
-    fields, data = built(tmp_path, one, two, broker_version=(0, 10, 2))
+    fields, data = build_salvage(tmp_path, one, two, broker_version=(0, 10, 2))
     assert data == b"".join(wrappers)
     assert (fields["records_count"], fields["lost"]) == (20, [])
     names = {path.suffix for path in (tmp_path / "out/orders-0").iterdir()}
@@ -130,17 +130,17 @@ def test_messages_of_old_formats(tmp_path: Path) -> None:
 # Histories ---------------------------------------------------------------------------------------
 
 
-def test_what_was_cut_off_by_a_newer_leader_has_diverged(tmp_path: Path) -> None:
+def test_records_truncated_by_a_newer_leader_diverged(tmp_path: Path) -> None:
     newer = [*LOG[:6], *batches(30, 45, epoch=4)]
     one = replica(tmp_path, "one", LOG)
     two = replica(tmp_path, "two", newer)
-    fields, data = built(tmp_path, one, two)
+    fields, data = build_salvage(tmp_path, one, two)
     assert data == data_of(newer)
     assert fields["diverged"] == [{"path": str(one / "orders-0"), "offsets": [[30, 49]]}]
     assert (fields["conflicts"], fields["severity"]) == ([], None)
 
 
-def test_longest_and_a_path_lead_if_asked_for(tmp_path: Path) -> None:
+def test_longest_or_a_path_may_lead(tmp_path: Path) -> None:
     newer = [*LOG[:6], *batches(30, 45, epoch=4)]
     one = replica(tmp_path, "one", LOG)
     two = replica(tmp_path, "two", newer)
@@ -149,12 +149,12 @@ def test_longest_and_a_path_lead_if_asked_for(tmp_path: Path) -> None:
     assert row_of(one, two, prefer="newest-epoch")["last_offset"] == 44
 
 
-def test_a_checkpoint_tells_the_epoch_of_what_is_broken(tmp_path: Path) -> None:
+def test_checkpoint_gives_the_epoch_of_a_broken_batch(tmp_path: Path) -> None:
     """The leader's first batches of its epoch are broken; another copy has older ones there."""
     newer = [*LOG[:6], *batches(30, 45, epoch=4)]
     files = epochs_file((3, 0), (4, 30))
     one = replica(tmp_path, "one", LOG)
-    two = replica(tmp_path, "two", holed(newer, 6), files=files)
+    two = replica(tmp_path, "two", remove_batches(newer, 6), files=files)
     fields = row_of(one, two)
     assert fields["lost"] == [[30, 34]]
     assert fields["diverged"][0]["offsets"] == [[30, 49]]
@@ -163,15 +163,15 @@ def test_a_checkpoint_tells_the_epoch_of_what_is_broken(tmp_path: Path) -> None:
 def test_a_changed_epoch_byte_makes_no_history(tmp_path: Path) -> None:
     odd = LOG[9]._replace(epoch=1 << 24)
     one = replica(tmp_path, "one", [*LOG[:9], odd])
-    two = replica(tmp_path, "two", holed(LOG, 3))
+    two = replica(tmp_path, "two", remove_batches(LOG, 3))
     three = replica(tmp_path, "three", LOG[:9])
-    fields, data = built(tmp_path, one, two, three)
+    fields, data = build_salvage(tmp_path, one, two, three)
     assert data == data_of(LOG)
     assert fields["diverged"] == []
 
 
 def test_other_records_in_one_epoch_are_a_conflict(tmp_path: Path) -> None:
-    other = changed(LOG[4], 22, b"other")
+    other = rewrite_record(LOG[4], 22, b"other")
     one = replica(tmp_path, "one", LOG)
     two = replica(tmp_path, "two", [*LOG[:4], other, *LOG[5:9]])
     fields = row_of(one, two)
@@ -179,22 +179,22 @@ def test_other_records_in_one_epoch_are_a_conflict(tmp_path: Path) -> None:
     assert fields["conflicts"] == [{"from": 22, "to": 22, "paths": paths, "chosen": None}]
     assert fields["severity"] == "damage"
     with pytest.raises(RefusedError, match="--prefer"):
-        built(tmp_path, one, two)
+        build_salvage(tmp_path, one, two)
     assert not (tmp_path / "out").exists()
-    fields, data = built(tmp_path, one, two, prefer=str(two))
+    fields, data = build_salvage(tmp_path, one, two, prefer=str(two))
     assert data == data_of([*LOG[:4], other, *LOG[5:]])
     assert fields["conflicts"][0]["chosen"] == str(two / "orders-0")
     assert fields["severity"] is None
 
 
-def test_a_batch_at_another_offset_is_not_taken_twice(tmp_path: Path) -> None:
+def test_batch_at_another_offset_is_used_once(tmp_path: Path) -> None:
     """The offset field of a last batch was changed, which no checksum covers."""
     moved = LOG[9]._replace(base=1069, last=1073, items=tuple(
         Item(one.offset + 1024, *one[1:]) for one in LOG[9].items
     ))  # fmt: skip
     one = replica(tmp_path, "one", [*LOG[:9], moved])
     two = replica(tmp_path, "two", LOG)
-    fields, data = built(tmp_path, one, two)
+    fields, data = build_salvage(tmp_path, one, two)
     assert data == data_of(LOG)
     assert fields["lost"] == []
 
@@ -202,7 +202,7 @@ def test_a_batch_at_another_offset_is_not_taken_twice(tmp_path: Path) -> None:
 # Names and ids -----------------------------------------------------------------------------------
 
 
-def test_topics_of_one_name_are_told_apart_by_their_ids(tmp_path: Path) -> None:
+def test_topic_ids_distinguish_topics_of_one_name(tmp_path: Path) -> None:
     def metadata(topic_id: str) -> dict[str, str]:
         return {"/partition.metadata": f"version: 0\ntopic_id: {topic_id}"}
 
@@ -212,7 +212,7 @@ def test_topics_of_one_name_are_told_apart_by_their_ids(tmp_path: Path) -> None:
     assert isinstance(error, RefusedError)
     assert ID in str(error)
     assert OTHER_ID in str(error)
-    fields, _ = built(tmp_path, one, two, topic_id=OTHER_ID)
+    fields, _ = build_salvage(tmp_path, one, two, topic_id=OTHER_ID)
     assert fields["last_offset"] == 24
     written = (tmp_path / "out/orders-0/partition.metadata").read_text()
     assert written == f"version: 0\ntopic_id: {OTHER_ID}"
@@ -222,7 +222,7 @@ def test_topics_get_new_names(tmp_path: Path) -> None:
     names = tmp_path / "names"
     names.write_text("# old, new\norders, sales.eu\n")
     one = replica(tmp_path, "one", LOG)
-    fields, _ = built(tmp_path, one, names=read_topic_map(str(names)))
+    fields, _ = build_salvage(tmp_path, one, names=read_topic_map(str(names)))
     assert fields["topic"] == "sales.eu"
     assert (tmp_path / "out/sales.eu-0").is_dir()
     names.write_text("orders,a/b\n")
@@ -233,14 +233,14 @@ def test_topics_get_new_names(tmp_path: Path) -> None:
 # What is written ---------------------------------------------------------------------------------
 
 
-def test_nothing_is_written_where_something_is(tmp_path: Path) -> None:
+def test_existing_output_is_refused(tmp_path: Path) -> None:
     one = replica(tmp_path, "one", LOG)
     (tmp_path / "out").mkdir()
     (tmp_path / "out/file").touch()
     with pytest.raises(RefusedError, match="is not empty"):
-        built(tmp_path, one)
+        build_salvage(tmp_path, one)
     (tmp_path / "out/file").unlink()
-    assert built(tmp_path, one)[1] == data_of(LOG)
+    assert build_salvage(tmp_path, one)[1] == data_of(LOG)
 
 
 def test_a_format_that_the_broker_cannot_read_is_refused(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def _to(tmp_path: Path, **options: Any) -> SalvageOptions:
     return SalvageOptions(out=str(tmp_path / "out"), **options)
 
 
-def test_a_broker_at_work_is_left_alone(tmp_path: Path) -> None:
+def test_running_broker_is_not_touched(tmp_path: Path) -> None:
     one = replica(tmp_path, "one", LOG)
     (tmp_path / ".lock").touch()
     context = get_context("fork")
@@ -273,7 +273,7 @@ def test_a_broker_at_work_is_left_alone(tmp_path: Path) -> None:
     taken.wait(60)
     try:
         with pytest.raises(RefusedError, match="a broker is running here"):
-            built(tmp_path, one)
+            build_salvage(tmp_path, one)
     finally:
         done.set()
         broker.join()
@@ -282,7 +282,7 @@ def test_a_broker_at_work_is_left_alone(tmp_path: Path) -> None:
 
 def test_the_manifest_proves_the_result(tmp_path: Path) -> None:
     one = replica(tmp_path, "one", LOG, files=WATERMARK)
-    built(tmp_path, one)
+    build_salvage(tmp_path, one)
     manifest = tmp_path / "out.manifest.json"
     content = json.loads(manifest.read_text())
     (source,) = content["sources"]
@@ -312,11 +312,11 @@ def _checked(manifest: Path, directory: Path) -> dict[str, str]:
 # Ended in between --------------------------------------------------------------------------------
 
 
-class Killed(BaseException):
+class KilledError(BaseException):
     """The process ends here: nobody clears up."""
 
 
-class Dying:
+class DyingOs:
     """Stands in for `os` where files are written: behind the Nth call there is nothing more."""
 
     def __init__(self, at: int) -> None:
@@ -330,14 +330,14 @@ class Dying:
 
         def call(*arguments: Any, **named: Any) -> Any:
             if self.calls >= self._at:
-                raise Killed
+                raise KilledError
             self.calls += 1
             return real(*arguments, **named)
 
         return call
 
 
-def test_a_killed_run_leaves_nothing_that_looks_whole(
+def test_killed_run_leaves_no_complete_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = replica(tmp_path, "one", LOG[:4])
@@ -351,11 +351,11 @@ def test_a_killed_run_leaves_nothing_that_looks_whole(
         room = tmp_path / str(at)
         room.mkdir()
         with monkeypatch.context() as patch:
-            patch.setattr(writing, "_os", Dying(at))
+            patch.setattr(writing, "_os", DyingOs(at))
             try:
                 list(salvage([str(one)], SalvageOptions(out=str(room / "out"))))
                 ended = True
-            except Killed:
+            except KilledError:
                 pass
         writing._unfinished.clear()
         if (room / "out").exists():
@@ -386,7 +386,7 @@ def test_a_run_that_fails_clears_up(
     with monkeypatch.context() as patch:
         patch.setattr(writing, "_os", Failing())
         with pytest.raises(KdumpError):
-            built(tmp_path, one)
+            build_salvage(tmp_path, one)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one"]
 
 
@@ -418,5 +418,5 @@ def test_a_log_that_is_deleted_meanwhile_is_still_written(
         return opened(*arguments)
 
     monkeypatch.setattr(run, "open_copies", late)
-    fields, data = built(tmp_path, one)
+    fields, data = build_salvage(tmp_path, one)
     assert (fields["lost"], data) == ([], data_of(LOG))

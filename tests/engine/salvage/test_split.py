@@ -9,7 +9,7 @@ import builders
 import damage
 import pytest
 from comparing import Batch, batches, replica
-from salvaging import built, data_of, row_of
+from salvaging import build_salvage, data_of, row_of
 
 LOG = batches(0, 50)
 DATA = [batch.data() for batch in LOG]
@@ -52,7 +52,7 @@ def plain(offset: int, magic: int) -> bytes:
 def test_the_records_before_the_damage(tmp_path: Path) -> None:
     torn = damage.flip_bit(DATA[3], SIZE - 2 * len(record_of(3)), 5)  # the fourth record's size
     one = replica(tmp_path, "one", [*DATA[:3], torn, *DATA[4:]])
-    fields, data = built(tmp_path, one, split_batches=True)
+    fields, data = build_salvage(tmp_path, one, split_batches=True)
     anew = LOG[3]._replace(items=LOG[3].items[:3], last=17)
     assert data == data_of([*LOG[:3], anew, *LOG[4:]])
     assert (parts(fields), fields["lost"]) == ([(15, 17, 3, True)], [[18, 19]])
@@ -68,7 +68,7 @@ def test_the_records_before_the_damage(tmp_path: Path) -> None:
 
 def test_without_the_option_it_is_lost(tmp_path: Path) -> None:
     one = replica(tmp_path, "one", [*DATA[:3], DATA[3][:-10], *DATA[4:]])
-    fields, data = built(tmp_path, one)
+    fields, data = build_salvage(tmp_path, one)
     assert data == data_of(LOG[:3] + LOG[4:])
     assert (fields["reencoded"], fields["lost"]) == ([], [[15, 19]])
 
@@ -76,13 +76,13 @@ def test_without_the_option_it_is_lost(tmp_path: Path) -> None:
 def test_sound_batch_of_another_copy_is_preferred(tmp_path: Path) -> None:
     one = replica(tmp_path, "one", [*DATA[:3], DATA[3][:-10], *DATA[4:]])
     two = replica(tmp_path, "two", LOG)
-    fields, data = built(tmp_path, one, two, split_batches=True)
+    fields, data = build_salvage(tmp_path, one, two, split_batches=True)
     assert (data, fields["reencoded"], fields["severity"]) == (data_of(LOG), [], None)
 
 
 def test_partial_batch_at_the_log_end(tmp_path: Path) -> None:
     one = replica(tmp_path, "one", [*DATA[:9], DATA[9][:-1]])
-    fields, data = built(tmp_path, one, split_batches=True)
+    fields, data = build_salvage(tmp_path, one, split_batches=True)
     assert data == data_of([*LOG[:9], LOG[9]._replace(items=LOG[9].items[:4], last=48)])
     assert (parts(fields), fields["lost"]) == ([(45, 48, 4, True)], [[49, None]])
 
@@ -129,7 +129,9 @@ def tear_batches(log: list[Batch]) -> list[bytes]:
 
 def test_a_known_producer_is_kept(tmp_path: Path) -> None:
     log = producers()
-    fields, data = built(tmp_path, replica(tmp_path, "one", tear_batches(log)), split_batches=True)
+    fields, data = build_salvage(
+        tmp_path, replica(tmp_path, "one", tear_batches(log)), split_batches=True
+    )
     anew = log[3]._replace(items=log[3].items[:4], last=18)
     assert data == data_of([*log[:3], anew, *log[4:]])
     assert fields["lost"] == [[19, 19]]
@@ -138,7 +140,9 @@ def test_a_known_producer_is_kept(tmp_path: Path) -> None:
 def test_an_unknown_producer_is_left_out(tmp_path: Path) -> None:
     log = producers()
     log[3] = log[3]._replace(members={**log[3].members, "producer_id": 99})
-    _, data = built(tmp_path, replica(tmp_path, "one", tear_batches(log)), split_batches=True)
+    _, data = build_salvage(
+        tmp_path, replica(tmp_path, "one", tear_batches(log)), split_batches=True
+    )
     anew = LOG[3]._replace(items=LOG[3].items[:4], last=18)
     assert data == data_of([*log[:3], anew, *log[4:]])
 
@@ -162,7 +166,7 @@ def test_messages_of_a_wrapper_with_a_wrong_checksum(tmp_path: Path, magic: int)
     log = wrappers(magic)
     log[1] = damage.flip_bit(log[1], 12, 0)  # its checksum
     one = replica(tmp_path, "one", log, start=0)
-    fields, data = built(tmp_path, one, split_batches=True, broker_version=(0, 10, 2))
+    fields, data = build_salvage(tmp_path, one, split_batches=True, broker_version=(0, 10, 2))
     anew = [plain(offset, magic) for offset in range(4, 8)]
     assert data == b"".join([log[0], *anew, *log[2:]])
     assert (parts(fields), fields["lost"], fields["severity"]) == ([(4, 7, 4, False)], [], None)
@@ -175,7 +179,7 @@ def test_messages_of_a_wrapper_without_its_end(tmp_path: Path) -> None:
     count = len(came_out) // len(plain(16, 0))
     assert 0 < count < 4
     one = replica(tmp_path, "one", [*log[:-1], cut], start=0)
-    fields, data = built(tmp_path, one, split_batches=True, broker_version=(0, 10, 2))
+    fields, data = build_salvage(tmp_path, one, split_batches=True, broker_version=(0, 10, 2))
     anew = [plain(offset, 0) for offset in range(16, 16 + count)]
     assert data == b"".join([*log[:-1], *anew])
     assert parts(fields) == [(16, 15 + count, count, False)]
@@ -196,7 +200,7 @@ def test_the_time_of_arrival_is_that_of_the_wrapper(tmp_path: Path) -> None:
     log = wrappers(1, attributes=builders.LOG_APPEND_TIME, timestamp=1_500_000_000_000)
     log[1] = damage.flip_bit(log[1], 12, 0)
     one = replica(tmp_path, "one", log, start=0)
-    fields, data = built(tmp_path, one, split_batches=True, broker_version=(0, 10, 2))
+    fields, data = build_salvage(tmp_path, one, split_batches=True, broker_version=(0, 10, 2))
     anew = [
         builders.message(offset, value=b"v%d" % offset, attributes=builders.LOG_APPEND_TIME,
                          timestamp=1_500_000_000_000)
@@ -230,7 +234,7 @@ def test_records_of_a_compressed_batch(tmp_path: Path) -> None:
     ]
     data = [batch.data() for batch in packed]
     data[3] = damage.flip_bit(data[3], len(data[3]) - 6, 0)  # the checksum of the stream
-    fields, log = built(tmp_path, replica(tmp_path, "one", data), split_batches=True)
+    fields, log = build_salvage(tmp_path, replica(tmp_path, "one", data), split_batches=True)
     assert log == data_of([*packed[:3], LOG[3], *packed[4:]])
     assert (parts(fields), fields["lost"]) == ([(15, 19, 5, True)], [])
 
@@ -248,7 +252,7 @@ def test_messages_as_they_were_in_a_wrapper_have_no_offsets(tmp_path: Path, endi
     else:
         log[1] = damage.flip_bit(log[1], 9, 0)  # its size
     one = replica(tmp_path, "one", log, start=0)
-    fields, data = built(tmp_path, one, broker_version=(0, 10, 2))
+    fields, data = build_salvage(tmp_path, one, broker_version=(0, 10, 2))
     assert data == b"".join(log[::2])
     assert fields["lost"] == [[4, None if ending else 13]]
     # Nor does anything say where they begin, as long as the last of them is not there.
@@ -277,7 +281,7 @@ def test_sound_messages_of_a_wrapper(tmp_path: Path, magic: int) -> None:
     log[3] = builders.wrapper(inner, 15, magic=magic)
     one = replica(tmp_path, "one", log)
     assert row_of(one)["lost"] == [[12, 15]]
-    fields, data = built(tmp_path, one, split_batches=True, broker_version=(2, 8, 0))
+    fields, data = build_salvage(tmp_path, one, split_batches=True, broker_version=(2, 8, 0))
     bytes_of_it = gzip.compress(plain(0, magic), mtime=0)
     kept = [
         plain(12, magic) if magic == 0 else builders.message(12, value=b"v0", magic=1),

@@ -29,7 +29,7 @@ def fields(rows: Any) -> list[dict[str, Any]]:
     return [dict(row.fields) for row in rows]
 
 
-def test_what_a_broker_deletes_soon_is_kept(
+def test_files_about_to_be_deleted_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = tmp_path / "data"
@@ -99,7 +99,7 @@ def test_what_a_broker_deletes_soon_is_kept(
     assert 0 <= module._change_ms(str(tmp_path / "gone")) - before_ms < 60_000
 
 
-def test_a_folder_of_another_file_system_lies_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folder_of_another_file_system_inside(monkeypatch: pytest.MonkeyPatch) -> None:
     devices = {"/mnt": 1, "/mnt/disk": 2, "/mnt/disk/data": 2}
 
     def stat(path: str) -> Any:
@@ -176,7 +176,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
 LATER = "kafka-configs.sh --bootstrap-server b:9092 --alter --entity-type topics --entity-name new "
 
 
-def test_settings_that_would_lose_records_come_later(bench: Bench) -> None:
+def test_settings_that_lose_records_are_applied_last(bench: Bench) -> None:
     def split(**settings: Any) -> tuple[str, str]:
         named = {name.replace("_", "."): str(value) for name, value in settings.items()}
         bench.former = FormerTopic(named, 1, 1, METADATA_LOG)
@@ -237,7 +237,7 @@ def test_settings_that_would_lose_records_come_later(bench: Bench) -> None:
     )
 
 
-def test_what_is_known_of_a_topic_is_said(bench: Bench) -> None:
+def test_known_topic_settings_are_included(bench: Bench) -> None:
     create = "Topic new is not in the cluster. Create it as it was, according to "
     keeps = "; with retention.ms=-1 it keeps all records until you set another value"
     for known, told in (
@@ -305,7 +305,7 @@ def test_a_topic_with_too_few_partitions_gets_more() -> None:
     ]
 
 
-def test_the_same_command_names_what_was_kept(tmp_path: Path) -> None:
+def test_repeated_command_names_kept_folders(tmp_path: Path) -> None:
     data = tmp_path / "data"
     gone = data / DELETED.format("orders-0")
     gone.mkdir(parents=True)
@@ -317,12 +317,12 @@ def test_the_same_command_names_what_was_kept(tmp_path: Path) -> None:
     words = ("kdump", "produce", "--produce", "b:9092")
     options = SalvageOptions(resume="/s", command=words)
     head = ("kdump", "produce", "--resume", "/s", "--produce", "b:9092")
-    assert module.again([str(data)], copies, options) == (*head, kept)
-    assert module.again([str(data), kept], copies, options) == head
-    assert module.again([], copies, options) == (*head, kept)
+    assert module.format_repeat([str(data)], copies, options) == (*head, kept)
+    assert module.format_repeat([str(data), kept], copies, options) == head
+    assert module.format_repeat([], copies, options) == (*head, kept)
     of_broker = options._replace(server_properties=str(properties))
-    assert module.again([], copies, of_broker) == (*head, kept, str(data))
-    assert module.again(["x"], copies, of_broker) == (*head, kept)
-    assert module.again([], [], of_broker) == head
+    assert module.format_repeat([], copies, of_broker) == (*head, kept, str(data))
+    assert module.format_repeat(["x"], copies, of_broker) == (*head, kept)
+    assert module.format_repeat([], [], of_broker) == head
     resumed = options._replace(command=("kdump", "produce", "--resume", "/t"))
-    assert module.again([], [], resumed) == ("kdump", "produce", "--resume", "/t")
+    assert module.format_repeat([], [], resumed) == ("kdump", "produce", "--resume", "/t")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from corpus import shared
+from corpus import find_shared
 from counting_store import serve_counting_store
 from tiered import moment, plant_faults, read_consumed_offsets
 
@@ -102,7 +102,7 @@ def test_with_the_disk_it_is_all_that_consumers_received() -> None:
         ("f15", "jumbled", []),
         ("f16", "late.tier", []),
         ("f18", "payments", []),
-    ] if shared() is not None else [],
+    ] if find_shared() is not None else [],
 )  # fmt: skip
 def test_records_lost_by_a_fault(
     fault: str, topic: str, lost: list[list[int]], tmp_path: Path

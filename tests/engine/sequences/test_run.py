@@ -9,11 +9,11 @@ import builders
 import damage
 import pytest
 from corpus import corpus, names
-from declared_rows import wrong
+from declared_rows import find_undeclared
 from each import each
 from long_runs import LONG, SEED
 from oracle import PROFILES, oracle
-from producing import ABORT, NONE, TIME, checked, data, marker, write_log
+from producing import ABORT, NONE, TIME, data, marker, run_checks, write_log
 
 from kdump.engine.sequences.run import SequenceOptions, sequences
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, Workers
@@ -35,7 +35,7 @@ def run_sequences(
     found = [item for item in items if isinstance(item, Finding)]
     assert len(rows) + len(found) == len(items), items
     assert [row.row == "sequence-summary" for row in rows] == [False] * (len(rows) - 1) + [True]
-    assert not list(wrong({"row": row.row, **row.fields} for row in rows))
+    assert not list(find_undeclared({"row": row.row, **row.fields} for row in rows))
     return rows[:-1], rows[-1], found
 
 
@@ -147,7 +147,7 @@ def test_first_number_in_a_whole_log_is_0(tmp_path: Path) -> None:
     assert summary.fields["first_gaps"] == 1
     assert "KAFKA-15591" in str(fields["explanation"])
     assert "deleted and recreated" in str(fields["explanation"])
-    (told,) = (one for one in checked(path) if one.code == "sequence-gap")
+    (told,) = (one for one in run_checks(path) if one.code == "sequence-gap")
     assert (told.offset, told.expected, told.actual) == (1, 0, 17)
     assert "the log is complete from offset 0" in told.message
 

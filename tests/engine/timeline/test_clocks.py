@@ -4,7 +4,7 @@ import random
 
 import pytest
 from long_runs import SEED, how_many
-from made_clocks import MadeClocks, held
+from made_clocks import MadeClocks, check_bounds
 
 from kdump.engine.timeline.clocks import Clocks
 from kdump.engine.timeline.raw_event import Spot, Tie
@@ -53,7 +53,7 @@ def test_a_clock_that_was_set_is_bounded_whenever_that_was() -> None:
     seeds = range(SEED * 10_000, SEED * 10_000 + how_many(40, 8_000))
     for seed in (*_ONCE_WRONG, *seeds):
         made = MadeClocks(seed)
-        found, wrong = held(made)
+        found, wrong = check_bounds(made)
         assert not wrong, (seed, wrong[:5])
         count += len(made.stamps)
         close += found

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from corpus import shared
+from corpus import find_shared
 from incident_truth import Truth, tools
 from incidents import NODES, PLANS, make
 from long_runs import LONG
@@ -24,7 +24,7 @@ LEFT = [one for size in (3, 2, 1) for one in itertools.combinations(NODES, size)
 @pytest.mark.skipif(not LONG, reason="starts three brokers ten times")
 @pytest.mark.parametrize("number", range(len(PLANS)))
 def test_incidents_are_reconstructed_from_any_disks(number: int, tmp_path: Path) -> None:
-    root = shared()
+    root = find_shared()
     assert root is not None
     assert tools() is not None
     make(tmp_path / "incident", number)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import resealed
+from builders import with_right_crc
 from click.testing import CliRunner
-from corpus import corpus, expected, shared
+from corpus import corpus, find_expected, find_shared
 from long_runs import LONG
 from tiered import moment
 
@@ -55,7 +55,7 @@ def test_incident_is_reconstructed_from_any_disks(nodes: str, times: str, tmp_pa
     assert told.exit_code == 0, told.output
     answer = tmp_path / "answer.jsonl"
     answer.write_text(told.stdout)
-    root = shared()
+    root = find_shared()
     assert root is not None
     check = [sys.executable, str(root / "corpus/incident/check.py"), "--answer", str(answer), "-v"]
     check += ["--only", ",".join(nodes)] if nodes != "123" else []
@@ -231,7 +231,7 @@ def test_only_a_marker_that_is_a_transactions_for_certain_ties_clocks() -> None:
 
 def test_remote_segments_are_dated_by_the_broker_that_copied_or_deleted_them() -> None:
     data, _ = moment("last")
-    lines = lzma.decompress(expected("tiered/last/remote-metadata.jsonl.xz").read_bytes())
+    lines = lzma.decompress(find_expected("tiered/last/remote-metadata.jsonl.xz").read_bytes())
     words = {"COPY_SEGMENT_FINISHED": "tier-copy", "DELETE_SEGMENT_FINISHED": "tier-delete"}
     wanted = {
         (
@@ -412,7 +412,7 @@ def test_clock_set_back_is_reported(tmp_path: Path) -> None:
             data[at : at + 8] = (int.from_bytes(data[at : at + 8], "big") - 3_600_000).to_bytes(
                 8, "big"
             )
-        data[first:end] = resealed(bytes(data[first:end]))
+        data[first:end] = with_right_crc(bytes(data[first:end]))
     log.write_bytes(data)
     (jump,) = events(node, what=("time-jump",))
     assert jump.subject == "__cluster_metadata-0"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from each import each
-from holding import holding
+from holding import hold_lock
 from long_runs import LONG
 from offsets_log import START_MS, Log
 from producing import data, write_log
@@ -139,7 +139,7 @@ def test_partition_that_is_missing_may_have_the_id(tmp_path: Path) -> None:
 def test_running_broker_may_still_end_it(tmp_path: Path) -> None:
     states(tmp_path, transaction("a", "CompleteCommit"))
     write_open(tmp_path)
-    with holding(tmp_path):
+    with hold_lock(tmp_path):
         (row,) = rows(run_transactions(tmp_path))
         assert row["hanging"] is True  # the clock says that it is years old
         (row,) = rows(run_transactions(tmp_path, at_ms=START_MS + 1000))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus import corpus, expected, shared
+from corpus import corpus, find_expected, find_shared
 from each import each
 
 from kdump.engine.transactions.run import TransactionOptions, transactions
@@ -33,9 +33,9 @@ def run_transactions(root: Path, **asked: Any) -> dict[str | None, dict[str, Any
 
 
 def moments() -> list[dict[str, Any]]:
-    if shared() is None:
+    if find_shared() is None:
         return []
-    text = expected("newest/moments.jsonl").read_text("utf-8")
+    text = find_expected("newest/moments.jsonl").read_text("utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -113,6 +113,6 @@ def test_transactions_at_each_moment(copy: str, said: dict[str, Any]) -> None:
 
 @each("copy", MODERN)
 def test_transactions_of_an_earlier_release(copy: str) -> None:
-    said = json.loads(expected(f"modern/{copy}/transactions.json").read_text("utf-8"))
+    said = json.loads(find_expected(f"modern/{copy}/transactions.json").read_text("utf-8"))
     found = run_transactions(corpus(f"modern/data/{copy}"))
     assert_described(found, said)

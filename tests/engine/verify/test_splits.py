@@ -17,7 +17,7 @@ from drivers import Through, after
 from long_runs import LONG
 from oracle import PROFILES, oracle
 from producing import TIME
-from verifying import verified
+from verifying import run_verify
 
 from kdump.engine.reading.check import join_headers
 from kdump.engine.reading.header_columns import HeaderPacker, PackedHeaders, fits, replay
@@ -47,8 +47,8 @@ def same(path: Path, split_bytes: int, driver: Driver = ONE_BY_ONE) -> int:
     """Compare by default and with --deep; give how many logs were replayed, of both."""
     replays = 0
     for deep in (False, True):
-        whole, none = verified(path, deep=deep)
-        told, some = verified(path, split_bytes=split_bytes, deep=deep, driver=driver)
+        whole, none = run_verify(path, deep=deep)
+        told, some = run_verify(path, split_bytes=split_bytes, deep=deep, driver=driver)
         assert told == whole
         assert none == 0
         replays += some
@@ -94,7 +94,7 @@ def test_pieces_are_as_many_as_the_size_asks_for(directory: Path) -> None:
         items.append(given)
         return driver(given, *rest)
 
-    verified(directory, split_bytes=10_000, driver=Through(ONE_BY_ONE, noting))
+    run_verify(directory, split_bytes=10_000, driver=Through(ONE_BY_ONE, noting))
     pieces, (item,) = items
     size = (directory / segments.name(0, "log")).stat().st_size
     assert abs(len(pieces) - 3 * size / 10_000) <= 3
@@ -193,8 +193,8 @@ def test_small_batches_are_not_worth_it(tmp_path: Path) -> None:
     path = segments.write_partition(
         tmp_path, {0: batches, 15_000: segments.batches(15_000, 15_003)}
     )
-    whole, _ = verified(path)
-    told, replays = verified(path, split_bytes=1 << 19)
+    whole, _ = run_verify(path)
+    told, replays = run_verify(path, split_bytes=1 << 19)
     assert (told, replays) == (whole, 0)
 
 
@@ -238,8 +238,8 @@ def test_which_runs_are_cut() -> None:
     [{"quick": True}, {"subset": (1, 2)}, {"predict": True}, {"selection": Selection("or*")}],
 )
 def test_with_other_options(directory: Path, options: dict[str, Any]) -> None:
-    whole, _ = verified(directory, **options)
-    told, replays = verified(directory, split_bytes=5000, **options)
+    whole, _ = run_verify(directory, **options)
+    told, replays = run_verify(directory, split_bytes=5000, **options)
     assert told == whole
     assert bool(replays) != bool(options.get("quick"))
 
@@ -256,9 +256,9 @@ def test_state_remembers_what_was_replayed(directory: Path) -> None:
     files = []
     for split_bytes in (None, 5000):
         state = VerifyState(NOW_S)
-        first, replays = verified(directory, split_bytes=split_bytes, state=state)
+        first, replays = run_verify(directory, split_bytes=split_bytes, state=state)
         assert replays == (0 if split_bytes is None else 2)
-        again, replays = verified(directory, split_bytes=split_bytes, state=state)
+        again, replays = run_verify(directory, split_bytes=split_bytes, state=state)
         assert replays == 0
         files.append((first, again, [*state.lines()]))
     assert files[0] == files[1]
@@ -269,7 +269,7 @@ def test_progress_counts_what_is_read_once(directory: Path) -> None:
     most: list[int] = []
     progress = Progress()
     progress.tick = lambda: most.append(progress.done_bytes)
-    verified(directory, split_bytes=5000, progress=progress)
+    run_verify(directory, split_bytes=5000, progress=progress)
     assert most == sorted(most)
     assert progress.done_bytes == progress.planned_bytes
     assert (progress.items_done, progress.planned_items) == (1, 1)
@@ -391,7 +391,7 @@ def test_batches_that_producers_sent_twice(tmp_path: Path) -> None:
             parts[offset // 600 * 600].append(batch(producer_id, offset, sequence + jump))
         parts[1200] = [batch(7, 1200, 0), batch(8, 1203, 0)]
         path = segments.write_partition(tmp_path / str(number), parts)
-        found = {one.code for one in verified(path)[0][:-1]}
+        found = {one.code for one in run_verify(path)[0][:-1]}
         assert {"sequence-duplicate", "sequence-gap"} <= found
         assert same(path, 5000) == 2 * 2
 
@@ -407,8 +407,8 @@ def test_null_keys_and_slack_are_counted_over_all_pieces(tmp_path: Path) -> None
     old = [builders.message(n, timestamp=TIME + n, slack=b"xyz") for n in range(300, 600)]
     segments.write_partition(data, {0: keyless, 300: old, 600: segments.batches(600, 603)})
     options: dict[str, Any] = {"deep": True, "server_properties": str(settings)}
-    whole, _ = verified(**options)
-    told, replays = verified(split_bytes=2000, **options)
+    whole, _ = run_verify(**options)
+    told, replays = run_verify(split_bytes=2000, **options)
     assert (told, replays) == (whole, 2)
     found = {one.code: one for one in told[:-1]}
     assert "300 records have no key" in found["null-key"].message
@@ -446,10 +446,10 @@ def test_log_that_changed_since_its_pieces_were_read(
                 }[what]
             )
 
-    told, replays = verified(
+    told, replays = run_verify(
         directory, split_bytes=5000, deep=deep, driver=after(change, ONE_BY_ONE, run=2)
     )
-    whole, _ = verified(directory, deep=deep)
+    whole, _ = run_verify(directory, deep=deep)
     assert told == whole
     assert replays == 2
     assert len(told) > 1
@@ -460,8 +460,8 @@ def test_newest_segment_that_is_so_since_its_pieces_were_read(directory: Path) -
         for path in directory.glob("*1800*"):
             path.unlink()
 
-    told, replays = verified(directory, split_bytes=5000, driver=after(change, ONE_BY_ONE, run=2))
-    assert (told, replays) == (verified(directory)[0], 2)
+    told, replays = run_verify(directory, split_bytes=5000, driver=after(change, ONE_BY_ONE, run=2))
+    assert (told, replays) == (run_verify(directory)[0], 2)
 
 
 def test_worker_that_dies_over_a_piece(directory: Path) -> None:
@@ -475,8 +475,8 @@ def test_worker_that_dies_over_a_piece(directory: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(verify_pieces, "walk_piece", dying)
-        told, replays = verified(directory, split_bytes=5000, driver=Workers(2))
-    assert (told, replays) == (verified(directory)[0], 2)
+        told, replays = run_verify(directory, split_bytes=5000, driver=Workers(2))
+    assert (told, replays) == (run_verify(directory)[0], 2)
 
 
 def test_pieces_that_fit() -> None:
@@ -518,7 +518,7 @@ def test_corpus(name: str) -> None:
 
 @pytest.mark.parametrize("deep", [False, True])
 def test_logs_of_a_corpus_are_replayed(deep: bool) -> None:
-    _, replays = verified(*roots("modern/data/clean"), split_bytes=4000, deep=deep)
+    _, replays = run_verify(*roots("modern/data/clean"), split_bytes=4000, deep=deep)
     assert replays > 20
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from corpus import shared
+from corpus import find_shared
 from tiered import MOMENTS, moment, plant_faults, truth
 
 from kdump.cli import cli
@@ -72,7 +72,7 @@ def test_sound_storage_has_no_finding(name: str, deep: bool) -> None:
     assert states <= {"COPY_SEGMENT_STARTED", "DELETE_SEGMENT_STARTED"}
 
 
-@pytest.mark.parametrize("fault", sorted(FOUND) if shared() is not None else [])
+@pytest.mark.parametrize("fault", sorted(FOUND) if find_shared() is not None else [])
 def test_each_fault_is_found_and_no_other(fault: str, tmp_path: Path) -> None:
     code, verdict, words = FOUND[fault]
     found, rows = checked(*plant_faults(fault, tmp_path / "planted"))

@@ -10,7 +10,7 @@ from typing import Any
 import builders
 import pytest
 from cleaned import BROKER, Question, facts_of, offsets, ours, view_of
-from corpus import corpus, expected, names
+from corpus import corpus, find_expected, names
 from directories import write_checkpoint
 from each import each
 from segments import START_MS, batch, write, write_partition
@@ -33,7 +33,8 @@ RETENTION_FIRST = ("both", "both-size", "start.dirty")
 def recorded() -> tuple[Json, Json]:
     """The topics and the times of the recorded broker."""
     found = [
-        json.loads(expected(f"retention/{name}.json").read_text()) for name in ("topics", "clock")
+        json.loads(find_expected(f"retention/{name}.json").read_text())
+        for name in ("topics", "clock")
     ]
     return found[0].get("topics", found[0]), found[1]
 
@@ -183,11 +184,11 @@ def test_more_keys_than_the_map_holds_end_a_round() -> None:
     choice = cleaner_log(view, facts_of(view)).choice(settings, 1)
     cleaning = CleaningRound(view, choice, settings, 1)
     assert not list(cleaning.batches())
-    assert (cleaning.map.full, cleaning.at_least) == (True, False)
+    assert (cleaning.map.full, cleaning.is_lower_bound) == (True, False)
     assert cleaning.map.end == cleanings(real)[1]["firstDirtyOffset"]
     few = CleaningRound(view, choice, settings, 1, keys_kept=100)
     assert list(few.batches())
-    assert few.at_least
+    assert few.is_lower_bound
 
 
 COMPACT = (TopicConfig("cleanup.policy", "compact"),)

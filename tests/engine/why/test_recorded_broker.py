@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus import expected, shared
+from corpus import find_expected, find_shared
 
 from kdump.engine.why.options import WhyOptions
 from kdump.engine.why.run import why
@@ -21,7 +21,7 @@ CLOCK = ("actStart", "actStop")
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Unpack it with GNU tar: Python's sets some times a millisecond early."""
-    root = shared()
+    root = find_shared()
     if root is None or shutil.which("tar") is None:
         pytest.skip("no corpora, or no tar")
     target = tmp_path_factory.mktemp("retention")
@@ -32,7 +32,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @cache
 def recorded(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(expected(f"retention/{name}.json").read_text())
+    found: dict[str, Any] = json.loads(find_expected(f"retention/{name}.json").read_text())
     return found
 
 

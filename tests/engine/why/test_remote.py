@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus import expected, shared
+from corpus import find_expected, find_shared
 from tiered import MOMENTS, moment, plant_faults, truth
 
 from kdump.broker.settings import read_topic_config
@@ -17,10 +17,10 @@ from kdump.storage.targets import Selection
 
 def judged(data: str, tier: str | None, now: str, *configs: str, **more: Any) -> list[Any]:
     """Give the rows as of the end of a recording, by the broker's own settings."""
-    times = map(json.loads, expected("tiered/moments.jsonl").read_text().splitlines())
+    times = map(json.loads, find_expected("tiered/moments.jsonl").read_text().splitlines())
     options = WhyOptions(
         now_ms=next(one["end_ms"] for one in times if one["moment"] == now),
-        server_properties=str(expected("tiered/server.properties.txt")),
+        server_properties=str(find_expected("tiered/server.properties.txt")),
         configs=tuple(map(read_topic_config, configs)),
         tier=tier,
         **more,
@@ -50,7 +50,7 @@ def test_a_broker_at_rest_has_deleted_all_that_it_deletes(name: str) -> None:
     ]
     half = [("invoices", "unfinished")]
     assert sorted(wasted) == ([] if name == "first" else half + 5 * [("stubborn", "orphan")])
-    listed = expected(f"tiered/{name}/files.tsv").read_text().splitlines()
+    listed = find_expected(f"tiered/{name}/files.tsv").read_text().splitlines()
     in_bucket = sum(int(line.split("\t")[0]) for line in listed if "\tremote/kafka-tiered" in line)
     sums = [one for one in rows if isinstance(one, TierSpace)]
     assert sum(one.object_bytes or 0 for one in sums) == in_bucket
@@ -83,7 +83,7 @@ def test_next_deletion_of_a_broker() -> None:
 @pytest.mark.parametrize(
     ("fault", "verdict"),
     [("f09", "orphan"), ("f10", "orphan"), ("f13", "gap"), ("f14", "gap"), ("f15", "kept")]
-    if shared() is not None
+    if find_shared() is not None
     else [],
 )
 def test_wasted_and_apparently_wasted_segments(fault: str, verdict: str, tmp_path: Path) -> None:
