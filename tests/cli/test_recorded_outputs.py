@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from secrets import token_hex
 from typing import NamedTuple
 from zlib import crc32
 
@@ -275,11 +275,17 @@ RUNS = [*runs()]
 
 @pytest.fixture(scope="module")
 def samples() -> Iterator[Path]:
-    """Lie on a disk: what a directory takes is counted, which in memory is less."""
-    with TemporaryDirectory(prefix="kdump-tests-", dir="/var/tmp") as folder:
-        root = Path(folder, "in", "its")
-        _write(root)
-        yield root
+    """Lie on a disk: what a directory takes is counted, which in memory is less.
+
+    The name has nothing that Markdown would interpret, and so escapes.
+    """
+    folder = Path("/var/tmp", f"kdump-tests-{token_hex(8)}")
+    folder.mkdir(0o700)
+    try:
+        _write(folder / "in" / "its")
+        yield folder / "in" / "its"
+    finally:
+        shutil.rmtree(folder)
 
 
 def _write(root: Path) -> None:
