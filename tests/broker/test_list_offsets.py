@@ -123,9 +123,9 @@ def test_steps_to_an_answer(partition: Partition) -> None:
     assert [(step.file, step.text) for step in view.steps] == [
         (f"{first}.log", f"its largest timestamp, {T0 + 50}, is before the target"),
         (f"{second}.log", f"its largest timestamp, {T0 + 90}, {only}"),
-        (f"{second}.timeindex", f"1 entries, 2 compared: slot 0 ({T0 + 90}, offset 13) {last}"),
-        (f"{second}.index", f"1 entries, 2 compared: slot 0 (offset 13, position {SIZE}) {last}"),
-        (f"{second}.log", f"1 batches from position {SIZE} on, {SIZE} bytes: {found}"),
+        (f"{second}.timeindex", f"1 entry, 2 compared: slot 0 ({T0 + 90}, offset 13) {last}"),
+        (f"{second}.index", f"1 entry, 2 compared: slot 0 (offset 13, position {SIZE}) {last}"),
+        (f"{second}.log", f"1 batch from position {SIZE} on, {SIZE} bytes: {found}"),
     ]
     assert [step.details for step in view.steps] == [
         {"segment": 0, "largest_timestamp_ms": T0 + 50},
@@ -150,13 +150,13 @@ def test_steps_without_an_entry(partition: Partition) -> None:
     answer = list_offsets(view, T0 + 15)
     assert answer == NONE._replace(segment=0, batches_scanned=1)
     _, time_step, index_step, scan = view.steps
-    text = "1 entries, all above the target: start at the first byte"
+    text = "1 entry, all above the target: start at the first byte"
     assert (time_step.text, time_step.details["slot"], time_step.details["entry"]) == (
         text, None, None
     )  # fmt: skip
     assert index_step.text == "no entries: the scan starts at the segment's first byte"
     assert scan.text == (
-        "1 batches from position 0 to the end: no such record; the broker does not continue with "
+        "1 batch from position 0 to the end: no such record; the broker does not continue with "
         "the next segment"
     )
     assert scan.details == {"batches": 1}

@@ -116,8 +116,8 @@ def test_steps_of_a_fetch(partition: Partition) -> None:
     view = partition.view(as_is=True)
     view.fetch(6)
     first, second = (str(partition.path / f"{base:020}") for base in (0, 10))
-    entry = f"1 entries, 1 compared: slot 0 (offset 3, position {SIZE}) is the last at or below"
-    scan = f"1 batches from position 0 on, {SIZE} bytes: the first whose last offset (11) reaches"
+    entry = f"1 entry, 1 compared: slot 0 (offset 3, position {SIZE}) is the last at or below"
+    scan = f"1 batch from position 0 on, {SIZE} bytes: the first whose last offset (11) reaches"
     assert [(step.step, step.file, step.text) for step in view.steps] == [
         ("segment", f"{first}.log", "base offset 0 is the last at or below the target"),
         ("index", f"{first}.index", f"{entry} the target"),
@@ -126,7 +126,7 @@ def test_steps_of_a_fetch(partition: Partition) -> None:
             f"{second}.log",
             "no batch there reaches the target: continuing with the next segment",
         ),
-        ("index", f"{second}.index", "1 entries, all above the target: start at the first byte"),
+        ("index", f"{second}.index", "1 entry, all above the target: start at the first byte"),
         ("scan", f"{second}.log", f"{scan} the target starts at 0"),
     ]
     assert [step.details for step in view.steps] == [

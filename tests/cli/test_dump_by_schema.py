@@ -253,7 +253,7 @@ def test_files_of_schemas(data: Path, tmp_path: Path) -> None:
     ("args", "words"),
     [
         (["--schemas", "a=none.avsc"], "No such file"),
-        (["--schemas", "a=x.txt"], "ends in .avsc, .proto, .json"),
+        (["--schemas", "a=x.txt"], "must end in .avsc, .proto, .json"),
         (["--schemas", "a=x.avsc", "--decode", "raw"], "needs --decode schema"),
         (["--decode", "schema", "--batches"], "exclude each other"),
     ],

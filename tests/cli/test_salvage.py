@@ -143,7 +143,7 @@ def test_an_image_is_carved(tmp_path: Path) -> None:
     assert len(rows_of(result)) == 2
     status, written = on_terminal("carve", str(image))
     assert status == 0
-    assert b"No partition is known for carved-1." in written
+    assert b"The partition of carved-1 is unknown." in written
 
 
 def test_a_directory_in_the_place_of_a_log_hides_no_other(tmp_path: Path) -> None:

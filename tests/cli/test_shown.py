@@ -176,7 +176,7 @@ def test_empty_files_are_reported(partition: Path, name: str, content: bytes) ->
     result = kdump("dump", "--entries", partition / name)
     assert result.stdout == ""
     *_, version, last = ["", *result.stderr.splitlines()]
-    assert last == "kdump: there are no entries"
+    assert last == "kdump: no entries found"
     if content:
         number = 1 if name.endswith("snapshot") else 0
         assert version == f"kdump: {partition / name}: version {number}, no entries"

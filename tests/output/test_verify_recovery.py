@@ -96,7 +96,7 @@ def test_lost_records_are_counted() -> None:
     )
     assert " ".join(" ".join(told).split()) == (
         "orders-7 truncate torn batch; 14 records lost from offset 48,996,102 on,"
-        " the last good one is 48,996,101"
+        " the last intact one is 48,996,101"
     )
 
 

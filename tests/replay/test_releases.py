@@ -100,7 +100,7 @@ def test_what_the_oldest_release_would_do_to_a_partition() -> None:
     row = Predictor(Between(), Settings(), {}).partition(target)
     assert (row.broker_version, row.outcome, row.records_lost) == ("4.4", "truncate", 51)
     assert row.oldest == {"broker_version": "0.10.0", "outcome": "empty", "records_lost": 67}
-    assert "Kafka 0.10.0 instead: empty, 67 records lost" in "\n".join(
+    assert "With Kafka 0.10.0: empty, 67 records lost" in "\n".join(
         recovery_lines([row], None, 200)
     )
 
@@ -122,27 +122,27 @@ _NODES = "damaged/4.4.0-three-nodes"
             "find-offset 20 {0}/t13-1",
             "offset-lookup",
             "offset error",
-            "Kafka 0.10.0 instead: offset none",
+            "With Kafka 0.10.0: offset none",
         ),
         ("find-time -3 clean/2.8.2/oneseg-0", "time-lookup", "offset error", "modification time"),
         (
             "verify damaged/one-bit",
             "finding",
             "served_from",
-            "A 0.10.0 broker instead: from offset",
+            "With Kafka 0.10.0: from offset",
         ),
         ("dump damaged/one-bit", "finding", "served_from", '"served_from":897'),
         (
             "elect {0}/n1 {0}/n2",
             "replica-election",
             "leader leader_end records_at_stake",
-            "instead: leader",
+            "With Kafka 0.10.0: leader",
         ),
         (
             "why --now 2026-11-28T06:00Z clean/2.8.2/oneseg-0",
             "segment-fate",
             "verdict deletable_at_ms",
-            "instead: verdict active",
+            "With Kafka 0.10.0: verdict active",
         ),
         (
             "reindex --all clean/2.8.2/oneseg-0",

@@ -53,7 +53,8 @@ def test_each_code_of_the_catalogue(tmp_path: Path) -> None:
 def test_damage_of_sample_data() -> None:
     found: Counter[str] = Counter()
     for directory in sorted((SAMPLES / "damaged").iterdir()):
-        found += compare(directory)
+        has_more = directory.name == "4.1.1-tiered"  # remote storage, which is not searched
+        found += compare(directory / "d1" if has_more else directory)
     found += compare(*sorted((SAMPLES / "damaged/4.4.0-three-nodes").iterdir()))
     assert {"torn-tail", "crc-mismatch", "offset-index-missing"} <= found.keys()
 

@@ -17,7 +17,7 @@ from kdump.errors import UsageError
 from kdump.spark.clusters import clusters_of
 from kdump.spark.scope import Scope
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*records are left out")
+pytestmark = pytest.mark.filterwarnings("ignore:.*records are omitted")
 
 
 @pytest.fixture(scope="module")

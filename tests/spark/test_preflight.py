@@ -39,7 +39,9 @@ def test_executors_without_pyarrow() -> None:
     told = preflight._explain_failure(
         RuntimeError("trace\nModuleNotFoundError: No module named 'x'\n")
     )
-    assert told.startswith("no executor responds: ModuleNotFoundError: No module named 'x' (exec")
+    assert told.startswith(
+        "no executor responds: ModuleNotFoundError: No module named 'x' (without"
+    )
 
 
 def test_java_message_precedes_the_py4j_message() -> None:

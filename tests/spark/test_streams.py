@@ -78,7 +78,7 @@ def test_what_went_before_it_was_read_is_reported(tmp_path: Path) -> None:
     roll(at, 36, 40)
     roll(at, 40, 50)
     lost = "offsets 20 to 35 were deleted before they were read"
-    with pytest.raises(UsageError, match=f"{lost}; failOnDataLoss"):
+    with pytest.raises(UsageError, match=f"{lost}; stopped, because failOnDataLoss"):
         strict.batch(fail=True)
     assert stream.batch() == ([*range(36, 40)], [lost])
     for base in (36, 40):

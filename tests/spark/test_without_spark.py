@@ -162,7 +162,7 @@ def test_commands_that_run_on_spark(capsys: pytest.CaptureFixture[str]) -> None:
         assert ended.value.code == 2
         assert f"kdump {name} has no --engine: it runs on this" in capsys.readouterr().err
     manual = (ROOT / "man/kdump-spark.7").read_text().replace("\\", "")
-    listed = manual.partition(".SH COMMANDS ON SPARK")[2].partition("\ntake\n")[0]
+    listed = manual.partition(".SH COMMANDS ON SPARK")[2].partition("\nsupport\n")[0]
     assert set(re.findall(r"kdump ([a-z-]+)", listed)) == with_it
     page = (ROOT / "docs/spark.md").read_text()
     listed = page.partition("`--engine spark` is an option of")[2].partition(". ")[0]

@@ -139,7 +139,7 @@ def test_nothing_else_is_in_reach(
 def test_statement_other_than_select_is_a_usage_error(tmp_path: Path) -> None:
     result = sql(f"copy records to '{tmp_path / 'out'}'", CLEAN / "d1")
     assert (result.exit_code, result.stdout, list(tmp_path.iterdir())) == (2, "", [])
-    assert "Error: give one SELECT statement" in result.stderr
+    assert "Error: use one SELECT statement" in result.stderr
 
 
 @pytest.mark.parametrize("query", ["selec 1", "select nope from records", "select 1; select 2"])

@@ -148,8 +148,8 @@ def test_expected_end_is_described() -> None:
     )
     assert words("Ongoing", start_ms=None) == "Its coordinator will abort it."
     assert words("PrepareEpochFence") == "Its coordinator will abort it."
-    assert "decided, abort" in words("PrepareAbort")
-    assert "decided, commit" in words("PrepareCommit")
+    assert "decided (abort)" in words("PrepareAbort")
+    assert "decided (commit)" in words("PrepareCommit")
 
 
 def test_nothing_open() -> None:

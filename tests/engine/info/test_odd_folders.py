@@ -225,7 +225,7 @@ TABLE = [
         f"old {_AMONG}", PREDICT),
     Odd("one in the other", node(lambda path: shutil.copytree(D1, path / "backup")),
         f"backup {_AMONG}", PREDICT),
-    Odd("delete", node(retire), "1 -delete directory: a running broker", "kdump salvage {0}"),
+    Odd("delete", node(retire), "1 -delete directory: removed by a running", "kdump salvage {0}"),
     Odd("stray", node(retire), "1 -stray directory: set aside", VERIFY),
     Odd("future", node(retire), "1 -future directory: being moved", VERIFY),
     Odd("swap", node(lambda path: (path / f"orders.zstd-0/{LOG.name}.swap").touch()),

@@ -453,7 +453,7 @@ def test_data_directory_with_a_strange_directory_or_a_double(
     (other / "t-0").mkdir(parents=True)
     double = predict_directory(around, [], (4, 1), others=[LogDir.open(str(other))])
     assert double is not None  # for the name `other`, and for t-0 in both
-    assert "is in" in str(double.fields["reason"])
+    assert "is also in" in str(double.fields["reason"])
     assert "other is not a partition" in str(double.fields["reason"])
 
 

@@ -342,7 +342,7 @@ def test_missing_backup_is_not_restored(directory: Path) -> None:
     with replace.open_directory(str(directory)) as opened:
         (backup,) = opened.backups()
         (directory / backup.name).unlink()
-        with pytest.raises(RefusedError, match=rf"\.bak-{UTC} is gone") as refused:
+        with pytest.raises(RefusedError, match=rf"\.bak-{UTC} no longer exists") as refused:
             opened.restore(backup)
     assert refused.value.path == str(directory / NAME)
     assert (directory / NAME).read_bytes() == NEW

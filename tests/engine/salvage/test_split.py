@@ -62,7 +62,7 @@ def test_the_records_before_the_damage(tmp_path: Path) -> None:
         sum(map(len, DATA[:3])),
     )
     page = (tmp_path / "out.manifest.txt").read_text()
-    assert "written anew: 15-17, out of the torn batch at byte" in page
+    assert "re-encoded: 15-17, from the torn batch at byte" in page
     assert "DOUBTFUL" in page
 
 

@@ -381,7 +381,7 @@ def test_broker_without_leadership_may_have_been_stopped(tmp_path: Path) -> None
     registered = "registered; broker epoch 9"
     once = ("stop", "fenced while it led no partition")
     assert of((up, down), (down, next_one)) == [once, ("start-unclean", registered)]
-    again = [once, ("stop", "fenced once more"), ("start-clean", registered)]
+    again = [once, ("stop", "fenced again"), ("start-clean", registered)]
     assert of((up, down), (down, down), (down, next_one)) == again
     assert of((down, down), (down, next_one)) == [("start-unclean", registered)]
     told._led_until[7] = 5
