@@ -26,7 +26,7 @@ _COMPARED = tuple(
 _RANGES = 200
 
 
-def find_differing_batches(session: Session, left: str, right: str, **options: str) -> DataFrame:
+def differing_batches(session: Session, left: str, right: str, **options: str) -> DataFrame:
     """Return the batches that only one of two data directories has, or whose bytes differ.
 
     Columns: topic, partition, last_offset, `what` (only left, only right, differs), then of each
@@ -57,13 +57,13 @@ def _expression(text: str) -> Any:
     return expr(text)
 
 
-def find_differing_records(session: Session, left: str, right: str, **options: str) -> DataFrame:
+def differing_records(session: Session, left: str, right: str, **options: str) -> DataFrame:
     """Return the records that only one side has, or that differ, of the batches that differ.
 
     Columns: topic, partition, offset, `what`, then of each side timestamp_ms, leader_epoch,
     producer_id, producer_epoch, sequence, headers, key and value.
     """
-    ranges = _ranges(find_differing_batches(session, left, right, **options))
+    ranges = _ranges(differing_batches(session, left, right, **options))
     keys = ["topic", "partition", "offset"]
     sides = []
     for side, path in (("left", left), ("right", right)):

@@ -227,7 +227,7 @@ def test_other_version_is_refused(
     spark: Any, directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preflight, "__version__", "9.9")
-    with pytest.raises(ExecutorError, match=r"executor on \S+ has kdump .*, and this is 9\.9"):
+    with pytest.raises(ExecutorError, match=r"executor on \S+ has kdump .*, but this is 9\.9"):
         run_bulk_dump(directory, tmp_path / "out", SparkDriver(spark, decodes=True))
     assert not (tmp_path / "out").exists()
 

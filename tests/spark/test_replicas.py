@@ -8,7 +8,7 @@ import damage
 import pytest
 from long_runs import LONG
 
-from kdump.spark.replicas import find_differing_batches, find_differing_records
+from kdump.spark.replicas import differing_batches, differing_records
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 BATCHES = 10_000 if LONG else 100
@@ -47,8 +47,8 @@ def left(tmp_path: Path, sound: bytes) -> str:
 
 def test_equal_replicas(spark: Any, left: str, tmp_path: Path, sound: bytes) -> None:
     right = log_of(tmp_path / "right", sound)
-    assert find_differing_batches(spark, left, right).count() == 0
-    assert find_differing_records(spark, left, right).count() == 0
+    assert differing_batches(spark, left, right).count() == 0
+    assert differing_records(spark, left, right).count() == 0
 
 
 def test_one_record_in_very_many(spark: Any, left: str, tmp_path: Path, sound: bytes) -> None:
@@ -58,9 +58,9 @@ def test_one_record_in_very_many(spark: Any, left: str, tmp_path: Path, sound: b
     odd = 7 * A_BATCH + 42
     changed = batch(7, odd)
     right = log_of(tmp_path / "right", sound[: 7 * size] + changed + sound[8 * size :])
-    (found,) = find_differing_batches(spark, left, right).collect()
+    (found,) = differing_batches(spark, left, right).collect()
     assert (found.left_base_offset, found.last_offset, found.what) == (700, 799, "differs")
-    (record,) = find_differing_records(spark, left, right).collect()
+    (record,) = differing_records(spark, left, right).collect()
     assert (record.topic, record.partition, record.offset) == ("orders", 0, odd)
     assert (bytes(record.left_value), bytes(record.right_value)) == (b"value", b"other")
 
@@ -68,12 +68,12 @@ def test_one_record_in_very_many(spark: Any, left: str, tmp_path: Path, sound: b
 def test_side_cut_short(spark: Any, left: str, tmp_path: Path, sound: bytes) -> None:
     size = len(batch(7))
     right = log_of(tmp_path / "right", sound[: size * (BATCHES - 2)])
-    found = find_differing_batches(spark, left, right).orderBy("last_offset").collect()
+    found = differing_batches(spark, left, right).orderBy("last_offset").collect()
     assert [(row.what, row.left_base_offset) for row in found] == [
         ("only left", A_BATCH * (BATCHES - 2)),
         ("only left", A_BATCH * (BATCHES - 1)),
     ]
-    lost = find_differing_records(spark, left, right)
+    lost = differing_records(spark, left, right)
     assert lost.count() == 2 * A_BATCH
     assert lost.selectExpr("min(offset)").collect()[0][0] == A_BATCH * (BATCHES - 2)
 
@@ -81,9 +81,9 @@ def test_side_cut_short(spark: Any, left: str, tmp_path: Path, sound: bytes) -> 
 def test_flipped_byte(spark: Any, left: str, tmp_path: Path, sound: bytes) -> None:
     size = len(batch(7))
     right = log_of(tmp_path / "right", damage.flip(sound, 5 * size + 200))
-    (found,) = find_differing_batches(spark, left, right).collect()
+    (found,) = differing_batches(spark, left, right).collect()
     assert (found.what, found.left_base_offset, found.right_crc_valid) == ("differs", 500, False)
-    lost = find_differing_records(spark, left, right)
+    lost = differing_records(spark, left, right)
     assert {row.what for row in lost.select("what").distinct().collect()} == {"only left"}
     assert lost.count() == A_BATCH
 
@@ -96,7 +96,7 @@ def test_header_that_differs(spark: Any, tmp_path: Path) -> None:
         )
         for name, value in (("left", b"1"), ("right", None))
     ]
-    (record,) = find_differing_records(spark, *sides).collect()
+    (record,) = differing_records(spark, *sides).collect()
     assert (record.offset, record.what) == (9, "differs")
     assert (bytes(record.left_headers[0].value), record.right_headers[0].value) == (b"1", None)
 
@@ -105,6 +105,6 @@ def test_other_leader(spark: Any, left: str, tmp_path: Path, sound: bytes) -> No
     """The same records, written under another leader epoch: the logs have parted there."""
     size = len(batch(7))
     right = log_of(tmp_path / "right", sound[: 7 * size] + batch(7, epoch=4) + sound[8 * size :])
-    (found,) = find_differing_batches(spark, left, right).collect()
+    (found,) = differing_batches(spark, left, right).collect()
     assert (found.left_leader_epoch, found.right_leader_epoch) == (3, 4)
-    assert find_differing_records(spark, left, right).count() == A_BATCH
+    assert differing_records(spark, left, right).count() == A_BATCH
