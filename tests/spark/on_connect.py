@@ -86,7 +86,7 @@ def reused(spark: Any) -> bool:
     """Whether each use of one frame gives its rows, and narrowing by conditions is refused."""
     spark.conf.set(PUSHDOWN, "true")
     ways = [way for view in VIEWS_OF_LOGS for way in uses(spark, view).values()]
-    refused = "give topic, partition, fromOffset" in refusal(spark, "groups")
+    refused = "use topic, partition, fromOffset" in refusal(spark, "groups")
     spark.conf.unset(PUSHDOWN)
     return all(came == due for came, due in ways) and refused
 
