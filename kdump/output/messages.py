@@ -59,7 +59,7 @@ def way_past(finding: Finding) -> str:
 
 
 SLOW_KERNEL = (
-    "kdump: using the pure Python kernel, which is many times slower (reinstall kdump on a "
+    "kdump: using the pure Python kernel, which is many times slower (reinstall it on a "
     "machine with a C compiler)"
 )
 #: For a person so many notes of one code are written in full; the others are counted.
