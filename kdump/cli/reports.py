@@ -263,7 +263,7 @@ class ReindexReport(Report):
         self._names_reasons = True
 
     def table(self, page: Page) -> None:
-        """Take note that there is a table, whose rows have the reasons."""
+        """Record that a table follows; its rows contain the reasons."""
         self._names_reasons = False
 
     def condensed(self, table: Sink) -> Sink:

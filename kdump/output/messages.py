@@ -62,7 +62,7 @@ SLOW_KERNEL = (
     "kdump: using the pure Python kernel, which is many times slower (reinstall it on a "
     "machine with a C compiler)"
 )
-#: For a person so many notes of one code are written in full; the others are counted.
+#: Notes of one code that a terminal shows in full; the rest are counted.
 _NOTES_EACH = 3
 #: How a severity is coloured.
 SGR = {"damage": "1;31", "rebuild": "33", "note": "2"}
