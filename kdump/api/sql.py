@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from tempfile import TemporaryDirectory
@@ -29,6 +30,8 @@ _READS = "SELECT"
 #: Commands whose rows need more than paths: another question, images, a running cluster.
 _NO_TABLES = ("find-offset", "find-time", "carve", "produce")
 _ROWS_A_BATCH = 1 << 13
+#: What lists tables, or is given the name of one as text: DuckDB does not say which.
+_NAMES_OTHERS = re.compile(r"duckdb_|information_schema|pg_|pragma|query|sqlite_", re.IGNORECASE)
 _SIDES = ("key", "value")
 #: What is set when the tables are there; the last of it ends all setting.
 _LAST = (
@@ -53,17 +56,18 @@ class Session:
     """Tables of all kinds of rows under some paths, and views of topics as they are asked for."""
 
     def __init__(self, connection: Any, under: ScanTarget, *, explain: bool) -> None:
-        self._connection, self._under = connection, under
+        self._connection, self._under, self._explain = connection, under, explain
         self._tables: dict[str, Table] = {}
         self._met: list[Finding | KdumpError] = []
         self._has_topics = False
-        for command, of in COMMANDS.items():
-            for kind in of.kinds if command not in _NO_TABLES else ():
-                options = {"decode": True} if kind == "record" else {}
-                table = Table(under, kind, options, self._met.append)
-                table.skipped = [] if explain else None
-                if self._tables.setdefault(table_name(kind), table) is table:
-                    connection.register(table_name(kind), PushdownDataset(table))
+        #: The kinds of the tables, and of those that no query has named so far.
+        self._kinds = {
+            table_name(kind): kind
+            for command, of in COMMANDS.items()
+            if command not in _NO_TABLES
+            for kind in of.kinds
+        }
+        self._unregistered = dict(self._kinds)
 
     def drain_reports(self) -> Iterator[Finding | KdumpError]:
         """Yield the findings and errors of what was read since it was asked before."""
@@ -82,7 +86,9 @@ class Session:
             statements = self._connection.extract_statements(query)
             if len(statements) != 1 or statements[0].type.name != _READS:
                 raise UsageError("use one SELECT statement: kdump only reads")
-            if not self._knows_all(query):
+            named = self._tables_of(query)
+            self._register(self._kinds if named is None else named)
+            if named is None:
                 self._find_topics()
             relation = self._connection.sql(query)
             fetch = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
@@ -96,14 +102,25 @@ class Session:
         with _raise_sql_errors():
             yield from answer
 
-    def _knows_all(self, query: str) -> bool:
+    def _tables_of(self, query: str) -> set[str] | None:
+        """Return the tables that a query reads; None where it may read any, or a view."""
         import duckdb
 
         try:
             names = self._connection.get_table_names(query, qualified=True)
         except duckdb.Error:
-            return False
-        return bool(names) and self._tables.keys() >= names
+            return None
+        is_sure = names and self._kinds.keys() >= names and not _NAMES_OTHERS.search(query)
+        return names if is_sure else None
+
+    def _register(self, names: Iterable[str]) -> None:
+        """Let DuckDB know tables. All of them take longer than most queries do."""
+        for name in self._unregistered.keys() & names:
+            kind = self._unregistered.pop(name)
+            options = {"decode": True} if kind == "record" else {}
+            table = self._tables[name] = Table(self._under, kind, options, self._met.append)
+            table.skipped = [] if self._explain else None
+            self._connection.register(name, PushdownDataset(table))
 
     def _find_topics(self) -> None:
         """Make the views of topics, once. Names that differ in case alone would be one: none is."""

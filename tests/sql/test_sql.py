@@ -142,6 +142,17 @@ def test_statement_other_than_select_is_a_usage_error(tmp_path: Path) -> None:
     assert "Error: use one SELECT statement" in result.stderr
 
 
+def test_a_list_of_tables_has_those_that_the_query_does_not_read() -> None:
+    for listed in (
+        "select count(*) as n from duckdb_views() where not internal",
+        "select count(*) as n from information_schema.tables where table_schema = 'main'",
+        "select count(*) as n from information_schema.tables, (select count(*) from records)",
+    ):
+        assert rows(listed, *BOTH)[0]["n"] > 40, listed
+    named = "select count(*) as n from query_table('batches'), (select count(*) from records)"
+    assert rows(named, *BOTH)[0]["n"] > 0
+
+
 @pytest.mark.parametrize("query", ["selec 1", "select nope from records", "select 1; select 2"])
 def test_wrong_query(query: str) -> None:
     result = sql(query, CLEAN / "d1")
