@@ -13,7 +13,9 @@ from types import ModuleType
 import pytest
 from corpus import find_shared
 from each import most_cases
+from file_order import PendingOnly, put_longest_first, send_less
 from memory_folder import is_in_memory, memory_folder, remove
+from xdist.remote import Producer
 
 from kdump import kernels
 from kdump.errors import TRACEBACK
@@ -39,6 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     Where tests run side by side without recorded directories, their files lie in memory; with `-n0`
     they stay to be looked at.
     """
+    config.option.loadscopereorder = False  # the order is our own
     if hasattr(config, "workerinput"):
         return
     if sys.dont_write_bytecode:
@@ -62,6 +65,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     ours = getattr(session.config, "workerinput", None)
     if ours is None:
         return
+    wants_all = session.config.option.xmlpath or session.config.option.durations
+    for plugin in session.config.pluginmanager.get_plugins() if not wants_all else ():
+        if type(plugin).__name__ == "WorkerInteractor":
+            send_less(plugin)
     number, count = int(ours["workerid"].removeprefix("gw")), ours["workercount"]
     try:
         from _pytest.assertion import rewrite
@@ -82,6 +89,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     That the kernels do the same is what their own tests are for.
     """
+    if hasattr(config, "workerinput"):
+        put_longest_first(items)
     if "KDUMP_PURE" not in os.environ:
         return
     seen = Counter[tuple[Path, str]]()
@@ -96,6 +105,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> PendingOnly:
+    """Distribute by file, whatever --dist says."""
+    return PendingOnly(config, log)
 
 
 @pytest.fixture(scope="module")

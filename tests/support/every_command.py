@@ -1,6 +1,7 @@
 """Runs of every command over sample data, and their rows of JSON Lines."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,9 @@ def run(words: str, sample: str, behind: str, *more: str) -> Result:
     return result
 
 
+@cache
 def rows_of(words: str, sample: str, behind: str) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows by kind; those that tell how long it took say it differently each time."""
+    """Return the rows by kind without what differs each time: the same object for all forms."""
     found: dict[str, list[dict[str, Any]]] = {}
     for line in run(words, sample, behind).stdout.splitlines():
         row = json.loads(line)
