@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner
+from commands import run
 from every_command import OF_THE_MOMENT, RUNS, SAMPLES, TIER, rows_of
 
 import kdump
@@ -285,7 +285,7 @@ def test_verification_state_is_kept(tmp_path: Path) -> None:
     data = kdump.open(tmp_path / "d", jobs=2)
     first = list(data.verify(state=state))
     assert [one.code for one in first] == [one.code for one in kdump.open(tmp_path / "d").verify()]
-    command = CliRunner().invoke(cli, ["verify", "--state", str(state), str(tmp_path / "d")])
+    command = run("verify", "--state", state, tmp_path / "d")
     summary = json.loads(command.stdout.splitlines()[-1])
     assert summary["not_checked"]["segments_verified_before"] > 0
     assert [one.code for one in data.verify(state=state)] == [one.code for one in first]

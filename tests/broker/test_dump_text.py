@@ -4,10 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from commands import run
 from corpus import corpus, files, find_expected
-
-from kdump.cli import cli
 
 MODES = {"deep": (), "shallow": ("--batches",), "plain": ("--entries",)}
 
@@ -23,7 +21,7 @@ def test_text_is_the_tools(copy: str, monkeypatch: pytest.MonkeyPatch) -> None:
         if match is None:
             continue  # the tool's decoders and sanity checks have no counterpart
         path = f"./{text.parent.relative_to(texts) / match[1]}"
-        result = CliRunner().invoke(cli, ["dump", "--format", "kafka", *MODES[match[2]], path])
+        result = run("dump", "--format", "kafka", *MODES[match[2]], path)
         wanted = text.read_bytes()
         told, died, _ = wanted.partition(b"EXCEPTION ")
         assert result.exit_code == 0, (path, result.stderr)
@@ -41,7 +39,7 @@ def test_text_is_the_tools(copy: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_whole_directory_is_its_files_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     data = corpus("modern/data/clean")
     monkeypatch.chdir(data / "d1")
-    result = CliRunner().invoke(cli, ["dump", "--format", "kafka", "--batches", "headers_all-0"])
+    result = run("dump", "--format", "kafka", "--batches", "headers_all-0")
     dumped = [line.split()[1] for line in result.stdout.splitlines() if line.startswith("Dumping")]
     logs = sorted(str(path) for path in Path("headers_all-0").glob("*.log"))
     assert dumped == logs

@@ -1,23 +1,15 @@
 """The search of an index, on both forms and for releases of both ways; entries packed by hand."""
 
-import struct
 from pathlib import Path
 
 import pytest
+from builders import offset_index, time_index
 from generated import given, st
 
 from kdump.broker.index_search import find_offset, find_time, floor_of, floor_slot, offset_finder
 from kdump.storage.index import OffsetIndex, OffsetPosition
 from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex, TimestampOffset
-
-
-def offsets(*entries: tuple[int, int]) -> bytes:
-    return b"".join(struct.pack(">ii", *entry) for entry in entries)
-
-
-def times(*entries: tuple[int, int]) -> bytes:
-    return b"".join(struct.pack(">qi", *entry) for entry in entries)
 
 
 def linear_floor(keys: list[int], target: int) -> int:
@@ -68,7 +60,7 @@ class TestSearch:
         assert found == broker_floor(keys, target, warm)
 
     def test_zero_tail_hides_the_entries(self) -> None:
-        index = OffsetIndex(offsets(*((n, n) for n in range(10, 2010))) + bytes(8 * 5000), 0)
+        index = OffsetIndex(offset_index((n, n) for n in range(10, 2010)) + bytes(8 * 5000), 0)
         assert floor_slot(index, 50) == 6999
         assert find_offset(index, 50) == OffsetPosition(0, 0)
 
@@ -76,15 +68,15 @@ class TestSearch:
         # The plain search probes slot 1500 first; the other searches slots 0 to 1975 only.
         slots = [(n, n) for n in range(1, 3001)]
         slots[1500] = (1 << 30, 1501)
-        index = OffsetIndex(offsets(*slots), 0)
+        index = OffsetIndex(offset_index(slots), 0)
         assert floor_slot(index, 1600) == 1599
         assert floor_slot(index, 1600, (2, 0)) == 1499
 
     def test_warm_tail_is_1024_offset_entries_and_682_time_entries(self) -> None:
         slots = [(n, n) for n in range(1, 2001)]
         for index, warm in (
-            (TimeIndex(times(*slots), 0), 682),
-            (OffsetIndex(offsets(*slots), 0), 1024),
+            (TimeIndex(time_index(slots), 0), 682),
+            (OffsetIndex(offset_index(slots), 0), 1024),
         ):
             compared: list[int] = []
             floor_slot(index, 1900, compared=compared)
@@ -107,7 +99,7 @@ class TestLookup:
         ],
     )
     def test_lookup_of_an_offset(self, relative: int, found: tuple[int, int]) -> None:
-        index = OffsetIndex(offsets((29, 4216), (41, 8400), (97, 13000)), self.BASE)
+        index = OffsetIndex(offset_index([(29, 4216), (41, 8400), (97, 13000)]), self.BASE)
         entry = OffsetPosition(self.BASE + found[0], found[1])
         assert find_offset(index, self.BASE + relative) == entry
         assert find_offset(index, self.BASE + relative, (2, 0)) == entry
@@ -117,7 +109,7 @@ class TestLookup:
         assert find_offset(OffsetIndex(bytes(262144), 50), 60) == OffsetPosition(50, 0)
 
     def test_an_index_on_disk_is_searched_as_one_in_memory(self, tmp_path: Path) -> None:
-        data = offsets(*((n, n) for n in range(1, 7001))) + bytes(8 * 9000) + b"abc"
+        data = offset_index((n, n) for n in range(1, 7001)) + bytes(8 * 9000) + b"abc"
         path = tmp_path / "00000000000000000000.index"
         path.write_bytes(data)
         with Source(path) as source:
@@ -126,7 +118,7 @@ class TestLookup:
                 assert find_offset(on_disk, target) == find_offset(OffsetIndex(data, 0), target)
 
     def test_lookup_of_a_time(self) -> None:
-        index = TimeIndex(times((self.T, 41), (self.T + 50, 46), (self.T + 90, 46)), 500)
+        index = TimeIndex(time_index([(self.T, 41), (self.T + 50, 46), (self.T + 90, 46)]), 500)
         assert find_time(index, self.T - 1) == TimestampOffset(-1, 500)
         assert find_time(index, self.T) == TimestampOffset(self.T, 541)
         assert find_time(index, self.T + 89) == TimestampOffset(self.T + 50, 546)
@@ -144,7 +136,7 @@ def test_batch_finder_equals_single_lookups(
     if rising:
         keys = sorted({abs(each[0]) for each in entries})
         entries = [(key, 9 * slot) for slot, key in enumerate(keys, 1)]
-    index = OffsetIndex(offsets(*entries), 50)
+    index = OffsetIndex(offset_index(entries), 50)
     find = offset_finder(index)
     targets += [50 + key for key, _ in entries]
     assert [find(target) for target in targets] == [find_offset(index, each) for each in targets]

@@ -1,11 +1,11 @@
 """Answers to ListOffsets with all that they name, release by release, and the steps to them."""
 
-import os
 from pathlib import Path
 
 import pytest
 from builders import batch, message, record
 from each import each
+from partitions import MODIFIED_MS, Partition
 from segments import offset_index, time_index
 
 from kdump.broker.list_offsets import (
@@ -22,16 +22,12 @@ from kdump.broker.list_offsets import (
     list_offsets_v0,
 )
 from kdump.broker.lookup_records import BrokerError
-from kdump.broker.partition import PartitionView
 from kdump.broker.remote_log import COPY_FINISHED, RemoteLog, RemoteSegment, Tier
-from kdump.broker.versions import NEWEST, Version
 from kdump.storage.checkpoints import EpochStart
 from kdump.storage.index import OffsetPosition
-from kdump.storage.targets import Selection, Target, resolve
 from kdump.storage.time_index import TimestampOffset
 
 T0 = 1_700_000_000_000
-MODIFIED = 1_600_000_000_000
 
 
 def at(base: int, *times: int, epoch: int = 5) -> bytes:
@@ -50,36 +46,6 @@ SIZE = len(at(0, 0, 0))
 
 def times(*entries: tuple[int, int]) -> bytes:
     return time_index((T0 + time, offset) for time, offset in entries)
-
-
-class Partition:
-    """A directory `t-0` in a data directory."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.path = root / "t-0"
-        self.path.mkdir()
-
-    def segment(self, base: int, log: bytes, index: bytes = b"", when: bytes | None = b"") -> Path:
-        path = self.path / f"{base:020}.log"
-        path.write_bytes(log)
-        path.with_suffix(".index").write_bytes(index)
-        if when is not None:
-            path.with_suffix(".timeindex").write_bytes(when)
-        os.utime(path, ns=((MODIFIED + base) * 1_000_000,) * 2)
-        return path
-
-    def checkpoint(self, name: str, offset: int) -> None:
-        (self.root / f"{name}-offset-checkpoint").write_text(f"0\n1\nt 0 {offset}\n")
-
-    def epochs(self, *entries: tuple[int, int]) -> None:
-        lines = "".join(f"{epoch} {start}\n" for epoch, start in entries)
-        (self.path / "leader-epoch-checkpoint").write_text(f"0\n{len(entries)}\n{lines}")
-
-    def view(self, broker: Version = NEWEST, *, as_is: bool = False) -> PartitionView:
-        target = next(resolve([str(self.path)], Selection()))
-        assert isinstance(target, Target)
-        return PartitionView(target, broker=broker, as_is=as_is)
 
 
 @pytest.fixture
@@ -166,7 +132,7 @@ def test_segment_without_time_entry_uses_file_time(partition: Partition) -> None
     partition.segment(10, at(10, 60), b"", times())
     view = partition.view(as_is=True)
     assert list_offsets(view, T0 + 60) == NONE
-    modified = MODIFIED + 10
+    modified = MODIFIED_MS + 10
     words = f"it has no time entry, and the time its file was modified, {modified}, is before"
     assert view.steps[1].text == f"{words} the target"
     assert view.steps[1].details == {
@@ -183,8 +149,8 @@ def test_only_offsets_from_the_log_start_on(partition: Partition) -> None:
     partition.checkpoint("log-start", 4)
     expected = TimeAnswer(4, T0 + 40, 5, 0, None, OffsetPosition(3, SIZE), 2 * SIZE, 2)
     assert list_offsets(partition.view(), T0) == expected
-    assert list_offsets(partition.view((0, 10, 2)), T0).offset == 0
-    assert list_offsets(partition.view((0, 11)), T0).offset == 4
+    assert list_offsets(partition.view(broker=(0, 10, 2)), T0).offset == 0
+    assert list_offsets(partition.view(broker=(0, 11)), T0).offset == 4
 
 
 def test_answer_at_or_past_the_bound_is_empty(partition: Partition) -> None:
@@ -245,8 +211,8 @@ def test_answer_to_a_version_of_the_request(
 
 def test_unsupported_request_version(partition: Partition) -> None:
     with pytest.raises(BrokerError, match=r"brokers before 3\.0 do not know version 7"):
-        list_offsets(partition.view((2, 8)), LATEST, 7)
-    assert list_offsets(partition.view((2, 8)), MAX_TIMESTAMP, 6).offset == 0  # a time there
+        list_offsets(partition.view(broker=(2, 8)), LATEST, 7)
+    assert list_offsets(partition.view(broker=(2, 8)), MAX_TIMESTAMP, 6).offset == 0  # a time there
 
 
 def test_largest_timestamp(partition: Partition) -> None:
@@ -256,7 +222,7 @@ def test_largest_timestamp(partition: Partition) -> None:
     assert list_offsets(partition.view(), MAX_TIMESTAMP) == TimeAnswer(
         13, T0 + 90, 5, 10, None, index, SIZE, 1
     )
-    view = partition.view((3, 7))
+    view = partition.view(broker=(3, 7))
     assert list_offsets(view, MAX_TIMESTAMP) == TimeAnswer(13, T0 + 90, 9, 10)
     text = f"its largest timestamp, {T0 + 90}, is the greatest of 2 segments"
     assert [(step.text, step.details) for step in view.steps] == [
@@ -321,9 +287,9 @@ def test_scan_for_a_time_and_an_offset(partition: Partition) -> None:
 @pytest.mark.parametrize("target", [0, T0])
 def test_no_time_lookup_before_0_10_1(partition: Partition, target: int) -> None:
     with pytest.raises(BrokerError, match="by modification time only"):
-        list_offsets(partition.view((0, 10)), target)
-    list_offsets(partition.view((0, 10, 1)), target)
-    assert list_offsets(partition.view((0, 10)), EARLIEST).offset == 0
+        list_offsets(partition.view(broker=(0, 10)), target)
+    list_offsets(partition.view(broker=(0, 10, 1)), target)
+    assert list_offsets(partition.view(broker=(0, 10)), EARLIEST).offset == 0
 
 
 @pytest.mark.parametrize(
@@ -333,27 +299,27 @@ def test_no_time_lookup_before_0_10_1(partition: Partition, target: int) -> None
         (LATEST, 2, [14, 10]),
         (LATEST, 0, []),
         (EARLIEST, 10, [0]),
-        (MODIFIED - 1, 10, []),
-        (MODIFIED, 10, [0]),
-        (MODIFIED + 9, 10, [0]),
-        (MODIFIED + 10, 10, [10, 0]),
-        (MODIFIED + 19, 10, [10, 0]),
-        (MODIFIED + 20, 10, [14, 10, 0]),
-        (MODIFIED + 20, 1, [14]),
+        (MODIFIED_MS - 1, 10, []),
+        (MODIFIED_MS, 10, [0]),
+        (MODIFIED_MS + 9, 10, [0]),
+        (MODIFIED_MS + 10, 10, [10, 0]),
+        (MODIFIED_MS + 19, 10, [10, 0]),
+        (MODIFIED_MS + 20, 10, [14, 10, 0]),
+        (MODIFIED_MS + 20, 1, [14]),
     ],
 )
 def test_segments_by_modification_time(
     partition: Partition, target: int, most: int, offsets: list[int]
 ) -> None:
     view = partition.view(as_is=True)
-    assert list_offsets_v0(view, target, most, MODIFIED + 20) == offsets
+    assert list_offsets_v0(view, target, most, MODIFIED_MS + 20) == offsets
     partition.segment(10, b"")
     emptied = [offset for offset in offsets if offset != 14]
     if most == 10:
         view = partition.view(as_is=True)
-        assert list_offsets_v0(view, target, most, MODIFIED + 20) == emptied
+        assert list_offsets_v0(view, target, most, MODIFIED_MS + 20) == emptied
     partition.checkpoint("log-start", 4)
-    found = list_offsets_v0(partition.view(as_is=True), EARLIEST, 10, MODIFIED + 20)
+    found = list_offsets_v0(partition.view(as_is=True), EARLIEST, 10, MODIFIED_MS + 20)
     assert found == [4]
 
 

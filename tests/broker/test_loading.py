@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from builders import batch, message, record
+from partitions import write_segment
 from producing import data, snapshot
 from segments import offset_index, time_index
 
@@ -45,10 +46,7 @@ class Partition:
     def segment(
         self, base: int, *batches: bytes, index: bytes | None = b"", times: bytes | None = b""
     ) -> None:
-        self.write(base, "log", b"".join(batches))
-        for suffix, content in (("index", index), ("timeindex", times)):
-            if content is not None:
-                self.write(base, suffix, content)
+        write_segment(self.path, base, b"".join(batches), index, times)
 
     def started(self, stop: Stop = UNCLEAN, broker: Version = NEW) -> LogLoader:
         log = LocalLog(str(self.path), [path.name for path in self.path.iterdir()])

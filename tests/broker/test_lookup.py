@@ -9,14 +9,14 @@ from pathlib import Path
 
 import builders
 import pytest
+from builders import offset_index
+from partitions import view_of, write_segment
 
 from kdump.broker.list_offsets import NONE, list_offsets, list_offsets_v0
 from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import PartitionView
-from kdump.storage.targets import Selection, Target, resolve
 
 T0 = 1_700_000_000_000
-OLD_MS = 1_600_000_000_000
 
 
 def batch(base: int, times: list[int], *, last_delta: int | None = None) -> bytes:
@@ -31,36 +31,8 @@ def batch(base: int, times: list[int], *, last_delta: int | None = None) -> byte
     )
 
 
-def index_bytes(*entries: tuple[int, int]) -> bytes:
-    return b"".join(struct.pack(">ii", *entry) for entry in entries)
-
-
 def times_bytes(*entries: tuple[int, int]) -> bytes:
     return b"".join(struct.pack(">qi", T0 + time, offset) for time, offset in entries)
-
-
-def put(
-    directory: Path,
-    base: int,
-    log: bytes,
-    index: bytes | None = b"",
-    times: bytes | None = b"",
-    *,
-    modified_ms: int = OLD_MS,
-) -> None:
-    """Write one segment; None leaves a file out."""
-    directory.mkdir(parents=True, exist_ok=True)
-    for suffix, data in (("log", log), ("index", index), ("timeindex", times)):
-        if data is not None:
-            (directory / f"{base:020d}.{suffix}").write_bytes(data)
-    path = directory / f"{base:020d}.log"
-    os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
-
-
-def view_of(directory: Path, **options: object) -> PartitionView:
-    target = next(resolve([str(directory)], Selection()))
-    assert isinstance(target, Target)
-    return PartitionView(target, **options)  # type: ignore[arg-type]
 
 
 def record_for(view: PartitionView, offset: int) -> int | None:
@@ -77,11 +49,11 @@ def two(tmp_path: Path) -> Path:
         one = batch(base, [base * 10, base * 10 + 10])
         two_ = batch(base + 2, [base * 10 + 20, base * 10 + 30])
         three = batch(base + 4, [base * 10 + 40, base * 10 + 50])
-        put(
+        write_segment(
             directory,
             base,
             one + two_ + three,
-            index_bytes((3, len(one)), (5, len(one + two_))),
+            offset_index([(3, len(one)), (5, len(one + two_))]),
             times_bytes((base * 10 + 30, 3), (base * 10 + 50, 5)),
         )
     return directory
@@ -105,8 +77,8 @@ class TestOffsets:
     def test_a_slot_is_found_by_halving_not_in_order(self, tmp_path: Path) -> None:
         one = batch(0, [0])
         log = b"".join(batch(at, [0]) for at in range(600))
-        index = index_bytes(*((at, at * len(one)) for at in range(1, 600)))
-        put(tmp_path / "t-0", 0, log, index)
+        index = offset_index((at, at * len(one)) for at in range(1, 600))
+        write_segment(tmp_path / "t-0", 0, log, index)
         view = view_of(tmp_path / "t-0")
         assert record_for(view, 431) == 431
         step = next(step for step in view.steps if step.step == "index")
@@ -115,7 +87,7 @@ class TestOffsets:
         assert len(compared) <= 11
 
     def test_the_file_name_is_a_lower_bound_not_the_first_offset(self, tmp_path: Path) -> None:
-        put(tmp_path / "t-0", 100, batch(140, [0, 1]))
+        write_segment(tmp_path / "t-0", 100, batch(140, [0, 1]))
         view = view_of(tmp_path / "t-0")
         assert view.log_start == 100
         assert record_for(view, 100) == 140
@@ -131,8 +103,8 @@ class TestOffsets:
 
     def test_offset_in_a_hole_finds_the_next_record(self, tmp_path: Path) -> None:
         directory = tmp_path / "t-0"
-        put(directory, 0, batch(0, [0, 1], last_delta=9) + batch(20, [5]))
-        put(directory, 50, batch(60, [7]))
+        write_segment(directory, 0, batch(0, [0, 1], last_delta=9) + batch(20, [5]))
+        write_segment(directory, 50, batch(60, [7]))
         view = view_of(directory)
         inside = view.fetch(7)
         assert inside is not None
@@ -146,7 +118,7 @@ class TestOffsets:
         relative = 3 if magic == 0 else 0  # offsets inside start again at 0 in magic 1
         inner = [builders.message(at + relative, magic=magic) for at in range(4)]
         first = builders.message(2, magic=magic)
-        put(tmp_path / "t-0", 0, first + builders.wrapper(inner, 6, magic=magic))
+        write_segment(tmp_path / "t-0", 0, first + builders.wrapper(inner, 6, magic=magic))
         view = view_of(tmp_path / "t-0")
         found = view.fetch(4)
         assert found is not None
@@ -156,7 +128,7 @@ class TestOffsets:
     def test_wrong_index_makes_a_broker_skip_records(self, two: Path) -> None:
         index = two / "00000000000000000000.index"
         at = struct.unpack(">i", index.read_bytes()[12:16])[0]
-        index.write_bytes(index_bytes((1, at)))
+        index.write_bytes(offset_index([(1, at)]))
         assert record_for(view_of(two), 2) == 4
         assert record_for(view_of(two), 0) == 0
 
@@ -170,7 +142,7 @@ class TestOffsets:
         slots = [(at, at * size) for at in range(1, 3000)]
         slots[1974] = (0, 5 * size)  # where the newer search starts its tail
         slots[1499] = (2999, 7 * size)  # where the older one looks first
-        put(tmp_path / "t-0", 0, log, index_bytes(*slots))
+        write_segment(tmp_path / "t-0", 0, log, offset_index(slots))
         found = view_of(tmp_path / "t-0").fetch(2500)
         older = view_of(tmp_path / "t-0", broker=(2, 0)).fetch(2500)
         assert found is not None
@@ -204,7 +176,7 @@ class TestTimes:
     def test_a_wrapper_inside_a_wrapper_is_an_error(self, tmp_path: Path) -> None:
         nested = builders.wrapper([builders.message(0, timestamp=T0)], 0, timestamp=T0)
         log = builders.wrapper([nested], 0, timestamp=T0)
-        put(tmp_path / "t-0", 0, log, b"", times_bytes((0, 0)))
+        write_segment(tmp_path / "t-0", 0, log, b"", times_bytes((0, 0)))
         with pytest.raises(BrokerError, match="inner-compressed"):
             list_offsets(view_of(tmp_path / "t-0", broker=(3, 9)), T0)
 
@@ -259,14 +231,14 @@ class TestTimes:
 
     def test_control_records_count(self, tmp_path: Path) -> None:
         marker = builders.marker(1, base_offset=1, producer_id=7, timestamp=T0 + 5)
-        put(tmp_path / "t-0", 0, batch(0, [0]) + marker, b"", times_bytes((5, 1)))
+        write_segment(tmp_path / "t-0", 0, batch(0, [0]) + marker, b"", times_bytes((5, 1)))
         view = view_of(tmp_path / "t-0")
         assert list_offsets(view, T0 + 3).offset == 1
         assert record_for(view, 1) is None
 
     def test_magic_0_has_no_times(self, tmp_path: Path) -> None:
         log = b"".join(builders.message(at, magic=0) for at in range(3))
-        put(tmp_path / "t-0", 0, log, modified_ms=T0)
+        write_segment(tmp_path / "t-0", 0, log, modified_ms=T0)
         answer = list_offsets(view_of(tmp_path / "t-0"), T0 - 1)
         assert (answer.offset, answer.segment) == (-1, 0)
 
@@ -278,20 +250,20 @@ class TestTimes:
         assert list_offsets(view_of(two), -2).offset == 4
 
     def test_the_maximum_is_exact_since_3_8(self, tmp_path: Path) -> None:
-        put(tmp_path / "t-0", 0, batch(0, [5, 90, 7]), b"", times_bytes((90, 2)))
+        write_segment(tmp_path / "t-0", 0, batch(0, [5, 90, 7]), b"", times_bytes((90, 2)))
         view = view_of(tmp_path / "t-0")
         assert (list_offsets(view, -3).offset, list_offsets(view, -3).timestamp_ms) == (1, T0 + 90)
         assert list_offsets(view_of(tmp_path / "t-0", broker=(3, 7)), -3).offset == 2
 
     def test_the_maximum_came_with_the_latest_epoch_until_3_7(self, tmp_path: Path) -> None:
-        put(tmp_path / "t-0", 0, batch(0, [5, 90, 7]), b"", times_bytes((90, 2)))
+        write_segment(tmp_path / "t-0", 0, batch(0, [5, 90, 7]), b"", times_bytes((90, 2)))
         (tmp_path / "t-0/leader-epoch-checkpoint").write_text("0\n2\n0 0\n4 2\n")
         assert list_offsets(view_of(tmp_path / "t-0", broker=(3, 7)), -3).leader_epoch == 4
         assert list_offsets(view_of(tmp_path / "t-0", broker=(3, 8)), -3).leader_epoch == 0
 
     def test_wrong_maximum_has_no_answer(self, tmp_path: Path) -> None:
         lies = builders.batch(base_timestamp=T0, max_timestamp=T0 + 9)
-        put(tmp_path / "t-0", 0, lies, b"", times_bytes((9, 0)))
+        write_segment(tmp_path / "t-0", 0, lies, b"", times_bytes((9, 0)))
         assert list_offsets(view_of(tmp_path / "t-0"), -3).offset == -1
 
     def test_before_0_10_1_there_was_no_lookup_by_record_time(self, two: Path) -> None:
@@ -328,7 +300,7 @@ class TestVersion0:
         assert list_offsets_v0(view, target, 1, now_ms=9000) == offsets[:1]
 
     def test_empty_active_segment_ends_at_its_base(self, two: Path) -> None:
-        put(two, 12, b"")
+        write_segment(two, 12, b"")
         assert list_offsets_v0(view_of(two), -1, 10) == [12, 6, 0]
 
 
@@ -344,7 +316,7 @@ class TestTransactions:
         log += builders.marker(0, base_offset=3, producer_id=7, timestamp=T0 + 30)
         log += batch(4, [40])
         log += builders.batch(base_offset=5, attributes=of, producer_id=8, base_timestamp=T0 + 50)
-        put(directory, 0, log, b"", times_bytes((50, 5)))
+        write_segment(directory, 0, log, b"", times_bytes((50, 5)))
         entry = struct.pack(">hqqqq", 0, 7, 1, 3, 4)
         (directory / "00000000000000000000.txnindex").write_bytes(entry)
         return directory

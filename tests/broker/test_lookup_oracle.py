@@ -16,13 +16,13 @@ import pytest
 from each import each
 from long_runs import SEED, how_many
 from oracle import PROFILES, Oracle, oracle
+from partitions import view_of
 
 from kdump.broker.fetching import fetch
 from kdump.broker.list_offsets import TimeAnswer, list_offsets
 from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import PartitionView
 from kdump.broker.settings import Settings
-from kdump.storage.targets import Selection, Target, resolve
 
 pytestmark = pytest.mark.oracle
 
@@ -192,12 +192,6 @@ def targets(rng: random.Random, known: list[int], count: int) -> Iterator[int]:
             yield rng.choice((0, max(0, low - 7), high + 1, high + 2, high + 1000))
 
 
-def view_of(directory: Path, *, as_is: bool) -> PartitionView:
-    target = next(resolve([str(directory)], Selection()))
-    assert isinstance(target, Target)
-    return PartitionView(target, as_is=as_is, settings=SETTINGS)
-
-
 def fetch_of_ours(view: PartitionView, offset: int) -> Json:
     try:
         found = view.fetch(offset)
@@ -332,7 +326,7 @@ def differences(asked: Oracle, parent: Path, number: int) -> tuple[int, list[str
         how |= {"clean": False, "recoveryPoint": int(point)}
     for as_is in modes:
         where = "segments" if as_is else "unified"
-        with closing(view_of(directory, as_is=as_is)) as view:
+        with closing(view_of(directory, as_is=as_is, settings=SETTINGS)) as view:
             for offset in targets(rng, offsets, LOOKUPS // 2 // len(modes)):
                 answer = asked.ask("find_offset", offset=offset, **how)
                 if not_started(answer, name):
@@ -374,7 +368,7 @@ def fetches(asked: Oracle, parent: Path, number: int) -> tuple[int, list[str]]:
         how |= {"clean": False, "recoveryPoint": int(point)}
     found: list[str] = []
     equal = 0
-    with closing(view_of(directory, as_is=False)) as view:
+    with closing(view_of(directory, as_is=False, settings=SETTINGS)) as view:
         for offset in targets(rng, offsets, LOOKUPS // 4):
             size = rng.choice((0, 1, 11, 61, 300, 4096, 40_000, 1 << 20))
             answer = asked.ask("find_offset", offset=offset, maxSize=size, **how)

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import builders
 import pytest
+from partitions import view_of
 
 from kdump.broker.list_offsets import list_offsets, list_offsets_v0
-from kdump.broker.partition import PartitionView
 from kdump.storage.source import Source
-from kdump.storage.targets import Selection, Target, resolve
 
 T0 = 1_700_000_000_000
 BATCH_BYTES = 4096
@@ -117,12 +116,6 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counted
 
 
-def view_of(partition: Partition) -> PartitionView:
-    target = next(resolve([str(partition.directory)], Selection()))
-    assert isinstance(target, Target)
-    return PartitionView(target)
-
-
 @pytest.fixture(params=["alone", "clean", "unclean"])
 def stopped(request: pytest.FixtureRequest, partition: Partition) -> Iterator[str]:
     """How its broker stopped; after an unclean stop the newest indexes are untrimmed."""
@@ -161,7 +154,7 @@ def test_an_offset_is_found_with_a_few_pages(
     partition: Partition, reads: Counter[str], stopped: str
 ) -> None:
     offset = partition.bases[400] + 777 * RECORDS + 5
-    view = view_of(partition)
+    view = view_of(partition.directory)
     found = view.fetch(offset)
     assert found is not None
     assert (found.segment, found.position) == (partition.bases[400], 777 * BATCH_BYTES)
@@ -175,7 +168,7 @@ def test_a_time_is_found_with_a_few_pages_and_the_last_slots(
     partition: Partition, reads: Counter[str], stopped: str
 ) -> None:
     offset = partition.bases[400] + 777 * RECORDS + 5
-    view = view_of(partition)
+    view = view_of(partition.directory)
     answer = list_offsets(view, time_of(offset))
     assert (answer.offset, answer.position) == (offset, 777 * BATCH_BYTES)
     view.close()
@@ -189,7 +182,7 @@ def test_a_time_is_found_with_a_few_pages_and_the_last_slots(
 def test_both_ends_and_the_newest_records(
     partition: Partition, reads: Counter[str], stopped: str
 ) -> None:
-    view = view_of(partition)
+    view = view_of(partition.directory)
     end = partition.bases[-1] + ACTIVE_BYTES // BATCH_BYTES * RECORDS
     assert list_offsets(view, -2).offset == 0
     assert list_offsets(view, -1).offset == end
@@ -207,7 +200,7 @@ def test_both_ends_and_the_newest_records(
 def test_log_end_after_unclean_stop_includes_unflushed_records(
     partition: Partition, reads: Counter[str], stopped: str
 ) -> None:
-    view = view_of(partition)
+    view = view_of(partition.directory)
     # The newest log begins with a hole, at which recovery cuts it.
     assert list_offsets(view, -1).offset == partition.bases[-1]
     view.close()

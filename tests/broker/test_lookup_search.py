@@ -7,13 +7,12 @@ from pathlib import Path
 
 import builders
 import pytest
+from partitions import view_of, write_segment
 
 from kdump.broker.log_reader import Entries
 from kdump.broker.lookup_records import BrokerError
-from kdump.broker.partition import PartitionView
 from kdump.broker.versions import NEWEST, Version
 from kdump.storage.source import Source
-from kdump.storage.targets import Selection, Target, resolve
 
 SAMPLES = Path(__file__).parents[2] / "sample-data"
 BY_LAST_OFFSETS = (3, 9)
@@ -25,11 +24,7 @@ def batch(first: int, last: int) -> bytes:
 
 
 def log_of(directory: Path, *ranges: tuple[int, int]) -> Path:
-    directory.mkdir()
-    log = b"".join(batch(*offsets) for offsets in ranges)
-    (directory / f"{0:020d}.log").write_bytes(log)
-    (directory / f"{0:020d}.index").write_bytes(b"")
-    (directory / f"{0:020d}.timeindex").write_bytes(b"")
+    write_segment(directory, 0, b"".join(batch(*offsets) for offsets in ranges))
     return directory
 
 
@@ -37,9 +32,7 @@ def fetch_position(
     directory: Path, offset: int, broker: Version = NEWEST, **how: bool
 ) -> int | None:
     """The position that a fetch leads to."""
-    target = next(resolve([str(directory)], Selection()))
-    assert isinstance(target, Target)
-    with closing(PartitionView(target, broker=broker, **how)) as view:
+    with closing(view_of(directory, broker=broker, **how)) as view:
         found = view.fetch(offset)
         return None if found is None else found.position
 

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import partitions
 import pytest
 from each import each
 from long_runs import SEED, how_many
@@ -22,7 +23,6 @@ from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import PartitionView
 from kdump.broker.settings import Settings
 from kdump.errors import PathError
-from kdump.storage.targets import Selection, Target, resolve
 
 pytestmark = pytest.mark.oracle
 
@@ -51,9 +51,7 @@ ONCE_WRONG = {
 
 def view_of(case: Case) -> PartitionView:
     (case.root / "meta.properties").touch()
-    target = next(iter(resolve([str(case.directory)], Selection())))
-    assert isinstance(target, Target)
-    view = PartitionView(target, broker=BROKER, settings=SETTINGS)
+    view = partitions.view_of(case.directory, broker=BROKER, settings=SETTINGS)
     if splits(case):
         with suppress(BrokerError, PathError):
             _ = view.log_end

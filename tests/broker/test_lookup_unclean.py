@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from builders import batch, record
+from partitions import target_of, view_of
 
 from kdump.broker.list_offsets import list_offsets
 from kdump.broker.lookup_records import BrokerError
@@ -14,7 +15,6 @@ from kdump.broker.partition import PartitionView
 from kdump.engine.find.options import FindOptions
 from kdump.engine.find.rows import offset_items
 from kdump.findings.rows import Row
-from kdump.storage.targets import Selection, Target, resolve
 
 SAMPLE = Path(__file__).parents[2] / "sample-data/clean/4.1.1/d1"
 ZSTD = "orders.zstd-0"
@@ -37,9 +37,7 @@ def set_flushed(partition: Path, offset: int) -> None:
 
 @contextmanager
 def open_view(partition: Path, **options: bool) -> Iterator[PartitionView]:
-    target = next(resolve([str(partition)], Selection()))
-    assert isinstance(target, Target)
-    with closing(PartitionView(target, **options)) as view:
+    with closing(view_of(partition, **options)) as view:
         yield view
 
 
@@ -119,9 +117,7 @@ def test_log_ending_below_its_start_is_recreated(partition: Path) -> None:
 def test_failed_start_is_an_answer_without_a_scan(partition: Path) -> None:
     with file(partition, 293, "log").open("r+b") as log:
         log.truncate(1 << 31)  # no broker opens that
-    target = next(resolve([str(partition)], Selection()))
-    assert isinstance(target, Target)
-    found = offset_items(target, 616, FindOptions(check=True))
+    found = offset_items(target_of(partition), 616, FindOptions(check=True))
     rows = [item for item in found if isinstance(item, Row)]
     assert "larger than" in str(rows[0].fields["error"])
     assert rows[0].fields["scan_offset"] is None

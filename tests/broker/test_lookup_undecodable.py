@@ -10,12 +10,11 @@ import pytest
 from each import each
 from long_runs import LONG
 from oracle import Oracle, oracle
+from partitions import view_of
 
 from kdump.broker.list_offsets import list_offsets
 from kdump.broker.lookup_records import BrokerError
-from kdump.broker.partition import PartitionView
 from kdump.kernels.members import codec_name
-from kdump.storage.targets import Selection, Target, resolve
 
 pytestmark = pytest.mark.oracle
 
@@ -53,9 +52,7 @@ def with_checksum(data: bytes) -> bytes:
 
 def same(judge: Oracle, directory: Path, target: int) -> str | None:
     answer = judge.ask("find_time", dir=directory, timestamp=target)["unified"]
-    found = next(resolve([str(directory)], Selection()))
-    assert isinstance(found, Target)
-    with closing(PartitionView(found, broker=(4, 1))) as view:
+    with closing(view_of(directory, broker=(4, 1))) as view:
         try:
             ours: object = tuple(list_offsets(view, target)[:2])
         except BrokerError:

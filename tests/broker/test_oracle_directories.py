@@ -13,9 +13,9 @@ from dumped import Json, first_difference, run_dump
 from each import each
 from long_runs import SEED, how_many
 from oracle import PROFILES, Oracle, oracle
+from partitions import target_of
 
 from kdump.broker.visibility import View
-from kdump.storage.targets import Selection, Target, resolve
 
 pytestmark = pytest.mark.oracle
 
@@ -127,9 +127,7 @@ def test_aborted_transactions_and_last_stable_offset(
     tmp_path: Path, profile: str, seed: int
 ) -> None:
     asked, directory = make_directory(tmp_path, profile, seed)
-    target = next(resolve([str(directory)], Selection()))
-    assert isinstance(target, Target)
-    view = View(target, committed=True, limit=1 << 26)
+    view = View(target_of(directory), committed=True, limit=1 << 26)
     theirs = asked.ask("aborted", dir=directory, offset=0)
     end = theirs["logEndOffset"] if view.end is None else view.end
     assert end == theirs["lastStableOffset"]

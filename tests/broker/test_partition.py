@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 from builders import TRANSACTIONAL, batch, marker, message, record
-from segments import offset_index, time_index
+from partitions import Partition
+from segments import offset_index
 
 from kdump.broker.lookup_records import BrokerError
-from kdump.broker.partition import FetchStart, PartitionView
+from kdump.broker.partition import FetchStart
 from kdump.broker.settings import Settings
-from kdump.broker.versions import NEWEST, Version
+from kdump.broker.versions import NEWEST
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.index import OffsetPosition
 from kdump.storage.names import OFFSET_MAX
-from kdump.storage.targets import Selection, Target, resolve
 
 T0 = 1_700_000_000_000
 
@@ -26,31 +26,6 @@ def at(base: int, count: int = 2, **fields: object) -> bytes:
 
 
 SIZE = len(at(0))
-
-
-class Partition:
-    """A directory `t-0` in a data directory."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.path = root / "t-0"
-        self.path.mkdir()
-
-    def segment(self, base: int, log: bytes, index: bytes | None = b"") -> None:
-        path = self.path / f"{base:020}.log"
-        path.write_bytes(log)
-        path.with_suffix(".timeindex").write_bytes(time_index([]))
-        path.with_suffix(".index").unlink(missing_ok=True)
-        if index is not None:
-            path.with_suffix(".index").write_bytes(index)
-
-    def checkpoint(self, name: str, offset: int) -> None:
-        (self.root / f"{name}-offset-checkpoint").write_text(f"0\n1\nt 0 {offset}\n")
-
-    def view(self, broker: Version = NEWEST, **options: object) -> PartitionView:
-        target = next(resolve([str(self.path)], Selection()))
-        assert isinstance(target, Target)
-        return PartitionView(target, broker=broker, **options)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -212,9 +187,9 @@ def test_no_bytes_below_the_bound_in_old_brokers(tmp_path: Path) -> None:
     made.segment(0, message(0) + message(1) + message(2), offset_index([(2, 2 * size)]))
     for mark, offset, expected in ((2, 1, size), (2, 2, None), (1, 1, None), (3, 2, 2 * size)):
         made.checkpoint("replication", mark)
-        found = made.view((0, 10, 1), as_is=True).fetch(offset)
+        found = made.view(broker=(0, 10, 1), as_is=True).fetch(offset)
         assert (None if found is None else found.position) == expected
-        found = made.view((0, 10, 2), as_is=True).fetch(offset)
+        found = made.view(broker=(0, 10, 2), as_is=True).fetch(offset)
         assert found is not None
 
 
@@ -263,7 +238,7 @@ def test_segments_after_an_unclean_stop(partition: Partition) -> None:
     assert view.fetch(12) is not None
     assert view._log_end == 14
     assert view.segment_at(10) is view.segments[1]
-    old = partition.view((1, 1))
+    old = partition.view(broker=(1, 1))
     assert old.fetch(3) is not None
     assert old._log_end == 14
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 from builders import batch, record
-from segments import offset_index, time_index
+from partitions import write_segment
+from segments import offset_index
 
 from kdump.broker.loading import LazyLogLoader
 from kdump.broker.log_reader import RefusalError
@@ -24,11 +25,7 @@ def at(base: int) -> bytes:
 
 
 def write(path: Path, base: int, *log: bytes, index: bytes | None = b"") -> None:
-    path.mkdir(exist_ok=True)
-    (path / f"{base:020}.log").write_bytes(b"".join(log))
-    if index is not None:
-        (path / f"{base:020}.index").write_bytes(index)
-        (path / f"{base:020}.timeindex").write_bytes(time_index([]))
+    write_segment(path, base, b"".join(log), index, index)
 
 
 def open_partition(path: Path, stop: Stop, broker: Version = NEW) -> LazyLogLoader:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from corpus import corpus, names
 from long_runs import LONG
+from partitions import target_of
 from reindexing import items_of
 
 from kdump.broker.settings import Settings
@@ -16,7 +17,6 @@ from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.partition import verify_partition
 from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import Row
-from kdump.storage.targets import Selection, Target, resolve
 
 _ALL = [
     *(f"modern/recovery/{state}/before" for state in ("killed", "clean", "killed-norp")),
@@ -28,9 +28,7 @@ SUFFIXES = (".index", ".timeindex", ".txnindex")
 
 def wrong_indexes(directory: Path) -> dict[str, Finding]:
     """The indexes that verify would have rebuilt, by path."""
-    target = next(resolve([str(directory)], Selection(), listed=False))
-    assert isinstance(target, Target)
-    result = verify_partition(target, VerifyOptions(), Settings())
+    result = verify_partition(target_of(directory, listed=False), VerifyOptions(), Settings())
     assert not result.errors
     return {
         found.path: found

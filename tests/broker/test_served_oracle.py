@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 from long_runs import LONG, SEED, how_many
 from oracle import Oracle, oracle
+from partitions import target_of
 
 from kdump.engine.advice.advisor import add_advice
 from kdump.engine.verify.options import VerifyOptions
@@ -22,7 +23,6 @@ from kdump.engine.verify.run import verify
 from kdump.findings.finding import Finding
 from kdump.replay.releases import Releases
 from kdump.storage.file_records import DEFAULT_LIMIT
-from kdump.storage.targets import Selection, Target, resolve
 
 pytestmark = pytest.mark.oracle
 
@@ -113,12 +113,6 @@ def damage(rng: random.Random, log: Path, known: list[Batch]) -> tuple[int, int]
         data[start : start + head] = data[other : other + head].ljust(head, b"\0")
     log.write_bytes(data)
     return start, end
-
-
-def target_of(directory: Path) -> Target:
-    found = next(resolve([str(directory)], Selection()))
-    assert isinstance(found, Target)
-    return found
 
 
 def findings_of(directory: Path) -> list[Finding]:

@@ -4,7 +4,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from builders import batch, message, record, wrapper
+from builders import batch, message, offset_index, record, wrapper
 from each import each
 
 from kdump.broker.sound_start import count_written_slots, sound_start
@@ -14,10 +14,6 @@ from kdump.storage.source import Source
 ONE = batch([record()])
 LOG = b"".join(batch([record()], base_offset=at) for at in range(5))
 SLOTS = [(at, at * len(ONE)) for at in range(1, 5)]
-
-
-def index_of(*slots: tuple[int, int]) -> bytes:
-    return b"".join(struct.pack(">ii", *slot) for slot in slots)
 
 
 @each(
@@ -32,7 +28,7 @@ def index_of(*slots: tuple[int, int]) -> bytes:
 def test_written_slots_end_at_zeros_or_where_they_fall(
     slots: list[tuple[int, int]], written: int, tmp_path: Path
 ) -> None:
-    data = index_of(*slots)
+    data = offset_index(slots)
     assert count_written_slots(OffsetIndex(data, 0)) == written
     log, index = tmp_path / f"{0:020}.log", tmp_path / f"{0:020}.index"
     log.write_bytes(LOG)
@@ -45,7 +41,7 @@ def test_written_slots_end_at_zeros_or_where_they_fall(
 def start_of(tmp_path: Path, log: bytes, *slots: tuple[int, int], base: int = 0) -> int:
     path, index = tmp_path / f"{base:020}.log", tmp_path / f"{base:020}.index"
     path.write_bytes(log)
-    index.write_bytes(index_of(*slots))
+    index.write_bytes(offset_index(slots))
     with Source(str(path)) as source:
         return sound_start(source, base, str(index))
 
@@ -126,7 +122,7 @@ def test_end_of_a_large_index(at: int, slot: tuple[int, int], written: int, zero
     """Of one above 256 KiB only the last 4,096 slots are looked at, and not the one before them."""
     slots = [(n + 1, n + 1) for n in range(LARGE)]
     slots[at] = slot
-    index = OffsetIndex(index_of(*slots, *[(0, 0)] * zeros), 0)
+    index = OffsetIndex(offset_index([*slots, *[(0, 0)] * zeros]), 0)
 
     assert count_written_slots(index) == written
 
@@ -135,4 +131,4 @@ def test_end_of_a_large_index(at: int, slot: tuple[int, int], written: int, zero
 def test_index_that_is_still_read_completely(count: int, written: int) -> None:
     slots = [(n + 1, n + 1) for n in range(count)]
     slots[3] = (3, 3)
-    assert count_written_slots(OffsetIndex(index_of(*slots), 0)) == written
+    assert count_written_slots(OffsetIndex(offset_index(slots), 0)) == written

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from commands import run
 from corpus import find_expected, find_shared
 from tiered import (
     MOMENTS,
@@ -27,7 +27,6 @@ from tiered import (
 from kdump.broker.list_offsets import list_offsets
 from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import PartitionView
-from kdump.cli import cli
 from kdump.engine.dump.run import dump
 from kdump.engine.find.options import FindOptions
 from kdump.engine.reading.options import DumpOptions
@@ -136,7 +135,7 @@ def test_missing_remote_records_are_reported(name: str) -> None:
 
 
 def rows(*words: str) -> list[dict[str, Any]]:
-    result = CliRunner().invoke(cli, [*words, "--format", "jsonl"])
+    result = run(*words, "--format", "jsonl")
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 

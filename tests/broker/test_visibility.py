@@ -6,13 +6,13 @@ from pathlib import Path
 
 from builders import TRANSACTIONAL, batch, control_record
 from each import each
+from partitions import target_of
 from producing import ABORT, COMMIT, data, marker, snapshot
 
 from kdump import kernels
 from kdump.broker.visibility import AbortFilter, View, aborted_transactions, last_stable_offset
 from kdump.record.frames import Run
 from kdump.storage.local_log import LocalLog
-from kdump.storage.targets import Selection, Target, resolve
 from kdump.storage.transaction_index import AbortedTransaction
 
 LIMIT = 1 << 20
@@ -103,9 +103,7 @@ def test_aborted_transactions_of_all_segments(tmp_path: Path) -> None:
 
 
 def view_of(root: Path, *, committed: bool = True) -> View:
-    target = next(resolve([str(root / "t-0")], Selection()))
-    assert isinstance(target, Target)
-    return View(target, committed=committed, limit=LIMIT)
+    return View(target_of(root / "t-0"), committed=committed, limit=LIMIT)
 
 
 def test_transaction_that_blocks_read_committed_consumers(tmp_path: Path) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import builders
 import pytest
 from dumped import run_dump
+from partitions import target_of
 
 from kdump.broker.visibility import View
 from kdump.engine.dump.run import dump
 from kdump.engine.reading.options import DumpOptions
 from kdump.findings.finding import Finding, Severity
 from kdump.storage import names
-from kdump.storage.targets import Selection, Target, resolve
 
 WRITTEN = 1_700_000_000  # seconds; when the log was last written
 ABORT, COMMIT = 0, 1
@@ -360,9 +360,7 @@ def test_headers_of_visible_batches(log_dir: Path) -> None:
 
 
 def view(path: Path) -> View:
-    target = next(resolve([str(path)], Selection()))
-    assert isinstance(target, Target)
-    return View(target, committed=True, limit=1 << 20)
+    return View(target_of(path), committed=True, limit=1 << 20)
 
 
 def test_damage_does_not_hide_an_open_transaction(log_dir: Path) -> None:

@@ -8,17 +8,9 @@ from pathlib import Path
 import captures
 import pyarrow.parquet
 import pytest
-from click.testing import CliRunner, Result
-
-from kdump.cli import cli
+from commands import run
 
 CLIENTS = Path(__file__).parents[1] / "captures/clients.pcap.gz"
-
-
-def run(*words: object, stdin: bytes | None = None) -> Result:
-    result = CliRunner().invoke(cli, list(map(str, words)), input=stdin)
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result
 
 
 def framed(client: bytes) -> bytes:

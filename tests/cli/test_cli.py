@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
-from commands import modules_after
+from commands import modules_after, run
 
 from kdump import __version__, kernels
 from kdump.cli import LazyGroup, cli
@@ -95,7 +94,7 @@ def test_a_lookup_lists_each_directory_and_opens_each_file_once() -> None:
 
 
 def test_group_help_lists_all_commands() -> None:
-    result = CliRunner().invoke(cli, ["--help"])
+    result = run("--help")
     assert result.exit_code == 0
     assert "Show records" in result.output
 
@@ -113,13 +112,13 @@ def test_lines_of_the_group_help_are_the_commands_own() -> None:
 
 
 def test_version_names_the_kernel() -> None:
-    result = CliRunner().invoke(cli, ["--version"])
+    result = run("--version")
     assert result.output == f"kdump {__version__} ({kernels.NAME} kernel)\n"
 
 
 @pytest.mark.parametrize("args", [["nonesuch"], ["dump", "--nonesuch"], ["--nonesuch"]])
 def test_wrong_usage_is_2(args: list[str]) -> None:
-    assert CliRunner().invoke(cli, args).exit_code == 2
+    assert run(*args).exit_code == 2
 
 
 def test_module_runs_as_the_command() -> None:

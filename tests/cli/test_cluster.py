@@ -4,10 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from commands import run
 from each import each
-
-from kdump.cli import cli
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = str(ROOT / "sample-data" / "clean" / "4.1.1" / "d1")
@@ -27,7 +25,7 @@ PAGE = (ROOT / "man" / "kdump-cluster.1").read_text("utf-8")
     ],
 )
 def test_a_moment_is_an_offset_or_a_time(moment: str, offset: int) -> None:
-    done = CliRunner().invoke(cli, ["cluster", "--at", moment, "--what", "features", SAMPLE])
+    done = run("cluster", "--at", moment, "--what", "features", SAMPLE)
     assert done.exit_code == 0
     summary = json.loads(done.stdout.splitlines()[-1])
     assert summary["row"] == "cluster-summary"
@@ -46,7 +44,7 @@ def test_a_moment_is_an_offset_or_a_time(moment: str, offset: int) -> None:
     ],
 )
 def test_invalid_requests(arguments: list[str], said: str) -> None:
-    done = CliRunner().invoke(cli, ["cluster", *arguments, SAMPLE])
+    done = run("cluster", *arguments, SAMPLE)
     assert done.exit_code == 2
     assert said in done.stderr
 
@@ -56,7 +54,7 @@ def test_invalid_requests(arguments: list[str], said: str) -> None:
     "way", [[], ["--history"], ["--diff", "0", "900"], ["--view", "zookeeper"]]
 )
 def test_every_way_has_every_form(form: str, way: list[str]) -> None:
-    done = CliRunner().invoke(cli, ["cluster", "--format", form, *way, SAMPLE])
+    done = run("cluster", "--format", form, *way, SAMPLE)
     assert (done.exit_code, done.stderr) == (0, "")
     assert "orders.gzip" in done.stdout
     assert ("cluster-summary" in done.stdout) is (form == "jsonl")
@@ -69,7 +67,7 @@ def test_tables_have_titles_and_print_common_values_once(monkeypatch: pytest.Mon
 
     def shown(*more: str) -> list[str]:
         asked = ["cluster", "--format", "table", "--what", "features,controllers", *more]
-        return CliRunner().invoke(cli, [*asked, node]).stdout.splitlines()
+        return run(*asked, node).stdout.splitlines()
 
     lines = shown()
     at = lines.index("controllers")

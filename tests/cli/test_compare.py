@@ -7,12 +7,14 @@ import re
 import shlex
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
-from typing import Any
 
+import commands
 import damage
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
+from commands import read_rows
 from comparing import batches, checkpoint, replica
 
 from kdump.cli import cli
@@ -20,12 +22,7 @@ from kdump.cli import cli
 LOG = batches(0, 100)
 
 
-def run(*args: object) -> Result:
-    return CliRunner().invoke(cli, ["compare", *map(str, args)])
-
-
-def rows(result: Result) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in result.stdout.splitlines()]
+run = partial(commands.run, "compare")
 
 
 @pytest.fixture
@@ -46,7 +43,7 @@ def behind(tmp_path: Path) -> Path:
 def test_rows_in_a_pipe(left: Path, flipped: Path) -> None:
     result = run(left, flipped)
     assert (result.exit_code, result.stderr) == (3, "")
-    difference, comparison, summary = rows(result)
+    difference, comparison, summary = read_rows(result)
     assert difference["row"] == "replica-difference"
     assert list(difference)[:8] == [
         "row", "topic", "partition", "kind", "severity", "offset", "last_offset", "records_count",
@@ -77,7 +74,7 @@ def test_unreadable_path_is_reported_and_the_others_compared(left: Path, tmp_pat
     result = run(left, replica(tmp_path, "same", LOG), tmp_path / "nowhere")
     assert result.exit_code == 1
     assert result.stderr == f"kdump: {tmp_path / 'nowhere'}: No such file or directory\n"
-    assert [row["verdict"] for row in rows(result)[:-1]] == ["equal"]
+    assert [row["verdict"] for row in read_rows(result)[:-1]] == ["equal"]
 
 
 def test_nothing_to_compare(left: Path) -> None:
@@ -94,7 +91,7 @@ def test_spark_options_go_with_spark(left: Path, behind: Path) -> None:
 
 def test_quiet_is_damage_only(left: Path, flipped: Path, behind: Path) -> None:
     assert run("-q", left, behind).stdout == ""
-    assert [row["row"] for row in rows(run("-q", left, flipped))] == [
+    assert [row["row"] for row in read_rows(run("-q", left, flipped))] == [
         "replica-difference",
         "replica-comparison",
     ]
@@ -112,7 +109,7 @@ def test_binary_keys(tmp_path: Path) -> None:
     odd = [each._replace(items=(each.items[0]._replace(key=b"\xff"),)) for each in batches(0, 1)]
     other = [each._replace(items=(each.items[0]._replace(value=b"o"),)) for each in odd]
     result = run(replica(tmp_path, "a", odd), replica(tmp_path, "b", other))
-    assert rows(result)[0]["key"] == {"base64": "/w=="}
+    assert read_rows(result)[0]["key"] == {"base64": "/w=="}
 
 
 def table(*args: object) -> str:
@@ -205,7 +202,7 @@ def test_server_properties(tmp_path: Path, left: Path) -> None:
     settings = tmp_path / "server.properties"
     settings.write_text(f"log.dirs={right}\n")
     result = run("--server-properties", settings, left)
-    assert [row["row"] for row in rows(result)] == [
+    assert [row["row"] for row in read_rows(result)] == [
         "replica-difference",
         "replica-comparison",
         "summary",

@@ -8,15 +8,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import builders
+import commands
 import pytest
 import segments
-from click.testing import CliRunner, Result
+from commands import read_rows
 from each import each
-
-from kdump.cli import cli
 
 LOG = "00000000000000000000.log"
 
@@ -51,16 +51,11 @@ def damaged(partition: Path) -> Path:
     return partition
 
 
-def dump(*args: object) -> Result:
-    return CliRunner().invoke(cli, ["dump", *map(str, args)])
-
-
-def rows(result: Result) -> list[dict[str, object]]:
-    return [json.loads(line) for line in result.stdout.splitlines()]
+dump = partial(commands.run, "dump")
 
 
 def offsets(*args: object) -> list[object]:
-    return [row["offset"] for row in rows(dump(*args))]
+    return [row["offset"] for row in read_rows(dump(*args))]
 
 
 def run(*args: object, **given: object) -> "subprocess.CompletedProcess[bytes]":
@@ -71,7 +66,7 @@ def run(*args: object, **given: object) -> "subprocess.CompletedProcess[bytes]":
 def test_records_in_a_pipe_are_json_lines(partition: Path) -> None:
     result = dump(partition)
     assert result.exit_code == 0
-    assert [row["key"] for row in rows(result)] == [f"k{n}" for n in range(6)]
+    assert [row["key"] for row in read_rows(result)] == [f"k{n}" for n in range(6)]
     assert result.stderr == ""
 
 
@@ -128,19 +123,21 @@ def test_tail_reads_no_more_segments_than_it_needs(segmented: Path) -> None:
         data[-3] ^= 1
         log.write_bytes(data)
     result = dump("--tail", "8", segmented)
-    assert [row.get("offset") for row in rows(result) if row["row"] == "record"] == [*range(20, 27)]
+    assert [row.get("offset") for row in read_rows(result) if row["row"] == "record"] == [
+        *range(20, 27)
+    ]
     assert result.stderr.count("crc-mismatch") == 1
 
 
 def test_tail_is_of_each_partition_and_of_batches_too(segmented: Path, partition: Path) -> None:
-    found = rows(dump("--tail", "1", partition, segmented))
+    found = read_rows(dump("--tail", "1", partition, segmented))
     assert [(row["topic"], row["offset"]) for row in found] == [("orders", 5), ("orders", 29)]
-    (batch,) = rows(dump("--tail", "1", "--batches", segmented))
+    (batch,) = read_rows(dump("--tail", "1", "--batches", segmented))
     assert (batch["base_offset"], batch["last_offset"]) == (27, 29)
 
 
 def test_batches(partition: Path) -> None:
-    found = rows(dump("--batches", partition))
+    found = read_rows(dump("--batches", partition))
     assert [(row["row"], row["base_offset"], row["last_offset"]) for row in found] == [
         ("batch", 0, 1),
         ("batch", 2, 3),
@@ -151,13 +148,13 @@ def test_batches(partition: Path) -> None:
 def test_entries(partition: Path) -> None:
     (partition / "00000000000000000000.index").write_bytes(bytes(7) + b"\x01" + bytes(4))
     result = dump("--entries", partition / "00000000000000000000.index")
-    assert rows(result)[0]["row"] == "offset-index-entry"
+    assert read_rows(result)[0]["row"] == "offset-index-entry"
 
 
 def test_damage_is_status_3_and_reading_continues(damaged: Path) -> None:
     result = dump(damaged)
     assert result.exit_code == 3
-    assert [row.get("offset", row["row"]) for row in rows(result)] == [0, 1, "batch", 4, 5]
+    assert [row.get("offset", row["row"]) for row in read_rows(result)] == [0, 1, "batch", 4, 5]
     finding = json.loads(result.stderr)
     assert (finding["row"], finding["code"]) == ("finding", "crc-mismatch")
 
@@ -176,7 +173,7 @@ def test_quiet_prints_findings_only(damaged: Path) -> None:
 def test_path_that_is_not_there_does_not_stop_the_others(partition: Path) -> None:
     result = dump("/nonesuch", partition)
     assert result.exit_code == 1
-    assert len(rows(result)) == 6
+    assert len(read_rows(result)) == 6
     assert result.stderr == "kdump: /nonesuch: No such file or directory\n"
 
 
@@ -304,7 +301,7 @@ def test_pyarrow_missing_is_1(
 
 def test_bytes_in_the_requested_form(partition: Path) -> None:
     found = [
-        rows(dump("--bytes", mode, "--limit", "1", partition))[0]["key"]
+        read_rows(dump("--bytes", mode, "--limit", "1", partition))[0]["key"]
         for mode in ("auto", "utf8", "hex", "base64")
     ]
     assert found == ["k0", "k0", "6b30", "azA="]

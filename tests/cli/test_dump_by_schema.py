@@ -8,12 +8,12 @@ from struct import pack
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from commands import run
 from corpus import corpus, find_shared
 from registry_log import LOG, frame, schema_record, tombstone, topic
 
 import kdump
-from kdump.cli import cli
 from kdump.values.schemas.errors import UndecodedError
 from kdump.values.schemas.framed_values import Schemas
 from kdump.values.schemas.registry import Registry
@@ -30,7 +30,7 @@ OF_A, OF_B = b"\2\0", b"\1\2\2x"
 
 
 def dump(*args: object) -> Result:
-    return CliRunner().invoke(cli, ["dump", *map(str, args)], catch_exceptions=False)
+    return run("dump", *args)
 
 
 def rows(*args: object) -> list[dict[str, Any]]:

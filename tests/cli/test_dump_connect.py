@@ -7,17 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from commands import run
 from corpus import corpus, find_shared
 from registry_log import topic
-
-from kdump.cli import cli
 
 SECRET = "hunter-2-secret"
 
 
 def dump(*args: object) -> str:
-    result = CliRunner().invoke(cli, ["dump", *map(str, args)], catch_exceptions=False)
+    result = run("dump", *args)
     assert result.exit_code == 0
     return result.stdout
 

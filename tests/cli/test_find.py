@@ -10,11 +10,11 @@ from typing import Any
 
 import builders
 import pytest
-from click.testing import CliRunner, Result
-from commands import modules_after
+from click.testing import Result
+from commands import modules_after, run
 from each import each
 
-from kdump.cli import cli, results
+from kdump.cli import results
 from kdump.cli.find_time import read_target
 from kdump.engine.find import run as find
 from kdump.engine.find.run import plan
@@ -43,10 +43,6 @@ def partition(tmp_path: Path) -> Path:
     (directory / f"{STEM}.timeindex").write_bytes((TIME + 5).to_bytes(8) + (5).to_bytes(4))
     (directory.parent / "replication-offset-checkpoint").write_text("0\n1\norders 7 6\n")
     return directory
-
-
-def run(command: str, *args: object) -> Result:
-    return CliRunner().invoke(cli, [command, *map(str, args)])
 
 
 def row_of(result: Result) -> dict[str, object]:

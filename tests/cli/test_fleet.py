@@ -3,16 +3,12 @@
 import csv
 import json
 from pathlib import Path
-from typing import Any
 
 import builders
 import damage
 import pytest
-from click.testing import CliRunner, Result
-from commands import modules_after
+from commands import modules_after, read_rows, run
 from producing import data, write_log
-
-from kdump.cli import cli
 
 
 @pytest.fixture
@@ -27,18 +23,10 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(command: str, *args: object) -> Result:
-    return CliRunner().invoke(cli, [command, *map(str, args)])
-
-
-def rows_of(result: Result) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in result.stdout.splitlines()]
-
-
 def test_usage_in_a_pipe_is_rows_and_a_summary(directory: Path) -> None:
     result = run("usage", directory)
     assert result.exit_code == 0
-    rows = rows_of(result)
+    rows = read_rows(result)
     assert [row["row"] for row in rows] == ["usage", "usage", "usage-summary"]
     assert [row.get("topic") for row in rows] == ["payments", "orders", None]
     assert rows[0]["share"] + rows[1]["share"] == pytest.approx(1)
@@ -51,7 +39,7 @@ def test_usage_in_csv_is_one_table(directory: Path) -> None:
 
 
 def test_words_in_any_order(directory: Path) -> None:
-    rows = rows_of(run("usage", "--by", "codec,topic", directory))
+    rows = read_rows(run("usage", "--by", "codec,topic", directory))
     assert list(rows[0])[:4] == ["row", "by", "topic", "codec"]
     assert rows[0]["by"] == "topic,codec"
 
@@ -73,7 +61,7 @@ def test_bars_of_hours_and_days(directory: Path, by: str, time: str) -> None:
 
 
 def test_keys_are_written_in_the_requested_form(directory: Path) -> None:
-    row = rows_of(run("usage", "--by", "key", "--bytes", "hex", directory))[0]
+    row = read_rows(run("usage", "--by", "key", "--bytes", "hex", directory))[0]
     assert (row["key"], row["key_size_bytes"], row["records_count"]) == ("6bff", 2, 12)
 
 
@@ -82,7 +70,7 @@ def test_top(tmp_path: Path, args: tuple[object, ...], shown: int) -> None:
     log = tmp_path / "orders-0" / f"{0:020}.log"
     log.parent.mkdir()
     log.write_bytes(builders.batch([builders.record(n, key=b"%d" % n) for n in range(30)]))
-    rows = rows_of(run("usage", "--by", "key", *args, tmp_path))
+    rows = read_rows(run("usage", "--by", "key", *args, tmp_path))
     assert len(rows) == shown + 1
     assert (rows[-1]["groups"], rows[-1]["listed"]) == (30, shown)
 
@@ -94,7 +82,7 @@ def test_damage_is_reported_and_not_counted(directory: Path) -> None:
     result = run("usage", directory)
     assert result.exit_code == 3
     assert json.loads(result.stderr)["code"] == "crc-mismatch"
-    assert rows_of(result)[-1]["bytes_not_counted"] == len(whole)
+    assert read_rows(result)[-1]["bytes_not_counted"] == len(whole)
     assert run("usage", "--fail-on", "never", directory).exit_code == 0
 
 
@@ -102,7 +90,7 @@ def test_path_that_is_not_there(directory: Path) -> None:
     for command in ("usage", "sequences"):
         result = run(command, directory / "nowhere", directory)
         assert result.exit_code == 1
-        assert rows_of(result)[-1]["paths_unfinished"] == 1
+        assert read_rows(result)[-1]["paths_unfinished"] == 1
 
 
 def test_missing_selection() -> None:
@@ -115,7 +103,7 @@ def test_sequences_are_notes(tmp_path: Path) -> None:
     path = write_log(tmp_path, {0: [data(0, 7, 0), data(1, 7, 5), data(2, 7, 5)]})
     result = run("sequences", path)
     assert result.exit_code == 0
-    rows = rows_of(result)
+    rows = read_rows(result)
     assert [row["row"] for row in rows] == [
         "sequence-gap", "sequence-duplicate", "sequence-summary",
     ]  # fmt: skip
@@ -126,8 +114,8 @@ def test_sequences_are_notes(tmp_path: Path) -> None:
 
 def test_explained_rows_need_the_option(tmp_path: Path) -> None:
     path = write_log(tmp_path, {0: [data(0, 7, 0), data(9, 7, 5)]})
-    assert len(rows_of(run("sequences", path))) == 1
-    rows = rows_of(run("sequences", "--explained", "--fail-on", "note", path))
+    assert len(read_rows(run("sequences", path))) == 1
+    rows = read_rows(run("sequences", "--explained", "--fail-on", "note", path))
     assert [row.get("kind") for row in rows] == ["removed", None]
     assert run("sequences", "--explained", "--fail-on", "note", path).exit_code == 0
 
@@ -158,7 +146,7 @@ def test_neither_loads_spark_nor_arrow(directory: Path) -> None:
 
 def test_sums_of_verify_by_broker_and_topic(directory: Path) -> None:
     result = run("verify", "--summary-by", "topic, broker", directory)
-    rows = [row for row in rows_of(result) if row["row"] != "finding"]
+    rows = [row for row in read_rows(result) if row["row"] != "finding"]
     assert [row["row"] for row in rows] == ["summary-by", "summary-by", "summary"]
     assert [(row["broker"], row["topic"]) for row in rows[:2]] == [
         (str(directory), "orders"), (str(directory), "payments"),

@@ -3,21 +3,17 @@
 import csv
 import io
 import json
+from functools import partial
 from pathlib import Path
 
-from click.testing import CliRunner, Result
+import commands
 from offsets_log import Log, classic, commit
 from terminals import find_controls, on_terminal
-
-from kdump.cli import cli
 
 SAMPLE = str(Path(__file__).parents[2] / "sample-data/clean/4.4.0/d2")
 
 
-def run(*words: object) -> Result:
-    result = CliRunner().invoke(cli, ["groups", *map(str, words)])
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result
+run = partial(commands.run, "groups")
 
 
 def test_rows_have_the_members_of_the_contract() -> None:
@@ -147,7 +143,7 @@ def test_undo_command_is_printed(tmp_path: Path) -> None:
     lines = text.splitlines()
     command = lines[lines.index("To reset it:") + 1]
     words = command.removeprefix("  kdump ").removesuffix(" > back.csv").split()
-    result = CliRunner().invoke(cli, words)
+    result = commands.run(*words)
     assert result.stdout == "t,0,5\n"
 
 

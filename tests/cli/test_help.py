@@ -4,8 +4,7 @@ import shutil
 from pathlib import Path
 
 import click
-from click.testing import CliRunner, Result
-from commands import NAMES
+from commands import NAMES, run
 from each import each
 
 from kdump.cli import cli
@@ -14,16 +13,12 @@ CLEAN = Path(__file__).parents[2] / "sample-data/clean"
 SAMPLE = CLEAN / "4.1.1/d1"
 
 
-def kdump(*args: object) -> Result:
-    return CliRunner().invoke(cli, [str(arg) for arg in args])
-
-
 def headings(text: str) -> list[str]:
     return [line[:-1] for line in text.splitlines() if line.endswith(":") and line[:1].isupper()]
 
 
 def test_commands_are_grouped_by_purpose() -> None:
-    text = kdump("--help").output
+    text = run("--help").output
     assert headings(text) == ["Options", "Look", "Check", "Find", "Explain", "Repair"]
     for name in NAMES:
         assert f"\n  {name} " in text
@@ -31,7 +26,7 @@ def test_commands_are_grouped_by_purpose() -> None:
 
 @each("command", NAMES)
 def test_options_are_grouped_under_headings(command: str) -> None:
-    result = kdump(command, "--help")
+    result = run(command, "--help")
     assert (result.exit_code, "error" in result.stderr) == (0, False)
     found = headings(result.output)
     first = ["Examples", "Common options", "More examples"]
@@ -43,23 +38,23 @@ def test_options_are_grouped_under_headings(command: str) -> None:
 
 
 def test_headings_of_dump() -> None:
-    found = headings(kdump("dump", "--help").output)
+    found = headings(run("dump", "--help").output)
     assert found[:3] == ["Examples", "Common options", "More examples"]
     assert found[3:6] == ["Rows and values", "Ranges", "Filters"]
 
 
 def test_short_forms(tmp_path: Path) -> None:
     out = tmp_path / "rows.csv"
-    assert kdump("dump", "-n", 3, "-o", out, SAMPLE / "orders.zstd-0").exit_code == 0
+    assert run("dump", "-n", 3, "-o", out, SAMPLE / "orders.zstd-0").exit_code == 0
     assert len(out.read_text().splitlines()) == 4
-    assert kdump("compare", "-n", 1, SAMPLE, SAMPLE).exit_code == 1
+    assert run("compare", "-n", 1, SAMPLE, SAMPLE).exit_code == 1
 
 
 @each("version", ["0.5", "2.9", "3.10", "1.2", "0.12", "3.x.y", "x", ""])
 @each("command", ["find-offset {} 3", "find-time {} -1", "reindex {}"])
 def test_nonexistent_versions_are_usage_errors(command: str, version: str) -> None:
     words = command.format(SAMPLE / "orders.zstd-0").split()
-    result = kdump(*words, "--broker-version", version)
+    result = run(*words, "--broker-version", version)
     assert result.exit_code == 2
     assert "is no" in result.stderr
 
@@ -89,7 +84,7 @@ def test_newer_version_than_known_is_reported(
             target = ["--now", "@1764000000"]
         case "compare" | "elect":
             target = [shutil.copytree(partition, tmp_path / partition.name)]
-    result = kdump(name, "--broker-version", version, partition, *target)
+    result = run(name, "--broker-version", version, partition, *target)
     assert result.exit_code == 0
     told = f"kdump: {version} is newer than any known version; using 4.4\n"
     assert (told in result.stderr) is is_newer
@@ -103,7 +98,7 @@ def test_newer_version_than_known_is_reported(
     }:  # how long it took, and what is free on the disk
         named = f'"broker_version":"{version}"'
         shown = result.stdout.replace(named, '"broker_version":"4.4"')
-        assert shown == kdump(name, partition, *target).stdout
+        assert shown == run(name, partition, *target).stdout
 
 
 @each(
@@ -120,7 +115,7 @@ def test_newer_version_than_known_is_reported(
 def test_seconds_are_not_read_as_1970(words: tuple[str, ...]) -> None:
     path = SAMPLE / "orders.zstd-0"
     args = (*words, "1700040000") if len(words) == 2 else (*words, path, "1700040000")
-    result = kdump(*args, *([path] if len(words) == 2 else []))
+    result = run(*args, *([path] if len(words) == 2 else []))
     assert result.exit_code == 2
     assert "type 1700040000000 or @1700040000" in " ".join(result.stderr.split())
 
@@ -128,6 +123,6 @@ def test_seconds_are_not_read_as_1970(words: tuple[str, ...]) -> None:
 def test_seconds_after_an_at_sign() -> None:
     path = SAMPLE / "orders.zstd-0"
     seconds, milliseconds = (
-        kdump("find-time", path, time).stdout for time in ("@1700040000", "1700040000000")
+        run("find-time", path, time).stdout for time in ("@1700040000", "1700040000000")
     )
     assert seconds == milliseconds

@@ -13,13 +13,11 @@ import builders
 import metadata_log
 import offsets_log
 import pytest
-from click.testing import CliRunner, Result
-from commands import DATA
+from commands import DATA, run
 from directories import DataDirectory, batches, write_segment
 from terminals import find_controls, on_terminal
 from transaction_log import transaction
 
-from kdump.cli import cli
 from kdump.output.escape import TerminalDoor
 
 #: Sets the clipboard, the title and the colour, in seven bits and in eight, and turns the writing.
@@ -317,12 +315,6 @@ def test_stray_file_of_0_7_hides_no_damage(tmp_path: Path) -> None:
     result = run("dump", "--format", "kafka", directory)
     assert result.exit_code == 3
     assert "cannot read files of 0.7" in result.stderr
-
-
-def run(*words: object) -> Result:
-    result = CliRunner().invoke(cli, list(map(str, words)))
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
-    return result
 
 
 def topics_in(out: Path) -> set[str]:

@@ -16,9 +16,7 @@ import builders
 import forked
 import pytest
 import zstandard
-from click.testing import CliRunner
-
-from kdump.cli import cli
+from commands import run
 
 SAMPLES = Path(__file__).parents[2] / "sample-data"
 OF_44 = SAMPLES / "clean" / "4.4.0"
@@ -312,7 +310,7 @@ def test_loose_file_is_reported_by_its_given_path(
     damaged[-5] ^= 1
     (tmp_path / "evil.bin").write_bytes(damaged)
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(cli, ["verify", "--format", "jsonl", "evil.bin"])
+    result = run("verify", "--format", "jsonl", "evil.bin")
     finding, _ = map(json.loads, result.stdout.splitlines())
     assert (finding["code"], finding["path"]) == ("crc-mismatch", "evil.bin")
     _, text, _ = kdump("dump", "--format", "kafka", "--limit", "1", "evil.bin")

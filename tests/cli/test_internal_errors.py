@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import commands
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from commands import DATA, READING
 
-from kdump.cli import cli
 from kdump.errors import TRACEBACK
 
 SOURCE = DATA / "clean" / "4.1.1" / "d2"
@@ -58,9 +58,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def run(command: str, data: Path) -> Result:
-    result = CliRunner().invoke(cli, command.format(data, data).split())
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result
+    return commands.run(*command.format(data, data).split())
 
 
 def rows(text: str) -> list[dict[str, Any]]:
@@ -253,7 +251,7 @@ def test_exception_outside_the_work_is_one_line(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("kdump.cli.results.run_plan", fail)
     monkeypatch.setattr("kdump.cli.results.form_of", fail)
-    result = CliRunner().invoke(cli, ["why", str(SOURCE)])
+    result = commands.run("why", SOURCE)
     assert result.exit_code == 1
     assert "internal error: Unforeseen: in lines" in result.stderr
     assert "Traceback" not in result.output

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import builders
 import pytest
-from click.testing import CliRunner
+from commands import run
 from each import each
 
-from kdump.cli import cli
 from kdump.cli.headings import MOVED
 from kdump.option_values import (
     read_duration,
@@ -159,10 +158,10 @@ def test_slices() -> None:
 def test_an_option_that_is_a_command_now_is_refused_by_its_name(
     command: str, option: str, moved: str, tmp_path: Path
 ) -> None:
-    result = CliRunner().invoke(cli, [command, option, str(tmp_path)])
+    result = run(command, option, tmp_path)
     assert result.exit_code == 2
     assert f"{option} was replaced by: kdump {moved}\n" in result.stderr
-    assert CliRunner().invoke(cli, [moved, "--help"]).exit_code == 0
+    assert run(moved, "--help").exit_code == 0
 
 
 @each("command", ["verify", "predict", "why", "reindex", "find-time"])
@@ -172,6 +171,6 @@ def test_setting_for_an_absent_topic_is_reported(command: str, tmp_path: Path) -
     (partition / f"{0:020}.log").write_bytes(builders.batch())
     given = ("--config", "ordres:retention.ms=1", "--config", "ord*:retention.ms=1")
     last = ("0",) if command == "find-time" else ()
-    result = CliRunner().invoke(cli, [command, *given, str(tmp_path), *last])
+    result = run(command, *given, tmp_path, *last)
     assert result.stderr.count("--config ordres:retention.ms=1: no topic here matches") == 1
     assert "ord*" not in result.stderr

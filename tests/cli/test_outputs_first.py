@@ -6,11 +6,8 @@ from pathlib import Path
 import click
 import pytest
 import segments
-from click.testing import CliRunner, Result
-from commands import READING, find_command
+from commands import READING, find_command, run
 from unprivileged import run_unprivileged
-
-from kdump.cli import cli
 
 
 @pytest.fixture
@@ -27,10 +24,6 @@ def shut(tmp_path: Path) -> Iterator[Path]:
     path.chmod(0)
     yield path
     path.chmod(0o700)
-
-
-def kdump(*args: object) -> Result:
-    return CliRunner().invoke(cli, [str(arg) for arg in args])
 
 
 def name_outputs(command: str) -> str:
@@ -62,7 +55,7 @@ def test_folder_that_is_missing(
     partition: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     never_read(monkeypatch)
-    result = kdump(*command.format(tmp_path / "none" / "file", partition).split())
+    result = run(*command.format(tmp_path / "none" / "file", partition).split())
     assert result.exit_code == 1
     option = "--output" if " -o " in command else command.split()[1]
     assert f"kdump: {option} " in result.stderr
@@ -76,14 +69,14 @@ def test_file_in_the_place_of_a_folder(
 ) -> None:
     never_read(monkeypatch)
     (tmp_path / "plain").write_bytes(b"")
-    result = kdump(*command.format(tmp_path / "plain" / "file", partition).split())
+    result = run(*command.format(tmp_path / "plain" / "file", partition).split())
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit)
     assert str(tmp_path / "plain") in result.stderr
 
 
 def test_directory_in_the_place_of_a_file(partition: Path, tmp_path: Path) -> None:
-    result = kdump("verify", "--state", tmp_path, partition)
+    result = run("verify", "--state", tmp_path, partition)
     assert (result.exit_code, "is a directory" in result.stderr) == (1, True)
 
 
@@ -97,7 +90,7 @@ def test_folder_that_may_not_be_entered(partition: Path, shut: Path, command: st
 
 
 def test_monitoring_output_formats(partition: Path, tmp_path: Path) -> None:
-    result = kdump("verify", "--nagios", "--state", tmp_path / "none" / "state", partition)
+    result = run("verify", "--nagios", "--state", tmp_path / "none" / "state", partition)
     assert result.exit_code == 3
     assert result.stdout.startswith("KDUMP UNKNOWN")
 

@@ -5,19 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from commands import run
 from directories import DataDirectory, batches, write_segment
 from each import each
 
-from kdump.cli import cli
-
 LOG = f"{0:020}.log"
-
-
-def run(*words: object) -> Result:
-    result = CliRunner().invoke(cli, [str(word) for word in words])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
-    return result
 
 
 @pytest.fixture

@@ -5,13 +5,13 @@ import json
 import os
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 
 import builders
+import commands
 import pytest
-from click.testing import CliRunner, Result
-
-from kdump.cli import cli
+from commands import read_rows
 
 STEM = "00000000000000000000"
 SAMPLE = Path(__file__).parents[2] / "sample-data" / "clean" / "4.1.1"
@@ -28,18 +28,13 @@ def partition(tmp_path: Path) -> Path:
     return directory
 
 
-def run(*args: object) -> Result:
-    return CliRunner().invoke(cli, ["reindex", *map(str, args)])
-
-
-def rows(result: Result) -> list[dict[str, object]]:
-    return [json.loads(line) for line in result.stdout.splitlines()]
+run = partial(commands.run, "reindex")
 
 
 def test_plan_in_a_pipe(partition: Path) -> None:
     result = run(partition)
     assert (result.exit_code, result.stderr) == (0, "")
-    found = rows(result)
+    found = read_rows(result)
     assert [(row["row"], row["kind"], row["action"]) for row in found] == [
         ("reindex", "index", "create"),
         ("reindex", "timeindex", "create"),
@@ -53,19 +48,19 @@ def test_plan_in_a_pipe(partition: Path) -> None:
 def test_write_then_nothing_to_do(partition: Path) -> None:
     result = run("--write", partition, "--index-interval-bytes", "0")
     assert result.exit_code == 0
-    assert [row["action"] for row in rows(result)] == ["created", "created"]
+    assert [row["action"] for row in read_rows(result)] == ["created", "created"]
     assert (partition / f"{STEM}.index").stat().st_size == 16
     result = run("--write", "--all", partition, "--index-interval-bytes", "0")
-    assert [row["action"] for row in rows(result)] == ["keep", "keep"]
+    assert [row["action"] for row in read_rows(result)] == ["keep", "keep"]
 
 
 def test_broker_settings_apply_by_default(partition: Path, tmp_path: Path) -> None:
     properties = tmp_path / "server.properties"
     properties.write_text(f"log.dirs={partition.parent}\nlog.index.interval.bytes=0\n")
-    entries = [row["entries_after"] for row in rows(run("--server-properties", properties))]
+    entries = [row["entries_after"] for row in read_rows(run("--server-properties", properties))]
     assert entries == [2, 1]
     found = run("--server-properties", properties, "--index-interval-bytes", "4KiB")
-    assert [row["entries_after"] for row in rows(found)] == [0, 1]
+    assert [row["entries_after"] for row in read_rows(found)] == [0, 1]
 
 
 def test_damage_is_3_in_a_plan_and_5_where_it_is_refused(partition: Path) -> None:
@@ -156,7 +151,7 @@ def test_how_to_undo(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_that_gives_settings_only(partition: Path, tmp_path: Path) -> None:
     properties = tmp_path / "server.properties"
     properties.write_text("log.index.interval.bytes=0\n")
-    found = rows(run("--server-properties", properties, partition))
+    found = read_rows(run("--server-properties", properties, partition))
     assert [row["entries_after"] for row in found] == [2, 1]
 
 
@@ -167,7 +162,7 @@ def test_table_names_the_source_of_index_settings(tmp_path: Path) -> None:
     options = ("--format", "table", "--wide", index.with_suffix(".log"))
     assert "is missing; index.interval.bytes=1024 of the topic" in run(*options).stdout
     assert "index.interval.bytes" not in run(*options, "--no-topic-configs").stdout
-    found = rows(run("--index-interval-bytes", "2KiB", index.with_suffix(".log")))[0]
+    found = read_rows(run("--index-interval-bytes", "2KiB", index.with_suffix(".log")))[0]
     assert found["settings"][0] == {  # type: ignore[index]
         "name": "index.interval.bytes",
         "value": 2048,

@@ -2,16 +2,15 @@
 
 import csv
 import json
+from functools import partial
 from pathlib import Path
-from typing import Any
 
+import commands
 import pytest
-from click.testing import CliRunner, Result
+from commands import read_rows
 from comparing import batches, replica, rewrite_record
 from salvaging import break_batch
 from terminals import on_terminal
-
-from kdump.cli import cli
 
 LOG = batches(0, 30)
 
@@ -23,16 +22,10 @@ def copies(tmp_path: Path) -> list[Path]:
     return [one, replica(tmp_path, "two", LOG[:4])]
 
 
-def run(*args: object) -> Result:
-    return CliRunner().invoke(cli, ["salvage", *map(str, args)])
+run = partial(commands.run, "salvage")
 
 
-def carve(*args: object) -> Result:
-    return CliRunner().invoke(cli, ["carve", *map(str, args)])
-
-
-def rows_of(result: Result) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in result.stdout.splitlines()]
+carve = partial(commands.run, "carve")
 
 
 def test_a_dry_run_writes_nothing(copies: list[Path], tmp_path: Path) -> None:
@@ -40,7 +33,7 @@ def test_a_dry_run_writes_nothing(copies: list[Path], tmp_path: Path) -> None:
     for more in ((), ("--dry-run",), ("--dry-run", "--out", tmp_path / "out")):
         result = run(*more, *copies)
         assert result.exit_code == 0
-        (row,) = rows_of(result)
+        (row,) = read_rows(result)
         assert (row["row"], row["records_count"], row["lost"]) == ("salvaged", 30, [])
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -48,7 +41,7 @@ def test_a_dry_run_writes_nothing(copies: list[Path], tmp_path: Path) -> None:
 def test_lost_records_set_the_status(copies: list[Path]) -> None:
     result = run(copies[0])
     assert result.exit_code == 3
-    assert rows_of(result)[0]["lost"] == [[10, 14]]
+    assert read_rows(result)[0]["lost"] == [[10, 14]]
     assert run("--fail-on", "never", copies[0]).exit_code == 0
 
 
@@ -61,7 +54,7 @@ def test_a_result_is_built_and_proved(copies: list[Path], tmp_path: Path) -> Non
     (out / "more").touch()
     result = run("--check", manifest, out)
     assert result.exit_code == 3
-    assert [row["path"] for row in rows_of(result) if row["outcome"] != "same"] == ["more"]
+    assert [row["path"] for row in read_rows(result) if row["outcome"] != "same"] == ["more"]
     again = run("--out", out, *copies)
     assert again.exit_code == 5
     assert "is not empty" in again.stderr
@@ -124,11 +117,11 @@ def test_an_image_is_carved(tmp_path: Path) -> None:
     image.write_bytes(bytes(4096) + b"".join(batch.data() for batch in LOG))
     result = carve(image)
     assert result.exit_code == 0
-    carved, row = rows_of(result)
+    carved, row = read_rows(result)
     assert (carved["row"], carved["batches"], carved["torn"]) == ("carved", len(LOG), 0)
     assert (row["topic"], row["records_count"]) == ("carved-1", 30)
     names.write_text("carved-1,orders-7\n")
-    row = rows_of(carve("--topic-map", names, image))[1]
+    row = read_rows(carve("--topic-map", names, image))[1]
     assert (row["topic"], row["partition"], row["carved"][0]["named_by"]) == (
         "orders",
         7,
@@ -140,7 +133,7 @@ def test_an_image_is_carved(tmp_path: Path) -> None:
     assert "carved-1,TOPIC-PARTITION" in result.stderr
     result = carve(tmp_path / "not-there.img", image)
     assert result.exit_code == 1
-    assert len(rows_of(result)) == 2
+    assert len(read_rows(result)) == 2
     status, written = on_terminal("carve", str(image))
     assert status == 0
     assert b"The partition of carved-1 is unknown." in written
@@ -149,12 +142,12 @@ def test_an_image_is_carved(tmp_path: Path) -> None:
 def test_a_directory_in_the_place_of_a_log_hides_no_other(tmp_path: Path) -> None:
     copy = replica(tmp_path, "one", LOG[:2])
     (copy / "orders-0" / f"{9999:020}.log").mkdir()
-    (row,) = rows_of(run(copy))
+    (row,) = read_rows(run(copy))
     assert (row["first_offset"], row["last_offset"]) == (LOG[0].base, LOG[1].last)
-    forecast = CliRunner().invoke(cli, ["predict", str(copy)])
-    (start,) = (one for one in rows_of(forecast) if one["row"] == "recovery")
+    forecast = commands.run("predict", copy)
+    (start,) = (one for one in read_rows(forecast) if one["row"] == "recovery")
     assert start["log_end_before"] == LOG[1].last + 1
-    checked = rows_of(CliRunner().invoke(cli, ["verify", "--broker-version", "4.4", str(copy)]))
+    checked = read_rows(commands.run("verify", "--broker-version", "4.4", copy))
     codes = [row["code"] for row in checked if row["row"] == "finding"]
     assert codes.count("file-unknown") == 1
     assert "segment-missing" not in codes

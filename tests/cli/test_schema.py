@@ -1,16 +1,13 @@
 """`kdump schema`: what it lists is what rows have."""
 
 import json
+from functools import partial
 
+import commands
 import pytest
-from click.testing import CliRunner, Result
 from every_command import OF_THE_MOMENT, RUNS, rows_of
 
-from kdump.cli import cli
-
-
-def run(*words: str) -> Result:
-    return CliRunner().invoke(cli, ["schema", *words])
+run = partial(commands.run, "schema")
 
 
 def schemas() -> dict[str, dict[str, dict[str, object]]]:

@@ -11,9 +11,7 @@ from pathlib import Path
 import builders
 import pytest
 import segments
-from click.testing import CliRunner, Result
-
-from kdump.cli import cli
+from commands import run
 
 LOG = segments.name(0, "log")
 
@@ -31,10 +29,6 @@ def damaged(partition: Path) -> Path:
     log[len(b"".join(segments.batches(0, 9))) - 3] ^= 1
     (partition / LOG).write_bytes(log)
     return partition
-
-
-def kdump(*args: object) -> Result:
-    return CliRunner().invoke(cli, [str(arg) for arg in args])
 
 
 def on_terminal(*args: object, form: str | None = None) -> str:
@@ -61,7 +55,7 @@ def test_findings_on_a_terminal_while_rows_are_piped(
 
 def test_findings_in_a_pipe_are_json_in_every_form(damaged: Path) -> None:
     for form in ("jsonl", "csv", "table"):
-        assert json.loads(kdump("dump", "--format", form, damaged).stderr)["row"] == "finding"
+        assert json.loads(run("dump", "--format", form, damaged).stderr)["row"] == "finding"
 
 
 def test_rows_after_damage_keep_their_width(
@@ -72,7 +66,7 @@ def test_rows_after_damage_keep_their_width(
     base = 48_301_220
     parts = segments.batches(base, base + 900)
     parts[99] = parts[99][:-3] + b"?" + parts[99][-2:]
-    lines = kdump(
+    lines = run(
         "dump", "--format", "table", segments.write_partition(tmp_path, {base: parts})
     ).stdout.splitlines()
     (at,) = (number for number, line in enumerate(lines) if "✗" in line)
@@ -83,15 +77,15 @@ def test_rows_after_damage_keep_their_width(
 
 def test_header_row_of_a_damaged_batch_and_records_only(damaged: Path) -> None:
     def rows(*options: str) -> list[str]:
-        found = kdump("dump", *options, damaged)
+        found = run("dump", *options, damaged)
         assert found.exit_code == 3
         assert "crc-mismatch" in found.stderr
         return [json.loads(line)["row"] for line in found.stdout.splitlines()]
 
     assert rows().count("batch") == 1
     assert rows("--records-only") == ["record"] * 27
-    assert "✗" not in kdump("dump", "--format", "table", "--records-only", damaged).stdout
-    assert kdump("dump", "--batches", "--records-only", damaged).exit_code == 2
+    assert "✗" not in run("dump", "--format", "table", "--records-only", damaged).stdout
+    assert run("dump", "--batches", "--records-only", damaged).exit_code == 2
 
 
 def test_wide_output_is_not_truncated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,21 +94,21 @@ def test_wide_output_is_not_truncated(tmp_path: Path, monkeypatch: pytest.Monkey
     directory = tmp_path / "orders-0"
     directory.mkdir()
     (directory / LOG).write_bytes(builders.batch(records))
-    narrow = kdump("dump", "--format", "table", directory).stdout
+    narrow = run("dump", "--format", "table", directory).stdout
     assert "…" in narrow
     assert max(map(len, narrow.splitlines())) <= 80
-    wide = kdump("dump", "--format", "table", "--wide", directory).stdout
+    wide = run("dump", "--format", "table", "--wide", directory).stdout
     assert "…" not in wide
     assert "v" * 70_000 in wide
 
 
 def test_columns_without_room_are_named(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
-    lines = kdump("dump", "--batches", "--format", "table", partition).stdout.splitlines()
+    lines = run("dump", "--batches", "--format", "table", partition).stdout.splitlines()
     assert max(map(len, lines)) <= 60
     assert lines[-1].startswith("No room for: ")
     assert "latest time" in lines[-1]
-    wide = kdump("dump", "--batches", "--wide", "--format", "table", partition).stdout
+    wide = run("dump", "--batches", "--wide", "--format", "table", partition).stdout
     assert "latest time" in wide.splitlines()[1]
     assert "No room" not in wide
 
@@ -131,20 +125,20 @@ def test_csv_that_no_spreadsheet_calculates(tmp_path: Path, large: bool) -> None
     (directory / LOG).write_bytes(builders.batch(records))
 
     def column(*options: str) -> list[str]:
-        text = kdump("dump", "--format", "csv", *options, directory).stdout_bytes.decode()
+        text = run("dump", "--format", "csv", *options, directory).stdout_bytes.decode()
         return [row["value"] for row in csv.DictReader(text.splitlines(keepends=True))]
 
     csv.field_size_limit(1 << 20)
     plain = [value.decode() for value in values]
     safe = [f"'{text}" for text in plain[: len(FORMULAS)]] + plain[len(FORMULAS) :]
     if not large:
-        text = kdump("dump", "--format", "csv", "--csv-safe", directory).stdout_bytes.decode()
+        text = run("dump", "--format", "csv", "--csv-safe", directory).stdout_bytes.decode()
         assert all(f"'{one.decode()}" in text for one in FORMULAS)
     assert [one.replace("\r", "") for one in column()] == [one.replace("\r", "") for one in plain]
     assert [one.replace("\r", "") for one in column("--csv-safe")] == [
         one.replace("\r", "") for one in safe
     ]
-    assert kdump("dump", "--csv-safe", "--format", "jsonl", directory).exit_code == 2
+    assert run("dump", "--csv-safe", "--format", "jsonl", directory).exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -159,7 +153,7 @@ def test_csv_that_no_spreadsheet_calculates(tmp_path: Path, large: bool) -> None
     ],
 )
 def test_empty_result_is_reported(partition: Path, options: list[str], told: str) -> None:
-    result = kdump("dump", *options, partition)
+    result = run("dump", *options, partition)
     assert (result.exit_code, result.stderr) == (0, told)
 
 
@@ -173,7 +167,7 @@ def test_empty_result_is_reported(partition: Path, options: list[str], told: str
 )
 def test_empty_files_are_reported(partition: Path, name: str, content: bytes) -> None:
     (partition / name).write_bytes(content)
-    result = kdump("dump", "--entries", partition / name)
+    result = run("dump", "--entries", partition / name)
     assert result.stdout == ""
     *_, version, last = ["", *result.stderr.splitlines()]
     assert last == "kdump: no entries found"
@@ -185,10 +179,10 @@ def test_empty_files_are_reported(partition: Path, name: str, content: bytes) ->
 def test_retired_directory_is_named(partition: Path) -> None:
     retired = partition.parent / f"orders-0.{'0' * 32}-delete"
     partition.rename(retired)
-    result = kdump("dump", retired.parent)
+    result = run("dump", retired.parent)
     assert result.exit_code == 1
     assert result.stderr.endswith(f"; {retired.name} can be read with --retired\n")
-    assert kdump("dump", "--retired", "-n", 1, retired.parent).exit_code == 0
+    assert run("dump", "--retired", "-n", 1, retired.parent).exit_code == 0
 
 
 def test_names_of_headers_stay_apart(tmp_path: Path) -> None:
@@ -198,22 +192,22 @@ def test_names_of_headers_stay_apart(tmp_path: Path) -> None:
     directory.mkdir()
     headers = [(name, name) for name in names]
     (directory / LOG).write_bytes(builders.batch([builders.record(0, 0, b"k", b"v", headers)]))
-    (row,) = map(json.loads, kdump("dump", directory).stdout.splitlines())
+    (row,) = map(json.loads, run("dump", directory).stdout.splitlines())
     assert [one["key"] for one in row["headers"]] == [one["value"] for one in row["headers"]]
     assert [one["key"] for one in row["headers"]] == [
         {"base64": "Yf8="}, {"base64": "Yf4="}, "a\ufffd", "a",
     ]  # fmt: skip
-    (cells,) = csv.DictReader(kdump("dump", "--format", "csv", directory).stdout.splitlines())
+    (cells,) = csv.DictReader(run("dump", "--format", "csv", directory).stdout.splitlines())
     assert json.loads(cells["headers"]) == row["headers"]
     for mode, first in (("hex", "61ff"), ("base64", "Yf8="), ("utf8", "a\ufffd")):
-        (row,) = map(json.loads, kdump("dump", "--bytes", mode, directory).stdout.splitlines())
+        (row,) = map(json.loads, run("dump", "--bytes", mode, directory).stdout.splitlines())
         assert row["headers"][0] == {"key": first, "value": first}
     pq = pytest.importorskip("pyarrow.parquet")
     from pyarrow import ipc
 
     for name in ("out.parquet", "out.arrow"):
         out = tmp_path / name
-        kdump("dump", "-o", out, directory)
+        run("dump", "-o", out, directory)
         table = pq.read_table(out) if name.endswith("parquet") else ipc.open_file(out).read_all()
         (found,) = table.column("headers").to_pylist()
         assert [one["key"] for one in found] == ["base64:Yf8=", "base64:Yf4=", "a\ufffd", "a"]

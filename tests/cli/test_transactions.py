@@ -3,15 +3,14 @@
 import csv
 import io
 import json
+from functools import partial
 from pathlib import Path
 
-from click.testing import CliRunner, Result
+import commands
 from offsets_log import START_MS, Log
 from producing import data, write_log
 from terminals import find_controls, on_terminal
 from transaction_log import transaction
-
-from kdump.cli import cli
 
 ABORT = (
     "kafka-transactions.sh --bootstrap-server BOOTSTRAP abort --topic orders --partition 7 "
@@ -19,10 +18,7 @@ ABORT = (
 )
 
 
-def run(*words: object) -> Result:
-    result = CliRunner().invoke(cli, ["transactions", *map(str, words)])
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result
+run = partial(commands.run, "transactions")
 
 
 def hanging(directory: Path, name: str = "billing-7") -> Path:

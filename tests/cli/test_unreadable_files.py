@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from commands import run
 from long_runs import LONG, SEED
 from unprivileged import run_unprivileged
 
-from kdump.cli import cli
 from kdump.storage.source import Source
 
 _OF = 1 if LONG else 4
@@ -45,8 +44,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 
 def _run(*words: object) -> tuple[list[dict[str, Any]], str, int]:
-    result = CliRunner().invoke(cli, [*map(str, words), "--format", "jsonl"])
-    assert result.exception is None or isinstance(result.exception, SystemExit)
+    result = run(*words, "--format", "jsonl")
     return [*map(json.loads, result.stdout.splitlines())], result.stderr, result.exit_code
 
 

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from commands import DATA, READING
+from commands import DATA, READING, run
 
-from kdump.cli import cli
 from kdump.client import cluster
 
 SOURCE = DATA / "clean" / "4.1.1"
@@ -49,7 +47,7 @@ def test_unsearched_parts_are_named(
     words = [command, str(parent), *ARGUMENTS.get(command, "").split()]
     if command in ("compare", "elect"):
         words.append(str(SOURCE / "d1"))
-    result = CliRunner().invoke(cli, words)
+    result = run(*words)
     assert f"{parent}/b2: was not searched for data directories: Permission denied" in (
         result.stderr
     )
@@ -58,12 +56,12 @@ def test_unsearched_parts_are_named(
 
 
 def test_verify_never_calls_a_partial_search_sound(parent: Path) -> None:
-    result = CliRunner().invoke(cli, ["verify", "--format", "table", str(parent)])
+    result = run("verify", "--format", "table", parent)
     assert "no damage" not in result.stdout.lower()
     assert "Not everything was checked; 47 segments checked, no problems found in them" in (
         " ".join(result.stdout.split())
     )
-    result = CliRunner().invoke(cli, ["verify", "--nagios", str(parent)])
+    result = run("verify", "--nagios", parent)
     assert result.stdout.startswith(f"KDUMP UNKNOWN - {parent}/b2: was not searched")
 
 
@@ -81,7 +79,7 @@ def test_partition_with_an_unreadable_segment_is_checked_in_part(
         return open_file(path, *args, **named)
 
     monkeypatch.setattr(os, "open", denied)
-    result = CliRunner().invoke(cli, ["verify", "--format", "table", str(tmp_path / name)])
+    result = run("verify", "--format", "table", tmp_path / name)
     text = " ".join(result.stdout.split())
     assert "3 of 4 segments checked, no problems found in them" in text
     assert "no damage" not in text.lower()
@@ -98,7 +96,7 @@ def test_archive_with_an_impossible_header_is_read_up_to_there(tmp_path: Path) -
     data = (tmp_path / "a.tar").read_bytes().rstrip(b"\0")
     data += bytes(-len(data) % 512)
     (tmp_path / "a.tar").write_bytes(data + header + bytes(1024))
-    result = CliRunner().invoke(cli, ["verify", "--format", "table", str(tmp_path / "a.tar")])
+    result = run("verify", "--format", "table", tmp_path / "a.tar")
     assert f"{tmp_path}/a.tar: the entry at byte {len(data):,} has an impossible size (-1)" in (
         result.stderr
     )

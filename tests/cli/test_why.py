@@ -2,18 +2,15 @@
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 
+import commands
 import pytest
-from click.testing import CliRunner, Result
 from segments import START_MS, batches, write_partition
 from terminals import on_terminal
 
-from kdump.cli import cli
-
-
-def kdump(*args: object) -> Result:
-    return CliRunner().invoke(cli, ["why", *map(str, args)])
+run = partial(commands.run, "why")
 
 
 @pytest.fixture
@@ -25,7 +22,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_rows_in_order(data: Path) -> None:
-    result = kdump("--now", START_MS, "--free", "1MiB", data)
+    result = run("--now", START_MS, "--free", "1MiB", data)
     assert result.exit_code == 0
     kinds = [json.loads(line)["row"] for line in result.stdout.splitlines()]
     fates, spaces = ["segment-fate"] * 2, ["partition-space"] * 2
@@ -51,39 +48,39 @@ def test_table_on_a_terminal(data: Path) -> None:
     ],
 )
 def test_invalid_settings(data: Path, config: str, told: str) -> None:
-    result = kdump("--config", config, data)
+    result = run("--config", config, data)
     assert result.exit_code == 2
     assert told in " ".join(result.stderr.split())
 
 
 def test_table_starts_with_unknown_facts(data: Path) -> None:
-    lines = kdump("--format", "table", "--now", START_MS, data).stdout.splitlines()
+    lines = run("--format", "table", "--now", START_MS, data).stdout.splitlines()
     assert lines[0].startswith("NOTE    topic-settings-unknown: Topic settings of")
-    assert kdump("--format", "table", "--fail-on", "note", data).exit_code == 3
-    known = kdump("--format", "table", "--no-topic-configs", data)
+    assert run("--format", "table", "--fail-on", "note", data).exit_code == 3
+    known = run("--format", "table", "--no-topic-configs", data)
     assert "topic-settings-unknown" not in known.output
 
 
 def test_quiet_with_a_file_of_metrics(data: Path, tmp_path: Path) -> None:
     file = tmp_path / "why.prom"
-    result = kdump("-q", "--textfile", file, data)
+    result = run("-q", "--textfile", file, data)
     assert (result.exit_code, result.stdout) == (0, "")
     assert "kdump_why_last_success_timestamp_seconds" in file.read_text()
-    assert kdump("-q", "--textfile", file, data, tmp_path / "none").exit_code == 1
+    assert run("-q", "--textfile", file, data, tmp_path / "none").exit_code == 1
 
 
 def test_metrics_file_cannot_replace_an_input(data: Path) -> None:
     log = data / "orders-0" / f"{0:020}.log"
     before = log.read_bytes()
-    assert kdump("--textfile", log, data).exit_code == 5
+    assert run("--textfile", log, data).exit_code == 5
     assert log.read_bytes() == before
 
 
 def test_space_to_free_in_one_directory(data: Path) -> None:
     for text, told in (("=1MiB", "does not name"), ("data=7m5", "is not a size"), ("d9=1", "'d9'")):
-        result = kdump("--free", text, data)
+        result = run("--free", text, data)
         assert (result.exit_code, told in result.stderr) == (2, True), text
-    rows = [json.loads(line) for line in kdump("--free", "data=1", data).stdout.splitlines()]
+    rows = [json.loads(line) for line in run("--free", "data=1", data).stdout.splitlines()]
     assert rows[-1]["plans"][0]["directories"] == [str(data)]
     (directory,) = (row for row in rows if row["row"] == "data-directory")
     room = os.statvfs(data)
@@ -92,6 +89,6 @@ def test_space_to_free_in_one_directory(data: Path) -> None:
 
 
 def test_csv_has_no_summary(data: Path) -> None:
-    lines = kdump("--format", "csv", data).stdout.splitlines()
+    lines = run("--format", "csv", data).stdout.splitlines()
     assert not any(line.startswith("why-summary") for line in lines)
     assert sum(line.startswith("row,") for line in lines) == 3

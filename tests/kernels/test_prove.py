@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import struct
 from array import array
 from collections.abc import Sequence
 from types import ModuleType
@@ -11,6 +10,7 @@ from types import ModuleType
 import builders
 import producing
 import pytest
+from builders import offset_index, time_index
 from each import each
 from long_runs import LONG, SEED
 
@@ -25,14 +25,6 @@ def walked(kernel: ModuleType, *parts: bytes) -> Columns:
     data = b"".join(parts)
     batches: RecordBatches = kernel.walk(data, 0, len(data), 0, -1, True, 1 << 20)[0]
     return batches
-
-
-def offsets(*pairs: tuple[int, int]) -> bytes:
-    return b"".join(struct.pack(">ii", *pair) for pair in pairs)
-
-
-def times(*pairs: tuple[int, int]) -> bytes:
-    return b"".join(struct.pack(">qi", *pair) for pair in pairs)
 
 
 def entries_state(base_offset: int = 0) -> array[int]:
@@ -71,8 +63,8 @@ def test_tally(kernel: ModuleType) -> None:
 def test_rising_slots_of_an_offset_index(
     kernel: ModuleType, pairs: list[tuple[int, int]], rising: int
 ) -> None:
-    assert kernel.rising_slots(offsets(*pairs), 8) == rising
-    assert kernel.rising_slots(offsets(*pairs) + b"\0\0\1", 8) == rising
+    assert kernel.rising_slots(offset_index(pairs), 8) == rising
+    assert kernel.rising_slots(offset_index(pairs) + b"\0\0\1", 8) == rising
 
 
 @each(
@@ -88,11 +80,11 @@ def test_rising_slots_of_an_offset_index(
 def test_rising_slots_of_a_time_index(
     kernel: ModuleType, pairs: list[tuple[int, int]], rising: int
 ) -> None:
-    assert kernel.rising_slots(times(*pairs), 12) == rising
+    assert kernel.rising_slots(time_index(pairs), 12) == rising
 
 
 def test_sectors_of_an_offset_index(kernel: ModuleType) -> None:
-    page = offsets(*((number, 100 * number) for number in range(1, 65)))
+    page = offset_index((number, 100 * number) for number in range(1, 65))
     end = page[:24] + bytes(488)
     sectors = [
         page, end, page[:16] + bytes(496), page[:24] + bytes(487) + b"x", bytes(512),
@@ -129,7 +121,7 @@ class TestEntries:
     ) -> tuple[list[tuple[int, int, int]], list[int], list[int]]:
         state, marks = entries_state(self.BASE), array("q", [0] * len(offset_pairs))
         found = kernel.prove_entries(
-            self.batches(kernel), offsets(*offset_pairs), times(*time_pairs), self.BASE,
+            self.batches(kernel), offset_index(offset_pairs), time_index(time_pairs), self.BASE,
             state, marks, most,
         )  # fmt: skip
         return found, list(state), list(marks)
@@ -161,7 +153,7 @@ class TestEntries:
         parts = [builders.batch(base_offset=0), builders.batch(base_offset=9)]
         state, marks = entries_state(), array("q", [0])
         found = kernel.prove_entries(
-            walked(kernel, *parts), offsets((4, len(parts[0]))), b"", 0, state, marks, 9
+            walked(kernel, *parts), offset_index([(4, len(parts[0]))]), b"", 0, state, marks, 9
         )
         assert found == [(c.BELOW_BATCH, 0, 1)]
 
@@ -177,14 +169,16 @@ class TestEntries:
     def test_times_at_v0_messages_are_not_judged(self, kernel: ModuleType) -> None:
         state = entries_state()
         batches = walked(kernel, builders.message(0, magic=0), builders.message(1, magic=0))
-        assert kernel.prove_entries(batches, b"", times((77, 1)), 0, state, array("q"), 9) == []
+        assert (
+            kernel.prove_entries(batches, b"", time_index([(77, 1)]), 0, state, array("q"), 9) == []
+        )
         assert list(state) == [0, 1, 1, -1, 1, 0]
 
     def test_proof_continues_where_it_ended(self, kernel: ModuleType) -> None:
         size = self.size(kernel)
         batches = self.batches(kernel)
-        offset_slots = offsets((5, size), (7, 3 * size))
-        time_slots = times((1001, 5), (1009, 10))
+        offset_slots = offset_index([(5, size), (7, 3 * size)])
+        time_slots = time_index([(1001, 5), (1009, 10)])
         state, marks = entries_state(self.BASE), array("q", [0, 0])
         found = []
         for row in range(batches.count):
@@ -205,7 +199,7 @@ class TestEntries:
             pytest.skip("the array itself refuses")
         with pytest.raises(ValueError, match="array"):
             kernel.prove_entries(
-                self.batches(kernel), offsets((1, 1)), b"", 0, entries_state(), array("q"), 9
+                self.batches(kernel), offset_index([(1, 1)]), b"", 0, entries_state(), array("q"), 9
             )
 
 
@@ -238,9 +232,9 @@ def test_twins_agree_on_entries() -> None:
         assert fast.tally(batches) == _pure.tally(batches), number
         ends = sorted({draw.choice([*batches.positions, draw.randrange(999)]) for _ in range(6)})
         keys = sorted({draw.randrange(-2, 30) for _ in ends})
-        offset_slots = offsets(*zip(keys, ends, strict=False))
+        offset_slots = offset_index(zip(keys, ends, strict=False))
         stamps = sorted({draw.randrange(-1, 11) for _ in range(4)})
-        time_slots = times(*((stamp, draw.randrange(30)) for stamp in stamps))
+        time_slots = time_index((stamp, draw.randrange(30)) for stamp in stamps)
         most = draw.choice([0, 1, 3, 20])
         base = draw.choice([0, 2, (1 << 63) - 5])
         outcomes = []

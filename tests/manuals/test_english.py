@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-from click.testing import CliRunner
+from commands import run
 from each import each
 
-from kdump.cli import HELP, cli
+from kdump.cli import HELP
 from kdump.findings.catalogue import CATALOGUE
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ def test_pages(page: Path) -> None:
 
 @each("command", ["", *HELP])
 def test_help(command: str) -> None:
-    assert stumbling(CliRunner().invoke(cli, [*command.split(), "--help"]).output) == []
+    assert stumbling(run(*command.split(), "--help").output) == []
 
 
 def test_findings() -> None:

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from commands import run
 
-from kdump.cli import cli
 from kdump.output.amounts import second_cell, show_times_at, time_text
 
 SAMPLE = Path(__file__).parents[2] / "sample-data/clean/4.1.1/d1/orders.zstd-0"
@@ -38,7 +37,7 @@ def test_a_time_in_a_zone(minutes: int, text: str) -> None:
 def test_the_zone_is_that_of_one_call() -> None:
     words = ["find-offset", "--format", "table", str(SAMPLE), "460"]
     shown = [
-        CliRunner().invoke(cli, [*words, *more]).stdout
+        run(*words, *more).stdout
         for more in (["--utc-offset", "-05:00"], ["--utc-offset", "+0200", "--explain"], [])
     ]
     assert "2023-11-15T04:27:38.620-05:00" in shown[0]

@@ -8,12 +8,11 @@ from typing import Any
 
 import builders
 import pytest
-from click.testing import CliRunner
+from commands import run
 from corpus import corpus
 from dumped import json_lines
 
 from kdump import kernels
-from kdump.cli import cli
 from kdump.findings.schema import fields_of
 
 #: By their offsets.
@@ -60,7 +59,7 @@ def _last(magic: int) -> list[bytes]:
 
 
 def dump(*args: object, status: int = 3) -> str:
-    result = CliRunner().invoke(cli, ["dump", *map(str, args)])
+    result = run("dump", *args)
     assert result.exit_code == status, result.stderr
     return result.stdout
 

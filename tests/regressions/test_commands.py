@@ -8,20 +8,10 @@ from typing import Any
 
 import builders
 import pytest
-from click.testing import CliRunner, Result
-from commands import DATA
+from commands import DATA, run
 from each import each
 
-from kdump.cli import cli
-
 SOURCE = DATA / "clean" / "4.1.1" / "d2"
-
-
-def run(*words: object) -> Result:
-    result = CliRunner().invoke(cli, [str(word) for word in words])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
 
 
 def copied(source: str, to: Path) -> Path:

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from commands import DATA as SAMPLES
+from commands import run
 from each import each
 
 from kdump.broker.settings import Settings
 from kdump.broker.versions import NEWEST, Version
-from kdump.cli import cli
 from kdump.engine.verify.predict import Predictor
 from kdump.output.verify_recovery import recovery_lines
 from kdump.replay import directory_releases
@@ -22,7 +21,7 @@ from kdump.storage.targets import EVERYTHING, Target, resolve
 
 
 def rows(*words: str | Path) -> list[dict[str, object]]:
-    result = CliRunner().invoke(cli, [*map(str, words), "--format", "jsonl"])
+    result = run(*words, "--format", "jsonl")
     assert result.exit_code in (0, 2, 3), result.output
     return [json.loads(line) for line in result.stdout.splitlines()]
 
@@ -107,7 +106,7 @@ def test_what_the_oldest_release_would_do_to_a_partition() -> None:
 
 def every(*words: str) -> list[dict[str, Any]]:
     """Return the rows of a command, and the findings that come on standard error."""
-    result = CliRunner().invoke(cli, [*words, "--format", "jsonl"])
+    result = run(*words, "--format", "jsonl")
     lines = [*result.stdout.splitlines(), *result.stderr.splitlines()]
     return [json.loads(line) for line in lines if line.startswith("{")]
 
@@ -163,7 +162,7 @@ def test_answers_mention_the_oldest_release(
     assert found
     assert {name for one in found for name in one["oldest"]} <= {*oldest.split(), "broker_version"}
     assert all(one["oldest"]["broker_version"] == "0.10.0" for one in found)
-    shown = CliRunner().invoke(cli, [*asked, "--format", "table"])
+    shown = run(*asked, "--format", "table")
     assert text in " ".join((shown.stdout + shown.stderr).split())
     if words.startswith("dump"):
         return

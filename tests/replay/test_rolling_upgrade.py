@@ -11,12 +11,11 @@ from pathlib import Path
 
 import maven_brokers
 import pytest
-from click.testing import CliRunner
+from commands import run
 from long_runs import LONG
 from three_nodes import NODES, ThreeNodes
 
 from kdump.broker.versions import read_version
-from kdump.cli import cli
 from kdump.replay.directory_releases import date_directories
 
 pytestmark = [
@@ -27,7 +26,7 @@ OLD, NEW, LEVEL = "3.9.1", "4.1.1", 27
 
 
 def rows(*words: str) -> list[dict[str, object]]:
-    lines = CliRunner().invoke(cli, [*words, "--format", "jsonl"]).stdout.splitlines()
+    lines = run(*words, "--format", "jsonl").stdout.splitlines()
     return [json.loads(line) for line in lines]
 
 

@@ -9,9 +9,8 @@ import os
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from commands import run
 
-from kdump.cli import cli
 from kdump.output.arrow_schema import arrow_type, types_of_kind
 from kdump.rows.declarations import kinds
 
@@ -20,7 +19,7 @@ RECORDS = "KDUMP_RECORD" in os.environ
 
 
 def asked(*words: str) -> str:
-    return CliRunner().invoke(cli, ["schema", *words]).stdout
+    return run("schema", *words).stdout
 
 
 def schema_lines() -> list[str]:

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from commands import run
 from offsets_log import Log, commit
 
-from kdump.cli import cli
 from kdump.spark.schema import columns_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
@@ -22,7 +21,7 @@ def read(spark: Any, path: Path, **options: str) -> Any:
 
 
 def of_command(name: str, *words: object) -> list[Json]:
-    result = CliRunner().invoke(cli, [name, *map(str, words)])
+    result = run(name, *words)
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import commands
 import pytest
-from click.testing import CliRunner
 from directories import DataDirectory
 
-from kdump.cli import cli
 from kdump.errors import KdumpError, PathError
 from kdump.storage import log_dir, places
 from kdump.storage.log_dir import LogDir, LogDirs
@@ -65,8 +64,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, name: str, number: int) -> None:
 
 
 def run(command: str, path: Path) -> tuple[int, str, str]:
-    result = CliRunner().invoke(cli, command.format(path).split())
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
+    result = commands.run(*command.format(path).split())
     return result.exit_code, result.stdout, result.stderr
 
 

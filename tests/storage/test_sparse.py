@@ -9,13 +9,12 @@ import random
 from pathlib import Path
 from typing import Any
 
+import commands
 import pytest
-from click.testing import CliRunner
 from directories import batches
 from each import each
 from long_runs import LONG, SEED
 
-from kdump.cli import cli
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.storage import source as source_module
 from kdump.storage.file_records import FileRecords
@@ -95,9 +94,8 @@ def test_a_tebibyte_of_holes_is_not_read(tmp_path: Path, family: str, command: s
     path = (tmp_path / "orders-0" / NAME).with_suffix(".kafka" if family == "old" else ".log")
     write_sparse(path, pieces, size)
     before = bytes_read()
-    result = CliRunner().invoke(cli, [*command.split(), str(path.parent)])
+    result = commands.run(*command.split(), path.parent)
     assert bytes_read() - before < (1 << 34 if family == "noise" else 64 << 20)
-    assert result.exception is None or isinstance(result.exception, SystemExit)
     if family == "middle" and command.startswith("dump"):
         assert "offset: 1000 " in result.stdout or 'offset":1000,' in result.stdout
 

@@ -7,11 +7,10 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-from click.testing import CliRunner
+from commands import run
 from each import each
 
 import kdump
-from kdump.cli import cli
 from kdump.errors import KdumpError, PathError
 from kdump.stores import passwords
 from kdump.stores.uris import normal
@@ -89,7 +88,7 @@ def test_a_signature_is_kept_for_the_store(query: str) -> None:
     assert "hunter2" not in passwords.hide_passwords(f"403 Forbidden for {uri}")
     assert "hunter2" not in str(PathError(uri, f"no answer of {uri}"))
     for command in ("dump", "verify", "salvage", "predict"):
-        result = CliRunner().invoke(cli, [command, uri.replace("host", "127.0.0.1:1")])
+        result = run(command, uri.replace("host", "127.0.0.1:1"))
         assert "hunter2" not in result.stdout + result.stderr
     uri = uri.replace("host", "127.0.0.1:1")
     with suppress(KdumpError):
@@ -140,7 +139,7 @@ def test_a_real_server_gets_what_is_masked(before: str) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         uri = f"http://{before}127.0.0.1:{server.server_port}/{log.name}?sig=hunter3"
-        result = CliRunner().invoke(cli, ["dump", uri])
+        result = run("dump", uri)
         server.shutdown()
     assert "hunter" not in result.stdout + result.stderr
     assert result.stdout.count("\n") > 300
@@ -161,7 +160,7 @@ def test_password_is_not_shown(command: str) -> None:
         ("nothing://me:hunter2@127.0.0.1/x", "me"),
         ("http://me:hunter2@127.0.0.1:1/x", "***"),
     ):
-        result = CliRunner().invoke(cli, [*command.split(), uri])
+        result = run(*command.split(), uri)
         shown = result.stdout + result.stderr
         assert f"{user}@127.0.0.1" in shown
         assert "hunter2" not in shown
@@ -173,7 +172,7 @@ def test_password_is_not_shown_with_spark_or_as_output() -> None:
         ("dump", "--output", "ftp://me:hunter2@127.0.0.1:1/x", "."),
         ("dump", "--format", "parquet", "--output", "ftp://me:hunter2@127.0.0.1:1/x/", "."),
     ):
-        result = CliRunner().invoke(cli, list(words))
+        result = run(*words)
         assert result.exit_code in (1, 2)
         assert "hunter2" not in result.stdout + result.stderr
 
@@ -192,6 +191,6 @@ def test_password_is_shown_by_no_error_of_an_option(tmp_path: Path) -> None:
         ("dump", "s3://bucket/x?secret_key=hunter2"),
         ("dump", "ftp:/me:hunter2@127.0.0.1/x"),
     ):
-        result = CliRunner().invoke(cli, [*words, str(tmp_path)])
+        result = run(*words, tmp_path)
         assert result.exit_code, words
         assert "hunter2" not in result.stdout + result.stderr, words

@@ -7,10 +7,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from commands import run
 from directories import batches
 
-from kdump.cli import cli
 from kdump.storage import disk_rate
 from kdump.stores import unpacking
 from kdump.stores.quiet_open import open_quietly
@@ -51,7 +50,7 @@ def archives(directory: Path) -> list[Path]:
 @pytest.mark.skipif(not hasattr(os, "O_NOATIME"), reason="the system has no O_NOATIME")
 def test_access_time_of_archives(tmp_path: Path, opened: dict[str, list[int]]) -> None:
     for path in archives(tmp_path):
-        result = CliRunner().invoke(cli, ["dump", str(path)])
+        result = run("dump", path)
         assert len(result.stdout.splitlines()) == 10
         assert opened[str(path)]
         assert all(flags & os.O_NOATIME for flags in opened[str(path)]), path

@@ -8,7 +8,7 @@ checksums are computed only where they are not given.
 import gzip
 import struct
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import crc32c as _crc32c
 
@@ -249,6 +249,22 @@ def pre08_wrapper(
 ) -> bytes:
     """Write a compressed entry of a `.kafka` file that holds the entries `inner`."""
     return pre08_message(compress(b"".join(inner)), attributes=codec, crc=crc)
+
+
+# Indexes -----------------------------------------------------------------------------------------
+
+
+def offset_index(pairs: Iterable[tuple[int, int]]) -> bytes:
+    """Write an `.index` of relative offsets and positions."""
+    return b"".join(struct.pack(">ii", *pair) for pair in pairs)
+
+
+def time_index(pairs: Iterable[tuple[int, int]]) -> bytes:
+    """Write a `.timeindex` of times and relative offsets."""
+    return b"".join(struct.pack(">qi", *pair) for pair in pairs)
+
+
+# Names -------------------------------------------------------------------------------------------
 
 
 def retired_directory_name(topic: str, partition: int, *, retirement: str, unique_id: str) -> str:

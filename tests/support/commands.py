@@ -5,9 +5,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from kdump.cli import LazyGroup, cli
 
@@ -37,9 +38,21 @@ def find_command(name: str) -> click.Command:
     return command
 
 
+def run(*words: object, stdin: bytes | None = None) -> Result:
+    """Run kdump in this process; only an exit may raise."""
+    result = CliRunner().invoke(cli, [str(word) for word in words], input=stdin)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def read_rows(result: Result) -> list[dict[str, Any]]:
+    """Read the rows of JSON Lines on standard output."""
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
 def answer(command: str, root: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(cli, command.format(root).split())
-    assert result.exception is None or isinstance(result.exception, SystemExit)
+    result = run(*command.format(root).split())
     texts = (re.sub(r'"seconds":[0-9.e-]+', "", text) for text in (result.stdout, result.stderr))
     stdout, stderr = (text.replace(root, "ROOT") for text in texts)
     return result.exit_code, stdout, stderr

@@ -1,11 +1,11 @@
 """Small partitions for lookups, and the rows of their answers."""
 
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import builders
+import partitions
 import pytest
 from declared_rows import find_undeclared
 
@@ -41,15 +41,9 @@ def write_segment(
     index: list[tuple[int, int]] | None = None,
     times: list[tuple[int, int]] | None = None,
 ) -> None:
-    stem = f"{base:020}"
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / f"{stem}.log").write_bytes(log)
-    if index is not None:
-        entries = b"".join(struct.pack(">ii", *entry) for entry in index)
-        (directory / f"{stem}.index").write_bytes(entries)
-    if times is not None:
-        entries = b"".join(struct.pack(">qi", *entry) for entry in times)
-        (directory / f"{stem}.timeindex").write_bytes(entries)
+    packed = None if index is None else builders.offset_index(index)
+    stamps = None if times is None else builders.time_index(times)
+    partitions.write_segment(directory, base, log, packed, stamps)
 
 
 def split(items: Iterator[object]) -> tuple[list[Fields], list[str]]:

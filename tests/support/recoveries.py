@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from oracle import Oracle
+from partitions import target_of
 
 from kdump.broker.settings import Settings
 from kdump.broker.shutdown_state import Stop
 from kdump.engine.predict.recovery import load, predict_partition
-from kdump.storage.targets import Selection, Target, resolve
 
 INTERVAL = 256  # small, so that index entries are made that may fall
 NOW = 1_700_000_000_000
@@ -328,8 +328,7 @@ class Case:
 
     def ours(self) -> dict[str, Any]:
         """The same from our prediction."""
-        target = next(iter(resolve([str(self.directory)], Selection(retired=True), listed=False)))
-        assert isinstance(target, Target)
+        target = target_of(self.directory, listed=False)
         settings = Settings(index_interval_bytes=INTERVAL)
         fields = predict_partition(target, BROKER, settings).fields
         if fields["outcome"] in ("refuses-to-start", "out-of-memory"):

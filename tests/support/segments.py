@@ -6,11 +6,14 @@ whose other files say more.
 
 import os
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import builders
+import partitions
+from builders import offset_index, time_index
 
 from kdump.broker.settings import Settings
 from kdump.engine.checks.folding import fold
@@ -23,7 +26,6 @@ from kdump.engine.reading.scan import scan
 from kdump.engine.verify.partition import checks_of
 from kdump.findings.finding import Finding
 from kdump.storage.log_dir import LogDir
-from kdump.storage.targets import Selection, Target, resolve
 
 START_MS = 1_700_000_000_000
 INTERVAL_BYTES = 300
@@ -73,16 +75,6 @@ def entries(log: bytes) -> list[Entry]:
             found.append(Entry(position, offset, offset, newest))
         position += 12 + size
     return found
-
-
-def offset_index(pairs: Iterable[tuple[int, int]]) -> bytes:
-    """Write an `.index` of relative offsets and positions."""
-    return b"".join(struct.pack(">ii", *pair) for pair in pairs)
-
-
-def time_index(pairs: Iterable[tuple[int, int]]) -> bytes:
-    """Write a `.timeindex` of times and relative offsets."""
-    return b"".join(struct.pack(">qi", *pair) for pair in pairs)
 
 
 def indexes(log: bytes, base_offset: int, interval: int = INTERVAL_BYTES) -> tuple[bytes, bytes]:
@@ -137,11 +129,8 @@ def read(directory: Path, base_offset: int, extension: str) -> bytes:
     return (directory / name(base_offset, extension)).read_bytes()
 
 
-def target_of(directory: Path) -> Target:
-    """Find the partition in a directory."""
-    target = next(resolve([str(directory)], Selection(retired=True), listed=False))
-    assert isinstance(target, Target)
-    return target
+#: Find a partition whose files are not listed.
+target_of = partial(partitions.target_of, listed=False)
 
 
 def partition_of(

@@ -1,14 +1,14 @@
 """`kdump verify` on a directory of two small partitions."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import builders
+import commands
 import damage
-from click.testing import CliRunner, Result
-
-from kdump.cli import cli
+from click.testing import Result
 
 TIME = 1_700_000_000_000
 BASES = (0, 10, 20)
@@ -47,8 +47,7 @@ def break_index(data: Path) -> None:
     (data / "orders-0" / f"{0:020}.index").unlink()
 
 
-def run(*args: object) -> Result:
-    return CliRunner().invoke(cli, ["verify", *map(str, args)])
+run = partial(commands.run, "verify")
 
 
 def names_in(directory: Path) -> set[str]:
@@ -65,5 +64,4 @@ def rows_but_seconds(result: Result) -> list[dict[str, Any]]:
     return found
 
 
-def predict(*args: object) -> Result:
-    return CliRunner().invoke(cli, ["predict", *map(str, args)])
+predict = partial(commands.run, "predict")

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from commands import run
 from registry_log import topic
-
-from kdump.cli import cli
 
 PROGRAM = """
 import json, sys, time
@@ -42,7 +41,7 @@ def decoder(tmp_path: Path) -> str:
 
 def dump(data: Path, decoder: str, *args: str) -> Result:
     words = ["dump", "--format", "jsonl", "--decoder", decoder, *args, str(data)]
-    return CliRunner().invoke(cli, words, catch_exceptions=False)
+    return run(*words)
 
 
 def values(result: Result) -> list[Any]:

@@ -8,12 +8,11 @@ from typing import Any
 
 import builders as b
 import captures
+import commands
 import zstandard
-from click.testing import CliRunner, Result
+from click.testing import Result
 from commands import DATA
 from each import each
-
-from kdump.cli import cli
 
 CLIENTS = Path(__file__).parents[2] / "captures/clients.pcap.gz"
 NOW_MS = 1_700_000_000_000
@@ -24,7 +23,7 @@ def run(
     path: Path, data: bytes, *options: str, status: int = 0, name: str = "sent.bin"
 ) -> dict[str, Any]:
     command = ["verify", "--append", "-", "--format", "jsonl", "--now", f"@{NOW_MS // 1000}"]
-    done = CliRunner().invoke(cli, [*command, *options, str(path)], input=data)
+    done = commands.run(*command, *options, path, stdin=data)
     assert done.exit_code == status, done.output
     row: dict[str, Any] = json.loads(done.stdout)
     assert row["row"] == "append"
@@ -194,10 +193,10 @@ def test_tables_and_wrong_usage(tmp_path: Path) -> None:
     file = tmp_path / "sent.bin"
     file.write_bytes(plain())
     words = ["verify", "--append", str(file), "--format", "table", "--broker-version", "2.8"]
-    shown = CliRunner().invoke(cli, [*words, str(OLD)])
+    shown = commands.run(*words, OLD)
     assert "accepted" in shown.output
     assert "360" in shown.output
-    explained = CliRunner().invoke(cli, [*words, "--explain", str(OLD)])
+    explained = commands.run(*words, "--explain", OLD)
     assert "the log ends at offset 360" in explained.output
     for more, said in (
         (["--append", str(file), "--deep"], "--deep cannot be used with --append"),
@@ -206,7 +205,7 @@ def test_tables_and_wrong_usage(tmp_path: Path) -> None:
         (["--append", str(tmp_path / "none")], "No such file"),
         (["--append", str(tmp_path)], "directory"),
     ):
-        done = CliRunner().invoke(cli, ["verify", *more, str(OLD)])
+        done = commands.run("verify", *more, OLD)
         assert done.exit_code in (1, 2)
         assert said in done.output
 
@@ -235,7 +234,7 @@ def test_each_request_of_a_capture_is_answered(tmp_path: Path) -> None:
             done.stdout == verify("--broker-version", "4.4", "--append", capture, tmp_path).stdout
         )
         words = ["verify", "--broker-version", "4.4", "--append", "-", str(tmp_path)]
-        assert done.stdout == CliRunner().invoke(cli, [*words, "--format=jsonl"], input=data).stdout
+        assert done.stdout == commands.run(*words, "--format=jsonl", stdin=data).stdout
     missing = verify("--append", capture, DATA / "clean" / "4.1.1" / "d2")
     assert missing.exit_code == 1
     assert missing.stderr == (
@@ -274,21 +273,21 @@ def test_captures_that_end_early(tmp_path: Path) -> None:
         if code:
             assert done.exit_code in (2, 3, 4)
             for command in ("dump", "verify", "sequences"):
-                read = CliRunner().invoke(cli, [command, "--format", "jsonl", str(capture)])
+                read = commands.run(command, "--format", "jsonl", capture)
                 assert f'"code":"{code}"' in read.output
         else:
             assert done.exit_code == 1
     words = ["verify", "--append", "-", "-"]
-    done = CliRunner().invoke(cli, words, input=frames)
+    done = commands.run(*words, stdin=frames)
     assert done.exit_code == 2
     assert "standard input is already one of PATHS" in done.stderr
 
 
 def verify(*words: object) -> Result:
-    return CliRunner().invoke(cli, ["verify", "--format", "jsonl", *map(str, words)])
+    return commands.run("verify", "--format", "jsonl", *words)
 
 
 def verify_frames(capture: Path) -> list[dict[str, Any]]:
     words = ["dump", "--rows", "frame", "--format", "jsonl", str(capture)]
-    rows = [json.loads(line) for line in CliRunner().invoke(cli, words).stdout.splitlines()]
+    rows = [json.loads(line) for line in commands.run(*words).stdout.splitlines()]
     return [row for row in rows if (row["api"], row["direction"]) == ("Produce", "request")]

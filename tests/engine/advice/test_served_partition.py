@@ -36,7 +36,7 @@ def partition(tmp_path: Path) -> Path:
         stem = directory / f"{base:020}"
         stem.with_suffix(".log").write_bytes(batches(base, 20))
         entries = [(2 * at + 1, at * BATCH_BYTES) for at in range(5, 20, 5)]
-        packed = b"".join(struct.pack(">ii", *entry) for entry in entries)
+        packed = builders.offset_index(entries)
         stem.with_suffix(".index").write_bytes(packed)
         stem.with_suffix(".timeindex").write_bytes(b"")
     return directory

@@ -1,25 +1,43 @@
 """What a broker of a version answers through a wrong index, against what it would answer."""
 
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import builders
 import pytest
+from builders import offset_index, time_index
 from each import each
+from partitions import target_of, write_segment
 
 from kdump.broker.settings import Settings
 from kdump.broker.versions import Version
 from kdump.engine.checks.answers import Answers, WrongAnswer
 from kdump.engine.reading.partition_scan import PartitionScan
 from kdump.storage.source import Source
-from kdump.storage.targets import Selection, Target, resolve
 
 
 def batch(first: int, last: int, time_ms: int = 0) -> bytes:
     records = [builders.record(at) for at in range(last - first + 1)]
     return builders.batch(records, base_offset=first, base_timestamp=time_ms)
+
+
+@contextmanager
+def open_answers(
+    parent: Path,
+    base: int,
+    log: list[bytes],
+    index: bytes,
+    times: bytes | None,
+    broker: Version = (4, 0),
+) -> Iterator[Answers]:
+    """Ask a segment with these indexes."""
+    path = write_segment(parent / "t-0", base, b"".join(log), index, times)
+    target = target_of(path.parent)
+    partition = PartitionScan(target, directory=None, settings=Settings(), broker=broker)
+    segment = partition.segments[0]
+    with Source(path) as segment.source, Answers(partition, segment) as ask:
+        yield ask
 
 
 @pytest.mark.parametrize(("broker", "wrong"), [((4, 0), WrongAnswer(12, 12, 20)), ((4, 1), None)])
@@ -28,15 +46,8 @@ def test_lookups_use_the_requested_version(
 ) -> None:
     """A 4.1 broker passes batch 10-19 over, for 5-8 behind it: there the entry misleads nobody."""
     log = [batch(0, 9), batch(10, 19), batch(5, 8)]
-    directory = tmp_path / "t-0"
-    directory.mkdir()
-    (directory / f"{0:020d}.log").write_bytes(b"".join(log) + batch(20, 29))
-    (directory / f"{0:020d}.index").write_bytes(struct.pack(">ii", 12, sum(map(len, log))))
-    target = next(resolve([str(directory)], Selection()))
-    assert isinstance(target, Target)
-    partition = PartitionScan(target, directory=None, settings=Settings(), broker=broker)
-    segment = partition.segments[0]
-    with Source(directory / f"{0:020d}.log") as segment.source, Answers(partition, segment) as ask:
+    index = offset_index([(12, sum(map(len, log)))])
+    with open_answers(tmp_path, 0, [*log, batch(20, 29)], index, None, broker) as ask:
         assert ask.wrong_offset(12, 0) == wrong
         assert ask.wrong_offset(25, 0) is None
 
@@ -44,28 +55,6 @@ def test_lookups_use_the_requested_version(
 #: Three batches, of the times 0, 100 and 200; where the last two begin, and where the log ends.
 LOG = [batch(10, 19, 0), batch(20, 29, 100), batch(30, 39, 200)]
 SECOND, THIRD, END = (sum(map(len, LOG[:number])) for number in (1, 2, 3))
-
-
-@contextmanager
-def open_answers(
-    parent: Path, offsets: list[tuple[int, int]], times: list[tuple[int, int]] | None = None
-) -> Iterator[Answers]:
-    """Ask a segment at offset 10 with these entries in its indexes."""
-    directory = parent / "t-0"
-    directory.mkdir()
-    stem = f"{10:020d}"
-    (directory / f"{stem}.log").write_bytes(b"".join(LOG))
-    packed = (struct.pack(">ii", *entry) for entry in offsets)
-    (directory / f"{stem}.index").write_bytes(b"".join(packed))
-    if times is not None:
-        packed = (struct.pack(">qi", *entry) for entry in times)
-        (directory / f"{stem}.timeindex").write_bytes(b"".join(packed))
-    target = next(resolve([str(directory)], Selection()))
-    assert isinstance(target, Target)
-    partition = PartitionScan(target, directory=None, settings=Settings(), broker=(4, 0))
-    segment = partition.segments[0]
-    with Source(directory / f"{stem}.log") as segment.source, Answers(partition, segment) as ask:
-        yield ask
 
 
 @each(
@@ -84,12 +73,12 @@ def open_answers(
 def test_answers_for_an_offset(
     tmp_path: Path, entry: tuple[int, int], target: int, wrong: WrongAnswer | None
 ) -> None:
-    with open_answers(tmp_path, [entry]) as ask:
+    with open_answers(tmp_path, 10, LOG, offset_index([entry]), None) as ask:
         assert ask.wrong_offset(target, 0) == wrong
 
 
 def test_answer_is_never_below_the_target(tmp_path: Path) -> None:
-    with open_answers(tmp_path, [(2, SECOND)]) as ask:
+    with open_answers(tmp_path, 10, LOG, offset_index([(2, SECOND)]), None) as ask:
         assert ask.wrong_offset(25, 0) is None
         assert ask.wrong_offset(25, THIRD) == WrongAnswer(25, 30, 25)
 
@@ -115,12 +104,12 @@ def test_answers_for_a_time(
     target_ms: int,
     wrong: WrongAnswer | None,
 ) -> None:
-    with open_answers(tmp_path, [entry], [time]) as ask:
+    with open_answers(tmp_path, 10, LOG, offset_index([entry]), time_index([time])) as ask:
         assert ask.wrong_time(target_ms) == wrong
 
 
 def test_unreadable_files_give_no_answer(tmp_path: Path) -> None:
-    with open_answers(tmp_path, [(2, SECOND)], [(0, 12)]) as ask:
+    with open_answers(tmp_path, 10, LOG, offset_index([(2, SECOND)]), time_index([(0, 12)])) as ask:
         for path in (tmp_path / "t-0").glob("*index"):
             path.unlink()
         assert ask.wrong_time(0) is None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import damage
 import pytest
-from click.testing import CliRunner
+from commands import run
 from directories import DataDirectory, codes, findings, identifier, write_checkpoint
 from holding import hold_lock
 from metadata_log import (
@@ -26,7 +26,6 @@ from metadata_log import (
     uuid,
 )
 
-from kdump.cli import cli
 from kdump.findings.finding import Finding
 from kdump.replay.cluster import SnapshotEnds, replay_snapshot
 from kdump.replay.cluster_state import ClusterState
@@ -236,7 +235,7 @@ def test_a_damaged_snapshot_gets_no_consumers_advice(cluster: Cluster) -> None:
     assert (told.position, told.size_bytes) != (None, None)
     assert (told.next_offset, told.lost_at_most, told.offset) == (None, None, None)
     assert "(crc-mismatch)" in told.message
-    result = CliRunner().invoke(cli, ["verify", "--format", "table", str(cluster.data.path)])
+    result = run("verify", "--format", "table", cluster.data.path)
     assert result.exit_code == 3
     assert "seek" not in result.stdout
     assert "Remove it before a start" in result.stdout

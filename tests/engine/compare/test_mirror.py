@@ -3,17 +3,17 @@
 import json
 import random
 import struct
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import builders
+import commands
 import pytest
-from click.testing import CliRunner, Result
 from corpus import corpus
 from long_runs import SEED, how_many
 from offsets_log import Log, commit
 
-from kdump.cli import cli
 from kdump.engine.compare.plan import CompareOptions
 from kdump.engine.compare.run import compare
 from kdump.engine.work.pipeline import Workers
@@ -55,8 +55,7 @@ def verdicts(rows: list[Any]) -> list[tuple[str, str | None]]:
     return [(one.verdict, one.severity) for one in rows if one.row == "mirror-comparison"]
 
 
-def run(*words: str | Path) -> Result:
-    return CliRunner().invoke(cli, ["compare", "--mirror", *map(str, words)])
+run = partial(commands.run, "compare", "--mirror")
 
 
 def test_stretches_of_a_mirror_with_a_gap_copies_and_another_order(tmp_path: Path) -> None:
@@ -238,7 +237,7 @@ def test_options_of_mirrors_go_with_them(committed: tuple[Path, Path]) -> None:
         (("--mirror", "--group", "g"), "--group requires --groups"),
         (("--mirror", "--format", "reset-csv"), "requires --mirror --groups"),
     ):
-        done = CliRunner().invoke(cli, ["compare", *words, *map(str, committed)])
+        done = commands.run("compare", *words, *committed)
         assert (done.exit_code, told_ in done.stderr) == (2, True), words
     assert "two directories" in run(committed[0]).stderr
     nothing = run(committed[0] / "__consumer_offsets-0", committed[1])

@@ -100,7 +100,7 @@ def write_partition(
             offset += rng.choice((0, 0, 0, 5))
         (path / f"{base:020}.log").write_bytes(data)
         if index:
-            packed = b"".join(struct.pack(">ii", *slot) for slot in slots)
+            packed = builders.offset_index(slots)
             (path / f"{base:020}.index").write_bytes(packed)
         os.utime(path / f"{base:020}.log", (1_700_000_000, 1_700_000_000))
     return path
@@ -165,7 +165,7 @@ def rewrite_indexes(path: Path, state: str) -> None:
             continue
         slots = [(a, b) for a, b in struct.iter_unpack(">ii", index.read_bytes())]
         told = LIES[state](slots)
-        index.write_bytes(b"".join(struct.pack(">ii", *slot) for slot in told) + bytes(800))
+        index.write_bytes(builders.offset_index(told) + bytes(800))
 
 
 @pytest.mark.parametrize("state", [*LIES, "missing", "torn"])
@@ -228,7 +228,7 @@ def write_time_indexes(path: Path, state: str) -> None:
             slots = slots[::-1]
         elif state == "zeros":
             slots = [(0, 0)] * 3
-        data = b"".join(struct.pack(">qi", *slot) for slot in slots)
+        data = builders.time_index(slots)
         if state == "torn":
             data = data[:-1]
         (path / f"{base:020}.timeindex").write_bytes(data)
@@ -272,7 +272,7 @@ def test_both_indexes_bound_the_start_of_a_time(
     for log in partition.glob("*.log"):
         rows = run_dump(log, mode="batches")[0][1:]
         slots = [(row["last_offset"] - int(log.stem), row["position"]) for row in rows]
-        index = b"".join(struct.pack(">ii", *slot) for slot in slots)
+        index = builders.offset_index(slots)
         log.with_suffix(".index").write_bytes(index)
     begun: list[int] = []
     plain = SegmentReader.items
@@ -382,7 +382,7 @@ def test_ranges_with_a_sound_index_read_little(
         value = random.Random(number).randbytes(2000)
         data += builders.batch([builders.record(value=value)], base_offset=number)
     (path / f"{0:020}.log").write_bytes(data)
-    packed = b"".join(struct.pack(">ii", *slot) for slot in slots)
+    packed = builders.offset_index(slots)
     (path / f"{0:020}.index").write_bytes(packed)
     read = 0
     plain = Source._pread

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from builders import TRANSACTIONAL, batch, marker, message, pre08_message, record, wrapper
 from damage import flip
+from partitions import Partition, target_of, write_segment
 
 from kdump.broker.settings import Settings
 from kdump.engine.predict.recovery import predict_partition
 from kdump.engine.predict.verdict import predict_directory
 from kdump.findings.rows import Row
 from kdump.storage.log_dir import LogDir
-from kdump.storage.targets import Selection, Target, resolve
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 EVERY = Settings(index_interval_bytes=0)
@@ -24,34 +24,24 @@ def batch_of(base: int, count: int = 1, **fields: Any) -> bytes:
     return batch([record(at) for at in range(count)], base_offset=base, **fields)
 
 
-class Directory:
-    """A data directory with one partition, `t-0`."""
+class Directory(Partition):
+    """A data directory with one partition, and what a start does to it."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        self.partition = root / "t-0"
-        self.partition.mkdir()
+        super().__init__(root)
         self.write("partition.metadata", f"version: 0\ntopic_id: {TOPIC_ID}\n".encode())
 
     def write(self, name: str, data: bytes) -> None:
-        (self.partition / name).write_bytes(data)
+        (self.path / name).write_bytes(data)
 
     def segment(self, base: int, *batches: bytes, index: bytes | None = b"") -> None:
-        self.write(f"{base:020d}.log", b"".join(batches))
-        if index is not None:
-            self.write(f"{base:020d}.index", index)
-            self.write(f"{base:020d}.timeindex", b"")
-
-    def checkpoint(self, name: str, offset: int) -> None:
-        (self.root / f"{name}-offset-checkpoint").write_text(f"0\n1\nt 0 {offset}\n")
+        write_segment(self.path, base, b"".join(batches), index, None if index is None else b"")
 
     def clean(self) -> None:
         (self.root / ".kafka_cleanshutdown").write_bytes(b"")
 
     def row(self, broker: tuple[int, ...] = (4, 1), settings: Settings = EVERY) -> Row:
-        target = next(iter(resolve([str(self.partition)], Selection(), listed=False)))
-        assert isinstance(target, Target)
-        return predict_partition(target, broker, settings)
+        return predict_partition(target_of(self.path, listed=False), broker, settings)
 
     def predict(self, broker: tuple[int, ...] = (4, 1), settings: Settings = EVERY) -> Any:
         return self.row(broker, settings).fields
@@ -398,7 +388,7 @@ def test_high_watermark_bounds_a_torn_header(directory: Directory) -> None:
 
 def test_missing_partition_metadata(directory: Directory) -> None:
     directory.segment(0, batch_of(0))
-    (directory.partition / "partition.metadata").unlink()
+    (directory.path / "partition.metadata").unlink()
     row = directory.predict()
     assert (row["outcome"], row["log_end_after"]) == ("stray", 0)
     assert directory.predict((3, 6))["outcome"] == "recover"
@@ -417,8 +407,8 @@ def test_empty_partition(directory: Directory) -> None:
 
 def test_deleted_partition(directory: Directory) -> None:
     directory.segment(0, flip(batch_of(0), 70))
-    target = directory.partition.rename(directory.root / f"t-0.{'0' * 32}-delete")
-    directory.partition = target
+    target = directory.path.rename(directory.root / f"t-0.{'0' * 32}-delete")
+    directory.path = target
     row = directory.predict()
     assert (row["outcome"], row["segments_deleted"]) == ("delete-segments", [0])
 
@@ -464,7 +454,7 @@ def test_row_can_be_sent_to_another_process(directory: Directory) -> None:
 
 
 def test_unreadable_file_is_unknown(directory: Directory) -> None:
-    (directory.partition / f"{0:020d}.log").mkdir()
+    (directory.path / f"{0:020d}.log").mkdir()
     assert directory.predict()["outcome"] == "unknown"
 
 

@@ -10,6 +10,7 @@ from builders import batch, record
 from damage import flip
 from declared_rows import make_row
 from each import each
+from partitions import target_of
 
 from kdump.broker.settings import Settings
 from kdump.broker.versions import NEWEST
@@ -21,7 +22,6 @@ from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import Row
 from kdump.replay.releases import Releases
 from kdump.storage.disk_rate import DiskRate
-from kdump.storage.targets import Selection, Target, resolve
 
 MIB = 1 << 20
 
@@ -209,8 +209,7 @@ def foretold_beside(
     looks = itertools.count(1)
     monkeypatch.setattr(predict.lock, "is_held_around", lambda _: True)
     monkeypatch.setattr(predict.time, "sleep", lambda _: log.write_bytes(write(next(looks))))
-    target = next(iter(resolve([str(log.parent)], Selection(), listed=False)))
-    assert isinstance(target, Target)
+    target = target_of(log.parent, listed=False)
     return predict.Predictor(Releases(NEWEST), Settings(), {}).partition(target)
 
 

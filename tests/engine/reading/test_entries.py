@@ -6,6 +6,7 @@ from pathlib import Path
 import corpus
 import crc32c
 import pytest
+from builders import offset_index
 
 from kdump.engine.reading import entries as entries_module
 from kdump.engine.reading.entries import entries, has_entries
@@ -22,10 +23,6 @@ def orders(tmp_path: Path) -> Path:
     path = tmp_path / "orders-7"
     path.mkdir()
     return path
-
-
-def offsets(*slots: tuple[int, int]) -> bytes:
-    return b"".join(struct.pack(">ii", *slot) for slot in slots)
 
 
 def split(path: Path) -> tuple[list[Row], list[Finding]]:
@@ -48,7 +45,9 @@ def write(directory: Path, name: str, data: bytes) -> Path:
 class TestRows:
     def test_offset_index(self, orders: Path) -> None:
         path = write(
-            orders, "00000000000000000100.index", offsets((29, 4216), (41, 8400)) + bytes(800)
+            orders,
+            "00000000000000000100.index",
+            offset_index([(29, 4216), (41, 8400)]) + bytes(800),
         )
         assert list(entries(path)) == [
             rows.OffsetIndexEntry("orders", 7, 100, slot=0, offset=129, position=4216),
@@ -134,19 +133,19 @@ class TestRows:
     def test_relative_path_inside_the_directory(
         self, orders: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        write(orders, "00000000000000000000.index", offsets((1, 1)))
+        write(orders, "00000000000000000000.index", offset_index([(1, 1)]))
         monkeypatch.chdir(orders)
         (row,), _ = split(Path("00000000000000000000.index"))
         assert (row.fields["topic"], row.fields["partition"]) == ("orders", 7)
 
     def test_directory_that_is_not_a_partition(self, tmp_path: Path) -> None:
-        (row,), _ = split(write(tmp_path, "0.index", offsets((1, 1))))
+        (row,), _ = split(write(tmp_path, "0.index", offset_index([(1, 1)])))
         assert (row.fields["topic"], row.fields["segment"]) == (None, 0)
 
 
 class TestFindings:
     def test_stale_tail_is_one_note(self, orders: Path) -> None:
-        data = offsets((29, 4216), (90, 9000), (60, 12000), (80, 16000)) + bytes(80)
+        data = offset_index([(29, 4216), (90, 9000), (60, 12000), (80, 16000)]) + bytes(80)
         path = write(orders, "00000000000000000000.index", data)
         rows, (found,) = split(path)
         assert len(rows) == 2
@@ -155,7 +154,7 @@ class TestFindings:
         assert (found.topic, found.partition, found.segment) == ("orders", 7, 0)
 
     def test_slot_out_of_order_is_one_finding_and_reading_continues(self, orders: Path) -> None:
-        data = offsets((29, 4216), (41, 8400), (5, 12000), (80, 16000))
+        data = offset_index([(29, 4216), (41, 8400), (5, 12000), (80, 16000)])
         path = write(orders, "00000000000000000100.index", data)
         rows, (found,) = split(path)
         assert [row.fields["slot"] for row in rows] == [0, 1, 2, 3]
@@ -167,7 +166,7 @@ class TestFindings:
 
     def test_many_slots_out_of_order_are_one_finding(self, orders: Path) -> None:
         path = write(
-            orders, "00000000000000000000.index", offsets((9, 9), (1, 1), (2, 2), (10, 10))
+            orders, "00000000000000000000.index", offset_index([(9, 9), (1, 1), (2, 2), (10, 10)])
         )
         _, (found,) = split(path)
         assert found.message.endswith(", in 2 places.")
@@ -182,7 +181,7 @@ class TestFindings:
     @pytest.mark.parametrize(
         ("name", "data", "code", "position"),
         [
-            ("0.index", offsets((1, 1)) + b"abc", "offset-index-size", 8),
+            ("0.index", offset_index([(1, 1)]) + b"abc", "offset-index-size", 8),
             ("0.timeindex", b"abc", "time-index-size", 0),
             ("0.txnindex", b"abc", "transaction-index-size", 0),
             ("0.snapshot", b"abc", "snapshot-size", 0),
@@ -209,7 +208,7 @@ class TestFindings:
                 return super()._pread(view, position)
 
         monkeypatch.setattr(entries_module, "Source", Bad)
-        data = offsets(*((n, n) for n in range(1, 2001)))
+        data = offset_index((n, n) for n in range(1, 2001))
         rows, (found,) = split(write(orders, "00000000000000000000.index", data))
         assert (found.code, found.position, found.size_bytes) == ("unreadable", 4096, 4096)
         assert len(rows) == 2000
@@ -263,7 +262,7 @@ def test_mutated_files(orders: Path) -> None:
     chance = random.Random(11)
     body = struct.pack(">i", 1) + struct.pack(">qhiqiqiq", 21, 1, 48, 210, 3, 17, -1, -1)
     seeds = {
-        "0.index": offsets(*((n, n) for n in range(1, 30))) + bytes(80),
+        "0.index": offset_index((n, n) for n in range(1, 30)) + bytes(80),
         "0.timeindex": b"".join(struct.pack(">qi", n, n) for n in range(1, 30)) + bytes(120),
         "0.txnindex": b"".join(struct.pack(">hqqqq", 0, 7, n, n + 1, n) for n in range(9)),
         "0.snapshot": struct.pack(">hI", 1, crc32c.crc32c(body)) + body,

@@ -11,6 +11,7 @@ from typing import Any
 import builders
 import damage
 import pytest
+from builders import offset_index, time_index
 from reindexing import items_of, rebuilt, rows_of
 
 from kdump.engine.reindex import refusals as reindex_refusals
@@ -35,14 +36,6 @@ def a_batch(base: int, time: int | None = None, **fields: Any) -> bytes:
     return builders.batch(records, base_offset=base, base_timestamp=at, **fields)
 
 
-def offsets(*entries: tuple[int, int]) -> bytes:
-    return b"".join(struct.pack(">ii", *entry) for entry in entries)
-
-
-def times(*entries: tuple[int, int]) -> bytes:
-    return b"".join(struct.pack(">qi", *entry) for entry in entries)
-
-
 @pytest.fixture
 def partition(tmp_path: Path) -> Path:
     """Give two segments of twenty batches of two records each, a millisecond apart, no indexes."""
@@ -58,8 +51,8 @@ def partition(tmp_path: Path) -> Path:
 
 # Every 3rd batch starts more than 2 batches behind the last entry's.
 INTERVAL = 2 * SIZE
-INDEX = offsets(*((6 * n + 1, 3 * n * SIZE) for n in range(1, 7)))
-TIMES = times(*((TIME + 6 * n, 6 * n + 1) for n in range(1, 7)), (TIME + 38, 39))
+INDEX = offset_index((6 * n + 1, 3 * n * SIZE) for n in range(1, 7))
+TIMES = time_index([*((TIME + 6 * n, 6 * n + 1) for n in range(1, 7)), (TIME + 38, 39)])
 
 
 def write(directory: Path, **options: Any) -> list[dict[str, Any]]:
@@ -96,14 +89,14 @@ def test_written_entries_are_recoverys(partition: Path) -> None:
 
 def test_exactly_the_interval_makes_no_entry(partition: Path) -> None:
     rows_of(partition, write=True, index_interval_bytes=3 * SIZE)
-    assert (partition / f"{STEM}.index").read_bytes() == offsets(
-        *((8 * n + 1, 4 * n * SIZE) for n in range(1, 5))
+    assert (partition / f"{STEM}.index").read_bytes() == offset_index(
+        (8 * n + 1, 4 * n * SIZE) for n in range(1, 5)
     )
 
 
 def test_brokers_before_2_0_name_the_first_offset(partition: Path, tmp_path: Path) -> None:
     files = rebuilt(partition, tmp_path, index_interval_bytes=INTERVAL, broker_version=(1, 1))
-    assert files[f"{STEM}.index"] == offsets(*((6 * n, 3 * n * SIZE) for n in range(1, 7)))
+    assert files[f"{STEM}.index"] == offset_index((6 * n, 3 * n * SIZE) for n in range(1, 7))
     assert files[f"{STEM}.timeindex"] == TIMES
 
 
@@ -123,9 +116,9 @@ def test_old_entries_name_the_first_message_of_a_wrapper(tmp_path: Path) -> None
     at = [0, *(sum(map(len, wrappers[: n + 1])) for n in range(3))]
     options = {"index_interval_bytes": 0}
     files = rebuilt(directory, tmp_path / "old", broker_version=(1, 1), **options)
-    assert files[f"{STEM}.index"] == offsets((3, at[1]), (6, at[2]), (9, at[3]))
+    assert files[f"{STEM}.index"] == offset_index([(3, at[1]), (6, at[2]), (9, at[3])])
     files = rebuilt(directory, tmp_path / "new", broker_version=(2, 0), **options)
-    assert files[f"{STEM}.index"] == offsets((5, at[1]), (8, at[2]), (11, at[3]))
+    assert files[f"{STEM}.index"] == offset_index([(5, at[1]), (8, at[2]), (11, at[3])])
 
 
 def test_no_time_index_where_no_message_has_a_time(tmp_path: Path) -> None:
@@ -138,7 +131,7 @@ def test_no_time_index_where_no_message_has_a_time(tmp_path: Path) -> None:
 
 
 def test_sound_index_unlike_a_rebuilt_one_is_left_alone(partition: Path) -> None:
-    sparse = offsets((13, 6 * SIZE))
+    sparse = offset_index([(13, 6 * SIZE)])
     (partition / f"{STEM}.index").write_bytes(sparse)
     rows = rows_of(partition, index_interval_bytes=INTERVAL)
     assert (rows[0]["action"], rows[0]["entries_before"]) == ("keep", 1)
@@ -160,9 +153,9 @@ def test_sound_index_unlike_a_rebuilt_one_is_left_alone(partition: Path) -> None
         (damage.flip(INDEX, 15), "no batch starts"),
         (INDEX + b"abc", "ends in 3 bytes"),
         (INDEX + bytes(80), "zeros after"),
-        (damage.put(INDEX, 8, offsets((1, 3 * SIZE + 1))), "is not above the one before"),
-        (offsets((4, 3 * SIZE)), "skips a batch"),
-        (offsets((39, 20 * SIZE)), "after the end of the log"),
+        (damage.put(INDEX, 8, offset_index([(1, 3 * SIZE + 1)])), "is not above the one before"),
+        (offset_index([(4, 3 * SIZE)]), "skips a batch"),
+        (offset_index([(39, 20 * SIZE)]), "after the end of the log"),
     ],
 )
 def test_wrong_index_is_rebuilt_and_kept_aside(partition: Path, data: bytes, why: str) -> None:
@@ -179,9 +172,9 @@ def test_wrong_index_is_rebuilt_and_kept_aside(partition: Path, data: bytes, why
     ("data", "why"),
     [
         (b"", "ends at time -1"),
-        (times((TIME + 6, 7)), f"ends at time {TIME + 6}"),
-        (times((TIME + 5, 7), (TIME + 38, 39)), "a time that its batch does not have"),
-        (times((TIME + 38, 59)), "after the end of the log"),
+        (time_index([(TIME + 6, 7)]), f"ends at time {TIME + 6}"),
+        (time_index([(TIME + 5, 7), (TIME + 38, 39)]), "a time that its batch does not have"),
+        (time_index([(TIME + 38, 59)]), "after the end of the log"),
     ],
 )
 def test_wrong_time_index_is_rebuilt(partition: Path, data: bytes, why: str) -> None:
@@ -210,8 +203,8 @@ def test_preallocated_log_is_sound(partition: Path) -> None:
     log.write_bytes(log.read_bytes() + bytes(5000))
     items = items_of(partition, write=True, index_interval_bytes=INTERVAL)
     assert all(isinstance(item, Row) for item in items)
-    assert (partition / f"{NEXT}.index").read_bytes() == offsets(
-        *((6 * n + 1, 3 * n * SIZE) for n in range(1, 7))
+    assert (partition / f"{NEXT}.index").read_bytes() == offset_index(
+        (6 * n + 1, 3 * n * SIZE) for n in range(1, 7)
     )
 
 

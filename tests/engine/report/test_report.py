@@ -12,10 +12,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from commands import run
 from corpus import corpus
 
-from kdump.cli import cli
 from kdump.engine.checks.volumes import Volume
 from kdump.engine.why import run as why_run
 from kdump.errors import TRACEBACK
@@ -30,9 +30,7 @@ NOW = ("--now", "2026-11-28T00:00Z")
 
 
 def report(*words: str) -> Result:
-    result = CliRunner().invoke(cli, ["report", *words])
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return result
+    return run("report", *words)
 
 
 class Page(HTMLParser):

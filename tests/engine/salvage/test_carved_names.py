@@ -4,11 +4,10 @@ import struct
 from pathlib import Path
 
 import builders
+import commands
 import imaging
-from click.testing import CliRunner
 from directory_blocks import ext4_block
 
-from kdump.cli import cli
 from kdump.engine.salvage.options import read_topic_map
 from kdump.storage.directory_blocks import read_block, read_inode
 
@@ -93,22 +92,22 @@ def test_proposed_map_can_be_used_as_input(tmp_path: Path) -> None:
     imaging.ext4(image, folder, 8)
     imaging.ext4_again(image)
     words = ["carve", "--format", "jsonl"]
-    run = CliRunner().invoke(cli, [*words, "--propose-map", str(proposed), str(image)])
+    run = commands.run(*words, "--propose-map", proposed, image)
     assert f"kdump: wrote {proposed}, 3 groups" in run.stderr
     assert sorted(read_topic_map(str(proposed)).values()) == ["orders-0", "orders-1", "users-3"]
     text = proposed.read_text()
     assert "logs begin at 0, 22; keys as two" in text
     assert "gzip; from 2023-11-14T22:13:20.000Z to 2023-11-14T22:13:20.044Z" in text
     assert "# proposed by 2 base offsets of logs and the log end" in text
-    back = CliRunner().invoke(cli, [*words, "--topic-map", str(proposed), str(image)])
+    back = commands.run(*words, "--topic-map", proposed, image)
     for name in ("orders", "users"):
         assert f'"topic":"{name}"' in back.stdout
     assert '"named_by":"topic-map"' in back.stdout
-    again = CliRunner().invoke(cli, [*words, "--propose-map", str(proposed), str(image)])
+    again = commands.run(*words, "--propose-map", proposed, image)
     assert again.exit_code == 5  # what is there was perhaps edited
     assert proposed.read_text() == text
 
 
 def test_proposal_needs_images(tmp_path: Path) -> None:
-    run = CliRunner().invoke(cli, ["salvage", "--propose-map", "x", str(tmp_path)])
+    run = commands.run("salvage", "--propose-map", "x", tmp_path)
     assert run.exit_code == 2

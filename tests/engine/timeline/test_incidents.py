@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from commands import run
 from corpus import find_shared
 from incident_truth import Truth, tools
 from incidents import NODES, PLANS, make
 from long_runs import LONG
-
-from kdump.cli import cli
 
 LEFT = [one for size in (3, 2, 1) for one in itertools.combinations(NODES, size)]
 
@@ -43,7 +41,7 @@ def test_incidents_are_reconstructed_from_any_disks(number: int, tmp_path: Path)
         for disks in ("incident", "copied"):
             paths = [str(tmp_path / disks / f"node-{node}") for node in nodes]
             words = ["timeline", "--clock", str(common), "--format", "jsonl", *paths]
-            told = CliRunner().invoke(cli, words)
+            told = run(*words)
             assert told.exit_code == 0, told.output
             rows = [json.loads(line) for line in told.stdout.splitlines()]
             skews = [row for row in rows if row["row"] == "clock-skew"]

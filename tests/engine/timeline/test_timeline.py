@@ -16,13 +16,12 @@ from typing import Any
 
 import pytest
 from builders import with_right_crc
-from click.testing import CliRunner
+from commands import run
 from corpus import corpus, find_expected, find_shared
 from long_runs import LONG
 from tiered import moment
 
 import kdump
-from kdump.cli import cli
 from kdump.engine.timeline.headers import EpochTies
 from kdump.engine.timeline.leaders import Leaders, Term
 from kdump.engine.timeline.options import WHAT, TimelineOptions
@@ -51,7 +50,7 @@ if LONG:
 @pytest.mark.parametrize(("nodes", "times"), LEFT)
 def test_incident_is_reconstructed_from_any_disks(nodes: str, times: str, tmp_path: Path) -> None:
     paths = [corpus(f"incident/data/node-{node}{times}") / f"node-{node}" for node in nodes]
-    told = CliRunner().invoke(cli, ["timeline", "--format", "jsonl", *map(str, paths)])
+    told = run("timeline", "--format", "jsonl", *paths)
     assert told.exit_code == 0, told.output
     answer = tmp_path / "answer.jsonl"
     answer.write_text(told.stdout)
@@ -113,8 +112,7 @@ def test_a_happening_survives_the_spool() -> None:
 
 def test_a_table_has_a_line_for_what_is_alike() -> None:
     plain, detail = (
-        CliRunner().invoke(cli, ["timeline", "--format", "table", *more, str(THREE)]).stdout
-        for more in ([], ["--detail"])
+        run("timeline", "--format", "table", *more, THREE).stdout for more in ([], ["--detail"])
     )
     assert 0 < len(plain.splitlines()) < len(detail.splitlines())
     assert " events: " in plain
@@ -123,7 +121,7 @@ def test_a_table_has_a_line_for_what_is_alike() -> None:
 
 def test_span_around_a_time_selects_events() -> None:
     words = ["timeline", "--around", "2026-11-22T12:21:23Z", "--within", "2s", "--format", "jsonl"]
-    told = CliRunner().invoke(cli, [*words, "--group", "billing", str(SAMPLES / "clean/4.4.0")])
+    told = run(*words, "--group", "billing", SAMPLES / "clean/4.4.0")
     rows = [json.loads(line) for line in told.stdout.splitlines()]
     assert [row["what"] for row in rows if row["row"] == "event"] == [
         "group-empty",
@@ -140,13 +138,13 @@ def test_options_that_exclude_each_other() -> None:
         ["--skew", "one=5"],
         ["--what", "nothing"],
     ):
-        result = CliRunner().invoke(cli, ["timeline", *words, str(THREE)])
+        result = run("timeline", *words, THREE)
         assert result.exit_code == 2, result.output
 
 
 def test_given_skew_is_used() -> None:
     words = ["timeline", "--skew", "1=40000", "--what", "topic-create", str(THREE)]
-    for line in CliRunner().invoke(cli, [*words, "--format", "jsonl"]).stdout.splitlines():
+    for line in run(*words, "--format", "jsonl").stdout.splitlines():
         row = json.loads(line)
         if row["row"] == "event" and row["clock_of"] == 1:
             assert row["at_ms"] - 40000 == row["at_earliest_ms"] == row["at_latest_ms"]
@@ -188,7 +186,7 @@ def test_little_is_read_of_a_large_log(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_other_tools_get_every_event_that_has_a_time() -> None:
     rows, sketch, body = (
-        CliRunner().invoke(cli, ["timeline", "--format", form, str(THREE)]).stdout.splitlines()
+        run("timeline", "--format", form, THREE).stdout.splitlines()
         for form in ("jsonl", "timesketch", "bodyfile")
     )
     dated = [row for row in map(json.loads, rows) if row["row"] == "event"]
@@ -204,7 +202,7 @@ def test_other_tools_get_every_event_that_has_a_time() -> None:
         assert fields[7:] == [str(one["timestamp"] // 1_000_000)] * 4
     for words in (["--rows", "event"], ["--output", "there/"]):
         words = ["timeline", "--format", "bodyfile", *words, str(THREE)]
-        assert CliRunner().invoke(cli, words).exit_code == 2
+        assert run(*words).exit_code == 2
 
 
 def test_only_a_marker_that_is_a_transactions_for_certain_ties_clocks() -> None:
@@ -427,7 +425,7 @@ def test_other_tools_read_what_is_written_for_them(tmp_path: Path) -> None:
     sketch, body = tmp_path / "case.jsonl", tmp_path / "case.body"
     for form, path in (("timesketch", sketch), ("bodyfile", body)):
         words = ["timeline", "--format", form, str(node), moment("last")[0]]
-        path.write_text(CliRunner().invoke(cli, words).stdout)
+        path.write_text(run(*words).stdout)
     told = sketch.read_text().splitlines()
     what = Counter(json.loads(line)["message"].split()[0] for line in told)
     assert what["tier-copy"] + what["tier-delete"] == 287
