@@ -53,7 +53,7 @@ class Partition:
     def segment(
         self, base: int, log: bytes, index: bytes | None = b"", times: bytes | None = b""
     ) -> Path:
-        """Write a segment modified in the order of the offsets; an index that is None is missing."""
+        """Write a segment, modified in the order of offsets; an index of None is missing."""
         path = write_segment(self.path, base, log, index, times, modified_ms=MODIFIED_MS + base)
         if index is None:
             path.with_suffix(".index").unlink(missing_ok=True)
