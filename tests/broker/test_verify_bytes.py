@@ -13,10 +13,9 @@ from pathlib import Path
 
 import corpus
 from long_runs import SEED, how_many
-from segments import check_logs
+from segments import check_logs, without_notes
 
 from kdump import kernels
-from kdump.findings.finding import Finding, Severity
 from kdump.kernels.columns import RecordBatches
 
 COUNT = how_many(500, 20_000)
@@ -63,10 +62,6 @@ def area_of(batches: RecordBatches, row: int, position: int) -> str:
     return COVERED
 
 
-def grave(found: tuple[Finding, ...]) -> list[Finding]:
-    return [one for one in found if one.severity is not Severity.NOTE]
-
-
 def place(batches: RecordBatches, row: int) -> tuple[int, int]:
     return batches.position(row), batches.size_bytes(row)
 
@@ -86,7 +81,7 @@ def check_each_change(directory: Path, draw: random.Random, seen: Counter[tuple[
     byte = whole[position] ^ draw.choice([1 << draw.randrange(8), draw.randrange(1, 256)])
     log.write_bytes(whole[:position] + bytes([byte]) + whole[position + 1 :])
     os.utime(log, ns=(status.st_atime_ns, status.st_mtime_ns))
-    found = grave(check_logs(directory))
+    found = without_notes(check_logs(directory))
     log.write_bytes(whole)
     os.utime(log, ns=(status.st_atime_ns, status.st_mtime_ns))
 
@@ -118,7 +113,7 @@ def test_one_byte_changed(tmp_path: Path) -> None:
         directory = draw.choice(every)
         copy = tmp_path / directory.name
         shutil.copytree(directory, copy)
-        assert not grave(check_logs(copy))
+        assert not without_notes(check_logs(copy))
         for _ in range(A_PARTITION):
             check_each_change(copy, draw, seen)
         shutil.rmtree(copy)

@@ -5,11 +5,8 @@ from a seed, and indexes that brokers of 1.0 and 2.8 write beside the same logs.
 eighteen ways on every run; KDUMP_FUZZ=long takes 300, from KDUMP_FUZZ_SEED on.
 """
 
-import atexit
 import random
 import shutil
-import subprocess
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +14,9 @@ import corpus
 import pytest
 from each import each
 from long_runs import LONG, SEED
-from oracle import Oracle, OracleError, oracle
-from segments import partition_of, run_checks
+from oracle import OracleError, old_oracle, oracle
+from segments import partition_of, run_checks, without_notes
 
-from kdump.findings.finding import Finding, Severity
 from kdump.storage.local_log import looks_like_partition
 
 COUNT = 300 if LONG else 8
@@ -54,10 +50,6 @@ PROFILES = (
 )
 
 
-def grave(found: tuple[Finding, ...]) -> list[Finding]:
-    return [one for one in found if one.severity is not Severity.NOTE]
-
-
 def partitions(directory: Path) -> list[Path]:
     """Find partitions, but for those that were sent deliberately wrong requests."""
     return [
@@ -75,8 +67,8 @@ def test_corpora(name: str, deep: bool) -> None:
     found = partitions(corpus.corpus(name))
     assert len(found) >= 3
     for path in found:
-        assert not grave(run_checks(path, deep=deep)), path
-        assert not grave(run_checks(path, quick=True)), path
+        assert not without_notes(run_checks(path, deep=deep)), path
+        assert not without_notes(run_checks(path, quick=True)), path
 
 
 def options(draw: random.Random) -> dict[str, str]:
@@ -110,38 +102,10 @@ def make_directory(
 @each("number", range(SEED, SEED + COUNT))
 def test_directories_from_a_seed(tmp_path: Path, number: int) -> None:
     directory, _ = make_directory(tmp_path, number, PROFILES)
-    assert not grave(run_checks(directory, deep=True))
-    assert not grave(run_checks(directory, quick=True))
+    assert not without_notes(run_checks(directory, deep=True))
+    assert not without_notes(run_checks(directory, quick=True))
     partition = partition_of(directory)
     assert partition.segments
-
-
-class OldOracle(Oracle):
-    """The same for a broker of long ago."""
-
-    def __init__(self, version: str) -> None:
-        root = corpus.find_shared()
-        assert root is not None
-        self._process = subprocess.Popen(
-            [str(root / "oracle" / "oracle-old"), version, "serve"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        atexit.register(self._end)
-
-    def _end(self) -> None:
-        requests, answers = self._pipes()
-        requests.close()
-        self._process.wait(60)
-        answers.close()
-
-
-@cache
-def old(version: str) -> OldOracle:
-    oracle()  # skips where there is none
-    return OldOracle(version)
 
 
 @pytest.mark.oracle
@@ -159,11 +123,11 @@ def test_indexes_of_older_brokers(tmp_path: Path, version: str, how: str, number
         members |= {"batchesPerAppend": [1, most], "seed": number, "leader": draw.random() < 0.5}
     out = tmp_path / "out-0"
     out.mkdir()
-    answer = old(version).answer(how, dir=directory, out=out, **members)
+    answer = old_oracle(version).answer(how, dir=directory, out=out, **members)
     assert answer["ok"], answer
     segments = answer["result"]["segments"] if how == "recover" else []
     if any("error" in one or one["truncatedBytes"] for one in segments):
         return  # alone, without the producers of earlier segments, it cut a sound log or gave up
     for log in directory.glob("*.log"):
         shutil.copy(log, out / log.name)
-    assert not grave(run_checks(out))
+    assert not without_notes(run_checks(out))

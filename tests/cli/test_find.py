@@ -13,13 +13,13 @@ import pytest
 from click.testing import Result
 from commands import modules_after, run
 from each import each
+from lookup_rows import TIME, batches, write_segment
 
 from kdump.cli import results
 from kdump.cli.find_time import read_target
 from kdump.engine.find import run as find
 from kdump.engine.find.run import plan
 
-TIME = 1_700_000_000_000
 STEM = "00000000000000000000"
 
 
@@ -27,20 +27,7 @@ STEM = "00000000000000000000"
 def partition(tmp_path: Path) -> Path:
     """Give a partition with offsets 0 to 5, a record a millisecond."""
     directory = tmp_path / "data" / "orders-7"
-    directory.mkdir(parents=True)
-    (directory / f"{STEM}.log").write_bytes(
-        b"".join(
-            builders.batch(
-                [builders.record(n, n, b"k", b"v") for n in range(2)],
-                base_offset=base,
-                base_timestamp=TIME + base,
-                max_timestamp=TIME + base + 1,
-            )
-            for base in (0, 2, 4)
-        )
-    )
-    (directory / f"{STEM}.index").write_bytes(b"")
-    (directory / f"{STEM}.timeindex").write_bytes((TIME + 5).to_bytes(8) + (5).to_bytes(4))
+    write_segment(directory, 0, batches(0, 2, 4), [], [(TIME + 5, 5)])
     (directory.parent / "replication-offset-checkpoint").write_text("0\n1\norders 7 6\n")
     return directory
 

@@ -8,8 +8,8 @@ import termios
 from pathlib import Path
 
 import builders
-import forked
 import pytest
+from terminals import run_on
 
 from kdump.output import pager
 from kdump.output.pager import PagedStream
@@ -31,23 +31,11 @@ def run_on_terminal(
     *words: object, lines: int = LINES, stdin: bool = True, **env: str
 ) -> tuple[int, str]:
     """Run kdump on a terminal with so many lines; return its status and what is shown."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, 100, 0, 0))
-    nothing = os.open(os.devnull, os.O_RDONLY)
+    ends = pty.openpty()
+    fcntl.ioctl(ends[1], termios.TIOCSWINSZ, struct.pack("HHHH", lines, 100, 0, 0))
     given = {**os.environ, "TERM": "xterm", "NO_COLOR": "1", **env}
-    files = (theirs if stdin else nothing, theirs, theirs)
-    process = forked.start([str(word) for word in words], files, given)
-    os.close(nothing)
-    os.close(theirs)
-    pieces = []
-    try:
-        while piece := os.read(ours, 1 << 16):
-            pieces.append(piece)
-    except OSError:  # the end of a terminal
-        pass
-    os.close(ours)
-    status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-    return status, b"".join(pieces).decode().replace("\r\n", "\n")
+    status, written = run_on(ends, [str(word) for word in words], given, stdin=stdin)
+    return status, written.decode().replace("\r\n", "\n")
 
 
 def test_long_table_and_its_findings_are_paged(partition: Path) -> None:

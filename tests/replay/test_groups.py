@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from chunks import everything
 from corpus import corpus, files, find_shared
 from each import each
 from offsets_log import START_MS, Log, Pair, chunks, classic, commit, pair, pieces
@@ -22,10 +23,6 @@ LOGS = [
     SAMPLE / "4.1.1/d1/__consumer_offsets-0",
 ]
 COPIES = ("newest/data/clean", "newest/data/killed", "modern/data/live", "modern/data/recovered")
-
-
-def everything(name: str) -> bool:
-    return True
 
 
 def replayed(taken: Iterable[RecordChunk], until_ms: int | None = None) -> OffsetsLog:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chunks import everything
 from corpus import corpus, files, find_shared
 from each import each
 from long_runs import LONG
@@ -17,10 +18,6 @@ from kdump.findings.rows import RecordChunk
 from kdump.replay.transactions import Transaction, TransactionsLog, key_of
 
 COPIES = ("newest/data/clean", "newest/data/killed", "modern/data/live", "modern/data/recovered")
-
-
-def everything(name: str) -> bool:
-    return True
 
 
 def replayed(

@@ -1,65 +1,33 @@
 """Kafka's own assignors, asked what they give to made groups."""
 
-import atexit
 import json
 import random
-import shutil
-import subprocess
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-import pytest
-from message_classes import _OTHERS, _REPOSITORY, server_jars
+from line_process import LineProcess
+from message_classes import java_program
 from message_writing import message_bytes
 
 from kdump.messages.table import message
 
-_SOURCE = Path(__file__).with_name("Assignors.java")
 _SUBSCRIPTION = message("ConsumerProtocolSubscription")
 Case = dict[str, Any]
 
 
-class Assignors:
+class Assignors(LineProcess):
     """One Java process that assigns."""
-
-    def __init__(self, jars: list[Path]) -> None:
-        others = [max(_REPOSITORY.rglob(f"{name}-[0-9]*.jar"), default=None) for name in _OTHERS]
-        path = ":".join(str(jar) for jar in (*jars, *filter(None, others)))
-        self._process = subprocess.Popen(
-            ["java", "-XX:TieredStopAtLevel=1", "-cp", path, str(_SOURCE)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            encoding="utf-8",
-        )
-        atexit.register(self.close)
 
     def give(self, case: Case) -> dict[str, dict[str, list[str]]]:
         """Say what each assignor gives to each member."""
-        requests, answers = self._process.stdin, self._process.stdout
-        assert requests is not None
-        assert answers is not None
-        requests.write(json.dumps(case) + "\n")
-        requests.flush()
-        found: dict[str, dict[str, list[str]]] = json.loads(answers.readline())
+        found: dict[str, dict[str, list[str]]] = json.loads(self.exchange(json.dumps(case)))
         return found
-
-    def close(self) -> None:
-        """End the process."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(60)
 
 
 @cache
 def assignors(version: str) -> Assignors:
     """Give the assignors of a version; skip where they are not at hand."""
-    jars = server_jars(version)
-    if not jars or shutil.which("java") is None:
-        pytest.skip(f"no Java, or no jars of Kafka {version} in the local Maven repository")
-    return Assignors(jars)
+    return Assignors(java_program("Assignors.java", version))
 
 
 def make_group(draw: random.Random, *, newer: bool) -> Case:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import builders
+import damage
 import metadata_log
 from node_starts import Node
 
@@ -171,22 +172,22 @@ def cut(find: Callable[[Node], Path], size: int) -> Change:
     return change
 
 
-def flip_bit(find: Callable[[Node], Path], at: int) -> Change:
+def edit(find: Callable[[Node], Path], new: Callable[[bytes], bytes]) -> Change:
+    """Replace the bytes of a file by what is made of them."""
+
     def change(node: Node) -> None:
         path = find(node)
-        data = bytearray(path.read_bytes())
-        data[at] ^= 0x40
-        path.write_bytes(data)
+        path.write_bytes(new(path.read_bytes()))
 
     return change
 
 
-def append_bytes(data: bytes) -> Change:
-    def change(node: Node) -> None:
-        with log(node).open("ab") as file:
-            file.write(data)
+def flip_bit(find: Callable[[Node], Path], at: int) -> Change:
+    return edit(find, lambda data: damage.flip_bit(data, at, 6))
 
-    return change
+
+def append_bytes(more: bytes) -> Change:
+    return edit(log, lambda data: data + more)
 
 
 def log_end(node: Node) -> tuple[int, int]:

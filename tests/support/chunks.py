@@ -29,3 +29,8 @@ def batch_chunk(data: bytes, place: Place = PLACE, kernel: ModuleType = kernels)
 def one(key: bytes | None = b"k", value: bytes | None = b"v", **given: object) -> RecordChunk:
     """Make a chunk of one record."""
     return record_chunk(builders.batch([builders.record(0, 0, key, value, **given)]))
+
+
+def everything(name: str) -> bool:
+    """Select every name."""
+    return True

@@ -6,6 +6,7 @@ it skip. An archive is unpacked once for each run, to a directory of its own tha
 """
 
 import atexit
+import json
 import os
 import shutil
 import tarfile
@@ -13,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,3 +92,11 @@ def names(folder: str) -> list[str]:
 def files(directory: Path, pattern: str) -> Iterator[Path]:
     """Find files by pattern at any depth, in a stable order."""
     yield from sorted(path for path in directory.rglob(pattern) if path.is_file())
+
+
+def read_moments() -> list[dict[str, Any]]:
+    """Read what a broker told of groups and transactions as its directory was copied, if any."""
+    if find_shared() is None:
+        return []
+    text = find_expected("newest/moments.jsonl").read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]

@@ -395,16 +395,7 @@ def _cluster(
             made.partition("orders", number)
             known.append(metadata_log.partition(number, 7, (1,), (1001,)))
         path = made.path / "__cluster_metadata-0"
-        path.mkdir()
-        every = [*known, *more]
-        log = metadata_log.log_of(every)
-        log += metadata_log.log_of([metadata_log.NO_OP], metadata_log.NOW, len(every))
-        (path / f"{0:020}.log").write_bytes(log)
-        (path / f"{0:020}.index").write_bytes(b"")
-        end = struct.pack(">qi", metadata_log.NOW, len(every))
-        (path / f"{0:020}.timeindex").write_bytes(end)
-        write_checkpoint(path / "leader-epoch-checkpoint", [(0, 0)])
-        (path / "quorum-state").write_text('{"leaderId":1,"leaderEpoch":0,"data_version":0}')
+        metadata_log.write_log(path, [*known, *more])
         spoil(made, path)
         made.stop()
         return DamagedInput([made.path])

@@ -115,6 +115,13 @@ def _findings(paths: list[str], options: VerifyOptions, driver: Driver) -> Itera
             yield item
 
 
+def find_one(*paths: Path, **options: object) -> Finding:
+    """Run verify and return the one finding there is."""
+    found = findings(*paths, **options)
+    assert len(found) == 1, [(told.code, told.message) for told in found]
+    return found[0]
+
+
 def codes(*paths: Path, **options: object) -> list[str]:
     """Run verify and name what it finds."""
     return sorted(found.code for found in findings(*paths, **options))

@@ -2,8 +2,10 @@
 
 import struct
 from collections.abc import Sequence
+from pathlib import Path
 
 import builders
+import partitions
 from builders import control_record, unsigned_varint
 
 HOUR = 3_600_000
@@ -102,3 +104,13 @@ def snapshot_of(records: Sequence[bytes], *, header: bool = True, footer: bool =
     out += log_of(records, base_offset=1)
     offset = struct.pack(">q", len(records) + 1)
     return out + (offset + ends[1][8:] if footer else b"")
+
+
+def write_log(path: Path, records: Sequence[bytes], now_ms: int = NOW) -> None:
+    """Write the metadata log of a node, which was last written to at a time."""
+    path.mkdir(exist_ok=True)
+    log = log_of(records) + log_of([NO_OP], now_ms, len(records))
+    times = builders.time_index([(now_ms, len(records))])
+    partitions.write_segment(path, 0, log, times=times)
+    (path / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    (path / "quorum-state").write_text('{"leaderId":1,"leaderEpoch":0,"data_version":0}')

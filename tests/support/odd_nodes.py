@@ -4,7 +4,9 @@ They were put together after the model of a start was made, by somebody who did 
 """
 
 import shutil
+from pathlib import Path
 
+import damage
 import metadata_log
 from broken_nodes import (
     ALL,
@@ -14,6 +16,7 @@ from broken_nodes import (
     Change,
     Fault,
     both,
+    edit,
     feature,
     folder,
     log,
@@ -53,20 +56,8 @@ _REPLACED = {
 }
 
 
-def prefix_bytes(data: bytes) -> Change:
-    def change(node: Node) -> None:
-        path = node.first / META
-        path.write_bytes(data + path.read_bytes())
-
-    return change
-
-
-def suffix_bytes(data: bytes) -> Change:
-    def change(node: Node) -> None:
-        path = node.first / META
-        path.write_bytes(path.read_bytes() + data)
-
-    return change
+def find_meta(node: Node) -> Path:
+    return node.first / META
 
 
 def directory(name: str) -> Change:
@@ -148,11 +139,7 @@ def rename_metadata(node: Node) -> None:
     node.metadata.rename(node.first / "__cluster_metadata-1")
 
 
-def zero_metadata(node: Node) -> None:
-    path = log(node)
-    data = bytearray(path.read_bytes())
-    data[200:260] = bytes(60)
-    path.write_bytes(data)
+zero_metadata = edit(log, lambda data: damage.put(data, 200, bytes(60)))
 
 
 def in_metadata(name: str, content: bytes = b"x") -> Change:
@@ -162,10 +149,6 @@ def in_metadata(name: str, content: bytes = b"x") -> Change:
 def snapshot_at_the_end(node: Node) -> None:
     end, epoch = log_end(node)
     shutil.copy(newest_snapshot(node), node.metadata / f"{end - 2:020}-{epoch:010}.checkpoint")
-
-
-def checkpoint(name: str, content: str) -> Change:
-    return text(name, content)
 
 
 _CHECKPOINTS = {
@@ -189,8 +172,9 @@ _HEX = "0123456789abcdef" * 2
 TABLE = [
     # meta.properties
     Fault("meta crlf", ALL, rewritten("crlf")),
-    Fault("meta bom", ALL, prefix_bytes(b"\xef\xbb\xbf")),
-    Fault("meta ids twice", ALL, suffix_bytes(b"\nnode.id=7\nbroker.id=7\n")),
+    Fault("meta bom", ALL, edit(find_meta, lambda data: b"\xef\xbb\xbf" + data)),
+    Fault("meta ids twice", ALL,
+           edit(find_meta, lambda data: data + b"\nnode.id=7\nbroker.id=7\n")),
     Fault("meta colon", ALL, rewritten("colon")),
     Fault("meta upper case", ALL, rewritten("upper")),
     Fault("meta version 01", ALL, meta(version="01")),
@@ -299,7 +283,7 @@ TABLE = [
           ("id zero", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA"),
       )),
     Fault("partition.metadata gone", (*KRAFT, "2.8.2"), remove_identity),
-    *(Fault(f"{name} {how}", versions, checkpoint(name, content))
+    *(Fault(f"{name} {how}", versions, text(name, content))
       for name, versions in _CHECKPOINTS.items() for how, content in _CONTENTS.items()),
     # the metadata log
     Fault("metadata renamed", KRAFT, rename_metadata),

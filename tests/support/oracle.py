@@ -4,7 +4,6 @@ One process serves all tests of a run, one JSON object a line each way. It needs
 the first time; where something is missing the tests that ask for it skip, and say what.
 """
 
-import atexit
 import json
 import os
 import shutil
@@ -12,10 +11,11 @@ import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 from corpus import find_shared
+from line_process import LineProcess
 
 # What `make` knows how to write, but for the big ones that are there to be measured.
 PROFILES = (
@@ -44,21 +44,13 @@ class OracleError(Exception):
     """The broker's code raised; the message is its own."""
 
 
-class Oracle:
+class Oracle(LineProcess):
     """One `oracle serve`, or `oracle-old VERSION serve`."""
 
     def __init__(self, program: Path, *arguments: str) -> None:
         # Of its own, so that scratch copies go even where the process is killed.
         self._scratch = tempfile.mkdtemp(prefix="kdump-oracle-")
-        self._process = subprocess.Popen(
-            [str(program), *arguments, "serve"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env={**os.environ, "TMPDIR": self._scratch},
-        )
-        atexit.register(self.close)
+        super().__init__([program, *arguments, "serve"], {**os.environ, "TMPDIR": self._scratch})
 
     def ask(self, query: str, **members: Any) -> Any:
         """Return the result of a query; raise what the broker's code raised."""
@@ -69,10 +61,7 @@ class Oracle:
 
     def answer(self, query: str, **members: Any) -> dict[str, Any]:
         """Return the whole answer to a query, `ok` or not."""
-        requests, answers = self._pipes()
-        requests.write(json.dumps({"q": query, **members}, default=str) + "\n")
-        requests.flush()
-        line = answers.readline()
+        line = self.exchange(json.dumps({"q": query, **members}, default=str))
         if not line:
             raise OracleError("the oracle has ended")
         answer: dict[str, Any] = json.loads(line)
@@ -90,16 +79,8 @@ class Oracle:
 
     def close(self) -> None:
         """End the process; its scratch copies go with it."""
-        requests, answers = self._pipes()
-        requests.close()
-        self._process.wait(60)
-        answers.close()
+        super().close()
         shutil.rmtree(self._scratch, ignore_errors=True)
-
-    def _pipes(self) -> tuple[IO[str], IO[str]]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        return self._process.stdin, self._process.stdout
 
 
 @cache

@@ -61,6 +61,12 @@ def run_checks(
     return found
 
 
+def only(path: Path) -> Finding:
+    """Return the one finding there is."""
+    (found,) = run_checks(path)
+    return found
+
+
 def codes(path: Path) -> list[str]:
     """Name what the checks find."""
     return [one.code for one in run_checks(path)]
@@ -163,6 +169,11 @@ def write_log(
     text = "\n".join(["0", str(len(lines)), *lines, ""])
     (parent / "log-start-offset-checkpoint").write_text(text)
     return path
+
+
+def check_batches(parent: Path, batches: Iterable[bytes]) -> list[Finding]:
+    """Write a log of one segment, and return what the checks find."""
+    return run_checks(write_log(parent, {0: batches}))
 
 
 def write_sound(parent: Path) -> Path:

@@ -24,7 +24,7 @@ from kdump.engine.reading.check import Check
 from kdump.engine.reading.partition_scan import PartitionScan
 from kdump.engine.reading.scan import scan
 from kdump.engine.verify.partition import checks_of
-from kdump.findings.finding import Finding
+from kdump.findings.finding import Finding, Severity
 from kdump.storage.log_dir import LogDir
 
 START_MS = 1_700_000_000_000
@@ -167,6 +167,11 @@ def _scan(partition: PartitionScan, checks: Sequence[Check]) -> tuple[Finding, .
     found = fold(scan(partition, checks))
     assert not partition.errors
     return found
+
+
+def without_notes(found: Sequence[Finding]) -> list[Finding]:
+    """Leave out the findings that are notes."""
+    return [one for one in found if one.severity is not Severity.NOTE]
 
 
 def only(directory: Path, *, deep: bool = False) -> Finding:

@@ -3,7 +3,7 @@
 import os
 import pty
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import forked
 
@@ -15,7 +15,6 @@ _HOSTILE = re.compile(f"[{_CONTROLS}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069
 
 def on_terminal(*words: str | bytes, colour: bool = False, width: int = 100) -> tuple[int, bytes]:
     """Run kdump with both its outputs on a terminal; return its status and what it wrote."""
-    ours, theirs = pty.openpty()
     environment = {
         **os.environ,
         "COLUMNS": str(width),
@@ -23,8 +22,20 @@ def on_terminal(*words: str | bytes, colour: bool = False, width: int = 100) -> 
     }
     if not colour:
         environment["NO_COLOR"] = "1"
+    return run_on(pty.openpty(), words, environment)
+
+
+def run_on(
+    ends: tuple[int, int],
+    words: Sequence[str | bytes],
+    env: Mapping[str, str],
+    *,
+    stdin: bool = False,
+) -> tuple[int, bytes]:
+    """Run kdump with both outputs, and standard input if so, on an open terminal; close it."""
+    ours, theirs = ends
     nothing = os.open(os.devnull, os.O_RDONLY)
-    process = forked.start(words, (nothing, theirs, theirs), environment)
+    process = forked.start(words, (theirs if stdin else nothing, theirs, theirs), env)
     os.close(nothing)
     os.close(theirs)
     pieces = []

@@ -1,32 +1,14 @@
 """Offset checkpoints against the logs: what a schedule can explain is no more than a note."""
 
-from pathlib import Path
-
 import pytest
-from directories import DataDirectory, codes, findings, write_checkpoint
+from directories import DataDirectory, codes, find_one, findings, write_checkpoint
 
 from kdump.engine.checks.checkpoints import was_stopped_cleanly
-from kdump.findings.finding import Finding
 from kdump.storage.log_dir import LogDir
 from kdump.storage.targets import Selection
 
 LARGEST = 2**31 - 1
 CHECKPOINTS = ["recovery-point", "replication", "log-start", "cleaner"]
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> DataDirectory:
-    directory = DataDirectory(tmp_path / "data")
-    directory.partition("orders", 0)
-    directory.partition("users", 3, (0, 10, 20, 30), topic_id=8)
-    directory.stop()
-    return directory
-
-
-def one(data: DataDirectory) -> Finding:
-    found = findings(data.path)
-    assert len(found) == 1, [(told.code, told.message) for told in found]
-    return found[0]
 
 
 def unclean(data: DataDirectory) -> None:
@@ -38,7 +20,7 @@ def unclean(data: DataDirectory) -> None:
 def test_a_malformed_checkpoint(data: DataDirectory, name: str, text: str) -> None:
     path = data.path / f"{name}-offset-checkpoint"
     path.write_text(text)
-    told = one(data)
+    told = find_one(data.path)
     assert (told.code, told.severity.value, told.path) == (
         "checkpoint-malformed",
         "rebuild",
@@ -74,26 +56,26 @@ def test_entries_of_partitions_that_are_not_here(data: DataDirectory, name: str)
 def test_partitions_that_are_not_listed(data: DataDirectory, name: str) -> None:
     del data.offsets["users", 3]
     data.checkpoint(name)
-    told = one(data)
+    told = find_one(data.path)
     assert (told.code, told.topic, told.partition) == ("checkpoint-lacks-partition", "users", 3)
 
 
 def test_no_recovery_points(data: DataDirectory) -> None:
     (data.path / "recovery-point-offset-checkpoint").unlink()
-    assert one(data).code == "checkpoint-missing"
+    assert find_one(data.path).code == "checkpoint-missing"
 
 
 @pytest.mark.parametrize("name", ["replication", "log-start"])
 def test_a_clean_stop_proves_that_the_end_was_lost(data: DataDirectory, name: str) -> None:
     data.checkpoint(name, orders=25)
-    told = one(data)
+    told = find_one(data.path)
     assert (told.code, told.severity.value, told.topic) == ("log-end-lost", "damage", "orders")
     assert (told.expected, told.actual, told.lost_at_most) == (25, 20, 5)
 
 
 def test_a_checkpoint_that_cannot_be_right_proves_no_loss(data: DataDirectory) -> None:
     data.checkpoint("replication", orders=6_577_225_780_797_898_836)
-    told = one(data)
+    told = find_one(data.path)
     assert (told.code, told.lost_at_most) == ("checkpoint-beyond-end", None)
 
 
@@ -101,7 +83,7 @@ def test_a_checkpoint_that_cannot_be_right_proves_no_loss(data: DataDirectory) -
 def test_after_an_unclean_stop_it_proves_nothing(data: DataDirectory, name: str) -> None:
     unclean(data)
     data.checkpoint(name, orders=25)
-    told = one(data)
+    told = find_one(data.path)
     assert (told.code, told.severity.value, told.actual) == ("checkpoint-beyond-end", "note", 25)
 
 
@@ -114,13 +96,13 @@ def test_clean_stop_mark_removed_since_listing(data: DataDirectory) -> None:
 
 def test_old_brokers_leave_the_recovery_point_beyond_the_end(data: DataDirectory) -> None:
     data.checkpoint("recovery-point", orders=25)
-    assert one(data).code == "checkpoint-beyond-end"
+    assert find_one(data.path).code == "checkpoint-beyond-end"
 
 
 def test_loss_is_reported_once_by_the_highest_checkpoint(data: DataDirectory) -> None:
     data.checkpoint("replication", orders=25)
     data.checkpoint("recovery-point", orders=26)
-    assert (one(data).code, one(data).expected) == ("log-end-lost", 25)
+    assert (find_one(data.path).code, find_one(data.path).expected) == ("log-end-lost", 25)
 
 
 @pytest.mark.parametrize(("replication", "start"), [(25, 24), (24, 25)])
@@ -132,7 +114,7 @@ def test_the_highest_checkpoint_is_named(
     write_checkpoint(data.path / "log-start-offset-checkpoint", [("orders", 0, start)])
     if not clean:
         unclean(data)
-    told = one(data)
+    told = find_one(data.path)
     assert (told.expected if clean else told.actual) == 25
     words = "had a high watermark of 25" if replication == 25 else "started at 25"
     assert told.message.startswith(f"The log {words} ")
@@ -165,7 +147,7 @@ def test_lagging_checkpoints_are_sound(data: DataDirectory, offset: int) -> None
 def test_a_cleaner_offset_outside_the_log(data: DataDirectory, offset: int) -> None:
     write_checkpoint(data.path / "log-start-offset-checkpoint", [("orders", 0, 8)])
     write_checkpoint(data.path / "cleaner-offset-checkpoint", [("orders", 0, offset)])
-    told = one(data)
+    told = find_one(data.path)
     assert (told.code, told.severity.value, told.actual) == ("cleaner-offset", "note", offset)
     assert told.path == str(data.path / "cleaner-offset-checkpoint")
     assert (told.offset, told.expected, told.topic) == (offset, "8-20", "orders")
@@ -188,7 +170,7 @@ def test_a_cleaner_offset_at_an_end_of_the_log(data: DataDirectory, offset: int)
 )
 def test_loss_proved_by_a_clean_stop(data: DataDirectory, beyond: int, codes_of: list[str]) -> None:
     data.checkpoint("replication", orders=20 + beyond)
-    told = one(data)
+    told = find_one(data.path)
     assert [told.code] == codes_of
     ends = f"and ends at 20: {beyond:,} offsets are lost at its end."
     if told.code == "log-end-lost":
@@ -208,7 +190,7 @@ def test_absent_partitions_are_counted(data: DataDirectory, count: int) -> None:
     gone = [("gone", number, 5 + number) for number in range(count)]
     here = [(topic, number, end) for (topic, number), end in sorted(data.offsets.items())]
     write_checkpoint(data.path / "recovery-point-offset-checkpoint", [*gone, *here])
-    told = one(data)
+    told = find_one(data.path)
     assert (told.code, told.topic, told.partition) == ("checkpoint-stale-entry", "gone", 0)
     assert (told.offset, told.actual) == (5, count)
     shown = "gone-0 is" if count == 1 else "gone-0 and 2 more are"

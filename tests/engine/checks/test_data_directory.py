@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from corpus import corpus, names
-from directories import CLUSTER, DataDirectory, codes, findings, identifier
+from directories import CLUSTER, DataDirectory, codes, find_one, findings, identifier
 from each import each
 
 from kdump.engine.verify.options import VerifyOptions
@@ -37,12 +37,6 @@ def other(tmp_path: Path) -> DataDirectory:
     return directory
 
 
-def one(*paths: Path, **options: object) -> Finding:
-    found = findings(*paths, **options)
-    assert len(found) == 1, [(told.code, told.message) for told in found]
-    return found[0]
-
-
 def write_settings(tmp_path: Path, *directories: DataDirectory) -> str:
     path = tmp_path / "server.properties"
     path.write_text("log.dirs=" + ",".join(str(directory.path) for directory in directories))
@@ -61,7 +55,7 @@ def by_settings(settings: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("name", ["lost+found", "orders", "orders-", "-1", "orders-x"])
 def test_a_directory_that_stops_the_start(data: DataDirectory, name: str) -> None:
     (data.path / name).mkdir()
-    told = one(data.path)
+    told = find_one(data.path)
     assert (told.code, told.severity.value) == ("directory-stops-start", "rebuild")
     assert told.path.endswith(name)
 
@@ -83,7 +77,7 @@ def test_folder_of_copied_partitions_is_not_a_data_directory(data: DataDirectory
 def test_unknown_files_are_one_note(data: DataDirectory) -> None:
     (data.path / "a.txt").write_text("x")
     (data.path / "orders-0.tar").write_bytes(b"x")
-    told = one(data.path)
+    told = find_one(data.path)
     assert (told.code, told.actual) == ("file-unknown", 2)
 
 
@@ -94,10 +88,10 @@ def test_files_of_a_running_broker_are_sound(data: DataDirectory) -> None:
 
 def test_an_interrupted_checkpoint_write(data: DataDirectory) -> None:
     (data.path / "replication-offset-checkpoint.tmp").write_text("0\n")
-    assert (one(data.path).code, one(data.path).actual) == ("leftover", ".tmp")
+    assert (find_one(data.path).code, find_one(data.path).actual) == ("leftover", ".tmp")
     first = data.path / "cleaner-offset-checkpoint.tmp"
     first.write_text("0\n")
-    told = one(data.path)
+    told = find_one(data.path)
     assert told.path == str(first)
     assert told.message == (
         "cleaner-offset-checkpoint.tmp and 1 more are left over. An unfinished write; brokers "
@@ -111,7 +105,7 @@ def test_an_interrupted_checkpoint_write(data: DataDirectory) -> None:
 def test_no_partition_metadata_in_a_kraft_directory(data: DataDirectory) -> None:
     path = data.path / "orders-1" / "partition.metadata"
     path.unlink()
-    told = one(data.path)
+    told = find_one(data.path)
     assert (told.code, told.severity.value) == ("partition-metadata-missing", "rebuild")
     assert (told.path, told.topic, told.partition) == (str(path), "orders", 1)
 
@@ -160,7 +154,7 @@ def test_a_topic_with_two_ids(data: DataDirectory, other: DataDirectory) -> None
     data.stop()
     path = other.partition("orders", 3, topic_id=77)
     other.stop()
-    told = one(data.path, other.path)
+    told = find_one(data.path, other.path)
     assert (told.code, told.severity.value) == ("topic-id-differs", "damage")
     assert told.message == (
         "A start may set 20 records aside: other partitions of the topic have the id "
@@ -179,7 +173,7 @@ def test_of_several_ids_the_one_of_most_partitions_is_right(data: DataDirectory,
     if odd == "first":
         path = data.partition("orders", 0, topic_id=77)
     data.stop()
-    told = one(data.path)
+    told = find_one(data.path)
     assert (told.code, told.path) == ("topic-id-differs", str(path / "partition.metadata"))
     assert (told.expected, told.actual) == (identifier(7), identifier(77))
 
@@ -223,7 +217,7 @@ def test_a_small_file_that_this_user_may_not_read_is_an_error(
 def test_the_same_partition_twice(data: DataDirectory, other: DataDirectory) -> None:
     other.partition("users", 3, topic_id=8)
     other.stop()
-    told = one(data.path, other.path)
+    told = find_one(data.path, other.path)
     assert (told.code, told.severity.value) == ("partition-twice", "rebuild")
     assert (told.expected, told.actual) == (
         str(data.path / "users-3"),
@@ -382,6 +376,6 @@ def test_bootstrap_checkpoint(
     if damage(sound) == sound:
         assert codes(directory.path) == []
         return
-    found = one(directory.path)
+    found = find_one(directory.path)
     assert (found.code, found.path) == ("bootstrap-checkpoint-malformed", str(path))
     assert (found.position, found.actual) == (position, actual)

@@ -14,6 +14,7 @@ from directories import (
     DataDirectory,
     batches,
     codes,
+    find_one,
     findings,
     write_checkpoint,
     write_segment,
@@ -23,28 +24,11 @@ from segments import partition_of
 
 from kdump.engine.checks.access import FileStatus, access_findings, find_unreadable
 from kdump.engine.checks.files import swaps
-from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
 from kdump.storage import places
 from kdump.storage.names import stops_start
 
 ROOT = 0
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> DataDirectory:
-    """Give a sound directory with two partitions of two and four segments, stopped cleanly."""
-    directory = DataDirectory(tmp_path / "data")
-    directory.partition("orders", 0)
-    directory.partition("users", 3, (0, 10, 20, 30), topic_id=8)
-    directory.stop()
-    return directory
-
-
-def one(paths: Path) -> Finding:
-    found = findings(paths)
-    assert len(found) == 1, [(told.code, told.message) for told in found]
-    return found[0]
 
 
 def test_sound_directory_has_no_findings(data: DataDirectory) -> None:
@@ -54,7 +38,7 @@ def test_sound_directory_has_no_findings(data: DataDirectory) -> None:
 def test_a_log_without_twenty_digits_hides_its_records(data: DataDirectory) -> None:
     log = data.path / "users-3" / f"{10:020}.log"
     log.rename(log.with_name("10.log"))
-    told = one(data.path)
+    told = find_one(data.path)
     assert (told.code, told.severity.value) == ("log-name", "damage")
     assert (told.expected, told.actual, told.segment) == (f"{10:020}.log", "10.log", 10)
 
@@ -89,7 +73,7 @@ def test_names_that_stop_a_start(name: str, stops: bool) -> None:
 
 def test_name_that_stops_the_start_is_reported(data: DataDirectory) -> None:
     (data.path / "orders-0" / "backup.log").write_bytes(b"x")
-    told = one(data.path)
+    told = find_one(data.path)
     assert (told.code, told.severity.value) == ("file-stops-start", "rebuild")
     assert told.path.endswith("backup.log")
 
@@ -98,14 +82,14 @@ def test_unknown_files_are_one_note(data: DataDirectory) -> None:
     (data.path / "orders-0" / "a.txt").write_text("x")
     (data.path / "orders-0" / "b.log").mkdir()
     (data.path / "orders-0" / "meta.properties").write_text("version=1")
-    told = one(data.path)
+    told = find_one(data.path)
     assert (told.code, told.actual) == ("file-unknown", 3)
 
 
 def test_orphan_indexes_after_all_segments_are_a_note(data: DataDirectory) -> None:
     (data.path / "orders-0" / f"{999999:020}.index").write_bytes(b"")
     (data.path / "orders-0" / f"{999999:020}.timeindex").write_bytes(b"")
-    told = one(data.path)
+    told = find_one(data.path)
     assert (told.code, told.severity.value, told.segment) == ("index-without-log", "note", 999999)
 
 
@@ -115,14 +99,14 @@ def test_orphan_indexes_after_all_segments_are_a_note(data: DataDirectory) -> No
 def test_unknown_files_being_deleted(data: DataDirectory, name: str, code: str) -> None:
     """Brokers pass over a swap that is no segment's."""
     (data.path / "orders-0" / name).write_bytes(b"x")
-    assert one(data.path).code == code
+    assert find_one(data.path).code == code
 
 
 @pytest.mark.parametrize("suffix", [".deleted", ".cleaned"])
 def test_leftovers_are_one_note(data: DataDirectory, suffix: str) -> None:
     for extension in ("log", "index", "timeindex"):
         (data.path / "orders-0" / f"{10:020}.{extension}{suffix}").write_bytes(b"x")
-    told = one(data.path)
+    told = find_one(data.path)
     assert (told.code, told.severity.value, told.actual) == ("leftover", "note", suffix)
 
 
@@ -136,19 +120,19 @@ def test_leftovers_are_one_note(data: DataDirectory, suffix: str) -> None:
 def test_leftovers_are_counted(data: DataDirectory, count: int, message: str) -> None:
     for base in range(count):
         (data.path / "orders-0" / f"{base}.log.deleted").write_bytes(b"x")
-    assert one(data.path).message.startswith(message)
+    assert find_one(data.path).message.startswith(message)
 
 
 def test_an_interrupted_checkpoint_write_is_a_note(data: DataDirectory) -> None:
     (data.path / "orders-0" / "leader-epoch-checkpoint.tmp").write_bytes(b"0\n")
-    assert one(data.path).code == "leftover"
+    assert find_one(data.path).code == "leftover"
 
 
 def test_an_unfinished_rebuild_is_a_note_and_what_it_kept_is_nothing(data: DataDirectory) -> None:
     (data.path / "orders-0" / f"{10:020}.index.bak-20260101T000000Z").write_bytes(b"x")
     assert findings(data.path) == []
     (data.path / "orders-0" / f"{10:020}.index.kdump-tmp").write_bytes(b"x")
-    assert one(data.path).code == "reindex-unfinished"
+    assert find_one(data.path).code == "reindex-unfinished"
 
 
 def test_a_directory_without_segments_is_a_note(data: DataDirectory) -> None:
@@ -156,7 +140,7 @@ def test_a_directory_without_segments_is_a_note(data: DataDirectory) -> None:
     directory.mkdir()
     data.offsets["new", 0] = 0
     data.stop()
-    told = one(data.path)
+    told = find_one(data.path)
     assert (told.code, told.path) == ("partition-empty", str(directory))
 
 
@@ -166,7 +150,7 @@ def test_a_retired_directory_is_a_note(data: DataDirectory, ending: str) -> None
     old.rename(data.path / f"orders-0.{7:032x}-{ending}")
     data.offsets.pop(("orders", 0))
     data.stop()
-    told = one(data.path)
+    told = find_one(data.path)
     assert (told.code, told.severity.value) == ("directory-retired", "note")
 
 
@@ -181,7 +165,7 @@ def swap(directory: Path, base: int) -> None:
 
 def test_swap_without_its_original_is_not_a_hole(data: DataDirectory) -> None:
     swap(data.path / "users-3", 10)
-    told = one(data.path)
+    told = find_one(data.path)
     assert (told.code, told.severity.value, told.segment) == ("swap-left", "note", 10)
     assert "no other has its offsets" in told.message
 
@@ -233,7 +217,7 @@ def test_five_of_many_replaced_segments_are_named(tmp_path: Path, count: int, sh
 def test_swap_names_the_segments_it_replaces(data: DataDirectory) -> None:
     directory = data.path / "users-3"
     (directory / f"{0:020}.log.swap").write_bytes(batches(0, 10))
-    told = one(data.path)
+    told = find_one(data.path)
     assert told.code == "swap-left"
     assert "replaces segment 0, 10 by" in told.message
 
@@ -314,7 +298,7 @@ def write_snapshot(directory: Path, offset: int, last_offset: int) -> None:
 
 def test_a_hole_without_a_proof_is_a_note(data: DataDirectory) -> None:
     remove_segment(data.path / "users-3", 10)
-    told = one(data.path)
+    told = find_one(data.path)
     assert (told.code, told.severity.value) == ("segments-apart", "note")
     assert (told.offset, told.next_offset, told.segment) == (10, 20, 0)
     assert told.position == 5 * BATCH_BYTES
@@ -411,7 +395,7 @@ def test_a_hole_with_a_proof_is_damage(data: DataDirectory, prove: Callable[[Pat
 
 def test_indexes_of_a_missing_log_prove_it_and_only_follow(data: DataDirectory) -> None:
     remove_segment(data.path / "users-3", 10, "log")
-    told = one(data.path)
+    told = find_one(data.path)
     assert told.code == "segment-missing"
     assert told.consequences == ("index-without-log@10",)
 
@@ -549,7 +533,7 @@ def test_file_of_another_user_is_reported(data: DataDirectory) -> None:
     assert findings(data.path) == []
     index = data.path / "orders-0" / f"{10:020}.index"
     os.chown(index, ROOT, ROOT)
-    told = one(data.path)
+    told = find_one(data.path)
     assert (told.code, told.severity.value, told.path) == ("file-access", "rebuild", str(index))
 
 
@@ -559,7 +543,7 @@ def test_directory_of_another_user_is_reported_once(data: DataDirectory) -> None
         os.chown(path, 500, 500)
     for path in [data.path / "orders-0", *(data.path / "orders-0").iterdir()]:
         os.chown(path, ROOT, ROOT)
-    told = one(data.path)
+    told = find_one(data.path)
     assert (told.code, told.path) == ("file-access", str(data.path / "orders-0"))
 
 

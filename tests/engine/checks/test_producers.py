@@ -1,7 +1,6 @@
 """Sequence numbers of idempotent producers, and producer snapshots, against the log."""
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 
 import builders
@@ -16,11 +15,12 @@ from producing import (
     SECOND,
     TIME,
     aborted_index,
+    check_batches,
     codes,
     data,
     index_of,
     log_of,
-    run_checks,
+    only,
     snapshot,
     snapshot_of,
     write_log,
@@ -32,7 +32,6 @@ from kdump.broker.producer_state import ProducerStates
 from kdump.engine.checks import producers
 from kdump.engine.reading.check import Conditional, RestsOn
 from kdump.engine.reading.scan import scan
-from kdump.findings.finding import Finding
 from kdump.storage.source import Source
 
 LARGEST = 2**31 - 1
@@ -42,15 +41,6 @@ DAY_MS = 86_400_000
 @pytest.fixture
 def sound(tmp_path: Path) -> Path:
     return write_sound(tmp_path)
-
-
-def run_check(parent: Path, batches: Iterable[bytes]) -> list[Finding]:
-    return run_checks(write_log(parent, {0: batches}))
-
-
-def only(path: Path) -> Finding:
-    (found,) = run_checks(path)
-    return found
 
 
 # Sequence numbers
@@ -73,12 +63,12 @@ def only(path: Path) -> Finding:
     ],
 )
 def test_sequences_that_join(tmp_path: Path, batches: list[bytes]) -> None:
-    assert run_check(tmp_path, batches) == []
+    assert check_batches(tmp_path, batches) == []
 
 
 def test_gap(tmp_path: Path) -> None:
     batches = [data(0, 7, 0, count=3), data(3), data(4, 7, 5)]
-    (found,) = run_check(tmp_path, batches)
+    (found,) = check_batches(tmp_path, batches)
     assert (found.code, found.severity.value) == ("sequence-gap", "note")
     assert (found.position, found.offset) == (len(batches[0] + batches[1]), 4)
     assert (found.expected, found.actual) == (3, 5)
@@ -86,7 +76,7 @@ def test_gap(tmp_path: Path) -> None:
 
 
 def test_gap_across_the_wrap(tmp_path: Path) -> None:
-    (found,) = run_check(tmp_path, [data(10, 7, LARGEST), data(11, 7, 3)])
+    (found,) = check_batches(tmp_path, [data(10, 7, LARGEST), data(11, 7, 3)])
     assert (found.code, found.expected, found.actual) == ("sequence-gap", 0, 3)
 
 
@@ -96,7 +86,7 @@ def test_gap_across_the_wrap(tmp_path: Path) -> None:
 )
 def test_duplicate(tmp_path: Path, sequence: int, count: int) -> None:
     batches = [data(1, 7, 4, count=3), data(9, 7, sequence, count=count)]
-    (found,) = run_check(tmp_path, batches)
+    (found,) = check_batches(tmp_path, batches)
     assert (found.code, found.severity.value, found.offset) == ("sequence-duplicate", "note", 9)
     assert (found.expected, found.actual) == (7, sequence)
 
@@ -104,7 +94,7 @@ def test_duplicate(tmp_path: Path, sequence: int, count: int) -> None:
 def test_duplicate_of_a_first_batch(tmp_path: Path) -> None:
     """One that begins at 0 again is the same batch if its times are the same, too."""
     again = [data(0, 7, 0, count=3, timestamp=TIME), data(3, 7, 0, count=3, timestamp=TIME)]
-    (found,) = run_check(tmp_path, again)
+    (found,) = check_batches(tmp_path, again)
     assert found.code == "sequence-duplicate"
 
 
@@ -121,13 +111,13 @@ def test_coordinators_begin_at_0_each_time(tmp_path: Path) -> None:
 def test_repeated_batch_is_one_finding(tmp_path: Path) -> None:
     """Offsets that do not rise tell of it already."""
     last = data(3, 7, 3)
-    found = run_check(tmp_path, [data(0, 7, 0, count=3), last, last])
+    found = check_batches(tmp_path, [data(0, 7, 0, count=3), last, last])
     assert [one.code for one in found] == ["offset-not-rising"]
 
 
 def test_sequences_after_a_gap_are_unknown(tmp_path: Path) -> None:
     lost = damage.flip(data(1, 7, 1), 70)
-    found = run_check(tmp_path, [data(0, 7, 0), lost, data(2, 7, 2)])
+    found = check_batches(tmp_path, [data(0, 7, 0), lost, data(2, 7, 2)])
     assert [one.code for one in found] == ["crc-mismatch"]
 
 
@@ -143,8 +133,8 @@ def test_an_empty_batch_keeps_its_sequence(tmp_path: Path) -> None:
         base_timestamp=-1,
         max_timestamp=TIME,
     )
-    assert run_check(tmp_path, [empty, data(6, 7, 15)]) == []
-    (found,) = run_check(tmp_path, [empty, data(6, 7, 16)])
+    assert check_batches(tmp_path, [empty, data(6, 7, 15)]) == []
+    (found,) = check_batches(tmp_path, [empty, data(6, 7, 16)])
     assert (found.code, found.expected) == ("sequence-gap", 15)
 
 
@@ -153,7 +143,7 @@ def test_more_open_transactions_than_are_followed(
 ) -> None:
     monkeypatch.setattr(producers, "ProducerStates", lambda: ProducerStates(limit=4))
     batches = [data(base, base, 0, transactional=True) for base in range(5)]
-    (found,) = run_check(tmp_path, batches)
+    (found,) = check_batches(tmp_path, batches)
     assert (found.code, found.severity.value) == ("producers-not-checked", "note")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import damage
 import pytest
 from commands import run
-from directories import DataDirectory, codes, findings, identifier, write_checkpoint
+from directories import DataDirectory, codes, find_one, findings, identifier, write_checkpoint
 from holding import hold_lock
 from metadata_log import (
     LONG_AGO,
@@ -24,9 +24,9 @@ from metadata_log import (
     snapshot_of,
     topic,
     uuid,
+    write_log,
 )
 
-from kdump.findings.finding import Finding
 from kdump.replay.cluster import SnapshotEnds, replay_snapshot
 from kdump.replay.cluster_state import ClusterState
 
@@ -48,26 +48,12 @@ class Cluster:
     def write(self, *more: bytes, now: int = NOW, records: Sequence[bytes] | None = None) -> None:
         self.data.stop()
         path = self.data.path / "__cluster_metadata-0"
-        path.mkdir(exist_ok=True)
-        every = [*(self.records if records is None else records), *more]
-        log = log_of(every) + log_of([NO_OP], now, len(every))
-        (path / f"{0:020}.log").write_bytes(log)
-        (path / f"{0:020}.index").write_bytes(b"")
-        end = struct.pack(">qi", now, len(every))
-        (path / f"{0:020}.timeindex").write_bytes(end)
-        write_checkpoint(path / "leader-epoch-checkpoint", [(0, 0)])
-        (path / "quorum-state").write_text('{"leaderId":1,"leaderEpoch":0,"data_version":0}')
+        write_log(path, [*(self.records if records is None else records), *more], now)
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Cluster:
     return Cluster(tmp_path / "data")
-
-
-def one(cluster: Cluster) -> Finding:
-    found = findings(cluster.data.path)
-    assert len(found) == 1, [(told.code, told.message) for told in found]
-    return found[0]
 
 
 def test_directory_known_to_the_log_has_no_findings(cluster: Cluster) -> None:
@@ -78,7 +64,7 @@ def test_directory_known_to_the_log_has_no_findings(cluster: Cluster) -> None:
 def test_a_topic_the_log_does_not_know(cluster: Cluster) -> None:
     path = cluster.data.partition("stray", 0, topic_id=99)
     cluster.write()
-    told = one(cluster)
+    told = find_one(cluster.data.path)
     assert (told.code, told.severity.value, told.path) == ("topic-unknown", "note", str(path))
 
 
@@ -86,7 +72,7 @@ def test_a_topic_that_was_removed(cluster: Cluster) -> None:
     cluster.data.partition("gone", 0, topic_id=8)
     made = [topic("gone", 8), partition(0, 8)]
     cluster.write(*made, remove_topic(8))
-    told = one(cluster)
+    told = find_one(cluster.data.path)
     assert told.code == "topic-unknown"
     assert "a start sets 20 records aside. " in told.message
     assert f"{identifier(8)} is the id of topic gone, which was deleted at 2023" in told.message
@@ -97,7 +83,7 @@ def test_a_topic_that_was_removed(cluster: Cluster) -> None:
 def test_another_topic_of_the_same_name(cluster: Cluster) -> None:
     path = cluster.data.partition("users", 0, topic_id=8)
     cluster.write(topic("users", 88), partition(0, 88, (NODE,), (cluster.directory,)))
-    told = one(cluster)
+    told = find_one(cluster.data.path)
     assert (told.code, told.severity.value) == ("topic-id-differs", "damage")
     assert told.path == str(path / "partition.metadata")
     assert (told.expected, told.actual) == (identifier(88), identifier(8))
@@ -141,7 +127,7 @@ def test_other_topic_id_after_a_clean_stop_is_reported(cluster: Cluster) -> None
     path = cluster.data.partition("users", 0, topic_id=8)
     registered = topic("users", 88), partition(0, 88, (NODE,), (cluster.directory,))
     cluster.write(*registered, now=LONG_AGO + 1000)
-    told = one(cluster)
+    told = find_one(cluster.data.path)
     assert (told.code, told.path) == ("topic-id-differs", str(path / "partition.metadata"))
     with hold_lock(cluster.data.path):  # a broker runs, and may not have come to it yet
         assert "topic-id-differs" not in codes(cluster.data.path)
@@ -163,7 +149,7 @@ def test_clean_stop_of_another_data_directory_is_ignored(cluster: Cluster) -> No
 
 def test_reassigned_partition(cluster: Cluster) -> None:
     cluster.write(change(1, 7, (2, ids(4, 5)), (8, array([uuid(2), uuid(3)]))))
-    told = one(cluster)
+    told = find_one(cluster.data.path)
     assert (told.code, told.severity.value) == ("replica-not-assigned", "note")
     assert (told.partition, told.expected, told.actual) == (1, [4, 5], NODE)
 
@@ -185,7 +171,7 @@ def test_metadata_log_counts_after_a_minute(
 
 def test_a_partition_that_is_nowhere(cluster: Cluster) -> None:
     cluster.write(partition(2, 7, (NODE,), (cluster.directory,)))
-    told = one(cluster)
+    told = find_one(cluster.data.path)
     assert (told.code, told.severity.value) == ("partition-missing", "damage")
     assert told.path == str(cluster.data.path / "orders-2")
 
@@ -251,7 +237,7 @@ def test_metadata_log_that_starts_after_its_snapshots(cluster: Cluster) -> None:
     (directory / f"{9:020}.index").write_bytes(b"")
     (directory / f"{9:020}.timeindex").write_bytes(struct.pack(">qi", LONG_AGO, 0))
     write_checkpoint(directory / "leader-epoch-checkpoint", [(0, 9)])
-    assert one(cluster).code == "metadata-snapshot-missing"
+    assert find_one(cluster.data.path).code == "metadata-snapshot-missing"
     snapshot = directory / f"{9:020}-{0:010}.checkpoint"
     snapshot.write_bytes(snapshot_of(cluster.records))
     assert replay_snapshot(str(snapshot), ClusterState()) == SnapshotEnds(True, True, True, 0)
@@ -262,5 +248,5 @@ def test_a_malformed_quorum_state(cluster: Cluster) -> None:
     cluster.write()
     path = cluster.data.path / "__cluster_metadata-0" / "quorum-state"
     path.write_text('{"leaderId":1}')
-    told = one(cluster)
+    told = find_one(cluster.data.path)
     assert (told.code, told.path) == ("properties-malformed", str(path))

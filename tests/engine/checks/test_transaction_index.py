@@ -19,6 +19,7 @@ from producing import (
     index_of,
     log_of,
     marker,
+    only,
     run_checks,
     snapshot_of,
     write_log,
@@ -32,18 +33,19 @@ from kdump.engine.checks.folding import fold
 from kdump.engine.reading.scan import scan
 from kdump.engine.verify.partition import checks_of
 from kdump.errors import PathError
-from kdump.findings.finding import Finding
 from kdump.storage.source import Source
+
+TWO_ABORTED = [
+    data(0, 7, 0, transactional=True),
+    marker(1, 7, ABORT),
+    data(2, 7, 1, transactional=True),
+    marker(3, 7, ABORT),
+]
 
 
 @pytest.fixture
 def sound(tmp_path: Path) -> Path:
     return write_sound(tmp_path)
-
-
-def only(path: Path) -> Finding:
-    (found,) = run_checks(path)
-    return found
 
 
 def test_sound_directory_has_no_finding(sound: Path) -> None:
@@ -100,11 +102,7 @@ def test_missing_file(sound: Path) -> None:
 
 def test_one_entry_of_two_missing(tmp_path: Path) -> None:
     """The others are no less right."""
-    path = write_log(
-        tmp_path,
-        {0: [data(0, 7, 0, transactional=True), marker(1, 7, ABORT),
-             data(2, 7, 1, transactional=True), marker(3, 7, ABORT)]},
-    )  # fmt: skip
+    path = write_log(tmp_path, {0: TWO_ABORTED})
     index_of(path, 0).write_bytes(aborted_index((7, 2, 3, 4)))
     found = only(path)
     assert (found.code, found.offset) == ("transaction-index-missing", 1)
@@ -112,11 +110,7 @@ def test_one_entry_of_two_missing(tmp_path: Path) -> None:
 
 def test_duplicate_entry_does_not_hide_a_missing_one(tmp_path: Path) -> None:
     """As a torn one does, which may have been the missing one."""
-    path = write_log(
-        tmp_path,
-        {0: [data(0, 7, 0, transactional=True), marker(1, 7, ABORT),
-             data(2, 7, 1, transactional=True), marker(3, 7, ABORT)]},
-    )  # fmt: skip
+    path = write_log(tmp_path, {0: TWO_ABORTED})
     once = aborted_index((7, 0, 1, 2))
     index_of(path, 0).write_bytes(once + once)
     found = {one.code: one for one in run_checks(path)}
@@ -129,11 +123,7 @@ def test_duplicate_entry_does_not_hide_a_missing_one(tmp_path: Path) -> None:
 
 def test_entries_below_one_without_a_marker_are_sound(tmp_path: Path) -> None:
     """The one before it is too high, and reported as naming no marker."""
-    path = write_log(
-        tmp_path,
-        {0: [data(0, 7, 0, transactional=True), marker(1, 7, ABORT),
-             data(2, 7, 1, transactional=True), marker(3, 7, ABORT)]},
-    )  # fmt: skip
+    path = write_log(tmp_path, {0: TWO_ABORTED})
     index_of(path, 0).write_bytes(aborted_index((7, 0, 1, 2), (5, 4, 5000, 4), (7, 2, 3, 4)))
     found = only(path)
     assert (found.code, found.position, found.actual) == ("transaction-index-marker", 34, 5000)

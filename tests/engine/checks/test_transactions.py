@@ -3,7 +3,6 @@
 import os
 import struct
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 import builders
@@ -15,6 +14,7 @@ from producing import (
     ABORT,
     COMMIT,
     TIME,
+    check_batches,
     codes,
     data,
     log_of,
@@ -30,14 +30,9 @@ from kdump.broker.settings import read_settings
 from kdump.engine.checks.transactions import ControlBatches
 from kdump.engine.reading.check import Conditional, RestsOn
 from kdump.engine.reading.scan import scan
-from kdump.findings.finding import Finding
 from kdump.storage import places
 
 MINUTE_MS = 60_000
-
-
-def run_check(parent: Path, batches: Iterable[bytes]) -> list[Finding]:
-    return run_checks(write_log(parent, {0: batches}))
 
 
 def control(records: list[bytes], *, producer_id: int = 7, base_offset: int = 0) -> bytes:
@@ -71,7 +66,7 @@ VALUE = struct.pack(">hi", 0, 3)
 )
 def test_control_record(tmp_path: Path, record: bytes, code: str | None) -> None:
     batch = control([record])
-    found = run_check(tmp_path, [batch, data(1)])
+    found = check_batches(tmp_path, [batch, data(1)])
     assert [one.code for one in found] == ([] if code is None else [code])
     if code:
         assert (found[0].position, found[0].size_bytes, found[0].offset) == (0, len(batch), 0)
@@ -79,37 +74,39 @@ def test_control_record(tmp_path: Path, record: bytes, code: str | None) -> None
 
 def test_control_batch_that_cannot_be_decoded(tmp_path: Path) -> None:
     batch = control([builders.control_record(ABORT, VALUE, offset_delta=0)[:-1]])
-    (found,) = run_check(tmp_path, [batch])
+    (found,) = check_batches(tmp_path, [batch])
     assert (found.code, found.actual) == ("control-record", "record")
     assert "truncates it" in found.message
 
 
 def test_two_records_in_a_marker_batch(tmp_path: Path) -> None:
     two = [builders.control_record(kind, VALUE, offset_delta=kind) for kind in (ABORT, COMMIT)]
-    (found,) = run_check(tmp_path, [control(two)])
+    (found,) = check_batches(tmp_path, [control(two)])
     assert (found.code, found.expected, found.actual) == ("control-count", 1, 2)
 
 
 def test_raft_batches_hold_several_records(tmp_path: Path) -> None:
     two = [builders.control_record(kind, VALUE, offset_delta=kind - 3) for kind in (3, 4)]
-    assert run_check(tmp_path, [control(two, producer_id=-1)]) == []
+    assert check_batches(tmp_path, [control(two, producer_id=-1)]) == []
 
 
 def test_empty_control_batch(tmp_path: Path) -> None:
     """Its transaction is wholly gone (F29)."""
-    assert run_check(tmp_path, [control([])]) == []
+    assert check_batches(tmp_path, [control([])]) == []
 
 
 def test_fatal_control_types_are_reported(tmp_path: Path) -> None:
-    (found,) = run_check(tmp_path, [control([builders.control_record(9, VALUE)])])
+    (found,) = check_batches(tmp_path, [control([builders.control_record(9, VALUE)])])
     assert "fails to load" in found.message
-    (found,) = run_check(tmp_path, [control([builders.control_record(9, VALUE)], producer_id=-1)])
+    (found,) = check_batches(
+        tmp_path, [control([builders.control_record(9, VALUE)], producer_id=-1)]
+    )
     assert "fails to load" not in found.message
 
 
 def test_open_transaction(tmp_path: Path) -> None:
     batches = [data(0), data(1, 7, 0, count=2, transactional=True), data(3)]
-    (found,) = run_check(tmp_path, batches)
+    (found,) = check_batches(tmp_path, batches)
     assert (found.code, found.severity.value, found.offset) == ("transaction-open", "note", 1)
     assert found.actual == TIME + 1000
     assert "Producer 7, epoch 0" in found.message
@@ -121,13 +118,13 @@ def test_open_transaction(tmp_path: Path) -> None:
 
 def test_only_the_earliest_blocks_readers(tmp_path: Path) -> None:
     batches = [data(0, 7, 0, transactional=True), data(1, 8, 0, transactional=True)]
-    first, second = run_check(tmp_path, batches)
+    first, second = check_batches(tmp_path, batches)
     assert "stop at offset 0" in first.message
     assert "stop at" not in second.message
 
 
 def test_ended_transaction(tmp_path: Path) -> None:
-    assert run_check(tmp_path, [data(0, 7, 0, transactional=True), marker(1, 7, COMMIT)]) == []
+    assert check_batches(tmp_path, [data(0, 7, 0, transactional=True), marker(1, 7, COMMIT)]) == []
 
 
 @pytest.mark.parametrize(
@@ -140,7 +137,7 @@ def test_age_by_later_markers(tmp_path: Path, minutes: int, code: str) -> None:
         marker(1, 8, COMMIT, timestamp=TIME),
         marker(2, 8, COMMIT, timestamp=TIME + minutes * MINUTE_MS),
     ]
-    (found,) = run_check(tmp_path, batches)
+    (found,) = check_batches(tmp_path, batches)
     assert (found.code, found.offset) == (code, 0)
 
 
@@ -153,7 +150,7 @@ def test_age_by_later_records(tmp_path: Path, minutes: int, code: str) -> None:
         data(1, 7, 0, transactional=True, timestamp=TIME),
         data(2, timestamp=TIME + minutes * MINUTE_MS),
     ]
-    (found,) = run_check(tmp_path, batches)
+    (found,) = check_batches(tmp_path, batches)
     assert (found.code, found.offset) == (code, 1)
     assert f"{minutes} min" in found.message
 
@@ -165,7 +162,7 @@ def test_times_inside_of_transactions_prove_no_age(tmp_path: Path) -> None:
         data(1, 7, 1, transactional=True, timestamp=TIME + 600 * MINUTE_MS),
         data(2, 8, 0, transactional=True, timestamp=TIME + 900 * MINUTE_MS),
     ]
-    assert {one.code for one in run_check(tmp_path, batches)} == {"transaction-open"}
+    assert {one.code for one in check_batches(tmp_path, batches)} == {"transaction-open"}
 
 
 def write_hanging(parent: Path) -> Path:
@@ -244,13 +241,13 @@ def test_torn_marker_explains_an_open_transaction(tmp_path: Path) -> None:
 def test_no_open_transaction_after_a_gap(tmp_path: Path) -> None:
     """The marker may have been in it."""
     lost = damage.flip(marker(1, 7, ABORT), 70)
-    found = run_check(tmp_path, [data(0, 7, 0, transactional=True), lost, data(2)])
+    found = check_batches(tmp_path, [data(0, 7, 0, transactional=True), lost, data(2)])
     assert [one.code for one in found] == ["crc-mismatch"]
 
 
 def test_plain_batch_inside_a_transaction(tmp_path: Path) -> None:
     batches = [data(0, 7, 0, transactional=True), data(1, 7, 1), marker(2, 7, COMMIT)]
-    (found,) = run_check(tmp_path, batches)
+    (found,) = check_batches(tmp_path, batches)
     assert (found.code, found.severity.value) == ("transaction-mixed", "damage")
     assert (found.position, found.offset) == (len(batches[0]), 1)
 
@@ -296,7 +293,7 @@ def test_hundred_of_many_open_transactions_are_named(tmp_path: Path) -> None:
                          (103, " 3 more transactions are open.")):  # fmt: skip
         batches = [data(base, base, 0, transactional=True) for base in range(count)]
         (tmp_path / f"{count}").mkdir()
-        found = run_check(tmp_path / f"{count}", batches)
+        found = check_batches(tmp_path / f"{count}", batches)
         assert [one.offset for one in found] == [*range(100)]
         assert [one.offset for one in found if "more transactions" in one.message] == [0] * bool(
             words
@@ -318,7 +315,7 @@ def test_a_control_batch_rests_on_its_own_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("producer", [0, 7])
 def test_replay_of_an_unknown_type(tmp_path: Path, producer: int) -> None:
     """For any producer id; without one it is not replayed."""
-    (found,) = run_check(
+    (found,) = check_batches(
         tmp_path, [control([builders.control_record(9, VALUE)], producer_id=producer)]
     )
     assert found.message == (

@@ -7,6 +7,7 @@ from corpus import corpus, names
 from each import each
 from message_writing import message_bytes
 from offsets_log import Log, pair
+from told_items import codes, rows
 
 from kdump.engine.groups.options import GroupOptions
 from kdump.engine.groups.run import groups
@@ -26,14 +27,6 @@ OTHERS = {"sessioned", "stream", "compatible", "default"}
 def run_groups(*paths: Path, **asked: Any) -> list[Told]:
     options = GroupOptions(Selection.take(asked), **asked)
     return list(groups(map(str, paths), options))
-
-
-def rows(kind: str, items: list[Told]) -> list[dict[str, Any]]:
-    return [item.fields for item in items if isinstance(item, Row) and item.row == kind]
-
-
-def codes(items: list[Told]) -> list[str]:
-    return [item.code for item in items if isinstance(item, Finding)]
 
 
 def member_metadata(name: str, fields: dict[str, Any]) -> bytes:
@@ -69,7 +62,7 @@ def generation(number: int, has: dict[str, list[int]], protocol: str = "range") 
 def owners(items: list[Told]) -> list[tuple[Any, ...]]:
     return [
         (one["partition"], one["member_id"], one["from_ms"], one["to_ms"])
-        for one in rows("partition-owner", items)
+        for one in rows(items, "partition-owner")
     ]
 
 
@@ -92,11 +85,11 @@ def test_generations_give_partition_ownership_over_time(tmp_path: Path) -> None:
         pair(2, ("g",)),
     )
     items = run_groups(path, history=True)
-    joins = [(one["at_ms"], one["member_id"], one["epoch"]) for one in rows("member-join", items)]
+    joins = [(one["at_ms"], one["member_id"], one["epoch"]) for one in rows(items, "member-join")]
     assert joins == [(at, "a", 1), (at + 1000, "b", 2), (at + 3000, "b", 4)]
     leaves = [
         (one["at_ms"], one["member_id"], one["joined_ms"], one["members_count"])
-        for one in rows("member-leave", items)
+        for one in rows(items, "member-leave")
     ]
     assert leaves == [
         (at + 2000, "a", at, 1), (at + 2000, "b", at + 1000, 0), (at + 4000, "b", at + 3000, 0),
@@ -110,11 +103,11 @@ def test_generations_give_partition_ownership_over_time(tmp_path: Path) -> None:
         (0, "b", at + 3000, at + 4000),
         (1, "b", at + 3000, at + 4000),
     ]
-    assert [one["epoch"] for one in rows("rebalance", items)] == [1, 2, 3, 4]
-    assert rows("rebalance", items)[1]["assignment"] == {"a": {"orders": [0]}, "b": {"orders": [1]}}
+    assert [one["epoch"] for one in rows(items, "rebalance")] == [1, 2, 3, 4]
+    assert rows(items, "rebalance")[1]["assignment"] == {"a": {"orders": [0]}, "b": {"orders": [1]}}
     some = run_groups(path, history=True, from_ms=at + 1500, to_ms=at + 2001, partition=1)
     assert owners(some) == [(1, "b", at + 1000, at + 2000), (1, None, at + 2000, at + 3000)]
-    assert [one["epoch"] for one in rows("rebalance", some)] == [3]
+    assert [one["epoch"] for one in rows(some, "rebalance")] == [3]
     assert not any(isinstance(one, Row) for one in run_groups(path, history=True, backwards=True))
     assert not any(
         isinstance(one, Row) for one in run_groups(path, history=True, commits_only=True)
@@ -127,12 +120,12 @@ def test_compacted_records_are_not_guessed(tmp_path: Path) -> None:
     )
     items = run_groups(path, history=True)
     assert "replay-compacted" in codes(items)
-    assert [one["member_id"] for one in rows("member-join", items)] == ["a"]
-    assert rows("member-leave", items) == []
+    assert [one["member_id"] for one in rows(items, "member-join")] == ["a"]
+    assert rows(items, "member-leave") == []
     assert [one[2] for one in owners(items)] == [at, at, None, None]
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\n__consumer_offsets 0 3\n")
     items = run_groups(path, history=True)
-    assert [one["member_id"] for one in rows("member-join", items)] == ["a", "b", "c"]
+    assert [one["member_id"] for one in rows(items, "member-join")] == ["a", "b", "c"]
 
 
 def test_members_take_over_one_after_the_other(tmp_path: Path) -> None:
@@ -167,8 +160,8 @@ def test_members_take_over_one_after_the_other(tmp_path: Path) -> None:
         (0, "a", at + 1000, None),
         (1, None, at + 7000, None),
     ]
-    assert [one["topic"] for one in rows("partition-owner", items)] == [IDS[0]] * 5
-    (left,) = rows("member-leave", items)
+    assert [one["topic"] for one in rows(items, "partition-owner")] == [IDS[0]] * 5
+    (left,) = rows(items, "member-leave")
     assert (left["member_id"], left["epoch"], left["joined_ms"]) == ("b", 3, at + 2000)
 
 
@@ -176,19 +169,19 @@ def test_eight_partitions_of_four_consumers_are_a_range(tmp_path: Path) -> None:
     ranged = {f"m{at}": [2 * at, 2 * at + 1] for at in range(4)}
     moved = ranged | {"m0": [0, 2], "m1": [1, 3]}
     path, _ = write_log(tmp_path, generation(1, ranged), generation(2, moved))
-    first, second = rows("rebalance", run_groups(path, history=True, explain=True))
+    first, second = rows(run_groups(path, history=True, explain=True), "rebalance")
     assert (first["fits"], first.get("nearest")) == (["range"], None)
     assert (second["fits"], second["nearest"]) == ([], "range")
     assert second["differences"] == [
         {"topic": "orders", "partition": 1, "member_id": "m1", "expected": "m0"},
         {"topic": "orders", "partition": 2, "member_id": "m0", "expected": "m1"},
     ]
-    assert "fits" not in rows("rebalance", run_groups(path, history=True))[0]
+    assert "fits" not in rows(run_groups(path, history=True), "rebalance")[0]
 
 
 def check_assignments(*paths: Path) -> tuple[int, list[dict[str, Any]]]:
     """Count the assignments that are computed, and list those that none of theirs gives."""
-    found = rows("rebalance", run_groups(*paths, history=True, explain=True))
+    found = rows(run_groups(*paths, history=True, explain=True), "rebalance")
     known = [
         one for one in found
         if one["type"] in ("Classic", "Consumer") and one["members_count"]

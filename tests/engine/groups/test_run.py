@@ -13,6 +13,7 @@ import pytest
 from each import each
 from offsets_log import START_MS, Log, classic, commit, pair
 from segments import batches, write_partition
+from told_items import codes, rows
 
 from kdump.engine.groups.options import GroupOptions
 from kdump.engine.groups.run import groups
@@ -32,14 +33,6 @@ def run_groups(*paths: Path, driver: Driver = ONE_BY_ONE, **asked: Any) -> list[
     return list(groups(map(str, paths), options, driver=driver))
 
 
-def rows(kind: str, items: list[Told]) -> list[dict[str, Any]]:
-    return [item.fields for item in items if isinstance(item, Row) and item.row == kind]
-
-
-def codes(items: list[Told]) -> list[str]:
-    return [item.code for item in items if isinstance(item, Finding)]
-
-
 def make_log(directory: Path, *pairs: Any, partition: int = 0) -> Path:
     log = Log()
     for one in pairs:
@@ -53,9 +46,9 @@ def test_rows_are_ordered_by_kind_and_name() -> None:
     assert len(kinds) == len(items)
     assert kinds == sorted(kinds, key=["group", "member", "committed-offset"].index)
     for kind in ("group", "committed-offset"):
-        names = [fields["group"] for fields in rows(kind, items)]
+        names = [fields["group"] for fields in rows(items, kind)]
         assert names == sorted(names)
-    assert {fields["type"] for fields in rows("group", items)} == {
+    assert {fields["type"] for fields in rows(items, "group")} == {
         "Classic", "Consumer", "Share", "Streams",
     }  # fmt: skip
 
@@ -67,7 +60,7 @@ def test_workers_change_nothing() -> None:
 def test_lag_uses_the_neighboring_log(tmp_path: Path) -> None:
     make_log(tmp_path, commit("g", "orders-0", 2), commit("g", "orders-8", 2))
     write_partition(tmp_path, {0: batches(0, 9)})
-    here, elsewhere = rows("committed-offset", run_groups(tmp_path))
+    here, elsewhere = rows(run_groups(tmp_path), "committed-offset")
     assert (here["log_start"], here["log_end"], here["high_watermark"], here["lag"]) == (0, 9, 9, 7)
     assert elsewhere["lag"] is elsewhere["log_end"] is elsewhere["high_watermark"] is None
 
@@ -76,7 +69,7 @@ def test_high_watermark_is_that_of_the_checkpoint(tmp_path: Path) -> None:
     make_log(tmp_path, commit("g", "orders-0", 2))
     write_partition(tmp_path, {0: batches(0, 9)})
     (tmp_path / "replication-offset-checkpoint").write_text("0\n1\norders 0 6\n")
-    (here,) = rows("committed-offset", run_groups(tmp_path))
+    (here,) = rows(run_groups(tmp_path), "committed-offset")
     assert (here["log_end"], here["high_watermark"], here["lag"]) == (9, 6, 4)
 
 
@@ -84,12 +77,12 @@ def test_log_without_a_usable_end(tmp_path: Path) -> None:
     make_log(tmp_path, commit("g", "orders-0", 2))
     path = write_partition(tmp_path, {0: batches(0, 9)}) / f"{0:020}.log"
     path.write_bytes(path.read_bytes() + struct.pack(">qiib", 9, -5, 0, 2) + bytes(60))
-    (here,) = rows("committed-offset", run_groups(tmp_path))
+    (here,) = rows(run_groups(tmp_path), "committed-offset")
     assert (here["log_start"], here["log_end"], here["lag"]) == (0, None, None)
     mark = tmp_path / "replication-offset-checkpoint"
     mark.write_text("0\n1\norders 0 6\n")
     os.utime(path, (1, 1))
-    (here,) = rows("committed-offset", run_groups(tmp_path))
+    (here,) = rows(run_groups(tmp_path), "committed-offset")
     assert (here["log_end"], here["high_watermark"], here["lag"]) == (None, 6, 4)
 
 
@@ -102,10 +95,10 @@ def test_only_the_partition_of_one_group_is_read(tmp_path: Path) -> None:
     make_log(tmp_path, commit("billing", "t-0", 1), partition=partition_for("billing", 4))
     items = run_groups(tmp_path, group="billing")
     assert codes(items) == []
-    assert [fields["group"] for fields in rows("group", items)] == ["billing"]
+    assert [fields["group"] for fields in rows(items, "group")] == ["billing"]
     assert codes(run_groups(tmp_path, group="billing*")) != []
     assert codes(run_groups(tmp_path, group="billing", history=True)) == []
-    assert len(rows("offset-commit", run_groups(tmp_path, group="billing", history=True))) == 1
+    assert len(rows(run_groups(tmp_path, group="billing", history=True), "offset-commit")) == 1
 
 
 @pytest.mark.parametrize("history", [False, True])
@@ -150,13 +143,13 @@ def test_topics_are_named_by_the_metadata_too(tmp_path: Path) -> None:
     cluster.mkdir()
     said = [metadata.topic("orders", 7), metadata.topic("clicks", 8), metadata.remove_topic(8)]
     (cluster / f"{0:020}.log").write_bytes(metadata.log_of(said))
-    (fields,) = rows("member", run_groups(tmp_path))
+    (fields,) = rows(run_groups(tmp_path), "member")
     assert fields["assignment"] == {"clicks": [0], "orders": [0]}
 
 
 def test_partitions_may_be_missing(tmp_path: Path) -> None:
     make_log(tmp_path, commit("billing", "t-0", 1), partition=17)
-    (group,) = rows("group", run_groups(tmp_path, group="billing"))
+    (group,) = rows(run_groups(tmp_path, group="billing"), "group")
     assert group["offsets_partition"] == 17
 
 
@@ -166,24 +159,24 @@ def test_furthest_replica_is_replayed(tmp_path: Path) -> None:
     items = run_groups(tmp_path / "a", tmp_path / "b")
     assert codes(items) == ["replica-not-replayed"]
     assert next(item.path for item in items if isinstance(item, Finding)) == str(behind)
-    assert [fields["offset"] for fields in rows("committed-offset", items)] == [2]
+    assert [fields["offset"] for fields in rows(items, "committed-offset")] == [2]
 
 
 def test_topic_and_partition_are_those_of_commits(tmp_path: Path) -> None:
     pairs = [commit("g", "orders-0", 1), commit("g", "orders-1", 2), commit("h", "clicks-0", 3)]
     make_log(tmp_path, *pairs)
     items = run_groups(tmp_path, topic="ord*")
-    assert [fields["offset"] for fields in rows("committed-offset", items)] == [1, 2]
-    assert [fields["group"] for fields in rows("group", items)] == ["g"]
+    assert [fields["offset"] for fields in rows(items, "committed-offset")] == [1, 2]
+    assert [fields["group"] for fields in rows(items, "group")] == ["g"]
     items = run_groups(tmp_path, partition=0)
-    assert [fields["offset"] for fields in rows("committed-offset", items)] == [1, 3]
+    assert [fields["offset"] for fields in rows(items, "committed-offset")] == [1, 3]
     history = run_groups(tmp_path, topic="orders", partition=1, history=True)
-    assert [fields["offset"] for fields in rows("offset-commit", history)] == [2]
+    assert [fields["offset"] for fields in rows(history, "offset-commit")] == [2]
 
 
 def test_group_with_the_marks_of_a_pattern_in_its_name(tmp_path: Path) -> None:
     make_log(tmp_path, commit("g[1]", "t-0", 1), commit("g1", "t-0", 2))
-    assert len(rows("group", run_groups(tmp_path, group="g[1]"))) == 2
+    assert len(rows(run_groups(tmp_path, group="g[1]"), "group")) == 2
 
 
 def test_nothing_of_that_kind_is_an_error(tmp_path: Path) -> None:
@@ -201,10 +194,10 @@ def test_damage_findings_name_what_may_be_missing(tmp_path: Path) -> None:
     log.batches[2] = bytes(batch)
     items = run_groups(log.write(tmp_path / "__consumer_offsets-0"))
     assert codes(items) == ["crc-mismatch", "replay-incomplete"]
-    assert [fields["partition"] for fields in rows("committed-offset", items)] == [0, 1, 3, 4]
+    assert [fields["partition"] for fields in rows(items, "committed-offset")] == [0, 1, 3, 4]
     history = run_groups(tmp_path / "__consumer_offsets-0", history=True)
     assert codes(history) == ["crc-mismatch", "replay-incomplete"]
-    assert [fields["partition"] for fields in rows("offset-commit", history)] == [0, 1, 3, 4]
+    assert [fields["partition"] for fields in rows(history, "offset-commit")] == [0, 1, 3, 4]
     incomplete = items[1]
     assert isinstance(incomplete, Finding)
     assert incomplete.offset == 2
@@ -238,7 +231,7 @@ def test_members_are_reported_only_from_complete_records(tmp_path: Path) -> None
     def counts() -> list[tuple[int, int | None]]:
         items = run_groups(path, history=True)
         assert codes(items) == ["replay-compacted"]
-        found = rows("offset-commit", items)
+        found = rows(items, "offset-commit")
         return [(fields["source_offset"], fields["members_count"]) for fields in found]
 
     assert counts() == [(0, 0), (5, 0), (6, 0), (8, 2)]
@@ -259,7 +252,7 @@ def test_holes_inside_of_a_batch_count(tmp_path: Path) -> None:
     log.batches[0] = builders.batch(records, last_offset_delta=2)
     assert len(log.batches[0]) < len(whole)
     items = run_groups(log.write(tmp_path / "__consumer_offsets-0"), history=True)
-    found = rows("offset-commit", items)
+    found = rows(items, "offset-commit")
     assert [(one["source_offset"], one["members_count"]) for one in found] == [
         (0, 0), (2, None), (3, 0),
     ]  # fmt: skip
@@ -278,7 +271,7 @@ def test_history_of_every_kind(tmp_path: Path) -> None:
     log.add(commit("g", "t-0", None))
     items = run_groups(log.write(tmp_path / "__consumer_offsets-2"), history=True)
     names = ("previous_offset", "offset", "kind", "producer_id", "members_count", "source_offset")
-    found = rows("offset-commit", items)
+    found = rows(items, "offset-commit")
     assert [tuple(map(fields.get, names)) for fields in found] == [
         (None, 5, "commit", None, 2, 1),
         (5, 0, "commit", None, 0, 3),
@@ -298,7 +291,7 @@ def test_expiry_of_a_group_that_is_empty(tmp_path: Path) -> None:
     properties.write_text("offsets.retention.minutes=60\n")
 
     def expiring(**asked: Any) -> list[int]:
-        return [one["expire_ms"] for one in rows("committed-offset", run_groups(path, **asked))]
+        return [one["expire_ms"] for one in rows(run_groups(path, **asked), "committed-offset")]
 
     assert expiring() == [state_ms + 7 * day_ms, START_MS + 7 * day_ms]
     assert expiring(broker_version=(1, 1)) == [START_MS + day_ms, START_MS + day_ms]
@@ -312,7 +305,7 @@ def test_offset_with_an_open_transaction_does_not_expire(tmp_path: Path) -> None
     log = Log()
     log.add(commit("g", "t-0", 1))
     log.add(commit("g", "t-0", 2), producer_id=3)
-    found = rows("committed-offset", run_groups(log.write(tmp_path / "__consumer_offsets-0")))
+    found = rows(run_groups(log.write(tmp_path / "__consumer_offsets-0")), "committed-offset")
     assert [(one["offset"], one["pending"], one["expire_ms"]) for one in found] == [
         (1, False, None), (2, True, None),
     ]  # fmt: skip
@@ -333,9 +326,9 @@ def test_topic_names_come_from_neighboring_files(tmp_path: Path) -> None:
     orders = write_partition(tmp_path, {0: batches(0, 3)})
     (orders / "partition.metadata").write_text(f"version: 0\ntopic_id: {ids[0]}\n")
     items = run_groups(tmp_path)
-    (member_fields,) = rows("member", items)
+    (member_fields,) = rows(items, "member")
     assert member_fields["assignment"] == {"orders": [1, 2], ids[1]: [1, 2]}
-    (group,) = rows("group", items)
+    (group,) = rows(items, "group")
     assert (group["state"], group["epoch"], group["assignment_epoch"]) == ("Stable", 3, 3)
 
 
@@ -359,7 +352,7 @@ def test_state_follows_from_epochs(
         pair(6, ("g",), {"assignmentEpoch": assigned}),
         *([pair(8, ("g", "m"), has)] if has else []),
     )
-    (group,) = rows("group", run_groups(tmp_path))
+    (group,) = rows(run_groups(tmp_path), "group")
     assert group["state"] == state
 
 
@@ -377,14 +370,14 @@ def test_streams_group_without_topology_is_not_ready(
         *([pair(23, ("g",), {"epoch": 0, "subtopologies": [part]})] if topology else []),
     )
     items = run_groups(tmp_path)
-    assert rows("group", items)[0]["state"] == state
-    (member,) = rows("member", items)
+    assert rows(items, "group")[0]["state"] == state
+    (member,) = rows(items, "member")
     assert member["subscription"] == (["lines"] if topology else [])
 
 
 def test_a_named_segment_is_replayed_alone(tmp_path: Path) -> None:
     path = make_log(tmp_path, commit("g", "t-0", 1))
-    (found,) = rows("committed-offset", run_groups(path / f"{0:020}.log"))
+    (found,) = rows(run_groups(path / f"{0:020}.log"), "committed-offset")
     assert found["offset"] == 1
 
 

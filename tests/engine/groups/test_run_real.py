@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus import corpus, find_expected, find_shared
+from corpus import corpus, find_expected, read_moments
 from each import each
 
 from kdump.engine.groups.options import GroupOptions
@@ -58,13 +58,6 @@ def directories(root: Path) -> list[Path]:
     return sorted(path.parent for path in root.rglob("meta.properties"))
 
 
-def moments() -> list[dict[str, Any]]:
-    if find_shared() is None:
-        return []
-    text = find_expected("newest/moments.jsonl").read_text("utf-8")
-    return [json.loads(line) for line in text.splitlines()]
-
-
 def assigned(member: dict[str, Any]) -> list[str]:
     return sorted(
         f"{topic}-{partition}"
@@ -85,7 +78,7 @@ def tasks_text(member: dict[str, Any]) -> str:
     return f"(activeTasks={active}, standbyTasks={standby}, warmupTasks={warmup})"
 
 
-CASES = [(copy, moment) for copy, count in COPIES.items() for moment in moments()[:count]]
+CASES = [(copy, moment) for copy, count in COPIES.items() for moment in read_moments()[:count]]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from holding import hold_lock
 from long_runs import LONG
 from offsets_log import START_MS, Log
 from producing import data, write_log
+from told_items import codes, rows
 from transaction_log import transaction
 
 from kdump.engine.transactions.run import TransactionOptions, transactions
@@ -27,14 +28,6 @@ DAY_MS = 86_400_000
 def run_transactions(*paths: Path, driver: Driver = ONE_BY_ONE, **asked: Any) -> list[Told]:
     options = TransactionOptions(Selection.take(asked), **asked)
     return list(transactions(map(str, paths), options, driver=driver))
-
-
-def rows(items: list[Told]) -> list[dict[str, Any]]:
-    return [item.fields for item in items if isinstance(item, Row)]
-
-
-def codes(items: list[Told]) -> list[str]:
-    return [item.code for item in items if isinstance(item, Finding)]
 
 
 def states(directory: Path, *pairs: Any, partition: int = 0) -> Path:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus import corpus, find_expected, find_shared
+from corpus import corpus, find_expected, read_moments
 from each import each
 
 from kdump.engine.transactions.run import TransactionOptions, transactions
@@ -30,13 +30,6 @@ def run_transactions(root: Path, **asked: Any) -> dict[str | None, dict[str, Any
         assert item.fields["transactional_id"] not in found
         found[item.fields["transactional_id"]] = item.fields
     return found
-
-
-def moments() -> list[dict[str, Any]]:
-    if find_shared() is None:
-        return []
-    text = find_expected("newest/moments.jsonl").read_text("utf-8")
-    return [json.loads(line) for line in text.splitlines()]
 
 
 def places(listed: list[dict[str, Any]]) -> list[str]:
@@ -78,7 +71,7 @@ def open_in(found: dict[str | None, dict[str, Any]]) -> set[tuple[str, int, int,
     }
 
 
-CASES = [(copy, moment) for copy, count in COPIES.items() for moment in moments()[:count]]
+CASES = [(copy, moment) for copy, count in COPIES.items() for moment in read_moments()[:count]]
 
 
 @pytest.mark.parametrize(
