@@ -22,6 +22,7 @@ from zlib import crc32
 import pytest
 from click.testing import CliRunner
 from directory_blocks import ext4_block
+from option_runs import OPTION_RUNS
 
 from kdump.cli import cli
 
@@ -257,7 +258,7 @@ def runs() -> Iterator[Run]:
         for sample in WHOLE:
             if rng.random() < 0.4:
                 yield Run(command.replace("DIR", sample))
-    yield from map(Run, (*TOGETHER, *TIMELINES))
+    yield from map(Run, (*TOGETHER, *TIMELINES, *OPTION_RUNS))
     rng_tiered = random.Random(17)
     for seed in (-1, *range(DAMAGED, DAMAGED + 6)):
         tiered = "damaged/4.1.1-tiered" if seed < 0 else f"damaged-{seed}/damaged/4.1.1-tiered"
@@ -294,6 +295,9 @@ def _write(root: Path) -> None:
     _write_disk(root)
     (root / "carved.csv").write_text("carved-2,renamed-7\ncarved-3,renamed-7\n")
     (root / "maps.csv").write_text("orders.zstd,renamed\n")
+    (root / "broker.properties").write_text("log.dirs=clean/4.1.1/d1\nlog.retention.hours=1\n")
+    (root / "orders.avsc").write_text('{"type": "record", "name": "Order", "fields": []}')
+    shutil.copy(next((root / "clean/4.1.1/d1/orders.zstd-0").glob("*.log")), root / "named.log")
     _settle(root)
 
 

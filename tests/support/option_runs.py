@@ -1,0 +1,101 @@
+"""Words of commands for the options that few runs use, over sample data; see the recorded outputs.
+
+`broker.properties`, `orders.avsc`, and `named.log` are written beside the sample data.
+"""
+
+_LOG = "clean/4.1.1/d1/orders.zstd-0/00000000000000000000.log"
+_NODES = " ".join(f"damaged/4.4.0-three-nodes/n{number}" for number in (1, 2, 3))
+#: Words, and the samples that are asked: at their end, or where DIR stands.
+_OF_DIRECTORIES = (
+    ("verify --fail-on never --csv-safe --format csv", "damaged/4.1.1-killed damaged/0.10.2.2"),
+    ("verify --fail-on note --all --format table", "clean/4.1.1 damaged/0.8.2.2"),
+    ("verify --broker-version 2.8 --append named.log --follower", "clean/4.1.1/d1/orders.zstd-0"),
+    ("verify -q --decompress-limit 64 --deep", "clean/4.1.1/d1 clean/0.8.2.2"),
+    ("verify --server-properties broker.properties --rows summary", "clean/4.1.1/d1"),
+    ("verify --no-topic-configs --topic-config retention.ms=1 --format table", "clean/4.4.0"),
+    ("predict --all --notes --config segment.bytes=4096", "damaged/4.1.1-killed"),
+    ("predict --recovery-rate 1MiB --recovery-threads 2 --format table", "damaged/4.1.1-killed"),
+    ("predict --nagios --no-topic-configs --topic orders.*", "damaged/4.1.1-stopped clean/4.1.1"),
+    ("predict --max-duration 0s --format table", "clean/2.8.2"),
+    ("dump --tail 3 --bytes hex --format table", "clean/4.1.1/d1 clean/0.7.2"),
+    ("dump --tail 2 --bytes base64 --csv-safe --format csv", "clean/4.4.0-transactions"),
+    ("dump --to-time 1700040100000 --utc-offset +05:30 --format table --limit 20", "clean/4.1.1"),
+    ("dump --decompress-limit 100 --limit 30 --fail-on never", "clean/4.1.1/d1 clean/0.10.2.2"),
+    ("dump --show-secrets --limit 60 --format table", "clean/4.1.1/d1/__cluster_metadata-0"),
+    ("dump --topic *.lz4 --partition 0 --limit 5 -v", "clean/4.1.1"),
+    ("dump --schemas orders.zstd=orders.avsc --limit 4", "clean/4.1.1/d1/orders.zstd-0"),
+    ("dump --rows batch --batches --limit 5", "clean/4.4.0/d1"),
+    (
+        "find-offset --as-is --topic orders.* --utc-offset -03:00 --format table DIR 40",
+        "clean/4.1.1",
+    ),
+    ("find-offset --max-bytes 2000 --max-offset 400 DIR 380", "clean/4.1.1 clean/0.7.2"),
+    ("find-offset --message-format 0.9 --no-topic-configs DIR 9", "clean/0.10.2.2"),
+    (
+        "find-time --none skip --isolation read_committed DIR 1795350112000",
+        "clean/4.4.0-transactions",
+    ),
+    ("find-time --as-is --message-format 0.9 DIR 1490000000000", "clean/0.10.2.2"),
+    (
+        "find-time --none latest --partition 0 --csv-safe --format csv DIR 2030-01-01T00:00Z",
+        "clean/2.8.2",
+    ),
+    ("sequences --topic * --fail-on note --utc-offset +01:00 --format table", "clean/4.4.0"),
+    ("duplicates --visible --isolation read_committed --by key", "clean/4.4.0-transactions"),
+    ("duplicates --by header:trace,value --bytes hex", "clean/4.1.1/d1"),
+    ("usage --deep --bytes hex --by key --top 2", "clean/4.1.1/d1 clean/0.10.2.2"),
+    ("usage --by hour --decompress-limit 64 --format table", "clean/0.8.2.2"),
+    ("placement --partitioner crc32 --top 1 --format table", "clean/0.10.2.2 clean/4.1.1"),
+    ("why --now 2027-01-01T00:00Z --no-topic-configs --format table", "clean/4.1.1 clean/4.4.0"),
+    ("why --free 64KiB --partition 0 --topic *.compact -v", "clean/4.1.1"),
+    ("why --server-properties broker.properties --cleaner", "clean/2.8.2"),
+    ("reindex --max-index-bytes 64 --all --rows reindex", "clean/4.1.1/d1 clean/0.10.2.2"),
+    ("reindex --config index.interval.bytes=100 --no-topic-configs --all", "damaged/4.1.1-killed"),
+    ("salvage --from-offset 300 --to-offset 320", "clean/4.1.1/d1/orders.zstd-0 damaged/one-bit"),
+    ("salvage --broker-version 0.9 --no-topic-configs --format table", "damaged/0.10.2.2"),
+    ("salvage --topic-id AAAAAAAAAAAAAAAAAAAAAQ --fail-on never", "damaged/one-bit"),
+    ("salvage --decompress-limit 64 --utc-offset +02:00", "damaged/4.1.1-killed"),
+    ("groups --group work* --explain --history --format table", "clean/4.4.0"),
+    ("groups --from 2026-11-22T12:21:30Z --to 2026-11-22T12:21:50Z --history", "clean/4.4.0"),
+    ("groups --broker-version 2.0 --fail-on note --format table", "clean/4.4.0"),
+    ("groups --at 2026-11-22T12:21:50Z --broker-version 1.0", "clean/4.4.0"),
+    ("transactions --id * --csv-safe --format csv", "clean/4.4.0-transactions"),
+    ("cluster --broker 1 --format table", "clean/4.1.1/d1 damaged/4.4.0-three-nodes/n1"),
+    ("cluster --show-secrets --what users,configs --csv-safe --format csv", "clean/4.1.1/d1"),
+    ("cluster --diff 100 300 --format table", "clean/4.1.1/d1 damaged/4.4.0-three-nodes/n2"),
+    ("cluster --topic orders.* --partition 0", "clean/4.1.1/d1"),
+    ("info --partitions --format table --utc-offset -08:00", "clean/4.1.1 damaged/0.10.2.2"),
+    ("info --explain --partition 0 --fail-on note", "damaged/4.1.1-stopped clean/4.4.0"),
+    ("timeline --to 2026-11-24T00:00Z --csv-safe --format csv", "clean/4.4.0"),
+    ("timeline --skew none --clock 1 --format table", "damaged/4.4.0-three-nodes/n1 clean/4.1.1"),
+    ("timeline --key k353 --grep k8[0-9] --topic orders.zstd", "clean/4.1.1"),
+    ("timeline --group * --what commit,rebalance --format table", "clean/4.4.0"),
+    ("sql --bytes hex 'select key, value from records limit 4'", "clean/4.1.1/d1/orders.zstd-0"),
+)
+_OTHERS = (
+    "dump --as log --base-offset 0 --topic-name renamed --partition-number 7 --limit 3 named.log",
+    "verify --as log --base-offset 0 --topic-name renamed --partition-number 7 named.log",
+    "find-offset --base-offset 0 --topic-name renamed --partition-number 7 named.log 40",
+    f"find-offset --max-bytes 300 {_LOG} 20",
+    "verify --format table --explain --append named.log clean/4.1.1/d1/orders.lz4-0",
+    f"timeline --around 2026-11-22T12:21:30Z --within 1h --format table {_NODES}",
+    f"timeline --skew 2=250 --clock 3 --what leader {_NODES}",
+    f"report --now 2026-11-28T00:00Z --no-hashes --deep --to 2026-11-23T00:00Z {_NODES}",
+    f"elect --broker-version 3.9 --topic t1* --format table {_NODES}",
+    f"elect --fail-on never --csv-safe --format csv {_NODES}",
+    "compare -n 1 --format table clean/4.1.1/d1/orders.zstd-0 damaged/one-bit/orders.zstd-0",
+    "compare --mirror --ignore-times --format table clean/4.1.1/d1 damaged/one-bit",
+    "compare --groups --group t* --mirror --format table damaged/one-bit clean/4.1.1/d1",
+    "carve --from-offset 100 --to-offset 140 --broker-version 2.8 --format table image",
+    "carve --prefer longest --partition 0 --decompress-limit 256 image",
+    "carve --topic orders* --fail-on never --format csv image clean/4.1.1/d1/orders.zstd-0",
+    "schema batch finding --format csv",
+)
+OPTION_RUNS = (
+    *(
+        words.replace("DIR", sample) if "DIR" in words else f"{words} {sample}"
+        for words, samples in _OF_DIRECTORIES
+        for sample in samples.split()
+    ),
+    *_OTHERS,
+)
