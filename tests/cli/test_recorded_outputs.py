@@ -22,7 +22,7 @@ from zlib import crc32
 import pytest
 from click.testing import CliRunner
 from directory_blocks import ext4_block
-from option_runs import OPTION_RUNS
+from option_runs import OPTION_RUNS, write_first_entries
 
 from kdump.cli import cli
 
@@ -298,6 +298,7 @@ def _write(root: Path) -> None:
     (root / "broker.properties").write_text("log.dirs=clean/4.1.1/d1\nlog.retention.hours=1\n")
     (root / "orders.avsc").write_text('{"type": "record", "name": "Order", "fields": []}')
     shutil.copy(next((root / "clean/4.1.1/d1/orders.zstd-0").glob("*.log")), root / "named.log")
+    write_first_entries(root / "sent")
     _settle(root)
 
 

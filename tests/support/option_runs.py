@@ -1,8 +1,13 @@
 """Words of commands for the options that few runs use, over sample data; see the recorded outputs.
 
-`broker.properties`, `orders.avsc`, and `named.log` are written beside the sample data.
+`broker.properties`, `orders.avsc`, `named.log`, and `sent` are written beside the sample data.
 """
 
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+SAMPLES = Path(__file__).parents[2] / "sample-data"
 _LOG = "clean/4.1.1/d1/orders.zstd-0/00000000000000000000.log"
 _NODES = " ".join(f"damaged/4.4.0-three-nodes/n{number}" for number in (1, 2, 3))
 #: Words, and the samples that are asked: at their end, or where DIR stands.
@@ -91,6 +96,56 @@ _OTHERS = (
     "carve --topic orders* --fail-on never --format csv image clean/4.1.1/d1/orders.zstd-0",
     "schema batch finding --format csv",
 )
+_SENT = (
+    *("clean/0.8.2.2/cpt-0", "clean/0.8.2.2/gz-0", "clean/0.8.2.2/nil-0", "clean/0.8.2.2/sn-0"),
+    *("clean/0.10.2.2/lz-0", "clean/0.10.2.2/nots-0", "clean/4.1.1/d1/orders.snappy-0"),
+    *(
+        "damaged/0.8.2.2/d-flipmid-0",
+        "damaged/0.8.2.2/d-sizemid-0",
+        "damaged/0.10.2.2/d-ztornmsg-0",
+    ),
+    *("clean/4.4.0-transactions/d2/customers-0", "clean/4.1.1/d1/users.compact-0"),
+)
+_TO = (
+    *("clean/0.8.2.2/plain-0", "clean/0.10.2.2/plain-0", "clean/4.1.1/d1/orders.lz4-0"),
+    "clean/4.4.0-transactions/d2/customers-0",
+)
+_RELEASES = ("0.8.2", "0.9", "0.10.0", "0.10.2", "0.11", "1.0", "2.0", "2.8", "3.6", "4.4")
+_CONFIGS = (
+    *("cleanup.policy=compact", "message.timestamp.type=LogAppendTime", "compression.type=gzip"),
+    *("compression.type=uncompressed", "message.timestamp.difference.max.ms=9"),
+    *("message.format.version=0.9", "max.message.bytes=99", "compression.type=snappy"),
+)
+
+
+def _log_of(partition: str) -> Path:
+    return min(
+        (SAMPLES / partition).glob("*.log"), key=lambda path: (path.stat().st_size, path.name)
+    )
+
+
+def write_first_entries(folder: Path) -> None:
+    """Write the first batch of each partition that is sent."""
+    folder.mkdir()
+    for partition in _SENT:
+        data = _log_of(partition).read_bytes()
+        (folder / Path(partition).name).write_bytes(data[: 12 + int.from_bytes(data[8:12], "big")])
+
+
+def _appended() -> Iterator[str]:
+    """Yield what brokers of any release are asked to append, by each of the rules of a topic."""
+    rng = random.Random(23)
+    for number in range(72):
+        partition = _SENT[number % len(_SENT)]
+        first = f"sent/{Path(partition).name}"
+        sent = rng.choice((first, first, _log_of(partition).relative_to(SAMPLES)))
+        words = f"verify --append {sent} --broker-version {rng.choice(_RELEASES)}"
+        for config in rng.sample(_CONFIGS, rng.choice((0, 1, 1, 2))):
+            words += f" --topic-config {config}"
+        words += rng.choice(("", "", "", " --follower", " --explain"))
+        yield f"{words} {rng.choice(_TO)}"
+
+
 OPTION_RUNS = (
     *(
         words.replace("DIR", sample) if "DIR" in words else f"{words} {sample}"
@@ -98,4 +153,5 @@ OPTION_RUNS = (
         for sample in samples.split()
     ),
     *_OTHERS,
+    *dict.fromkeys(_appended()),
 )
