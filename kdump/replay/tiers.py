@@ -7,14 +7,15 @@ local segment, or metadata of remote segments of it is at hand.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from kdump.broker.versions import TIERED_STORAGE, has
-from kdump.errors import PathError, StoreError
+from kdump.errors import StoreError
 from kdump.storage import names, places
 from kdump.storage.checkpoints import load_epochs
 from kdump.storage.directory_facts import owner_of
-from kdump.storage.log_dir import LOG_DIRS, LogDir
+from kdump.storage.log_dir import LISTED_SECONDS, LOG_DIRS
 from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class Tiers:
 
             self.objects = RemoteObjects(objects, key)
         self._read: dict[tuple[str, ...], RemoteLogs] = {}
+        self._owners: dict[str, tuple[str | None, str | None]] = {}
 
     def of(self, target: Target, settings: _TopicSettings) -> Tier | None:
         """Return what a broker has of a partition that is tiered; None for one that is not."""
@@ -93,7 +95,7 @@ class Tiers:
         if topic.startswith("__") or any(one.is_pre08 for one in log.logs):
             return None
         place = places.parent(log.path)
-        directory = LOG_DIRS.find_parent(log.path)
+        directory = target.log_dir(LISTED_SECONDS)
         checkpoint = (
             directory.offset(names.LOG_START_CHECKPOINT, topic, number) if directory else None
         )
@@ -166,23 +168,24 @@ class Tiers:
         its cluster.
         """
         found: dict[int, str] = {}
-        around = LOG_DIRS.find_parent(f"{directory}/x")
-        _add(found, around)
-        node, cluster = owner_of(directory) if self.directories else (None, None)
-        others = [
-            (owner_of(one)[0] != node, one)
-            for one in self.directories
-            if one != directory and owner_of(one)[1] == cluster and cluster is not None
-        ]
-        for _, one in sorted(others):
-            try:
-                _add(found, LogDir.open(one))
-            except (PathError, StoreError):
-                continue
+        _add(found, directory)
+        if others := [one for one in self.directories if one != directory]:
+            node, cluster = self._owner(directory)
+            owners = ((*self._owner(one), one) for one in others if cluster is not None)
+            alike = sorted((of != node, one) for of, its, one in owners if its == cluster)
+            for _, one in alike:
+                with suppress(StoreError):
+                    _add(found, one)
         return tuple(found[number] for number in sorted(found))
 
+    def _owner(self, directory: str) -> tuple[str | None, str | None]:
+        if directory not in self._owners:
+            self._owners[directory] = owner_of(directory)
+        return self._owners[directory]
 
-def _add(found: dict[int, str], directory: LogDir | None) -> None:
-    for name, path in directory.partitions if directory is not None else ():
-        if name.topic == names.REMOTE_LOG_METADATA_TOPIC and name.retirement is None:
+
+def _add(found: dict[int, str], directory: str) -> None:
+    around = LOG_DIRS.find_parent(f"{directory}/x", LISTED_SECONDS)
+    for name, path in around.of_topic(names.REMOTE_LOG_METADATA_TOPIC) if around else ():
+        if name.retirement is None:
             found.setdefault(name.partition, path)

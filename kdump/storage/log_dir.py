@@ -48,6 +48,7 @@ class LogDir:
         self._entries = entries
         self._offsets: dict[str, dict[tuple[str, int], int] | None] = {}
         self._times: dict[str, float | None] = {}
+        self._of_topics: dict[str, list[tuple[DirectoryName, str]]] = {}
 
     @cached_property
     def _listing(self) -> _Listing:
@@ -73,6 +74,12 @@ class LogDir:
     def partitions(self) -> list[tuple[DirectoryName, str]]:
         """Its partitions: (directory name, path), in the order of topic and partition."""
         return self._listing.partitions
+
+    def of_topic(self, topic: str) -> list[tuple[DirectoryName, str]]:
+        """Give the partitions of a topic; each partition asks for those of one."""
+        if topic not in self._of_topics:
+            self._of_topics[topic] = [one for one in self.partitions if one[0].topic == topic]
+        return self._of_topics[topic]
 
     @property
     def files(self) -> list[str]:

@@ -2,15 +2,20 @@
 
 import pickle
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from each import each
 from metadata_log import config, frame_record, log_of, partition, text, topic
 from reindexing import rows_of
 
 from kdump.broker import settings as s
 from kdump.broker.settings import Settings, read_settings, read_topic_config
+from kdump.replay import tiers
+from kdump.replay.tiers import Tiers
 from kdump.replay.topic_settings import TopicSettings, metadata_log_for, topic_settings
+from kdump.storage import places
 
 SAMPLE = Path(__file__).parents[2] / "sample-data" / "clean" / "4.1.1"
 STEM = "00000000000000000000"
@@ -189,3 +194,28 @@ def test_records_that_cannot_be_read(tmp_path: Path) -> None:
     broken = frame_record(4, 0, bytes([OF_TOPIC]) + text("orders"))
     data = with_log(directory(tmp_path, "d1"), config(OF_TOPIC, "orders", INTERVAL, "20"), broken)
     assert interval_of(data, TopicSettings(Settings())) == (20, s.TOPIC)
+
+
+def test_directories_are_listed_and_asked_whose_they_are_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of many partitions asks where the metadata of remote segments is."""
+    homes = [directory(tmp_path, name, node) for name, node in (("a", 1), ("b", 1), ("c", 2))]
+    directory(tmp_path, "d", 1, "another")
+    for home, number in ((homes[1], 0), (homes[2], 0), (homes[2], 1)):
+        (home / f"__remote_log_metadata-{number}").mkdir()
+    (homes[2] / "__remote_log_metadata-1.0123456789abcdef0123456789abcdef-delete").mkdir()
+    (tmp_path / "d/__remote_log_metadata-2").mkdir()
+    asked: list[str] = []
+    for module, name in ((places, "entries"), (tiers, "owner_of")):
+        plain = getattr(module, name)
+
+        def counted(path: str, plain: Callable[[str], object] = plain) -> object:
+            asked.append(path)
+            return plain(path)
+
+        monkeypatch.setattr(module, name, counted)
+    found = Tiers(map(str, tmp_path.iterdir()))
+    where = [str(homes[1] / "__remote_log_metadata-0"), str(homes[2] / "__remote_log_metadata-1")]
+    assert [list(found.metadata_paths(str(homes[0]))) for _ in range(50)] == [where] * 50
+    assert len(asked) == 7  # no other cluster's directory is listed

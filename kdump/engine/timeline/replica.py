@@ -34,6 +34,8 @@ class Item(NamedTuple):
 class ReplicaEvents:
     """What the sources of an item leave: its events in sorted runs, and what ties the clocks.
 
+    `few` is a block of events that are too few for a run.
+
     `file_times` counts the files whose time could be held against their last batch, and those that
     fail; `span` are the first and the last time of its log files. `reached`, where all headers were
     read, is the epoch of the last batch and the offset behind it.
@@ -42,6 +44,7 @@ class ReplicaEvents:
     def __init__(self, item: Item) -> None:
         self.item = item
         self.runs: list[SortedRun] = []
+        self.few = b""
         self.ties: list[Tie] = []
         self.steps: list[Step] = []
         self.markers: list[Marker] = []
@@ -122,7 +125,7 @@ class Replica:
 
     def finish(self) -> ReplicaEvents:
         """Return what was left."""
-        self._spool.flush()
+        self.read.few = self._spool.rest()
         self.read.runs = self._spool.runs
         return self.read
 

@@ -94,6 +94,7 @@ class _Timeline:
         self._step = partial(read_item, options=options, leaders=self._leaders, scratch=scratch)
         self._clocks = Clocks()
         self._runs: list[SortedRun] = []
+        self._spool = Spool(scratch)  # what is too little for a file of its own
         self._steps: list[Step] = []
         self._markers: set[Marker] = set()
         self._open: dict[tuple[str, int], tuple[tuple[int, int], list[Open]]] = {}
@@ -141,7 +142,7 @@ class _Timeline:
         yield from self._take(self._step(item, lambda size: None, first=True))
 
     def _items(self, targets: list[Target]) -> list[Item]:
-        found = []
+        found, nodes = [], dict[str, int | None]()
         for target in targets:
             log = target.log
             assert log is not None
@@ -149,9 +150,11 @@ class _Timeline:
                 continue
             if log.name is not None and log.name.retirement is not None:
                 continue
-            node = java_int(owner_of(places.parent(places.absolute(target.path)))[0] or "")
+            around = places.parent(places.absolute(target.path))
+            if around not in nodes:
+                nodes[around] = java_int(owner_of(around)[0] or "")
             size = sum(places.size_or_zero(str(one.log)) for one in log.logs)
-            found.append(Item(target.path, target.topic, target.partition, node, size))
+            found.append(Item(target.path, target.topic, target.partition, nodes[around], size))
         left = max(_WHOLE_BYTES, sum(one.size_bytes for one in found) // _WHOLE_PART)
         for at in sorted(range(len(found)), key=lambda at: found[at].size_bytes):
             left -= found[at].size_bytes
@@ -163,6 +166,7 @@ class _Timeline:
     def _take(self, read: ReplicaEvents) -> Iterator[Reported]:
         yield from read.reported
         self._runs += read.runs
+        self._spool.add_block(read.few)
         self._steps += read.steps
         self._markers.update(read.markers)
         place = read.item[1:3]
@@ -179,16 +183,15 @@ class _Timeline:
     def _hangs(self) -> None:
         """Tell of the transactions that are open in the replica that goes on for longest."""
         names_of = {step.producer_id: step.transactional_id for step in self._steps}
-        spool = Spool(self._scratch)
         for producer, event in (one for _, open_ in self._open.values() for one in open_):
             if producer >= 0:
                 subject = names_of.get(producer, f"producer {producer}")
                 text = f"{event.subject}: {event.text}; producer {producer}"
                 event = event._replace(subject=subject, text=text)
             if self._options.admits(event):
-                spool.add(event.pack())
-        spool.flush()
-        self._runs += spool.runs
+                self._spool.add(event.pack())
+        self._spool.flush()
+        self._runs += self._spool.runs
 
     # Clocks.
 

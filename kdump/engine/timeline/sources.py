@@ -7,6 +7,7 @@ A source is a function that takes a `Replica` and hands it events; modules are n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib import import_module
 
 from kdump.replay.groups import TOPIC as GROUPS
@@ -35,10 +36,15 @@ class Source(NamedTuple):
     @property
     def function(self) -> Callable[..., None]:
         """The function that reads it."""
-        module, _, member = self.reads.partition(":")
-        found: Callable[..., None]
-        found = getattr(import_module(f"kdump.engine.timeline.{module}"), member)
-        return found
+        return _function(self.reads)
+
+
+@cache
+def _function(reads: str) -> Callable[..., None]:
+    module, _, member = reads.partition(":")
+    found: Callable[..., None]
+    found = getattr(import_module(f"kdump.engine.timeline.{module}"), member)
+    return found
 
 
 SOURCES = (

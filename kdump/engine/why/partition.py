@@ -36,6 +36,7 @@ from kdump.storage.file_records import FileRecords
 from kdump.storage.index import OffsetIndex
 from kdump.storage.layout import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kdump.storage.local_log import LocalLog, LogSegment
+from kdump.storage.log_dir import LISTED_SECONDS
 from kdump.storage.names import INDEX_KINDS, Kind
 from kdump.storage.source import Source
 from kdump.storage.targets import Target
@@ -283,7 +284,7 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> ItemVe
     with path_errors(item.path):
         log = LocalLog(item.path, places.statuses(item.path))
     target = topics.with_tier(Target(item.topic, item.partition, item.path, log, (), whole=True))
-    directory = target.log_dir()
+    directory = target.log_dir(LISTED_SECONDS)
     settings = topics.of(item.path, item.topic)
     segments = [segment for segment in log.logs if segment.log is not None]
 

@@ -25,6 +25,7 @@ from kdump.tuples import NamedTuple
 
 #: Of entries that are held to be sorted.
 _HELD_BYTES = 24 << 20
+_LITTLE_BYTES = 64 << 10
 #: What all runs of a merge may read ahead together, and one of them.
 _AHEAD_BYTES = 32 << 20
 _LEAST_AHEAD, _MOST_AHEAD = 4 << 10, 1 << 20
@@ -59,6 +60,13 @@ class Spool:
         self._held += block
         if len(self._held) >= self._most:
             self.flush()
+
+    def rest(self) -> bytes:
+        """End with what is held as a block, for another to take; where it is much, write it."""
+        if len(self._held) > _LITTLE_BYTES:
+            self.flush()
+        held, self._held = self._held, bytearray()
+        return bytes(held)
 
     def flush(self) -> None:
         """Write what is held as a run."""

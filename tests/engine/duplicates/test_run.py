@@ -114,6 +114,19 @@ def test_large_entries_and_short_files(tmp_path: Path) -> None:
         list(merge_runs([SortedRun(run.path, (0, run.bounds[1] + 10))]))
 
 
+def test_the_rest_of_a_spool_is_a_block_where_it_is_little(tmp_path: Path) -> None:
+    few, many, both = (Spool(str(tmp_path)) for _ in range(3))
+    few.add(b"b")
+    few.add(b"a")
+    both.add_block(few.rest())
+    assert not few.runs
+    assert few.rest() == b""
+    many.add(b"c" * 100_000)
+    assert many.rest() == b""
+    both.flush()
+    assert list(merge_runs([*both.runs, *many.runs])) == [b"a", b"b", b"c" * 100_000]
+
+
 def test_without_a_scratch_directory(tmp_path: Path) -> None:
     two_partitions(tmp_path / "data")
     with pytest.raises(PathError, match="nonesuch"):

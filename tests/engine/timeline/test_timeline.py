@@ -29,7 +29,7 @@ from kdump.engine.timeline.raw_event import Marker, RawEvent, Step, unpack
 from kdump.engine.timeline.replica import Item, Replica, read_item
 from kdump.engine.timeline.run import _transaction_ties
 from kdump.engine.timeline.sources import SOURCES
-from kdump.engine.work.spool import merge_runs
+from kdump.engine.work.spool import Spool, merge_runs
 from kdump.rows.timeline import Event
 from kdump.storage.source import Source
 
@@ -184,6 +184,23 @@ def test_little_is_read_of_a_large_log(tmp_path: Path, monkeypatch: pytest.Monke
     assert 0 < read[0] < (70 << 20) // 100
 
 
+def test_replicas_with_few_events_share_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = SAMPLES / "clean/4.4.0/d1/orders-0"
+    for number in range(20):
+        shutil.copytree(home, tmp_path / f"orders-{number}")
+    written, flush = [], Spool.flush
+
+    def counted(spool: Spool) -> None:
+        written.append(spool)
+        flush(spool)
+
+    monkeypatch.setattr(Spool, "flush", counted)
+    assert len({one.partition for one in events(tmp_path)}) == 20
+    assert len(written) == 2  # of all events, and of those in the order of time
+
+
 def test_other_tools_get_every_event_that_has_a_time() -> None:
     rows, sketch, body = (
         run("timeline", "--format", form, THREE).stdout.splitlines()
@@ -334,7 +351,10 @@ def test_controllers_that_follow_each_other_tie_their_clocks(tmp_path: Path) -> 
     read = read_item(
         item, lambda size: None, options=none, leaders=leaders, scratch=scratch, first=True
     )
-    found = [unpack(entry)[1] for entry in merge_runs(read.runs)]
+    spool = Spool(scratch)
+    spool.add_block(read.few)
+    spool.flush()
+    found = [unpack(entry)[1] for entry in merge_runs([*read.runs, *spool.runs])]
     led = sorted(one[5:9] for one in found if one.subject == "__cluster_metadata-0")
     assert led
     ties = EpochTies(Replica(item, none, leaders, scratch, lambda size: None))
