@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kdump.broker.versions import KRAFT_ONLY, Version, has, text_of
+from kdump.broker.versions import KRAFT_ONLY, Version, has, same_answer, text_of
 from kdump.engine.advice.advisor import add_advice
 from kdump.engine.predict.recovery import predict_partition, unknown_recovery
 from kdump.engine.predict.remedies import remedies
@@ -212,15 +212,12 @@ def node_rows(
         is_decided = (
             options.broker_version or not has(broker, KRAFT_ONLY) or any(map(is_krafts, about))
         )
-        facts = start(broker if is_decided else None)
+        oldest = min((releases.range_of(path)[0] for path in about), default=broker)
+        ask = partial(start, broker if is_decided else None)
+        facts, is_same = same_answer(ask, [(broker, oldest)])
         for fact in _with_partitions(facts, group, stopping):
             yield node.row_of(fact).replaced(broker_version=text_of(broker))
-        oldest = min((releases.range_of(path)[0] for path in about), default=broker)
-        if (
-            is_decided
-            and oldest != broker
-            and (instead := node.compare_oldest(facts, start(oldest)))
-        ):
+        if is_decided and not is_same and (instead := node.compare_oldest(facts, start(oldest))):
             yield node.row_of(instead).replaced(broker_version=text_of(oldest))
         yield from filter(None, map(node.finding_of, facts))
 

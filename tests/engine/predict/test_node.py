@@ -24,7 +24,11 @@ from node_starts import NODES, is_same_sentence, unpack_node
 from kdump.broker.node_directories import User
 from kdump.broker.node_settings import REFUSES, STARTS, UNKNOWN
 from kdump.broker.versions import read_version
+from kdump.engine.predict import node as starting
 from kdump.engine.predict.node import finding_of, node_start, user_of
+from kdump.engine.verify.options import VerifyOptions
+from kdump.engine.verify.predict import node_rows
+from kdump.replay.releases import Releases
 
 _OF = 1 if LONG else 6
 _ALL = [(broken, version) for broken in (*TABLE, *odd_nodes.TABLE) for version in broken.versions]
@@ -222,3 +226,22 @@ def test_every_obstacle_is_listed_in_the_order_of_the_broker(tmp_path: Path) -> 
     assert [cause for cause, _ in refused] == ["node-id", "quorum-state", "name"]
     assert f"{node.second} belongs to node 4, and this is node 1." in refused[0][1]
     assert "a directory below the mount" in refused[2][1]
+
+
+def test_a_node_is_looked_at_again_only_where_the_oldest_release_may_differ(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[int, ...] | None] = []
+
+    def counted(paths: list[str], broker: tuple[int, ...] | None, **words: Any) -> Any:
+        asked.append(broker)
+        return node_start(paths, broker, **words)
+
+    monkeypatch.setattr(starting, "node_start", counted)
+    sample = Path(__file__).parents[3] / "sample-data/clean/4.4.0/d1"
+    for first, last, times in (((4, 4), (4, 4), 1), ((2, 8), (3, 6), 1), ((3, 7), (4, 4), 2)):
+        releases = Releases(None)
+        monkeypatch.setattr(releases, "range_of", lambda _, ends=(first, last): ends)
+        asked.clear()
+        assert list(node_rows([str(sample)], VerifyOptions(), releases, []))
+        assert asked == [last, first][:times]
