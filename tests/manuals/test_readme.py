@@ -95,3 +95,41 @@ def test_playbooks_are_those_of_the_symptoms() -> None:
         first = text.partition("```sh\n")[2].partition("```")[0]
         assert command.split()[:2] == [*first.split(), ""][:2] or command in first
         assert "```console" in text
+
+
+#: Options of Kafka's tools that the playbooks use; each was carried out with those of 4.4.
+_TOOLS = {
+    "kafka-consumer-groups.sh": "--bootstrap-server --group --reset-offsets --from-file --execute "
+    "--topic --to-offset",
+    "kafka-delete-records.sh": "--bootstrap-server --offset-json-file",
+    "kafka-leader-election.sh": "--bootstrap-server --election-type --topic --partition "
+    "--all-topic-partitions",
+    "kafka-metadata-quorum.sh": "--bootstrap-controller --status",
+    "kafka-storage.sh": "--cluster-id --config",
+}
+
+
+def test_commands_of_playbooks_are_accepted() -> None:
+    """Each command line, also those in the text, has options and values that exist."""
+    seen = set()
+    for page in PLAYBOOKS:
+        text = page.read_text("utf-8")
+        lines = [line for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+                 for line in block.splitlines()]  # fmt: skip
+        prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+        lines += [code for code in re.findall(r"`([^`]+)`", prose) if " --" in code]
+        lines += re.findall(r"^ *→ (kafka-.*)", text, re.MULTILINE)
+        for line in lines:
+            command = re.split(r" (?:\||&&|>|<<<) ", " ".join(line.split()))[0]
+            tool, *words = shlex.split(command)
+            if tool == "kdump" and words[0] not in ("help", "version"):
+                chosen = cli.get_command(click.Context(cli), words[0])
+                assert chosen is not None, line
+                chosen.make_context(words[0], words[1:])
+            elif tool in _TOOLS:
+                given = {word for word in words if word.startswith("--")}
+                assert given <= {*_TOOLS[tool].split()}, line
+            elif tool.startswith("kafka-") and words:
+                pytest.fail(f"{page.name}: {line}")
+            seen.add(tool)
+    assert seen > {"kdump", *_TOOLS} - {"kafka-delete-records.sh"}
