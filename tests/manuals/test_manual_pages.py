@@ -150,3 +150,14 @@ def test_page_is_sound_roff(page: Path) -> None:
     assert done.stderr == b""
     text = page.read_text("utf-8")
     assert text == manual_lists.wrap(text), "run tools/manual_lists.py"
+
+
+@pytest.mark.skipif(shutil.which("mandoc") is None, reason="no mandoc here")
+def test_pages_are_sound_for_mandoc() -> None:
+    done = subprocess.run(
+        ["mandoc", "-T", "lint", "-W", "style", *map(str, PAGES)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout + done.stderr == ""
