@@ -118,14 +118,17 @@ _NAMED = 5
 
 
 def tell_directories(paths: Iterable[str]) -> None:
-    """Say which data directories are read in the place of a folder above them."""
-    from kdump.storage.data_directories import data_directories_below
+    """Name the data directories that are read in place of a folder above them."""
+    from kdump.storage.data_directories import look_below
 
     for path in paths:
-        if below := data_directories_below(path):
-            names = ", ".join(os.path.relpath(each, path) for each in below[:_NAMED])
-            more = f" and {len(below) - _NAMED:,} more" if len(below) > _NAMED else ""
+        found, _, tiers = look_below(path)
+        if found:
+            names = ", ".join(os.path.relpath(each, path) for each in found[:_NAMED])
+            more = f" and {len(found) - _NAMED:,} more" if len(found) > _NAMED else ""
             tell(f"{path} is not a data directory; reading {names}{more} below it")
+            for tier in tiers[:_NAMED]:
+                tell(f"{tier} is remote storage, which only --tier and its own path select")
 
 
 def tell_unmatched(

@@ -39,10 +39,14 @@ MARKS = frozenset((
 
 
 class Below(NamedTuple):
-    """The data directories below a folder, and what of it was not searched for them."""
+    """The data directories below a folder, and what of it was not searched for them.
+
+    `tiers`: the remote storage next to them, which is not theirs to read.
+    """
 
     found: list[str]
     unsearched: list[KdumpError]
+    tiers: Sequence[str] = ()
 
 
 def look_below(path: str) -> Below:
@@ -105,7 +109,7 @@ class _Search:
         self._more = 0
         self._links: list[str] = []
         self._seen: set[tuple[int, int]] = set()
-        self._tiers: set[str] = set()
+        self._tiers: dict[str, None] = {}
 
     def below(self) -> Below:
         """Search all folders there are."""
@@ -127,7 +131,12 @@ class _Search:
         if self._more:
             words = f"has {self._more:,} more places that were not searched"
             self._unsearched.append(PathError(self._path, words))
-        return Below(self._found, self._unsearched)
+        if not self._found:
+            for tier in self._tiers:
+                self._note_unsearched(
+                    tier, "it is remote storage; name it alone, or give it to --tier"
+                )
+        return Below(self._found, self._unsearched, [*self._tiers])
 
     def _folders_in(self, folder: str) -> list[str]:
         """Look into a folder; return those in it that are to be searched, if it is none itself."""
@@ -167,13 +176,8 @@ class _Search:
         return found
 
     def _pass_tier(self, folder: str) -> None:
-        """Report remote storage once, whose folders of partitions lie side by side."""
-        around = folder if folder == self._path else os.path.dirname(folder)
-        if around not in self._tiers:
-            self._tiers.add(around)
-            self._note_unsearched(
-                around, "it is remote storage; name it alone, or give it to --tier"
-            )
+        """Note remote storage once, whose folders of partitions are side by side."""
+        self._tiers[folder if folder == self._path else os.path.dirname(folder)] = None
 
     def _was_seen(self, folder: str) -> bool:
         """Whether a folder was searched under another path, as a bind mount may show it."""

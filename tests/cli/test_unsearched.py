@@ -1,6 +1,7 @@
 """What lies under a folder and was not looked at is named, and nothing is called sound then."""
 
 import errno
+import json
 import os
 import shutil
 import tarfile
@@ -63,6 +64,22 @@ def test_verify_never_calls_a_partial_search_sound(parent: Path) -> None:
     )
     result = run("verify", "--nagios", parent)
     assert result.stdout.startswith(f"KDUMP UNKNOWN - {parent}/b2: was not searched")
+
+
+@pytest.mark.parametrize("command", ["cluster", "usage", "verify", "duplicates"])
+def test_remote_storage_next_to_data_is_no_failure(command: str) -> None:
+    words = [command, "--format", "jsonl", str(DATA / "damaged" / "4.1.1-tiered")]
+    result = CliRunner().invoke(cli, words)
+    assert "kafka-tiered-storage is remote storage, which only --tier and its own path select" in (
+        result.stderr
+    )
+    assert result.exit_code == (3 if command == "verify" else 0)
+    assert (
+        json.loads(result.stdout.splitlines()[-1 if command != "duplicates" else 0])[
+            "paths_unfinished"
+        ]
+        == 0
+    )
 
 
 @pytest.mark.parametrize("name", ["orders.plain-0", "a copy"])

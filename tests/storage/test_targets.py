@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -458,8 +459,9 @@ def test_remote_storage_is_named_once(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         (folder / f"{0:020}-bCqX9UaaSb6U8XUM9II25Q.log").write_bytes(b"")
     below = look_below(str(tmp_path))
-    assert below.found == [str(tmp_path / "d1")]
-    (error,) = map(str, below.unsearched)
+    assert below == ([str(tmp_path / "d1")], [], [str(tmp_path / "tier")])
+    shutil.rmtree(tmp_path / "d1")
+    (error,) = map(str, look_below(str(tmp_path)).unsearched)
     assert error.startswith(f"{tmp_path}/tier: was not searched for data directories: it is remote")
 
 
