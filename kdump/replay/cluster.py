@@ -29,14 +29,13 @@ from kdump.replay.cluster_facts import Change, Moment, Partition, kind_of
 from kdump.replay.cluster_state import ClusterState
 from kdump.storage import names
 from kdump.storage.file_records import DEFAULT_LIMIT, walk
+from kdump.storage.layout import NO_OP_RECORD
 from kdump.storage.local_log import LocalLog, with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.places import read_listed
 from kdump.tuples import NamedTuple
 
 SNAPSHOT_HEADER, SNAPSHOT_FOOTER = "snapshot_header", "snapshot_footer"
-#: NO_OP_RECORD, which an idle controller writes twice a second.
-_NO_OP = b"\x01\x14\x00\x00"
 _NOTHING = DecodedValue("metadata", "no_op_record", 20, 0, {})
 #: A record without a value, which no controller writes.
 _NULL = DecodedValue("metadata", "no_value", None, None, None, b"", MALFORMED)
@@ -364,7 +363,7 @@ def _read_content(
     is_control: bool = False,
 ) -> _RecordContent:
     value = records.payload(data, number)
-    if value == _NO_OP:
+    if value == NO_OP_RECORD:
         record = _NOTHING
     elif is_control:
         record = _read_control(records.key(data, number), value)

@@ -1,4 +1,4 @@
-"""Every binary table of the files beside the log: indexes and producer snapshots."""
+"""The binary tables in the files next to the log, and one record known by its bytes."""
 
 from __future__ import annotations
 
@@ -49,3 +49,7 @@ SNAPSHOT_ENTRY = struct.Struct(
     "q"  # 38 currentTxnFirstOffset, -1 for none
 )
 assert SNAPSHOT_ENTRY.size == 46
+
+#: The value of a record that an idle controller writes twice a second: version 1 of the frame, type
+#: 20, version 0, no tagged fields.
+NO_OP_RECORD = b"\x01\x14\x00\x00"

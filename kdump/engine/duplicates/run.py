@@ -34,6 +34,8 @@ from kdump.findings.rows import Place, RecordChunk, RecordRow, Row
 from kdump.kernels.entries import WHERE_BYTES, compared
 from kdump.kernels.entries import topic_and_parts as taken_apart
 from kdump.rows.duplicates import Duplicate, DuplicatesSummary
+from kdump.storage import names
+from kdump.storage.layout import NO_OP_RECORD
 from kdump.tuples import NamedTuple
 from kdump.values.secrets import redactor
 
@@ -84,13 +86,20 @@ class Group(NamedTuple):
     parts: tuple[tuple[bytes | None, int], ...]
 
 
-def group_bucket(bucket: Bucket, pace: Pace, *, options: DuplicateOptions) -> BucketGroups:
-    """Write the groups of a bucket, each under its first copy, as runs of a spool."""
+def group_bucket(
+    bucket: Bucket, pace: Pace, *, options: DuplicateOptions, idle: bytes | None = None
+) -> BucketGroups:
+    """Write the groups of a bucket, each under its first copy, as runs of a spool.
+
+    Entries of `idle`, as `compared` gives it, are equal by design and make no group.
+    """
     layout = Layout.of(options)
     spool = Spool(bucket.path)
     counts, chains = GroupCounts(), 0
     alike = find_repeated(bucket.runs, bucket.number, WHERE_BYTES)
     for said, entries in groupby(alike, compared):
+        if said == idle:
+            continue
         chain: _Chain | None = None
         for entry in entries:
             copy = layout.copy(entry)
@@ -238,7 +247,9 @@ def duplicates(
             runs += result.runs
         items = take_up_buckets(runs, buckets, directory, progress)
         found, grouped = GroupCounts(), list[SortedRun]()
-        for _, done in driver(items, partial(group_bucket, options=options), progress):
+        idle = _idle_records(options, numbers.get(names.CLUSTER_METADATA_TOPIC))
+        group_them = partial(group_bucket, options=options, idle=idle)
+        for _, done in driver(items, group_them, progress):
             if isinstance(done, KdumpError):
                 unfinished += 1
                 yield done
@@ -298,6 +309,15 @@ def _of_message(layout: Layout, topic: int, row: RecordRow) -> bytes | None:
     parts = [row.value if part == "value" else None for part in layout.by]
     copy = Copy(row.partition or 0, row.offset, -1, -1, -1, -1, len(row.value))
     return layout.entry(topic, parts, copy)
+
+
+def _idle_records(options: DuplicateOptions, topic: int | None) -> bytes | None:
+    """Give what is compared of the records that an idle controller writes twice a second."""
+    if topic is None:
+        return None
+    layout = Layout.of(options)
+    parts = [NO_OP_RECORD if part == "value" else None for part in layout.by]
+    return compared(layout.entry(topic, parts, Copy(0, 0, 0, 0, 0, 0, 0)))
 
 
 def _by(options: DuplicateOptions) -> str:

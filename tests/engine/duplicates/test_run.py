@@ -27,6 +27,8 @@ DIRECTORIES = sorted(
         if "remote" not in path.parts  # remote storage is not a data directory
     }
 )
+#: What an idle controller writes twice a second.
+NO_OP = "01140000"
 
 
 def rows_of(path: Path, options: DuplicateOptions, **given: Any) -> list[Row]:
@@ -44,7 +46,8 @@ def test_groups_of_sample_data(path: Path, by: tuple[str, ...]) -> None:
     for row in records_of(path):
         if row["control"] is None:
             said = tuple(row[part] for part in by)
-            if said != (None,) * len(by):
+            is_idle = row["topic"] == "__cluster_metadata" and row["value"] == NO_OP
+            if said != (None,) * len(by) and not is_idle:
                 place = row["partition"], row["offset"], row["timestamp_ms"]
                 if path.name == "0.7.2":  # messages of a wrapper share an offset
                     continue
