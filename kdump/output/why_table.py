@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 #: Topics that are listed, and sentences; the rest is in `--format jsonl`.
 _TOPICS = 20
 _SENTENCES = 10
+#: The end of a step that deletes records.
+_PASS = "deleted by the next "
 #: Segments of so many are listed unasked where all of them are of one partition; and asked.
 _SEGMENTS, _SEGMENTS_ASKED = 40, 200
 _PARTITIONS = 50
@@ -251,6 +253,7 @@ class WhyTable(TextReport):
 
     def _plan(self, row: WhySummary) -> Iterator[str]:
         steps = {step.order: step for step in self._steps}
+        free_bytes = {one.path: one.free_bytes for one in self._directories}
         for plan in row.plans or ():
             where = ", ".join(map(visible, plan["directories"]))
             yield ""
@@ -258,29 +261,40 @@ class WhyTable(TextReport):
                 f"To free {size_text(plan['asked_bytes'])} in {where}, cheapest first:",
                 self._width,
             )
-            yield from self._steps_of([steps[order] for order in plan["steps"]])
+            yield from self._steps_of(
+                [steps[order] for order in plan["steps"]], names_them=len(plan["directories"]) > 1
+            )
+            free = free_bytes.get(plan["directories"][0]) or 0
+            if free >= plan["asked_bytes"]:
+                yield f"{size_text(free)} is free there already, before any of these steps."
             missing = plan["asked_bytes"] - plan["planned_bytes"]
             if missing > 0:
                 yield from wrap(
-                    f"{size_text(missing)} short: the rest is active segments, compacted topics, "
-                    "and internal topics.",
+                    f"The plan is {size_text(missing)} short: the rest is active segments, "
+                    "compacted topics, and internal topics.",
                     self._width,
                 )
         yield "Deleted files leave the disk after file.delete.delay.ms (default: 1 minute)."
 
-    def _steps_of(self, steps: Sequence[PlanStep]) -> Iterator[str]:
+    def _steps_of(self, steps: Sequence[PlanStep], *, names_them: bool) -> Iterator[str]:
+        """Write the steps, with what is the same for all of them once at the end."""
+        clauses = [one for step in steps for one in step.text.split("; ") if one.startswith(_PASS)]
+        shared = clauses[0] if len(clauses) > 1 and len({*clauses}) == 1 else None
         for step in steps:
             size = size_text(step.frees_bytes)
             until = step.loses_to_ms
             last = "" if until is None else f"; the last one is from {_moment(until)}"
-            where = "" if step.directory is None else f"{step.directory}: "
-            text = visible(where + step.text + last)
+            where = f"{step.directory}: " if names_them and step.directory is not None else ""
+            own = step.text.replace(f"; {shared}", "")
+            text = visible(where + own + last)
             for number, line in enumerate(wrap(text, self._width - 17)):
                 yield f"{step.order:3}  {size:>10}  {line}" if not number else " " * 17 + line
             if step.command is not None:
                 yield f"     → {visible(step.command)}"
             if step.undo is not None:
                 yield f"     and back: {visible(step.undo)}"
+        if shared is not None:
+            yield from wrap(f"Their segments are {shared}.", self._width)
 
 
 def _of(name: str, verdict: str, rank: int = 0) -> tuple[Column[_Share], str]:

@@ -52,7 +52,8 @@ def space(topic: str | None, size: int, retired: str | None = None) -> Row:
 def step(order: int, command: str | None, undo: str | None = None) -> Row:
     members = {
         "order": order, "command": command, "frees_bytes": 5 << 30, "loses_records": 3,
-        "loses_from": 0, "loses_to": 2, "loses_to_ms": NOW, "text": "loses 3 records of clicks-0",
+        "loses_from": 0, "loses_to": 2, "loses_to_ms": NOW,
+        "text": "loses 3 records of clicks-0; deleted by the next pass",
         "undo": undo, "directory": "/data/d1",
     }  # fmt: skip
     return make_row("plan-step", **members)
@@ -126,6 +127,27 @@ def test_plan() -> None:
     assert text.count("→") == 1
     assert "     and back: kafka-configs.sh y" in lines
     assert "5.0 GiB short" in text
+    assert "free there already" not in text
+    assert text.count("/data/d1") == 1
+    assert text.count("next pass") == 1
+
+
+@pytest.mark.parametrize("free", [9 << 30, 10 << 30])
+def test_plan_for_what_is_free_already(free: int) -> None:
+    members = {
+        "path": "/data/d1", "size_bytes": 90 << 30, "used_bytes": 5 << 30, "free_bytes": free,
+        "apparent_bytes": 3 << 30, "broker_version": "4.4", "device": "8:1",
+        "asked_bytes": 10 << 30, "planned_bytes": 0,
+    }  # fmt: skip
+    directory = make_row("data-directory", **members)
+    goal = {
+        "directories": ["/data/d1"], "asked_bytes": 10 << 30, "planned_bytes": 0, "steps": [],
+    }  # fmt: skip
+    plan = summary(asked_bytes=10 << 30, planned_bytes=0, plans=[goal])
+    lines = shown(*ROWS, directory, plan)
+    is_enough = free == 10 << 30
+    assert ("10.0 GiB is free there already, before any of these steps." in lines) == is_enough
+    assert "The plan is 10.0 GiB short" in " ".join(lines)
 
 
 @pytest.mark.parametrize("width", [80, 100])
