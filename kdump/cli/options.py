@@ -10,6 +10,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from kdump.broker import versions
 from kdump.broker.versions import NEWEST, Version
@@ -414,7 +415,14 @@ def read_output_options(asked: dict[str, Any], forms: tuple[str, ...]) -> Output
     from kdump.output.amounts import show_times_at
 
     show_times_at(asked.pop("utc_offset"))
-    return OutputSpec.take(asked, forms)
+    writing = OutputSpec.take(asked, forms)
+    of_form = click.get_current_context().get_parameter_source("form")
+    if of_form is ParameterSource.ENVIRONMENT and writing.output is not None:
+        from kdump.output.forms import form_of_name
+
+        if forms[0] == "html" or form_of_name(writing.output) is not None:
+            writing = writing._replace(form=None)  # the name of the file is nearer than a default
+    return writing
 
 
 def _without_password(path: str, engine: Engine) -> str:

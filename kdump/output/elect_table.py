@@ -107,7 +107,7 @@ class ElectTable(TextReport):
 
     def _order(self, order: NodesInOrder) -> None:
         many = count_text(order["partitions_at_stake"], "partition")
-        of = f", for all {many} of topics with records at stake" if many[0] != "0" else ""
+        of = f", for {many} of topics with records at stake" if many[0] != "0" else ""
         self._line(f"{self._word('Start order', None)}{of}:")
         for at, step in enumerate(order["steps"], 1):
             self._write_wrapped(visible(", ".join(step)), _INDENT, f"{at}. ")

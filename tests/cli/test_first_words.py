@@ -144,10 +144,13 @@ def test_json_names_jsonl() -> None:
     assert "one object per line: jsonl" in result.stderr
 
 
-def test_defaults_are_read_from_the_environment() -> None:
+def test_defaults_are_read_from_the_environment(tmp_path: Path) -> None:
     asked = ("dump", "--limit", 1, LOG)
     assert kdump(*asked, KDUMP_FORMAT="csv").output == kdump(*asked, "--format", "csv").output
     assert kdump(*asked, "--format", "jsonl", KDUMP_FORMAT="csv").output == kdump(*asked).output
+    page = tmp_path / "a.html"
+    assert kdump("report", "-o", page, LOG, KDUMP_FORMAT="table").exit_code in (0, 3)
+    assert page.read_bytes().startswith(b"<!")
     table = ("dump", "--format", "table", "--limit", 1, LOG)
     there = kdump(*table, KDUMP_UTC_OFFSET="+02:00").output
     assert there == kdump(*table, "--utc-offset", "+02:00").output != kdump(*table).output

@@ -59,6 +59,7 @@ def test_lost_mended_and_undecided_records_are_reported() -> None:
                 (1, "checkpoint", ["offsets", "bytes"], ["a-0"], False),
                 (2, None, [], ["a-0"], True),
                 (3, None, [], ["a-0", "b-0"], False),
+                (4, None, [], [], False),
             )
         ],
         produced=produced(),
@@ -79,7 +80,7 @@ def test_lost_mended_and_undecided_records_are_reported() -> None:
             "carved-2, of an unknown partition, perhaps a-0, offsets may be wrong (inside a torn "
             "wrapper, or truncated)"
         ),
-        "carved-3, of an unknown partition",
+        "carved-3, carved-4, of an unknown partition",
         "produced: 1,200 records as 7–1206",
         "diverged: b: 0–2, 5–9",
     ]

@@ -52,7 +52,7 @@ def _of_partition(row: ReplicaElection, best: Choice, *, alone: bool) -> tuple[s
     node = node_name(best)
     others = [node_name(each) for each in row.choices if each is not best]
     if not row.at_stake:
-        return f"No choice loses records; {node} has the longest log.", []
+        return f"No choice loses records; {node} has {_rank(row, best)}.", []
     asked = format_command((
         "kafka-leader-election.sh", "--bootstrap-server", BOOTSTRAP, "--election-type", "UNCLEAN",
         "--topic", topic_word(str(row.topic)), "--partition", str(row.partition),
@@ -67,9 +67,15 @@ def _of_partition(row: ReplicaElection, best: Choice, *, alone: bool) -> tuple[s
         first = f"Start {node} first; start {_list(others)} when it leads"
         otherwise = f"If it does not become the leader by itself,{crash} elect it"
         return f"{why}{first}. {otherwise}.", [asked]
-    first = f"{node} has the longest log; the summary gives the start order of all nodes"
+    first = f"{node} has {_rank(row, best)}; the summary gives the start order of all nodes"
     first = first if best["node_id"] is None else first.capitalize()
     return f"{why}{first}. If this partition still has no leader,{crash} elect it.", [asked]
+
+
+def _rank(row: ReplicaElection, best: Choice) -> str:
+    """Say why a log is the best one: a newer leader epoch counts more than a longer log."""
+    is_longest = best["log_end"] == max(each["log_end"] for each in row.choices)
+    return "the longest log" if is_longest else "the log of the newest epoch"
 
 
 def _of_quorum(row: ReplicaElection, best: Choice, known: Registration) -> tuple[str, list[str]]:

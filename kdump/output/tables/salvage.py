@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from kdump.output.amounts import number_text, size_text
 from kdump.output.column_widths import Column, amount, folding_column, number
-from kdump.output.row_tables import Tables, name_of, release_title, span_text
-from kdump.rows.salvage import CarvedImage, GroupOffset, Produced, SalvageCheck, Salvaged
+from kdump.output.row_tables import BytesCell, Tables, name_of, release_title, span_text
+from kdump.rows.salvage import (
+    CarvedGroup,
+    CarvedImage,
+    GroupOffset,
+    Produced,
+    SalvageCheck,
+    Salvaged,
+)
+from kdump.storage import places
 
 _RANGES_SHOWN = 3
 
@@ -22,7 +31,7 @@ def _ranges_in_short(ranges: Any) -> str:
     return _ranges(ranges[:_RANGES_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _salvaged_note(fields: Salvaged) -> str:
+def _salvaged_note(fields: Salvaged, *, names_images: bool = True) -> str:
     notes = []
     if fields.lost:
         notes.append(f"lost: {_ranges(fields.lost)}")
@@ -41,17 +50,14 @@ def _salvaged_note(fields: Salvaged) -> str:
     notes += [
         f"from {one['path']}: {_ranges_in_short(one['offsets'])}"
         if "bytes" not in one
-        else f"from {one['path']}, bytes {_ranges_in_short(one['bytes'])}"
+        else (f"from {one['path']}, " if names_images else "")
+        + f"bytes {_ranges_in_short(one['bytes'])}"
         for one in fields.from_
     ]
+    alike: dict[str, list[str]] = {}
     for group in fields.carved:
-        joined = f", joined by {', '.join(group['joined_by'])}" if group["joined_by"] else ""
-        named = f"named by {group['named_by']}" if group["named_by"] else "of an unknown partition"
-        if not group["named_by"] and len(group["proposed"]) == 1:
-            named += f", perhaps {group['proposed'][0]}"
-        if group["doubtful"]:
-            named += ", offsets may be wrong (inside a torn wrapper, or truncated)"
-        notes.append(f"{group['group']}, {named}{joined}")
+        alike.setdefault(_group_facts(group), []).append(group["group"])
+    notes += [f"{', '.join(groups)}{facts}" for facts, groups in alike.items()]
     notes += _produced_notes(fields.produced)
     notes += [
         f"diverged: {one['path']}: {_ranges_in_short(one['offsets'])}" for one in fields.diverged
@@ -59,11 +65,26 @@ def _salvaged_note(fields: Salvaged) -> str:
     return "; ".join(notes)
 
 
+def _group_facts(group: CarvedGroup) -> str:
+    """Write how the partition of a group is known, and what its batches were joined by."""
+    named = f", named by {group['named_by']}" if group["named_by"] else ", of an unknown partition"
+    if not group["named_by"] and len(group["proposed"]) == 1:
+        named += f", perhaps {group['proposed'][0]}"
+    if group["doubtful"]:
+        named += ", offsets may be wrong (inside a torn wrapper, or truncated)"
+    return named + (f", joined by {', '.join(group['joined_by'])}" if group["joined_by"] else "")
+
+
+def _images(row: Salvaged) -> str:
+    return ", ".join(one["path"] for one in row.from_ if "bytes" in one) or "-"
+
+
 def _copies(row: Salvaged) -> tuple[str, ...]:
     """Name the directories of copies; images have names of their own."""
     if any("bytes" in one for one in row.from_):
         return ()
-    paths = [one["path"] for one in (*row.from_, *row.reencoded, *row.diverged)]
+    paths = [one["path"] for one in (*row.from_, *row.diverged)]
+    paths += [places.parent(one["path"]) for one in row.reencoded]
     paths += [path for at in row.conflicts for path in at["paths"]]
     return tuple(dict.fromkeys(paths))
 
@@ -94,8 +115,20 @@ _SALVAGED: tuple[Column[Salvaged], ...] = (
     amount("offsets", lambda row: span_text(row.first_offset, row.last_offset)),
     amount("records", lambda row: number_text(row.records_count)),
     amount("batches", lambda row: number_text(row.batches), 1),
-    folding_column("details", _salvaged_note, 24),
 )
+_FROM_COPIES = (*_SALVAGED, folding_column("details", _salvaged_note, 24))
+_FROM_IMAGES = (
+    *_SALVAGED,
+    folding_column("image", _images, 12)._replace(shares=True),
+    folding_column("details", partial(_salvaged_note, names_images=False), 24),
+)
+
+
+def _salvaged_columns(row: Salvaged, bytes_cell: BytesCell) -> tuple[Column[Salvaged], ...]:
+    """Return columns in which an image has one of its own."""
+    return _FROM_IMAGES if any("bytes" in one for one in row.from_) else _FROM_COPIES
+
+
 _CARVED: tuple[Column[CarvedImage], ...] = (
     folding_column("image", lambda row: str(row.path), 24),
     amount("size", lambda row: size_text(row.size_bytes)),
@@ -119,7 +152,7 @@ _SALVAGE_CHECK: tuple[Column[SalvageCheck], ...] = (
 )
 TABLES: Tables = {
     CarvedImage: _CARVED,
-    Salvaged: _SALVAGED,
+    Salvaged: _salvaged_columns,
     GroupOffset: _GROUP_OFFSET,
     SalvageCheck: _SALVAGE_CHECK,
 }

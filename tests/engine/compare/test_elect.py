@@ -3,13 +3,15 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import builders
 import declared_rows
 import pytest
 
 from kdump.engine.compare import elect as elect_module
+from kdump.engine.compare.commands import _rank
 from kdump.engine.compare.elect import elect
 from kdump.engine.compare.plan import CompareOptions
 from kdump.engine.compare.start_order import StartOrder
@@ -103,6 +105,14 @@ def test_newer_snapshot_replaces_the_log(tmp_path: Path) -> None:
     assert choices(fields, "last_epoch", "log_start", "log_end")[2] == (5, 600, 600)
     assert fields["leader_node"] == 3
     assert choices(fields, "records_lost") == [(83,), (83 + 19,), (0,)]
+
+
+def test_newest_log_is_not_called_the_longest() -> None:
+    """A replica that led after an unclean election has a newer epoch, and fewer records."""
+    best, other = ({"log_end": end} for end in (950, 1200))
+    row = SimpleNamespace(choices=[best, other])
+    assert _rank(cast("Any", row), cast("Any", best)) == "the log of the newest epoch"
+    assert _rank(cast("Any", row), cast("Any", other)) == "the longest log"
 
 
 def test_partitions() -> None:
