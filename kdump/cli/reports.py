@@ -302,8 +302,8 @@ class ReindexReport(Report):
             if self._names_reasons and not self._options.write:
                 for reason, path in self._refusals.items():
                     self.messages.line(f"Would be refused: {path}: {reason}")
-            if next_line := _next(self._options, self._actions):
-                self.messages.line(next_line)
+            for line in _next(self._options, self._actions).splitlines():
+                self.messages.line(line)
         return reached
 
 
@@ -311,9 +311,10 @@ def _next(options: ReindexOptions, actions: Counter[str]) -> str:
     """Say what to type next: the same command with --write, or with --undo."""
     files = actions["rebuild"] + actions["create"]
     if files:
-        return f"Nothing was changed. To write {_files(files)}: {again('--write')}"
+        return f"Nothing was changed. To write {_files(files)}:\n  {again('--write')}"
     if actions["restore"]:
-        return f"Nothing was changed. To restore {_files(actions['restore'])}: {again('--write')}"
+        many = _files(actions["restore"])
+        return f"Nothing was changed. To restore {many}:\n  {again('--write')}"
     if options.changes and actions["rebuilt"]:
         return f"To restore the old files: {again('--undo')}"
     if not actions or actions["refuse"] or actions["restored"] or options.write:

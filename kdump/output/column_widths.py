@@ -158,7 +158,8 @@ class Column(NamedTuple, Generic[R]):
     `least` is the width below which a column that may be cut (`cuts`) is of no use; what `folds`
     goes on below instead, in the tables that rich draws. When there is still no room, columns with
     the highest `rank` are left out first; rank 0 always stays. What is the same in all rows of a
-    column that may be shared (`shares`) is written once, below them.
+    column that may be shared (`shares`) is written once, below them; a column of dashes not at all.
+    A cell that `echoes` is not written again where it is that of the row above.
     """
 
     name: str
@@ -169,6 +170,7 @@ class Column(NamedTuple, Generic[R]):
     least: int = 0
     rank: int = 0
     shares: bool = False
+    echoes: bool = False
 
     def title(self) -> tuple[str, str]:
         """Return the name on two lines, the upper one empty where one line will do."""

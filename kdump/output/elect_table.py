@@ -206,10 +206,9 @@ def _automatic_text(row: ReplicaElection) -> str:
     if not most:
         return ""
     able = [choice for choice in row.choices if choice["in_sync"]]
+    names = ", ".join(dict.fromkeys(map(_name, able)))
     if len(able) == 1:
-        who = _name(able[0])
-        return f"The controller, by itself, elects {who}: {count_text(most, 'record')} lost."
-    names = ", ".join(map(_name, able))
+        return f"The controller, by itself, elects {names}: {count_text(most, 'record')} lost."
     lost = f"up to {count_text(most, 'record')} lost"
     return f"The controller, by itself, elects whichever of {names} starts first: {lost}."
 

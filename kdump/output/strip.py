@@ -71,4 +71,6 @@ def strip_lines(
     said = [f"{sign} {meaning}" for sign, meaning in meanings.items() if sign in drawn]
     said = said if drawn & {SOME, NONE} else []
     span = f"offsets {low} to {high - 1}, {-(-(high - low) // cells):,} per character"
-    yield " " * names + ", ".join([span, *said])
+    legend = ", ".join([span, *said])
+    fits = names + width_of(legend) <= width
+    yield from (" " * names + line for line in ([legend] if fits else [span, ", ".join(said)]))

@@ -63,6 +63,8 @@ _WRITTEN = 1 << 10
 _PAGE = 1000
 #: With --wide: cells of one value; memory is bounded.
 _WIDEST = 1 << 20
+#: Stands for a text that is that of the row above, if it has so many characters.
+_ECHO, _ECHOED = "as above", 40
 _STYLES = {
     "heading": "bold cyan",
     "columns": "bold",
@@ -150,6 +152,7 @@ class Table(Sink):
             (columns, cells, []) if self._wide else _extract_shared(columns, cells)
         )
         cells = self._with_letters(held, cells)
+        cells = cells if self._wide else _without_echoes(columns, cells)
         layout = fit(columns, cells, None if self._wide else self._width)
         self._left_out.update(dict.fromkeys(layout.without(columns)))
         self._columns = ()  # the names of a stream that goes on have to be drawn again
@@ -418,7 +421,24 @@ def _extract_shared(
     }
     kept = [at for at in range(len(columns)) if at not in same]
     rows = [tuple(row[at] for at in kept) for row in cells]
-    return tuple(columns[at] for at in kept), rows, [*same.values()]
+    shared = [line for at, line in same.items() if cells[0][at] != "-"]
+    return tuple(columns[at] for at in kept), rows, shared
+
+
+def _without_echoes(columns: Columns, cells: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Replace cells that repeat a long text of the row above."""
+    echoes = [at for at, column in enumerate(columns) if column.echoes]
+    if not echoes:
+        return cells
+    return [
+        tuple(
+            _ECHO
+            if number and at in echoes and len(text) > _ECHOED and text == cells[number - 1][at]
+            else text
+            for at, text in enumerate(line)
+        )
+        for number, line in enumerate(cells)
+    ]
 
 
 def _place_of(row: RecordRow | BatchRow) -> Place:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,7 @@ class WhyTable(TextReport):
         self._compacted: list[Compaction] = []
         self._directories: list[DataDirectory] = []
         self._tiers: list[TierSpace] = []
+        self._explained: set[str] = set()
 
     def write(self, item: Item) -> None:
         """Take one row."""
@@ -83,9 +85,17 @@ class WhyTable(TextReport):
             self._lines(self._report(item))
 
     def finding(self, finding: Finding) -> None:
-        """Print a finding at once: rows come when all of them are known."""
+        """Print a finding at once: rows come when all of them are known.
+
+        What was reported for another directory in the same words is not explained again.
+        """
         word = finding.severity.value.upper()
-        self._lines(self._sentence(word, f"{finding.code}: {finding.message}"))
+        message, directory = finding.message, os.path.dirname(finding.path)
+        explained = message.replace(directory, "") if directory else message
+        if explained in self._explained:
+            message = f"the same for {directory}"
+        self._explained.add(explained)
+        self._lines(self._sentence(word, f"{finding.code}: {message}"))
 
     def _segment(self, row: SegmentFate) -> None:
         if len(self._listed) < _SEGMENTS_ASKED:

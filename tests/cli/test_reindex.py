@@ -132,7 +132,7 @@ def test_next_command_is_printed(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["kdump", "reindex", "a b"])
     monkeypatch.setattr("kdump.output.escape.is_terminal", lambda _: True)
-    told = "Nothing was changed. To write 2 files: kdump reindex 'a b' --write"
+    told = "Nothing was changed. To write 2 files:\n  kdump reindex 'a b' --write"
     assert told in run("a b").stderr
 
 

@@ -16,7 +16,7 @@ from kdump import kernels
 from kdump.findings.rows import HexText, Place, RecordChunk, Row
 from kdump.output.amounts import time_text
 from kdump.output.column_widths import Column, cut, fit, fit_text, pad, width_of
-from kdump.output.table import Table
+from kdump.output.table import Table, _without_echoes
 from kdump.output.values import AUTO
 
 
@@ -321,3 +321,16 @@ def test_what_the_kernel_writes_is_what_would_be_drawn(
         return b"".join(pieces).splitlines()
 
     assert drawn_by(kernel.format_records) == drawn_by(lambda *_: 0)
+
+
+def test_what_says_nothing_new_is_left_out() -> None:
+    """A long reason that is that of the row above, and a column of dashes."""
+    reason = "a checksum mismatch at position 1,526: recovery truncates the segment there"
+    columns: tuple[Column[Row], ...] = (Column("file"), Column("why", echoes=True))
+    cells = [("a", reason), ("b", reason), ("c", "short"), ("c", "short")]
+    assert _without_echoes(columns, cells) == [cells[0], ("b", "as above"), *cells[2:]]
+    members = {"topic_id": None, "partitions_count": 1}
+    topics = [make_row("topic", topic=name, deleted_ms=None, **members) for name in "ab"]
+    assert "deleted" not in "\n".join(drawn(*topics))
+    topics += [make_row("topic", topic="c", deleted_ms=1, **members)]
+    assert "deleted" in "\n".join(drawn(*topics))

@@ -9,6 +9,7 @@ from declared_rows import make_row
 from kdump.engine.why.options import Item
 from kdump.engine.why.partition import sum_pinned
 from kdump.engine.why.run import Sums
+from kdump.findings.finding import finding
 from kdump.findings.rows import Row
 from kdump.output.report import Page
 from kdump.output.why_table import WhyTable
@@ -232,3 +233,16 @@ def test_data_directories() -> None:
     assert cells(lines, "/d1") == ["/d1", "3.0 GiB", "9.0 GiB", "5.0 GiB", "-"]
     assert cells(lines, "/d2")[4] == "4.0 GiB"
     assert not any("/d1" in line for line in shown(*ROWS, one, summary()))
+
+
+def test_note_on_several_directories_is_explained_once() -> None:
+    written: list[bytes] = []
+    table = WhyTable(Page(written.append, 80), quiet=False)
+    for directory in ("/data/d1", "/data/d2"):
+        message = f"Topic settings of {directory} are unknown: no metadata log was found."
+        path = f"{directory}/meta.properties"
+        table.finding(finding("topic-settings-unknown", path=path, message=message))
+    table.finish()
+    text = " ".join(b"".join(written).decode().split())
+    assert text.count("no metadata log was found") == 1
+    assert text.endswith("topic-settings-unknown: the same for /data/d2")

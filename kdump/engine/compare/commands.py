@@ -80,13 +80,14 @@ def _rank(row: ReplicaElection, best: Choice) -> str:
 
 def _of_quorum(row: ReplicaElection, best: Choice, known: Registration) -> tuple[str, list[str]]:
     node, choices = node_name(best), row.choices
+    at_start = node if best["node_id"] is None else node.capitalize()
     voters, here = row.voters_count, row.voters_here or 0
     if voters is None:
-        sure = f"{node} has the longest log; these disks do not name the voters. "
+        sure = f"{at_start} has the longest log; these disks do not name the voters. "
     elif best["electable"]:
         return _start_first(row, best)
     elif not best["voter"]:
-        sure = f"{node} has the longest log, but is not a voter: copy its log to the voters. "
+        sure = f"{at_start} has the longest log, but is not a voter: copy its log to the voters. "
     else:
         are = "is" if here == 1 else "are"
         sure = f"Of {voters} voters {here} {are} here, too few to elect a leader. "

@@ -145,8 +145,8 @@ TABLES: Tables = {
         number("partitions", "partitions_count"),
         _time("created", "created_ms", rank=2),
         number("by offset", "created_offset", rank=3),
-        _time("deleted", "deleted_ms"),
-        number("by offset", "deleted_offset", rank=1),
+        _time("deleted", "deleted_ms")._replace(shares=True),
+        number("by offset", "deleted_offset", rank=1)._replace(shares=True),
     ),
     Partition: (
         _words("topic", least=12),

@@ -44,7 +44,7 @@ _REINDEX: tuple[Column[Reindex], ...] = (
     number("rebuilt", "entries_after"),
     amount("to read", _to_read, 1),
     Column("action", lambda row: row.action),
-    folding_column("why", _reindex_why, 24),
+    folding_column("why", _reindex_why, 24)._replace(echoes=True),
 )
 TABLES: Tables = {Reindex: _REINDEX}
 TITLES = {Reindex: release_title}

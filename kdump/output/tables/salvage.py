@@ -16,7 +16,7 @@ from kdump.rows.salvage import (
     SalvageCheck,
     Salvaged,
 )
-from kdump.storage import places
+from kdump.storage import names, places
 
 _RANGES_SHOWN = 3
 
@@ -83,10 +83,15 @@ def _copies(row: Salvaged) -> tuple[str, ...]:
     """Name the directories of copies; images have names of their own."""
     if any("bytes" in one for one in row.from_):
         return ()
-    paths = [one["path"] for one in (*row.from_, *row.diverged)]
-    paths += [places.parent(one["path"]) for one in row.reencoded]
+    paths = [one["path"] for one in (*row.from_, *row.reencoded, *row.diverged)]
     paths += [path for at in row.conflicts for path in at["paths"]]
-    return tuple(dict.fromkeys(paths))
+    return tuple(dict.fromkeys(map(_partition_of, paths)))
+
+
+def _partition_of(path: str) -> str:
+    """Return the partition's directory for a segment, or the copy of one that was left behind."""
+    is_file = names.parse(places.file_name(path)).kind is not names.Kind.UNKNOWN
+    return places.parent(path) if is_file else path
 
 
 def _produced_notes(produced: Produced | None) -> list[str]:

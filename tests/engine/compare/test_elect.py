@@ -91,7 +91,7 @@ def test_log_of_a_node_without_a_vote(tmp_path: Path) -> None:
     fields, _ = rows(*sorted((tmp_path / "nodes").iterdir()), topic="__cluster_metadata")
     assert choices(fields, "node_id", "voter", "electable")[0] == (9, False, False)
     assert fields["leader_node"] == 9
-    assert fields["advice"].startswith("node 9 has the longest log, but is not a voter")
+    assert fields["advice"].startswith("Node 9 has the longest log, but is not a voter")
     moved = [command for command in fields["commands"] if command.startswith("mv ")]
     assert len(moved) == 2
     assert all(command.endswith(".metadata-before") for command in moved)
