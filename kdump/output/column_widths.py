@@ -7,7 +7,7 @@ may be wider than its column; the column then grows, and only a column that may 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -76,6 +76,7 @@ _PIECE = re.compile(
     r".+?(?:(?<=\d-\d\d)(?=T\d\d:)|[/]+|,+(?!\d{3}(?!\d))|[._:;=@-]+(?!\d)|\s+|$)(?![/._:;=@,-])",
     re.DOTALL,
 )
+_PART = re.compile(r"[^/]*/+|[^/]+")
 #: An amount stays next to its unit.
 _WORD = re.compile(r"[\d.,]+ (?:bytes|[KMGT]iB|s|min|h|d)(?![^\s.,;:)])\S*\s*|\S+\s*|\s+")
 
@@ -83,6 +84,15 @@ _WORD = re.compile(r"[\d.,]+ (?:bytes|[KMGT]iB|s|min|h|d)(?![^\s.,;:)])\S*\s*|\S
 def pieces_of(text: str) -> list[str]:
     """Split text into pieces that stay whole where there is room."""
     return _PIECE.findall(text)
+
+
+def _fitting_pieces(word: str, width: int) -> Iterator[str]:
+    """Break a word that is too wide: a path first between its parts, which are names."""
+    if width_of(word.rstrip()) <= width:
+        yield word
+        return
+    for part in _PART.findall(word):
+        yield from [part] if width_of(part.rstrip()) <= width else pieces_of(part)
 
 
 def fold(text: str, width: int) -> list[str]:
@@ -94,7 +104,7 @@ def fold(text: str, width: int) -> list[str]:
     lines: list[str] = []
     line = ""
     for word in _WORD.findall(text):
-        for piece in [word] if width_of(word.rstrip()) <= width else pieces_of(word):
+        for piece in _fitting_pieces(word, width):
             if width_of((line + piece).rstrip()) <= width:
                 line += piece
                 continue

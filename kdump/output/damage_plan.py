@@ -49,13 +49,13 @@ def plan_commands(planned: Sequence[WayPast], long: str) -> tuple[str, str, str]
     )
 
 
-def plan_words(ways: Sequence[WayPast]) -> str:
-    """Say what a plan does, and where it does harm."""
+def plan_words(ways: Sequence[WayPast], plan: str = "This file moves") -> str:
+    """Describe the effect of a plan, and where it does harm."""
     planned = firsts(ways)
     later = {(row.topic, row.partition) for row in ways if not row.first}
     many = sum((row.topic, row.partition) in later for row in planned)
     words = (
-        "This file moves a group without active members past the first damage of "
+        f"{plan} a group without active members past the first damage of "
         f"{count_text(len(planned), 'partition')}. Remove the partitions where the group is not "
         "stuck at that damage: otherwise it skips records or reads them twice."
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from kdump.findings.ranges import range_cell
 from kdump.findings.rows import Row
 from kdump.output.amounts import count_text, number_text, time_text
-from kdump.output.column_widths import Columns, pad, width_of
+from kdump.output.column_widths import Columns, fold, pad, width_of
 from kdump.output.escape import visible
 
 if TYPE_CHECKING:
@@ -184,8 +184,6 @@ def _scan_words(row: Row) -> str:
 
 def step_lines(row: Row, width: int) -> Iterator[str]:
     """Write the steps, numbered; long ones go on below, segments passed over are drawn together."""
-    from textwrap import wrap
-
     steps = row.fields["steps"]
     assert isinstance(steps, list)
     if row.get("oldest"):
@@ -202,7 +200,7 @@ def step_lines(row: Row, width: int) -> Iterator[str]:
             number += 1
             head = f"{number:>2}  {pad(visible(name), 10)} "
         previous = name
-        lines = wrap(visible(text), max(width - len(head), 30)) or [""]
+        lines = fold(visible(text), max(width - len(head), 30))
         yield head + lines[0]
         for line in lines[1:]:
             yield " " * width_of(head) + line

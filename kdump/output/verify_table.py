@@ -252,7 +252,7 @@ class VerifyTable(TextReport):
     def _plan_lines(self, planned: list[WayPast]) -> Iterator[str]:
         if self._planned:
             yield ""
-            yield from self._wrap(plan_words(self._ways))
+            yield from self._wrap(plan_words(self._ways, "These commands move"))
             for command in plan_commands(planned, self._plan):
                 yield f"{_INDENT}→ {visible(command)}"
 

@@ -68,8 +68,7 @@ def test_verify_never_calls_a_partial_search_sound(parent: Path) -> None:
 
 @pytest.mark.parametrize("command", ["cluster", "usage", "verify", "duplicates"])
 def test_remote_storage_next_to_data_is_no_failure(command: str) -> None:
-    words = [command, "--format", "jsonl", str(DATA / "damaged" / "4.1.1-tiered")]
-    result = CliRunner().invoke(cli, words)
+    result = run(command, "--format", "jsonl", DATA / "damaged" / "4.1.1-tiered")
     assert "kafka-tiered-storage is remote storage, which only --tier and its own path select" in (
         result.stderr
     )

@@ -29,6 +29,7 @@ from kdump.output.grid import table_lines
         ("open of producer 5; pending", 19, ["open of producer 5;", "pending"]),
         ("1,2,3,4", 4, ["1,2,", "3,4"]),
         ("/var/lib/kafka/orders-0", 16, ["/var/lib/kafka/", "orders-0"]),
+        ("/data/rv-garbage-tail-0/0.log", 20, ["/data/", "rv-garbage-tail-0/", "0.log"]),
         ("live-0-17f6e98b-fe34-48cf", 15, ["live-0-17f6e98", "b-fe34-48cf"]),
         ("re-reads 1 segment, 826 bytes", 23, ["re-reads 1 segment,", "826 bytes"]),
         ("at 2026-11-21T00:36:28.607Z.", 22, ["at 2026-11-21", "T00:36:28.607Z."]),
