@@ -37,11 +37,18 @@ _LONG = (
 
 
 def put_longest_first(items: list[pytest.Item]) -> None:
-    """Order tests: by file, the files that take long first, then those of most tests."""
+    """Order tests: by file, those with brokers, the others that take long, then the most tests."""
     root = Path(__file__).parents[1]
     count = Counter(item.path for item in items)
     place = {root / name: place for place, name in enumerate(_LONG)}
-    items.sort(key=lambda item: (place.get(item.path, len(_LONG)), -count[item.path]))
+    with_brokers = {item.path for item in items if item.get_closest_marker("broker")}
+    items.sort(
+        key=lambda item: (
+            item.path not in with_brokers,
+            place.get(item.path, len(_LONG)),
+            -count[item.path],
+        )
+    )
 
 
 class PendingOnly(LoadFileScheduling):

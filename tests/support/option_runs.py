@@ -95,6 +95,7 @@ _OTHERS = (
     "carve --prefer longest --partition 0 --decompress-limit 256 image",
     "carve --topic orders* --fail-on never --format csv image clean/4.1.1/d1/orders.zstd-0",
     "schema batch finding --format csv",
+    "dump --hex --limit 2 --format markdown clean/4.1.1/d1/orders.lz4-0",
 )
 _SENT = (
     *("clean/0.8.2.2/cpt-0", "clean/0.8.2.2/gz-0", "clean/0.8.2.2/nil-0", "clean/0.8.2.2/sn-0"),

@@ -71,7 +71,8 @@ def test_a_directory_of_another_node(tmp_path: Path) -> None:
     # The log knows the directory by its id, or at least who has its partitions.
     for changed in ({"node.id": "4"}, {"node.id": "4", "directory.id": "YSOz1jVZxxMsYtz3vOdPCA"}):
         node.write_meta(dict(changed), node.second)
-        assert run_check(node.first, node.second) == [("meta-properties-foreign", "damage", "d2")]
+        for paths in ((node.first, node.second), (node.second, node.first)):
+            assert run_check(*paths) == [("meta-properties-foreign", "damage", "d2")]
     node.write_meta({"node.id": "1", "cluster.id": CLUSTER}, node.second)
     assert run_check(node.first, node.second) == [("meta-properties-foreign", "damage", "d2")]
     # What is of another cluster altogether may well lie beside.
