@@ -24,6 +24,7 @@ import pytest
 from broker_box import Broker, Json, program
 from kafka_tools import tools_on_path
 from long_runs import LONG
+from patience import PATIENCE_SECONDS
 
 pytest.importorskip("confluent_kafka", reason="no confluent-kafka: pip install 'kdump[produce]'")
 pytestmark = pytest.mark.broker
@@ -163,7 +164,7 @@ class Incident:
         with subprocess.Popen(
             ["bash", "-c", slow], env=self.site.environment, stdout=none, stderr=none
         ) as running:
-            until = time.monotonic() + 30
+            until = time.monotonic() + PATIENCE_SECONDS
             while running.poll() is None:
                 if state.exists() and '"start"' in state.read_text():
                     break
@@ -213,7 +214,7 @@ def test_deleted_topic_is_restored(site: Site, seed: int) -> None:
     incident = Incident(site, seed)
     site.ask({"op": "delete_topic", "topic": incident.topic})
     began = time.monotonic()
-    until = began + 30
+    until = began + PATIENCE_SECONDS
     while len(incident.renamed()) < PARTITIONS:
         assert time.monotonic() < until
         time.sleep(0.05)
@@ -246,7 +247,7 @@ def test_deleted_topic_is_restored(site: Site, seed: int) -> None:
     print(f"{site.version}: {took:.1f} s{', killed' if is_killed else ''}")
     if LONG and seed == INCIDENTS - 1:  # the broker has deleted its names for the files by then
         while incident.renamed():
-            assert time.monotonic() < began + 120
+            assert time.monotonic() < began + PATIENCE_SECONDS
             time.sleep(0.5)
     status, rows, told = incident.typed(same)
     assert status == 0, told

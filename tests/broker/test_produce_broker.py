@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 from broker_box import Broker, Json
 from long_runs import LONG, SEED
+from patience import PATIENCE_SECONDS
 
 pytest.importorskip("confluent_kafka", reason="no confluent-kafka: pip install 'kdump[produce]'")
 pytestmark = pytest.mark.broker
@@ -252,7 +253,7 @@ def test_offsets_of_groups_are_committed_once(cluster: Cluster) -> None:
     })  # fmt: skip
     try:
         consumer.subscribe([SOURCE])
-        until = time.monotonic() + 60
+        until = time.monotonic() + PATIENCE_SECONDS
         while not consumer.assignment():
             consumer.poll(0.1)
             assert time.monotonic() < until
@@ -331,7 +332,7 @@ def secure_cluster(cluster: Cluster, path: Path) -> str:
 
 
 def wait_for(path: Path) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + PATIENCE_SECONDS
     while not path.exists():
         assert time.monotonic() < until
         time.sleep(0.02)

@@ -17,6 +17,7 @@ from typing import Any
 import broker_box
 import pytest
 from long_runs import LONG
+from patience import PATIENCE_SECONDS
 
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
@@ -176,7 +177,7 @@ def _first_base(broker: Broker, topic: str) -> int:
 
 def _comes_true(condition: Callable[[], bool]) -> bool:
     """Give a broker on a busy machine some time."""
-    ends = time.monotonic() + 30
+    ends = time.monotonic() + PATIENCE_SECONDS
     while not condition() and time.monotonic() < ends:
         time.sleep(0.2)
     return condition()

@@ -12,6 +12,7 @@ import builders
 import pytest
 from commands import DATA
 from directories import batches, write_segment
+from patience import PATIENCE_SECONDS
 
 SOUND = DATA / "clean" / "2.8.2"
 DAMAGED = DATA / "damaged" / "0.10.2.2"
@@ -133,7 +134,7 @@ def _attentive() -> None:
 
 def end_process(process: "subprocess.Popen[bytes]", number: int) -> Any:
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE_SECONDS)
     assert b"Traceback" not in errors
     assert errors.endswith(b"kdump: interrupted\n")
     return process.returncode
@@ -192,7 +193,7 @@ def test_ignored_signal_stays_ignored(noisy: Path, tmp_path: Path) -> None:
     assert process.stderr is not None
     os.read(process.stderr.fileno(), 1)
     process.send_signal(signal.SIGHUP)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 3
     assert out.exists()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from commands import modules_after
+from patience import PATIENCE_SECONDS
 
 
 def start_kdump(*args: object) -> "subprocess.Popen[str]":
@@ -33,12 +34,12 @@ def children_of(pid: int) -> list[int]:
 def test_interrupt_ends_workers_silently(data: Path, tmp_path: Path) -> None:
     state = tmp_path / "state"
     process = start_kdump("--bwlimit", "50", "-j", 2, "--state", state, data)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while len(workers := children_of(process.pid)) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 1
     assert errors == "kdump: interrupted\n"
     assert workers

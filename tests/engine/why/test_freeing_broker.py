@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from broker_box import Broker
 from long_runs import LONG
+from patience import PATIENCE_SECONDS
 
 from kdump.engine.why.options import WhyOptions
 from kdump.engine.why.run import why
@@ -148,7 +149,7 @@ def test_steps_free_what_they_promise(broker: Broker, case: int) -> None:
     befores = {directory: held(directory) for directory in promised}
     for answer in broker.ask(*(operation(step["command"]) for step in steps)):
         assert answer["ok"], answer
-    until = time.monotonic() + 20
+    until = time.monotonic() + PATIENCE_SECONDS
     for directory, before in befores.items():
         while freed(directory, before) != promised[directory] and time.monotonic() < until:
             time.sleep(0.1)
