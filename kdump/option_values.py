@@ -75,7 +75,7 @@ def read_time(text: str) -> int:
 
     A number is epoch milliseconds, and rejected if it can only be meant as seconds; after an @ it
     is seconds. Otherwise ISO 8601 (UTC by default), `14:05` (today), `yesterday`,
-    `yesterday 14:05`, `now`, or a distance back: `now-30m`, `now-1d12h`, `-2h`.
+    `yesterday 14:05`, `now`, or a distance back: `now-30m`, `now-1d12h`, `-2h`, `2 hours ago`.
     """
     text = text.strip()
     if re.fullmatch(r"[+-]?\d+", text):
@@ -92,6 +92,8 @@ def read_time(text: str) -> int:
         return _read_now("0s")
     if text.startswith(("now-", "-")):
         return _read_now(text.removeprefix("now")[1:])
+    if back := _AGO.fullmatch(text):
+        return _read_now(back[1] + back[2])
     from datetime import UTC, datetime, time, timedelta
 
     try:
@@ -120,10 +122,11 @@ def _in_1970(time_ms: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+_AGO = re.compile(r"(\d+) ?([smhdw])(?:ec|econd|in|inute|our|r|ay|eek)?s? ago")
 _DAYS_BACK = {"today": 0, "yesterday": 1}
 _NO_TIME = (
     "is not a time: give epoch milliseconds, 2026-11-19T10:00:00Z, 14:05, 'yesterday 14:05', now, "
-    "or now-30m"
+    "now-30m, or '30 minutes ago'"
 )
 
 

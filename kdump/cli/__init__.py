@@ -74,6 +74,10 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; a path is one for `info`, and for another word one is suggested."""
         if args and self.get_command(ctx, args[0]) is None and _is_path(args[0]):
+            if len(args) > 1 and args[-1].isdigit() and not os.path.lexists(args[-1]):
+                from kdump.cli.suggestions import number_without_command
+
+                raise MultilineUsageError(number_without_command(args), ctx)
             args = ["info", *args]
         if args and self.get_command(ctx, args[0]) is None and args[0][:1] not in ("", "-"):
             from kdump.cli.suggestions import no_such_command

@@ -6,6 +6,7 @@ The headings are those of the command's manual page, where each option is descri
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -97,7 +98,12 @@ class Command(click.Command):
         )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments; name the command to which an option has moved, or why it has none."""
+        """Read the arguments; name the command to which an option has moved, or why it has none.
+
+        The word help alone, which is not a path here, is the option.
+        """
+        if args == ["help"] and not os.path.lexists("help"):
+            args = ["--help"]
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:

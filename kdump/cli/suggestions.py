@@ -68,6 +68,17 @@ def meant_options(word: str, names: Collection[str]) -> list[str]:
     return [*dict.fromkeys((*known, *begun, *ending, *close))][:3]
 
 
+def number_without_command(words: list[str]) -> str:
+    """Return the message for paths followed by a number, without a command in front."""
+    from kdump.findings.shell import format_command
+
+    *paths, number = words
+    find = format_command(("kdump", "find-offset", *paths, number))
+    dump = format_command(("kdump", "dump", "--from-offset", number, *paths))
+    lines = (f"no command for {number!r}. If it is an offset:", f"  {find}", f"  {dump}")
+    return "\n".join(lines)
+
+
 def no_such_command(word: str, names: dict[str, str]) -> str:
     """Return the message for a word that is not a command; `names` maps commands to their help."""
     asked = word.lower()

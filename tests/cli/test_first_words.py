@@ -86,6 +86,31 @@ def test_help_of_a_command_and_of_all() -> None:
     assert kdump("help", "find-time").output == kdump("find-time", "--help").output
 
 
+def test_help_after_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert kdump("verify", "help").output == kdump("verify", "--help").output
+    (tmp_path / "help").mkdir()
+    assert "No such file" not in kdump("verify", "help").stderr
+    assert "Usage:" not in kdump("verify", "help").output
+
+
+def test_number_after_a_path_names_the_commands_for_an_offset() -> None:
+    result = kdump(LOG, "457")
+    assert result.exit_code == 2
+    assert f"\n  kdump find-offset {LOG} 457\n" in result.stderr
+    assert f"\n  kdump dump --from-offset 457 {LOG}\n" in result.stderr
+
+
+@each("text", ["1 hour ago", "60 minutes ago", "60min ago", "3600 s ago", "1h ago"])
+def test_time_ago(text: str) -> None:
+    assert abs(read_time(text) - read_time("now-1h")) < 60_000
+
+
+def test_time_ago_of_no_unit() -> None:
+    with pytest.raises(ValueError, match="'30 minutes ago'"):
+        read_time("3 ages ago")
+
+
 @each("symptom", SYMPTOMS, ids=lambda symptom: symptom.page)
 def test_help_of_a_symptom(symptom: object) -> None:
     assert isinstance(symptom, type(SYMPTOMS[0]))
