@@ -183,7 +183,7 @@ def check_producers(
 
 
 def _note_transaction(answer: Answer, producer_id: int, broker: Version) -> None:
-    asked = ", if its coordinator knows of it (V34)" if has(broker, v.TRANSACTIONS_VERIFIED) else ""
+    asked = ", if its coordinator knows of it" if has(broker, v.TRANSACTIONS_VERIFIED) else ""
     answer.note("transaction", f"producer {producer_id} begins a transaction here{asked}")
 
 

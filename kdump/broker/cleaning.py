@@ -417,8 +417,8 @@ class CleaningRound:
         elif self._keeps_empty(batches, row):
             if batches.is_legacy(row):
                 why = (
-                    "a message of magic 0 or 1 at the end of the cleaned range, with nothing "
-                    "left of it"
+                    "a message of magic 0 or 1 at the end of the cleaned range, of which nothing "
+                    "would be left"
                 )
                 raise FailedError(segment.path, batches.position(row), why)
             left = BATCH_OVERHEAD_V2

@@ -330,7 +330,7 @@ class IndexBuilder:
         what = {
             "crc-mismatch": "a checksum mismatch",
             "batch-too-small": "the batch is smaller than its header",
-            "length-too-small": "the length field is below the smallest message",
+            "length-too-small": "the length is below that of the smallest message",
             "cut-short": "an incomplete batch",
             "short-tail": "an incomplete batch",
         }.get(gap.reason, "no batch can be read")

@@ -28,7 +28,7 @@ from kdump.cli.salvage import BROKER, BUILT, TAKEN, run_salvage
 def carve(paths: tuple[str, ...], *, propose_map: str | None, **asked: Any) -> int:
     """Find batches in raw disk images among PATHS, and rebuild partitions from them.
 
-    A batch is used if its checksum is right. Batches that cannot be attributed to a partition
+    A batch is used if its checksum matches. Batches that cannot be attributed to a partition
     are grouped as carved-1, carved-2, …; --topic-map assigns them to partitions, and
     --propose-map writes a draft of that file. Directories among PATHS are further copies, as in
     kdump salvage.

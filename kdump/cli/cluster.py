@@ -108,7 +108,7 @@ def cluster(
         if sum(ways) > 1:
             raise UsageError("--diff, --history and --view exclude each other")
         if diff is not None and at is not None:
-            raise UsageError("--diff FROM TO already names both ends; --at works without it")
+            raise UsageError("--diff and --at exclude each other: --diff FROM TO names both times")
     start, end = diff or (None, at)
     asked |= {"at": to_until(end), "diff_from": start and to_until(start), "what": what or ()}
     return run_plan("cluster", paths, asked)

@@ -55,17 +55,18 @@ def compare(paths: tuple[str, ...], *, writing: OutputSpec, **asked: Any) -> int
     directories with segments. Headers and checksums of all batches are compared; records are
     decoded only where these differ.
 
-    Normal differences between brokers are notes: a log that starts or ends at another offset,
-    further compaction, other segments, other batches with the same records. Damage is:
-    different records at one offset, records appended under different leader epochs, bytes that
-    only one side can read, records missing inside a log, and logs that lost their end.
+    Normal differences between brokers are notes: logs that start or end at different offsets,
+    more compaction on one side, different segments, the same records in different batches. These
+    are damage: different records at one offset, records appended under different leader epochs,
+    bytes that can be read on one side only, records missing inside a log, and logs that lost
+    their end.
 
     With --mirror, the directories belong to two clusters, where the same records have different
     offsets. The output lists the mirrored ranges and their offset shift, and records that are
     missing on one side, out of order, or duplicated. Records are matched by key, value, headers,
-    and time. --groups translates committed offsets, by MirrorMaker's checkpoints and offset
-    syncs, or else by the records; --format reset-csv writes them for kafka-consumer-groups
-    --reset-offsets --from-file.
+    and time. --groups translates committed offsets with MirrorMaker's checkpoints and offset syncs,
+    or by comparing records where these are missing; --format reset-csv writes them for
+    kafka-consumer-groups --reset-offsets --from-file.
 
     Each partition gets a one-word verdict, the last common leader epoch and offset, what each
     replica has beyond that, and the replica to copy from.

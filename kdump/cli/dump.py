@@ -62,8 +62,8 @@ _FILTERS = under("Filters")
     "schema_files",
     metavar="TOPIC=FILE",
     multiple=True,
-    help="Decode TOPIC's values with this .avsc or .proto file. A single word is the schema "
-    "registry's topic, or a directory that contains it. Repeatable.",
+    help="Decode TOPIC's values with this .avsc or .proto file (repeatable). Without an equals "
+    "sign: name of the schema registry's topic, or a directory that contains it.",
 )
 @_ROWS_AND_VALUES(
     "--schemas-at", "schemas_at_ms", type=TIME, help="Use the schemas registered at this time."
@@ -142,12 +142,13 @@ def dump(
     if these are sound. Damage does not stop the dump: a finding on standard error reports it, and
     reading continues at the next valid batch.
 
-    For a packet capture (pcap, pcapng), the rows are its requests and responses, and the records in
+    From a packet capture (pcap, pcapng), it shows the requests, the responses, and the records in
     them.
 
     TIME is epoch milliseconds, @ and epoch seconds, ISO 8601 (UTC by default), now, or a time
-    before now, for example now-30m. --format parquet with an --output that ends in a slash writes
-    Parquet files by topic and partition, with -j workers or on Spark.
+    before now (now-30m, '30 minutes ago'). --format parquet --output DIR/ (with the slash) writes a
+    directory of Parquet files, one or more per partition; -j N and --engine spark write them in
+    parallel.
 
     \b
     Examples:
@@ -242,7 +243,7 @@ def _decodes(decode: str | None, mode: str, form: str, writing: OutputSpec) -> b
             raise UsageError(f"--decode {decode} and --{mode} exclude each other")
         if form == "kafka":
             raise UsageError(
-                f"--format kafka prints what the tool prints, and does not allow --decode {decode}"
+                f"--format kafka prints what kafka-dump-log.sh prints: remove --decode {decode}"
             )
         return True
     by_default = form in ("table", "jsonl") and writing.bytes_mode == "auto"
@@ -290,7 +291,9 @@ def _into_directory(
 def _refuse(options: DumpOptions, form: str, output: str | None) -> None:
     """Say what cannot be written to a directory."""
     if form != "parquet" or output is None:
-        raise UsageError("a directory, or --engine spark, takes --format parquet --output DIR/")
+        raise UsageError(
+            "an output directory and --engine spark need --format parquet --output DIR/"
+        )
     if options.mode not in ("records", "batches"):
         raise UsageError(f"--{options.mode} cannot be split into part files; use --output FILE")
     for name in ("limit", "tail"):

@@ -22,8 +22,8 @@ from kdump.cli.options import shared_options, version_option
 def elect(paths: tuple[str, ...], **asked: Any) -> int:
     """For each partition and the metadata quorum, find the leader that loses the fewest records.
 
-    The replicas are in two or more of the directories: data directories of different brokers,
-    partition directories, or directories with segments. The best leader is the replica with the
+    Give two or more directories: data directories of different brokers, partition directories, or
+    directories with segments. The best leader is the replica with the
     newest leader epoch at the end of its log and, among those, the highest end offset. Records
     that a start of the broker would truncate do not count.
 

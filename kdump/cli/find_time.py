@@ -40,8 +40,8 @@ def read_target(text: str) -> int:
 @_REQUEST(
     "--list-offsets-version",
     type=Count(0, 11),
-    help="Version of the ListOffsets request: 0 uses file modification times, below 4 has no "
-    "leader epoch. Default: the newest of that broker.",
+    help="Version of the ListOffsets request. Version 0 uses file modification times; versions "
+    "below 4 return no leader epoch. Default: the newest that the broker supports.",
 )
 @_REQUEST(
     "--max-offsets",
@@ -57,13 +57,13 @@ def find_time(paths: tuple[str, ...], **asked: Any) -> int:
     Answers like a ListOffsets request, one row per partition. PATHS are segment
     files (each selects its partition), partition directories, or data directories. TIME is epoch
     milliseconds, @ and epoch seconds, ISO 8601 (UTC by default), 14:05 (today), yesterday, now,
-    a time before now (now-30m or -30m), earliest, latest, max-timestamp, or the
+    a time before now (now-30m, -30m, '30 minutes ago'), earliest, latest, max-timestamp, or the
     protocol's -1 to -6. Tiered topics also have earliest-local, latest-tiered, and
     earliest-pending-upload.
 
-    A broker searches only the first segment whose last time index entry reaches TIME, and answers
-    "none" even if a later segment has such a record. --check scans the log and reports where
-    this rule, or a wrong index, changes the answer.
+    A broker searches one segment only: the first whose last time index entry is at or after TIME.
+    If that segment has no such record, the answer is "none", even if a later segment has one.
+    --check scans the log and reports where this rule, or a wrong index, changes the answer.
 
     The exit status is 4 if no partition has an answer.
 

@@ -22,8 +22,8 @@ _SELECTION = under("Selection")
 @_SELECTION(
     "--group",
     metavar="GLOB",
-    help="Only groups that match, for example 'billing*'. A plain name reads only the group's "
-    "own partition.",
+    help="Only groups that match, for example 'billing*'. Without wildcards, only the partition "
+    "of __consumer_offsets with this group is read.",
 )
 @_SELECTION("--at", "at_ms", type=TIME, help="Show the state at this time.")
 @_SELECTION(
@@ -33,7 +33,7 @@ _SELECTION = under("Selection")
 @_SELECTION("--backwards", help="With --history: only changes to a lower offset.")
 @_SELECTION(
     "--explain",
-    help="With --history: name Kafka's assignors that produce the same assignment.",
+    help="With --history: name the Kafka assignors that would produce each assignment.",
 )
 @_SELECTION("--from", "from_ms", type=TIME, help="With --history: start at this time.")
 @_SELECTION("--to", "to_ms", type=TIME, help="With --history: stop before this time.")
@@ -57,10 +57,11 @@ def groups(
     disk as it is now.
 
     An offset committed in a transaction counts from the transaction marker on; until then its row
-    is `pending`. --history shows each change of a committed offset, with the number of members at
-    that time (none: an admin client changed it); joins, leaves, and rebalances; and the owners of
-    each partition over time. --explain names Kafka's assignors that produce the same assignment,
-    and reports assignments that differ from those of the group's own assignor. Compaction removes
+    is `pending`. --history shows each change of a committed offset; joins, leaves,
+    and rebalances; and the owners of each partition over time. A change of an offset has the
+    number of members at that time: 0 means that an admin client changed it. --explain names the
+    Kafka assignors that would produce each assignment, and reports assignments that the group's
+    own assignor would not produce. Compaction removes
     superseded records; --at and --history report what is missing. States that exist only in the
     coordinator's memory (PreparingRebalance) are not on disk.
 

@@ -56,7 +56,7 @@ lookup_options = together(
         "--none",
         type=click.Choice(("latest", "earliest", "skip")),
         help="Offset for partitions without an answer in --format reset-csv. Default: latest, as "
-        "in Kafka's own tool. In other formats, the field reset_offset has it.",
+        "in Kafka's own tool. In other formats, it is the field reset_offset.",
     ),
     _EXPLANATION(
         "--explain", help="Show how the answer is found, step by step; in JSON as `steps`."

@@ -379,10 +379,13 @@ def output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) ->
             "-o",
             "--output",
             type=FILE_PATH,
-            help="Write the results to FILE, created only when complete. DIR/ gets one file per "
-            "row kind. Required for parquet and arrow.",
+            help="Write the results to FILE, which appears only when complete. With DIR/ (a slash "
+            "at the end): one file per row kind, in this directory. Required for parquet and "
+            "arrow.",
         ),
-        _OUTPUT("--rows", metavar="KIND", help="Only rows of this kind."),
+        _OUTPUT(
+            "--rows", metavar="KIND", help="Write only rows of this kind (kdump schema lists them)."
+        ),
         _OUTPUT("--force", help="Overwrite existing output files."),
         *([_BYTES_OPTION] if has_bytes else []),
         *([_WIDE_OPTION] if is_wide else []),

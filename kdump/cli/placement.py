@@ -51,8 +51,8 @@ def placement(
 ) -> int:
     """Find records that are not on the partition that the hash of their key selects.
 
-    For each topic, shows the number of misplaced records, their offset range and producers, and
-    the keys on several partitions. All records are read.
+    For each topic, shows the number of misplaced records, their offset range and producers,
+    and keys that are on several partitions. All records are read.
 
     default is the Java client (murmur2), consistent-random is librdkafka, fnv1a is Sarama.
 

@@ -45,7 +45,7 @@ _RECOVERY_SETTINGS = under("Recovery settings")
 @_ACTION(
     "--only",
     metavar="KINDS",
-    help="Rebuild only these, joined by commas: index, timeindex, txnindex, leader-epochs, "
+    help="Rebuild only these, separated by commas: index, timeindex, txnindex, leader-epochs, "
     "checkpoints. Default: the first three.",
 )
 @_RECOVERY_SETTINGS(

@@ -103,15 +103,15 @@ def report(
 ) -> int:
     """Write one page with everything found: loss, causes, timeline, plots, and the evidence.
 
-    The page has a summary in words; damage and loss; what the next start does; the timeline; the
-    cluster and its groups at the end, and with --from at that time as well; the disk; plots; the
-    commands that show the same; what was not checked; and the files that were read, with their
-    SHA-256. Logs are read once: to verify and to hash them.
+    The page contains a summary; damage and loss; what the next start does; the timeline; the state
+    of the cluster and its groups at the end (with --from, also at that time); disk usage; plots;
+    the commands that show the same; what was not checked; and the files that were read, with
+    their SHA-256. Logs are read once: to verify and to hash them.
 
-    HTML has no script and makes no request. Keys and values are not in it without --records.
-    The same files and --now give the same bytes.
+    The HTML has no script and loads nothing. Keys and values are included only with --records. The
+    same files with the same --now give the same page, byte for byte.
 
-    Other formats have the rows that the page is made of, for example the list of files.
+    Other formats contain the rows behind the page, for example the list of files.
 
     \b
     Examples:

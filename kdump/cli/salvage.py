@@ -59,8 +59,8 @@ TAKEN = together(
         "--topic-map",
         metavar="FILE",
         type=FILE_PATH,
-        help="File with new topic names, one OLD,NEW per line; for carved batches, "
-        "carved-1,TOPIC-PARTITION.",
+        help="File that renames topics, one OLD,NEW per line; a line such as "
+        "carved-1,TOPIC-PARTITION assigns carved batches.",
     ),
 )
 #: For whom something is built, by `salvage` and `carve`.
@@ -96,7 +96,7 @@ def salvage(paths: tuple[str, ...], *, manifest: str | None, **asked: Any) -> in
 
     Copies are partition directories of any broker or backup. Directories ending in -delete, -stray,
     or -future, and files ending in .deleted, .swap, or .cleaned, are included even without
-    --retired. A batch is used if its checksum is right and its records can be read; it is copied
+    --retired. A batch is used if its checksum matches and its records can be read; it is copied
     unchanged. Where copies differ, the one that would win an election is the leader. Records that
     the leader truncated, and that only other copies still have, are reported and left out.
 

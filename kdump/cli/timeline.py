@@ -59,7 +59,7 @@ def _read_skew(text: str) -> str | tuple[int, int]:
 @_SELECTION(
     "--group",
     metavar="GLOB",
-    help="Only groups that match. Of their commits, only those that moved back are listed.",
+    help="Only groups that match. A commit is listed only if it moved the offset back.",
 )
 @_SELECTION(
     "--what",

@@ -20,8 +20,8 @@ _SELECTION = under("Selection")
     "--id",
     "transactional_id",
     metavar="GLOB",
-    help="Only transactional ids that match, for example 'billing*'. A plain id reads only its"
-    " own partition of __transaction_state.",
+    help="Only transactional ids that match, for example 'billing*'. Without wildcards, only the "
+    "partition of __transaction_state with this id is read.",
 )
 @_SELECTION("--at", "at_ms", type=TIME, help="Show the state at this time.")
 @_SELECTION("--open", "open_only", help="Only open transactions.")
@@ -34,9 +34,9 @@ def transactions(paths: tuple[str, ...], **asked: Any) -> int:
     is one row per transactional id, and one per producer whose open transaction has no known id.
 
     An open transaction is hanging if its coordinator does not know it, as in kafka-transactions.sh
-    find-hanging: no marker will follow, and read_committed consumers wait at its first offset. If
-    __transaction_state is incomplete here, a transaction is hanging if it is older than
-    transaction.max.timeout.ms.
+    find-hanging: no marker will follow, and read_committed consumers wait at its first offset.
+    Where __transaction_state is incomplete, every open transaction older than
+    transaction.max.timeout.ms counts as hanging.
 
     Each log is read from its newest producer snapshot on; with --at, from the start. --topic
     and --partition select the partitions that transactions write to.

@@ -53,9 +53,9 @@ def usage(
     """Sum batches, records, and bytes by topic, partition, hour, day, producer, codec, or key,
     largest first.
 
-    Everything except keys comes from batch headers: each log is read once, checksums are checked,
-    and nothing is decompressed. size_bytes are bytes on disk, including control batches. By hour
-    or day (UTC), each batch counts at its latest timestamp, and rows are sorted by time. By key,
+    Except by key, only batch headers are read: each log once, with its checksums, and nothing is
+    decompressed. size_bytes are bytes on disk, including control batches. By hour or day (UTC), a
+    batch counts in the hour or day of its latest timestamp, and rows are sorted by time. By key,
     every record is read; plain_bytes are the uncompressed bytes of keys, values, and headers,
     without control records.
 

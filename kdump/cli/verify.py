@@ -128,9 +128,9 @@ MONITORING = together(
     ),
     _MONITORING(
         "--nagios",
-        help="Print one line for Nagios, then the ten worst findings. Exit with 0 for notes at "
-        "most, 1 for rebuild, 2 for damage, 3 if the check failed; --fail-on sets what "
-        "alarms.",
+        help="Print one line for Nagios, then the ten worst findings. Exit with 0 if there are "
+        "only notes, 1 for rebuild, 2 for damage, 3 if the check failed. With --fail-on "
+        "damage, rebuild raises no alert.",
     ),
 )
 
@@ -146,7 +146,7 @@ MONITORING = together(
 @NOTES
 @version_option(
     _CHECKS,
-    "Version of the broker that serves the log after damage.",
+    "Version of the broker that is to serve the damaged logs.",
 )
 @config_option(_CHECKS, "--topic-config")
 @topic_configs_option(_CHECKS)
@@ -154,8 +154,8 @@ MONITORING = together(
     "--append",
     metavar="FILE|-",
     type=FILE_PATH,
-    help="Show only what a broker would answer to these batches (the records of a produce "
-    "request), or to each produce request in a capture.",
+    help="Check nothing; show how a broker would answer a produce request with these batches, or "
+    "each produce request in a packet capture.",
 )
 @_APPEND_CHECK(
     "--follower", help="With --append: answer as a follower, which does not assign offsets."
@@ -187,7 +187,7 @@ MONITORING = together(
     type=Read("words", read_words, _SUMMED),
     default="",
     metavar="WORD[,WORD]",
-    help="Add a summary per broker (data directory), per topic, or per both.",
+    help="Add a summary per broker (data directory), per topic, or per combination (broker,topic).",
 )
 @shared_options(LOOKUP_FORMATS, is_wide=False, missing=TIER_ALONE)
 def verify(paths: tuple[str, ...], **asked: Any) -> int:
@@ -195,8 +195,9 @@ def verify(paths: tuple[str, ...], **asked: Any) -> int:
 
     PATHS are segment files, partition directories, or data directories, with or without a
     running broker. Every log is read once and the checksum of every batch is checked; nothing
-    is decompressed without --deep. No lock is taken, nothing is written, the page cache stays
-    as it was, and normal activity of a running broker is not reported as damage.
+    is decompressed without --deep. kdump takes no lock, writes nothing, and
+    leaves the page cache as it was. Normal activity of a running broker is not reported as
+    damage.
 
     Fields outside the checksum (base offset, leader epoch, and size of a batch) are checked
     only against neighboring batches. Data that vanished without a trace, such as complete
@@ -205,7 +206,8 @@ def verify(paths: tuple[str, ...], **asked: Any) -> int:
     A finding is damage (records are lost or cannot be read), rebuild (an index or checkpoint is
     wrong, the records are intact), or a note. The exit status is 3 if a finding is at or above
     --fail-on. --format reset-csv writes the file for kafka-consumer-groups --reset-offsets
-    --from-file: for each partition the first offset that is served after its first damage.
+    --from-file: for each damaged
+    partition, the first offset that the broker serves after the first damage.
 
     \b
     Examples:

@@ -53,8 +53,8 @@ def read_free(text: str) -> FreeRequest:
     "free",
     type=Read("[directory=]size", read_free),
     multiple=True,
-    help="List commands that free this much space, least loss first: on each file system that has "
-    "less free space, or in one data directory (d2=6MiB). Repeatable.",
+    help="List commands that free SIZE, least loss first: on each file system with less than SIZE "
+    "free, or in one data directory (d2=6MiB). Repeatable.",
 )
 @_SELECTION("--rolls", help="Show which rule rolled each segment; reads the first header of each.")
 @_SELECTION(
@@ -79,7 +79,7 @@ def why(paths: tuple[str, ...], *, textfile: str | None, writing: OutputSpec, **
     disks. Reads only the time index and the end of each segment, and the start of a log only if
     its index is not reliable. Writes nothing except --textfile.
 
-    A broker's memory is not visible: the high watermark is as old as its checkpoint. Sizes are
+    A broker's memory is not visible: the high watermark is that of the last checkpoint. Sizes are
     those of the files; totals match du.
 
     \b

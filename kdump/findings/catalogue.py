@@ -74,8 +74,8 @@ CATALOGUE: dict[str, Code] = {
     ),
     "torn-tail": _damage(
         "The last entry of the file is incomplete: a write that did not finish.",
-        "Nothing on a running broker, which may be writing it; log recovery truncates it "
-        "after an unclean shutdown.",
+        "Nothing if a broker is running: it may be writing the entry. After an unclean shutdown, "
+        "log recovery truncates it.",
         "Consumers receive everything before it.",
         show=Show.RAW,
         hides=Hides.BATCHES,
@@ -84,7 +84,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "tail-being-written": _note(
         "The last entry of an active segment is incomplete, and a broker is writing the file now.",
-        "Nothing; a broker is writing. Run the command again.",
+        "Nothing; run the command again.",
         "No effect on consumers: they receive the entry when it is complete.",
         hides=Hides.BATCHES,
         ends_log=True,
@@ -110,8 +110,8 @@ CATALOGUE: dict[str, Code] = {
     ),
     "magic-unknown": _damage(
         "The magic byte is not that of a known format.",
-        "Look at the bytes with dump --hex; salvage --mend-headers keeps a batch whose checksum is "
-        "otherwise right.",
+        "Look at the bytes with dump --hex; salvage --mend-headers repairs the byte if the "
+        "checksum then matches.",
         "Consumers fail at this batch.",
         stops_consumers=True,
         gap="magic-unknown",
@@ -151,11 +151,12 @@ CATALOGUE: dict[str, Code] = {
         offsets_lie=True,
     ),
     "offset-past-range": _damage(
-        "A batch of the newest segment is further above its base offset than an index can "
-        "represent.",
+        "The offset of a batch is too far above the base offset of its segment, the newest one, "
+        "for an index.",
         "Do not trust this offset: it is outside the checksum. Compare with a replica; the "
         "records are intact.",
-        "Offset lookups never reach these records; if they are the last ones, see log-end-astray.",
+        "Offset lookups never reach these records. If this is the last batch of the log, see "
+        "log-end-astray.",
         misplaced=MisplacedScope.UNTIL_NEXT,
         offsets_lie=True,
     ),
@@ -198,8 +199,8 @@ CATALOGUE: dict[str, Code] = {
     "record-offset": _damage(
         "An offset inside a batch is outside the range of the batch, or does not increase.",
         "Look at the batch with dump --batches and find what wrote it; a replica has it too.",
-        "Consumers receive offsets that other records have, or that do not increase: they may"
-        " see records twice or out of order.",
+        "Consumers receive offsets that belong to other records, or that do not increase: they "
+        "may see records twice or out of order.",
         offsets_lie=True,
     ),
     "wrapper-offset": _damage(
@@ -281,8 +282,8 @@ CATALOGUE: dict[str, Code] = {
         "kdump failed on this partition or directory.",
         "Report it with the traceback that KDUMP_TRACEBACK=1 prints; meanwhile use another command "
         "or a replica.",
-        "Findings reported before it are valid; the rest of it was not checked. Other partitions "
-        "were. Damaged files are the most frequent cause.",
+        "Findings reported before it are valid, but the rest of this partition or directory was "
+        "not checked. Damaged files are the most frequent cause.",
         show=Show.NOTHING,
     ),
     "file-vanished": _note(
@@ -295,7 +296,7 @@ CATALOGUE: dict[str, Code] = {
     "partition-changing": _note(
         "Files were replaced each time the partition was read, so it could not be checked.",
         "Run the command again when the broker is less busy.",
-        "An apparent error may only be an old index next to a new log.",
+        "Errors found in it would not be reliable: an old index may be next to a new log.",
         live=True,
     ),
     "high-watermark-unknown": _note(
@@ -317,8 +318,9 @@ CATALOGUE: dict[str, Code] = {
     ),
     "read-committed-stops": _note(
         "read_committed consumers stop before an open transaction.",
-        "verify reports whether it is hanging, and the command that ends it.",
-        "They receive the records after it when the transaction ends.",
+        "Run kdump verify: it reports whether the transaction is hanging, and the command that "
+        "ends it.",
+        "They receive the records after it only when the transaction ends.",
     ),
     "cleaned-key-twice": _note(
         "Two records of one key are below the cleaner's checkpoint, where only the last one "
@@ -331,12 +333,12 @@ CATALOGUE: dict[str, Code] = {
     "directory-name": _note(
         "The directory's name is not a topic and partition.",
         "Nothing, if it is not a partition.",
-        "A broker does not start with a directory that it cannot name.",
+        "A broker does not start if the name of a directory is not valid.",
     ),
     "topic-name": _note(
         "The topic has a name that Kafka does not allow, so it is left out of the reset plan.",
         "Nothing; no broker created this directory.",
-        "Brokers load such a directory, but no client can request it.",
+        "Brokers load such a directory, but no client can use the topic.",
     ),
     "file-not-held": _note(
         "A file of a copy cannot be kept open during the salvage.",
@@ -480,7 +482,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "transaction-index-version": _by_reindex(
         "txnindex",
-        "An entry of the transaction index has a version that the newest brokers do not read.",
+        "An entry of the transaction index has a version that even the newest brokers do not read.",
         "A read_committed fetch from this segment fails, and so does the start of a broker.",
     ),
     "transaction-index-order": _by_reindex(
@@ -554,8 +556,10 @@ CATALOGUE: dict[str, Code] = {
         "Records that the producer sent may never have been stored.",
     ),
     "producers-not-checked": _note(
-        "Too many transactions are open at once, so producers were not followed to the end.",
-        "Nothing; sequences, snapshots, and transaction indexes of the rest were not checked.",
+        "Too many transactions are open at once, so some producers were not checked to the end of "
+        "the log.",
+        "Nothing; sequences, snapshots, and transaction indexes of these producers were not "
+        "checked.",
         "Unknown for these producers.",
     ),
     "snapshot-size": _dropped_state(
@@ -565,7 +569,8 @@ CATALOGUE: dict[str, Code] = {
     "snapshot-crc": _dropped_state("The checksum of a producer snapshot is wrong."),
     "snapshot-differs": _rebuild(
         "A producer snapshot contradicts the log below its offset.",
-        "Move it away before an unclean start; the broker then replays the log from an older one.",
+        "After an unclean shutdown, move the snapshot away before the start; the broker then "
+        "replays the log from an older one.",
         "A broker that starts from it may reject a producer, store records twice, or block "
         "read_committed consumers.",
         show=Show.ENTRIES,
@@ -577,8 +582,8 @@ CATALOGUE: dict[str, Code] = {
     ),
     "snapshot-missing": _note(
         "Producers wrote to older segments, but there is no producer snapshot.",
-        "Before a clean start: remove the clean shutdown mark, so that producers are read from "
-        "the log.",
+        "After a clean shutdown, remove .kafka_cleanshutdown before the start, so that the broker "
+        "reads the producers from the log.",
         "After a clean shutdown, the broker starts without knowledge of any producer or open "
         "transaction.",
     ),
@@ -607,8 +612,8 @@ CATALOGUE: dict[str, Code] = {
         "The leader epoch checkpoint lacks an epoch that the log contains.",
         "Rebuild it with kdump reindex --only leader-epochs; recovery of all segments does "
         "it, too.",
-        "Followers truncate to the high watermark instead, and may keep records that the "
-        "leader does not have.",
+        "Followers then truncate to the high watermark, not by epoch, and may keep records that "
+        "the leader does not have.",
         show=Show.ENTRIES,
         reindex="leader-epochs",
     ),
@@ -634,22 +639,22 @@ CATALOGUE: dict[str, Code] = {
     ),
     "start-refused": _damage(
         "The next start of the broker would fail.",
-        "Fix the cause before the start; if it is one partition, move that out of the data "
+        "Fix the cause before the start; if one partition is the cause, move it out of the data "
         "directory.",
         "The broker, and every partition on it, stays offline.",
         forecast=True,
     ),
     # Files and directories by their names, and what only all of them together show.
     "log-name": _damage(
-        "The name of a log does not have twenty digits; brokers open no other spelling.",
+        "The name of a log does not have twenty digits; brokers do not open it.",
         "Stop the broker and rename the file to the expected name; first remove an empty file"
         " of that name that a start created.",
         "A start creates an empty segment in its place: no consumer sees these records.",
     ),
     "file-name": _note(
-        "The name of a segment's file does not have twenty digits; brokers open no other spelling.",
+        "The name of a segment's file does not have twenty digits; brokers do not open it.",
         "Rename it to the expected name, or remove it.",
-        "A broker does not use it, and rebuilds an index that is missing.",
+        "A broker ignores the file. If it is an index, a start builds a new one.",
     ),
     "file-stops-start": _rebuild(
         "A file has the extension of a segment file, but its name does not begin with a number.",
@@ -683,7 +688,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "swap-left": _note(
         "Replacement segments (.swap) were not put in place.",
-        "Nothing; the next start finishes it.",
+        "Nothing; the next start puts them in place.",
         "Until the next start the old segments are read, if they exist.",
     ),
     "segments-apart": _note(
@@ -693,7 +698,7 @@ CATALOGUE: dict[str, Code] = {
         "Consumers skip the missing offsets silently, and brokers do not notice.",
     ),
     "offsets-apart": _note(
-        "Offsets are missing between two batches of a segment, and nothing compacts the topic.",
+        "Offsets are missing between two batches of a segment, and the topic is not compacted.",
         "Compare with a replica (kdump compare). Harmless if the topic was compacted before, or if "
         "this replica was a follower that truncated its log inside a batch.",
         "Consumers skip the missing offsets silently, and brokers do not notice.",
@@ -711,8 +716,8 @@ CATALOGUE: dict[str, Code] = {
         "A start creates an empty segment at the log start offset.",
     ),
     "directory-retired": _note(
-        "The directory is a replica that is being moved or deleted, or that was set aside.",
-        "Nothing; the broker finishes it.",
+        "The directory is a replica that is being moved or deleted, or that was renamed to -stray.",
+        "Nothing; the broker finishes the move or the deletion.",
         "No consumer reads from it.",
     ),
     "directory-stops-start": _rebuild(
@@ -860,12 +865,14 @@ CATALOGUE: dict[str, Code] = {
     ),
     "compression-type-differs": _note(
         "Batches are not compressed as compression.type requires.",
-        "Nothing if the setting was changed; otherwise find out what writes past the leader.",
+        "Nothing if the setting was changed; otherwise find out what wrote them, bypassing the "
+        "leader.",
         "No effect on consumers.",
     ),
     "timestamp-type-differs": _note(
         "Batches have a different timestamp type than message.timestamp.type requires.",
-        "Nothing if the setting was changed; otherwise find out what writes past the leader.",
+        "Nothing if the setting was changed; otherwise find out what wrote them, bypassing the "
+        "leader.",
         "Retention and time lookups use the timestamps as they are stored.",
     ),
     "segment-over-limit": _note(
@@ -906,7 +913,8 @@ CATALOGUE: dict[str, Code] = {
     "file-times-lost": _note(
         "The times of the files were lost when the directory was copied.",
         "Nothing; make a copy that keeps times (cp -a, rsync -a, tar) to learn more.",
-        "Events known only from file times have no time; only records bound the clocks.",
+        "Events known only from file times have no time, and clock differences are estimated from "
+        "records only.",
         show=Show.NOTHING,
     ),
     "replay-unexplained": _note(
@@ -917,7 +925,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "replica-not-replayed": _note(
         "Another replica of this partition is at least as complete, and is replayed instead.",
-        "Nothing; name only this one to replay it.",
+        "Nothing; to replay this one, name only its path.",
         "No effect on consumers.",
         show=Show.NOTHING,
     ),
@@ -934,13 +942,13 @@ CATALOGUE: dict[str, Code] = {
         show=Show.NOTHING,
     ),
     "remote-object-size": _damage(
-        "A log object in remote storage does not have the size that the metadata says.",
+        "A log object in remote storage does not have the size recorded in the metadata.",
         "Restore the object, or rebuild the partition with kdump salvage --tier.",
         "Consumers skip the records that a truncated object lacks, without an error.",
         show=Show.NOTHING,
     ),
     "remote-object-differs": _damage(
-        "A log object in remote storage has different offsets than the metadata says.",
+        "A log object in remote storage has different offsets than recorded in the metadata.",
         "Restore the object; another segment may have been stored under its name.",
         "Consumers skip the records that it lacks, without an error.",
         show=Show.NOTHING,
@@ -960,7 +968,8 @@ CATALOGUE: dict[str, Code] = {
     "remote-gap": _damage(
         "Offsets between the log start and the local log are in no remote segment.",
         "Restore __remote_log_metadata, or rebuild the partition with kdump salvage --tier.",
-        "Consumers get OffsetOutOfRange in the middle of the log; earliest does not change.",
+        "Consumers get OffsetOutOfRange in the middle of the log; a reset to earliest leads them "
+        "to the same gap again.",
         show=Show.NOTHING,
     ),
     "remote-overlap": _note(
@@ -1006,7 +1015,7 @@ CATALOGUE: dict[str, Code] = {
         show=Show.NOTHING,
     ),
     "frame-unknown": _note(
-        "A request has an api or a version that no known release has.",
+        "A request has an API key or a version that no known release has.",
         "Nothing, or use a newer kdump.",
         "Brokers without that version close the connection.",
         show=Show.NOTHING,

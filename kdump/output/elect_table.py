@@ -111,8 +111,8 @@ class ElectTable(TextReport):
         self._line(f"{self._word('Start order', None)}{of}:")
         for at, step in enumerate(order["steps"], 1):
             self._write_wrapped(visible(", ".join(step)), _INDENT, f"{at}. ")
-        wait = "Start the nodes of a step together, and those of the next one when every partition "
-        self._write_wrapped(f"{wait}of the step has a leader.", _INDENT)
+        wait = "Start the nodes of one step together. Start the next step when every partition of "
+        self._write_wrapped(f"{wait}this step has a leader.", _INDENT)
         self._line(f"{_INDENT}→ {_UNAVAILABLE}")
         if order["by_hand_count"]:
             many = count_text(order["by_hand_count"], "partition")

@@ -38,7 +38,7 @@ def table_lines(
     layout = fit(columns, cells, width)
     yield from grid(console, columns, cells, layout, marks)
     if unseen := layout.without(columns):
-        yield from wrap(f"No room for: {', '.join(unseen)}; --format jsonl has all.", width)
+        yield from wrap(f"Columns left out: {', '.join(unseen)}. --format jsonl has all.", width)
 
 
 def grid(

@@ -36,7 +36,7 @@ def way_past(finding: Finding) -> str:
     if how == "running":
         broker = f"The running broker (if it is a {version})"
     elif how == "starting":
-        broker += " that starts on these files"
+        broker = f"After a start, a {version} broker"
     older = ""
     if finding.oldest is not None:
         again = finding.oldest["served_from"]
@@ -49,10 +49,10 @@ def way_past(finding: Finding) -> str:
     records = count_text(skipped or 0, "sound record")
     if served is None:
         return (
-            f"{disk}{broker} serves consumers nothing after this position: {records} after it "
-            f"can only be read with kdump dump.{older}"
+            f"{disk}{broker} serves consumers nothing after this position: only kdump dump reads "
+            f"the {records} after it.{older}"
         )
-    between = f"; {records} in between can only be read with kdump dump" if skipped else ""
+    between = f"; only kdump dump reads the {records} in between" if skipped else ""
     return (
         f"{disk}{broker} serves consumers again from offset {served}: seek there{between}.{older}"
     )

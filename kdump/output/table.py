@@ -184,7 +184,7 @@ class Table(Sink):
         left_out, self._left_out = self._left_out, {}
         if left_out:
             self._line("")
-            hint = f"No room for: {', '.join(left_out)}. --wide shows every column."
+            hint = f"Columns left out: {', '.join(left_out)}. --wide shows all."
             self._lines(self._style("rule", line) for line in wrap(hint, self._width))
 
     def _draw_chunk(self, chunk: RecordChunk) -> None:

@@ -36,7 +36,7 @@ def node_lines(
     for row in sorted(rows, key=lambda row: row.outcome != outcome):
         if row.cause == "none":
             continue
-        mark = "" if row.outcome != "unknown" else "unknown: "
+        mark = "" if row.outcome != "unknown" else "Unknown: "
         message = row.message
         yield from _indent(mark + visible(message), width, "  ")
         if row.path and row.path not in message:

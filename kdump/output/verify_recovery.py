@@ -96,7 +96,8 @@ def totals_lines(forecast: Forecast, width: int) -> Iterator[str]:
     lost, losing = forecast["records_lost"], forecast["partitions_losing"]
     if losing:
         many = count_text(losing, "partition")
-        text += f"; {count_text(lost, 'record')} lost in {many}" if lost else f"; {many} set aside"
+        lost_text = f"{count_text(lost, 'record')} lost in {many}"
+        text += f"; {lost_text if lost else f'{many} renamed to -stray'}"
     yield from wrap(f"{text}.", width)
 
 

@@ -316,9 +316,9 @@ def _heading(directories: list[DirectoryFacts], width: int) -> Iterator[str]:
         if facts.cluster_id is not None:
             parts.append(f"cluster {facts.cluster_id}")
         if facts.locked:
-            parts.append("a broker holds .lock (read only, nothing will be changed)")
+            parts.append("a broker is running (it holds .lock); kdump only reads")
         elif facts.locked is False and parts:
-            parts.append("no broker holds .lock")
+            parts.append("no broker is running")
         yield visible(facts.path)
         yield from (f"  {line}" for line in join([*map(visible, parts)], width - 2))
     if len(directories) > _SHOWN_DIRECTORIES:

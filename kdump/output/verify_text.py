@@ -92,8 +92,8 @@ def not_checked_text(row: VerifySummary) -> str:
     if row.mode == "default":
         many = count_text(row.batches, "batch")
         packed = left.get("compressed_batches", 0)
-        more = f" ({packed:,} compressed)" if packed else ""
-        parts.append(f"the records inside {many}{more}, beyond their checksums (--deep)")
+        more = f", {packed:,} of them compressed" if packed else ""
+        parts.append(f"the records inside {many}{more} (--deep checks them)")
     for word, count in left.items():
         if word in unsaid or not count:
             continue
@@ -104,7 +104,7 @@ def not_checked_text(row: VerifySummary) -> str:
             parts[-1] += f", {size_text(left.get('bytes_out_of_time', 0))}"
     if unfinished := row.paths_unfinished:
         parts.append(f"{count_text(unfinished, 'path')} that could not be read")
-    return f"Not checked: {', '.join(parts)}." if parts else "Everything was checked."
+    return f"Not checked: {'; '.join(parts)}." if parts else "Everything was checked."
 
 
 #: What the summary names -> the thing that is counted, and why it was not looked at.

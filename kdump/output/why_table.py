@@ -293,7 +293,7 @@ class WhyTable(TextReport):
         for step in steps:
             size = size_text(step.frees_bytes)
             until = step.loses_to_ms
-            last = "" if until is None else f"; the last one is from {_moment(until)}"
+            last = "" if until is None else f"; the newest record deleted is from {_moment(until)}"
             where = f"{step.directory}: " if names_them and step.directory is not None else ""
             own = step.text.replace(f"; {shared}", "")
             text = visible(where + own + last)

@@ -46,7 +46,7 @@ class PartitionSummary(Row, kind="partition-summary"):
     topic: Annotated[str, "the topic"]
     partition: Annotated[int, "the partition"]
     path: Annotated[str, "its directory"]
-    retired: Annotated[Word | None, "delete, future, or stray, if its directory's name ends so"]
+    retired: Annotated[Word | None, "suffix of its directory, if any: delete, future, or stray"]
     size_bytes: Annotated[Bytes, "bytes of the logs"]
     segments: Annotated[int, "segments"]
     first_segment: Annotated[int | None, "base offset of the first segment"]

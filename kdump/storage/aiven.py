@@ -111,7 +111,7 @@ def _check(read: Any, log_bytes: int | None, indexes_bytes: int | None) -> Manif
     size = _number(index["originalFileSize"], _SEGMENT_LIMIT)
     compressed, encryption = read["compression"], read.get("encryption")
     if not isinstance(compressed, bool):
-        raise BadManifest("it does not say whether chunks are compressed")
+        raise BadManifest("it does not state whether chunks are compressed")
     chunks = tuple(_chunks(index, size, log_bytes))
     indexes = {}
     for word, kind in _INDEX_KINDS.items():

@@ -251,7 +251,7 @@ IN_BATCH = "writes records that no transaction can contain"
         ((FIRST, SECOND[:7]), "an incomplete batch", "cut", 0),
         ((FIRST, bytes([*SECOND[:-1], 9]), THIRD), "a checksum mismatch", "cut", 0),
         ((FIRST, struct.pack(">qi", 1, 5) + bytes(9)),
-         "the length field is below the smallest message", "cut", 0),
+         "the length is below that of the smallest message", "cut", 0),
         ((FIRST, struct.pack(">qiib", 1, 20, 0, 2) + bytes(15)),
          "the batch is smaller than its header", "cut", 0),
         ((FIRST, batch(base_offset=1 << 32), THIRD),

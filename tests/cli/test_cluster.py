@@ -36,7 +36,7 @@ def test_a_moment_is_an_offset_or_a_time(moment: str, offset: int) -> None:
     ("arguments", "said"),
     [
         (["--diff", "1", "2", "--history"], "exclude each other"),
-        (["--diff", "1", "2", "--at", "3"], "--diff FROM TO already names"),
+        (["--diff", "1", "2", "--at", "3"], "--diff and --at exclude each other"),
         (["--history", "--view", "zookeeper"], "exclude each other"),
         (["--what", "topics,nodes"], "'nodes', which is not one of"),
         (["--at", "last week"], "is not a time"),

@@ -106,7 +106,7 @@ def test_columns_without_room_are_named(partition: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("COLUMNS", "60")
     lines = run("dump", "--batches", "--format", "table", partition).stdout.splitlines()
     assert max(map(len, lines)) <= 60
-    assert lines[-1].startswith("No room for: ")
+    assert lines[-1].startswith("Columns left out: ")
     assert "latest time" in lines[-1]
     wide = run("dump", "--batches", "--wide", "--format", "table", partition).stdout
     assert "latest time" in wide.splitlines()[1]

@@ -259,7 +259,7 @@ def test_command(directory: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--format", "jsonl"], "takes --format parquet --output DIR/"),
+        (["--format", "jsonl"], "need --format parquet --output DIR/"),
         (["--format", "parquet", "--entries"], "--entries cannot be split"),
         (["--format", "parquet", "--limit", "3"], "--limit needs a single output"),
         (["--format", "parquet", "--master", "local"], "require --engine spark"),

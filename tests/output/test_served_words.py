@@ -20,25 +20,22 @@ def told(served_from: int | None, skipped: int, served_by: str | None = "4.1 sta
         (told(None, 0, None), ""),
         (
             told(16, 0),
-            (
-                "A 4.1 broker that starts on these files serves consumers again from offset 16: "
-                "seek there."
-            ),
+            ("After a start, a 4.1 broker serves consumers again from offset 16: seek there."),
         ),
         (
             told(21, 1, "2.8.2 running"),
             (
                 "The next offset on disk is 16. The running broker (if it is "
-                "a 2.8.2) serves consumers again from offset 21: seek there; 1 sound record in "
-                "between can only be read with kdump dump."
+                "a 2.8.2) serves consumers again from offset 21: seek there; only kdump dump "
+                "reads the 1 sound record in between."
             ),
         ),
         (
             told(None, 24),
             (
-                "The next offset on disk is 16. A 4.1 broker that starts on "
-                "these files serves consumers nothing after this position: 24 sound records after "
-                "it can only be read with kdump dump."
+                "The next offset on disk is 16. After a start, a 4.1 broker serves "
+                "consumers nothing after this position: only kdump dump reads the 24 sound "
+                "records after it."
             ),
         ),
         (told(16, 0, "0.7"), "A 0.7 broker serves consumers again from offset 16: seek there."),

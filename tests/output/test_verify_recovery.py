@@ -147,7 +147,8 @@ def test_damage_that_remains_after_a_start_is_reported(
 
 
 @pytest.mark.parametrize(
-    ("lost", "words"), [(3, "3 records lost in 1 partition."), (0, "1 partition set aside.")]
+    ("lost", "words"),
+    [(3, "3 records lost in 1 partition."), (0, "1 partition renamed to -stray.")],
 )
 def test_partitions_that_lose_without_a_count_are_set_aside(lost: int, words: str) -> None:
     forecast = {

@@ -78,14 +78,15 @@ DAMAGE = found(
 
 
 def test_heading_names_the_node_of_the_directory() -> None:
-    assert drawn(summary())[:3] == [
+    runs = "a broker is running (it holds .lock); kdump only reads"
+    assert drawn(summary(), width=80)[:3] == [
         "/var/lib/kafka",
         "  broker 3 · cluster 5L6g3nShT-eMCtK--X86sw",
-        "  a broker holds .lock (read only, nothing will be changed)",
+        f"  {runs}",
     ]
     assert drawn(summary(), width=200)[:2] == [
         "/var/lib/kafka",
-        "  broker 3 · cluster 5L6g3nShT-eMCtK--X86sw",
+        f"  broker 3 · cluster 5L6g3nShT-eMCtK--X86sw · {runs}",
     ]
 
 
@@ -98,8 +99,8 @@ def test_a_finding_has_place_message_consequences_and_command() -> None:
     told = " ".join(text.split())
     assert (
         "The next offset on disk is 48,301,338. The running broker (if it is a "
-        "4.1) serves consumers again from offset 48301394: seek there; 56 sound records in "
-        "between can only be read with kdump dump."
+        "4.1) serves consumers again from offset 48301394: seek there; only kdump dump reads the "
+        "56 sound records in between."
     ) in told
     commands = [line.strip() for line in lines if "→" in line]
     assert commands[0].startswith("→ kdump dump --hex --from-offset 48301220 --limit 1 /var")
@@ -183,16 +184,16 @@ def test_summary_gives_findings_bytes_and_rest() -> None:
     text = " ".join(drawn(DAMAGE, row))
     assert text.endswith(
         " 1 damage · 2 rebuild · 3 notes."
-        " Checked 3 partitions, 12 segments, 1,000 batches, 1.0 MiB in 1.2 s."
-        " Not checked: the records inside 1,000 batches, beyond their checksums (--deep),"
-        " 2 segments out of time (--max-duration), 4.0 KiB, 1 path that could not be read."
+        " Checked 3 partitions, 12 segments, 1,000 batches, 1.0 MiB in 1.2 s. Not checked: the "
+        "records inside 1,000 batches (--deep checks them);"
+        " 2 segments out of time (--max-duration), 4.0 KiB; 1 path that could not be read."
         " exit status 3"
     )
 
 
 def test_sound_result_is_stated() -> None:
     lines = drawn(summary(mode="deep"), status=lambda: 0)
-    assert lines[4:] == [
+    assert lines[3:] == [
         "No damage, nothing to rebuild.",
         "Checked 3 partitions, 12 segments, 1,000 batches, 1.0 MiB in 1.2 s.",
         "Everything was checked.",
@@ -275,8 +276,8 @@ def test_many_findings_begin_with_a_table_and_the_worst_follow() -> None:
     assert table[1] == ["orders-23", "1", "-", "23–24", "23"]
     assert [words[0] for words in table] == [f"orders-{number}" for number in range(24, 0, -1)]
     full = [line.split()[1] for line in lines if line.startswith("DAMAGE")]
-    assert full == [f"orders-{number}" for number in range(17, 25)]  # ten would be 129 lines
-    assert lines.index("… 16 more: --all shows them in full.") > lines.index("The 8 worst:")
+    assert full == [f"orders-{number}" for number in range(16, 25)]  # ten would be 124 lines
+    assert lines.index("… 15 more: --all shows them in full.") > lines.index("The 9 worst:")
     assert len(lines) <= 120
     short = [one._replace(served_from=None, next_offset=None) for one in _many(24)]
     assert "The 10 worst:" in drawn(*short, summary())

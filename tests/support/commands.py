@@ -65,10 +65,8 @@ def answer_in_a_store(command: str, root: str) -> tuple[int, str, str]:
     to leave out of a copy.
     """
     status, rows, error = answer(command, root)
-    rows = re.sub(
-        r"(?<= )after rm (ROOT/\S+ \(which recovers [a-z ]+\))", r"in a copy without \1", rows
-    )
-    rows = re.sub(r"(?<=\) or )rm (ROOT/\S+ \(which recovers [a-z ]+\))", r"\1", rows)
+    rows = re.sub(r"(?<= )after rm (ROOT/\S+ \(so that [a-z ]+\))", r"in a copy without \1", rows)
+    rows = re.sub(r"(?<=\) or )rm (ROOT/\S+ \(so that [a-z ]+\))", r"\1", rows)
     rows = "".join(line for line in rows.splitlines(True) if '"row":"node-start"' not in line)
     return status, rows, error
 

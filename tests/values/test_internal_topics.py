@@ -166,7 +166,7 @@ def test_a_table_shows_the_text_of_json(offsets: Path) -> None:
 
 def test_a_table_is_brought_to_its_end(offsets: Path) -> None:
     shown = dump("--format", "table", offsets, COLUMNS="50").stdout
-    assert shown.splitlines()[-1].endswith("--wide shows every column.")
+    assert shown.splitlines()[-1].endswith("--wide shows all.")
 
 
 def test_csv_is_raw_by_default(offsets: Path) -> None:

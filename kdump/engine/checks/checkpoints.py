@@ -112,7 +112,7 @@ def _find_left_out(
             "checkpoint-lacks-partition",
             Place(*missing[0], None, path),
             actual=len(missing),
-            message=f"{_partitions(missing)} not listed; a broker then uses offset 0.",
+            message=f"{_partitions(missing)} not listed.",
         )
 
 

@@ -53,8 +53,8 @@ _RETIRED = {
     "next start removes the directory.",
     names.Retirement.FUTURE: "The partition is being moved here from another data directory; "
     "a start continues the move.",
-    names.Retirement.STRAY: "A start found that the partition does not belong here and set it "
-    "aside; the broker deletes it later.",
+    names.Retirement.STRAY: "A start found that the partition does not belong here and renamed "
+    "it; the broker deletes it later.",
 }
 
 

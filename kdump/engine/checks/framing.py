@@ -192,13 +192,13 @@ class _Order:
             too_high = entry.first > floor and last.first != floor + 1
         if too_high:
             message = (
-                f"{offsets_clause(last.first, last.last, 'are', 'is')} above the batch that "
-                f"follows, which starts at {entry.first:,}."
+                f"{offsets_clause(last.first, last.last, 'are', 'is')} above {entry.first:,}, "
+                "where the next batch starts."
             )
             return self._make_finding("offset-not-rising", last, floor + 1, message)
         message = (
-            f"{offsets_clause(entry.first, entry.last, 'are', 'is')} not above the batch before, "
-            f"which ends at {last.last:,}."
+            f"{offsets_clause(entry.first, entry.last, 'are', 'is')} not above {last.last:,}, "
+            "where the batch before ends."
         )
         return self._make_finding("offset-not-rising", entry, last.last + 1, message)
 

@@ -114,7 +114,7 @@ class Limits(Check):
                     expected=limit_ms,
                     actual=tally.worst,
                     message=f"{tally.count:,} batches have record times more than {limit_ms:,} ms "
-                    f"{words}, at most {tally.worst:,} ms.",
+                    f"{words}; the largest difference is {tally.worst:,} ms.",
                 )
 
 

@@ -203,8 +203,8 @@ def _missing_front(partition: PartitionScan, covered: Sequence[OffsetSpan]) -> I
     if _is_elsewhere(partition, hole, covered) or _find_deleted(partition, hole) is not None:
         return
     why = (
-        f"leader epoch {epochs[0].epoch} still starts at {hole.offset:,}, which a broker raises "
-        "when it removes segments"
+        f"leader epoch {epochs[0].epoch} still starts at {hole.offset:,}, although brokers raise "
+        f"that offset when they remove segments"
     )
     found = _loss(partition, first, hole, hole, why)
     yield found._replace(position=0)
@@ -293,7 +293,7 @@ def _cleaner(partition: PartitionScan) -> _Cleaner | None:
     own = source in (OPTION, TOPIC)
     if "compact" in settings.cleanup_policy or (target.topic in COMPACTED_TOPICS and not own):
         return _Cleaner("the topic is compacted, and a cleaner may have removed them")
-    why = f"nothing compacts this topic (cleanup.policy={settings.cleanup_policy}, {source})"
+    why = f"this topic is not compacted (cleanup.policy={settings.cleanup_policy}, {source})"
     if own:
         return _Cleaner(why, settled=True)
     # What else holds, a broker's own file may say; the checkpoint shows what it came to.

@@ -102,7 +102,9 @@ def _topic_ids(group: Sequence[Member]) -> Iterator[Finding]:
                 if topic_id != most and one.read_topic_id() == topic_id:
                     why = f"other partitions of the topic have the id {most}."
                     yield other_topic_id(
-                        one, most, f"A start may set {one.amount_text} aside: {why}"
+                        one,
+                        most,
+                        f"A start may move {one.amount_text} into a -stray directory: {why}",
                     )
 
 

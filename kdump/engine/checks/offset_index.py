@@ -64,7 +64,7 @@ _MESSAGES = {
     c.PASSES_OVER: "The entry for offset {offset:,} names position {position:,}, but an earlier "
     "batch already reaches that offset.",
     c.BELOW_BATCH: "The entry for offset {offset:,} names the batch at position {position:,}, "
-    "which starts above it.",
+    "which starts after that offset.",
 }
 
 
@@ -190,8 +190,9 @@ class Spacing:
             if expected and not is_cleaned:
                 self._shown.append(segment.base_offset)
                 message += (
-                    f" With index.interval.bytes={self._interval:,} ({self._source}) it should, "
-                    "unless the segment was written in one large append (as a follower may), over "
+                    f" With index.interval.bytes={self._interval:,} ({self._source}) it should "
+                    f"have one, unless the segment was written in one large append (as a follower "
+                    f"may), over "
                     "several restarts, or with a different setting."
                 )
             empty = at_place("offset-index-empty", segment.place, path=index.path, message=message)

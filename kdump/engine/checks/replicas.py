@@ -117,7 +117,8 @@ def _assignment(
             _is_settled(state, of_current.placed_ms) or _is_stopped(group, one)
         ):
             message = (
-                f"A start sets {one.amount_text} aside: the cluster knows this topic as {current}. "
+                f"A start moves {one.amount_text} into a -stray directory: the cluster knows this "
+                f"topic as {current}. "
                 f"{state.topic_id_text(topic_id)}"
             )
             yield other_topic_id(one, current, message)
@@ -127,8 +128,8 @@ def _assignment(
         state, -1 if deleted is None or deleted.deleted_ms is None else deleted.deleted_ms
     ):
         message = (
-            f"The cluster has no partition {one.partition} with this topic id: a start sets "
-            f"{one.amount_text} aside. {state.topic_id_text(topic_id)}"
+            f"The cluster has no partition {one.partition} with this topic id: a start moves "
+            f"{one.amount_text} into a -stray directory. {state.topic_id_text(topic_id)}"
         )
         yield at_place("topic-unknown", one.place, actual=topic_id, message=message)
 

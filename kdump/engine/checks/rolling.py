@@ -41,8 +41,9 @@ class Rolling(Check):
         unexplained = [one for one in self.rolled if one.rule == UNEXPLAINED]
         if not unexplained or "segment_bytes" not in self.settings.stated_fields:
             return
-        rules = Counter(one.rule for one in self.rolled)
-        by_rule = ", ".join(f"{count:,} by {rule}" for rule, count in sorted(rules.items()))
+        rules = Counter(one.rule for one in self.rolled if one.rule != UNEXPLAINED)
+        by_rule = ", ".join(f"{rule} {count:,}" for rule, count in sorted(rules.items()))
+        others = f" (others by rule: {by_rule})" if by_rule else ""
         first = unexplained[0].base_offset
         yield at_place(
             "roll-unexplained",
@@ -50,7 +51,7 @@ class Rolling(Check):
             expected=f"{self.settings.segment_bytes} bytes or {self.settings.segment_ms} ms",
             actual=len(unexplained),
             message=f"{len(unexplained):,} of {len(self.rolled):,} segments were rolled for an "
-            f"unknown reason ({by_rule}): the topic may have had other settings.",
+            f"unknown reason{others}: the topic may have had other settings.",
         )
 
     def _explain(self, one: SegmentScan, following: SegmentScan) -> RollRule | None:

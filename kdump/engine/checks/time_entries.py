@@ -135,8 +135,8 @@ class TimeEntries(EntryReports):
         if entry.why == c.STARTS_LATE:
             code = "time-index-offset"
             message = (
-                f"The entry for time {time} names offset {offset:,}, but a batch with that time or "
-                "a later one is before the position where a scan for it starts."
+                f"The entry for time {time} names offset {offset:,}, but a lookup that starts "
+                f"there misses an earlier batch with that time or a later one."
             )
         else:
             code = "time-index-entry"

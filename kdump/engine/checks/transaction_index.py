@@ -338,7 +338,7 @@ class TransactionIndexCheck:
                 f"aborted at offset {entry.last_offset:,}, but there is no ABORT marker."
             )
             if entry.last_offset < segment.base_offset:
-                message += " Brokers recover the segment at their next start (I22)."
+                message += " Brokers recover the segment at their next start."
             meant = self._take_intended(entry)
             reported = self._finding(
                 "transaction-index-marker",

@@ -65,11 +65,11 @@ def _of_partition(row: ReplicaElection, best: Choice, *, alone: bool) -> tuple[s
     crash = " as after a crash," if best["in_sync"] else ""
     if alone:
         first = f"Start {node} first; start {_list(others)} when it leads"
-        otherwise = f"If it does not become the leader by itself,{crash} elect it"
+        otherwise = f"If {node} does not become the leader by itself,{crash} elect {node}"
         return f"{why}{first}. {otherwise}.", [asked]
     first = f"{node} has {_rank(row, best)}; the summary gives the start order of all nodes"
     first = first if best["node_id"] is None else first.capitalize()
-    return f"{why}{first}. If this partition still has no leader,{crash} elect it.", [asked]
+    return f"{why}{first}. If this partition still has no leader,{crash} elect {node}.", [asked]
 
 
 def _rank(row: ReplicaElection, best: Choice) -> str:

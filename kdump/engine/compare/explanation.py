@@ -21,7 +21,7 @@ def _sentences(row: ReplicaComparison, records: Counter[str]) -> Iterator[str]:
     many = {kind: _records(records[kind]) for kind in counts}
     if kinds.EVERYWHERE in counts:
         if records[kinds.EVERYWHERE]:
-            yield f"No copy here is sound for up to {many[kinds.EVERYWHERE]}."
+            yield f"No copy here has a sound batch for up to {many[kinds.EVERYWHERE]}."
         else:
             yield "All sides have bytes that are not batches; their former contents are unknown."
     if kinds.DAMAGED in counts:
@@ -39,8 +39,8 @@ def _sentences(row: ReplicaComparison, records: Counter[str]) -> Iterator[str]:
             f"{_capital(many[kinds.MISSING])} missing on one side; compaction does not explain it."
         )
     if kinds.TRUNCATED in counts:
-        gone = many[kinds.TRUNCATED]
-        yield f"One log was truncated: it lacks the last {gone} of the other."
+        gone = _capital(many[kinds.TRUNCATED])
+        yield f"{gone} missing at the end of truncated logs."
     if kinds.RECORD in counts or kinds.EPOCH in counts:
         yield from _explain_divergence(row)
         yield from _explain_uncommitted(row)
@@ -81,8 +81,8 @@ def _explain_divergence(row: ReplicaComparison) -> Iterator[str]:
         return
     if kinds.EPOCH in row.differences and first < end:
         yield (
-            f"At offset {first} the epochs of both sides fit the batches around it: some epochs "
-            "were changed later, and no checksum covers them."
+            f"At offset {first}, the leader epochs differ, but each fits the batches next to it: "
+            f"on one side, epochs were changed later. No checksum covers this field."
         )
         return
     if epoch is None or first < end:
@@ -108,8 +108,8 @@ def _explain_uncommitted(row: ReplicaComparison) -> Iterator[str]:
     first = row.first_divergent_offset
     if first is not None and len(marks) == len(row.replicas) and first >= max(marks):
         yield (
-            f"That is not below any high watermark on disk ({max(marks)}): as far as these show, "
-            "no consumer received it."
+            f"No high watermark on disk is above that offset (the highest is {max(marks)}): as "
+            f"far as they show, no consumer received these records."
         )
 
 

@@ -103,7 +103,10 @@ def _doubt(transaction: Transaction | None, one: OpenInPartition, known: Judgeme
     if not one.live:
         return ""
     allowed = span_text(known.allowed_ms)
-    return f"The broker is running, and a marker may follow: check again when it is {allowed} old."
+    return (
+        "The broker is running, and a marker may follow: check again when the transaction is "
+        f"{allowed} old."
+    )
 
 
 def _is_behind(transaction: Transaction, said: OpenTransaction) -> bool:
@@ -152,5 +155,5 @@ def _awaited_words(transaction: Transaction | None, known: JudgementContext) -> 
     end_ms = (transaction.start_ms or 0) + (transaction.timeout_ms or 0)
     when = time_text(end_ms)
     if known.as_of_ms > end_ms:
-        return f"It timed out at {when}: its coordinator aborts it as soon as it runs."
+        return f"It timed out at {when}: the coordinator aborts it as soon as the coordinator runs."
     return f"Its producer should end it; otherwise its coordinator aborts it at {when}."

@@ -182,7 +182,7 @@ def pre08_gap_finding(gap: Pre08Gap, source: Source, place: Place) -> Finding:
         actual = gap.entry.magic
     elif code == "batch-length":
         expected = PRE08_SMALLEST
-        message = "The length field is below the smallest message."
+        message = "The length is below that of the smallest message."
     elif code == "torn-tail":
         message = f"The last {gap.size_bytes:,} bytes are an incomplete entry."
     elif code == "batch-cut-short":

@@ -124,8 +124,8 @@ def _unreachable(
         offset=last,
         expected=hit.offset,
         actual=last,
-        message=f"Offset {hit.offset:,} is in a wrapper whose offset field is {last:,}: a "
-        f"broker skips it, to {_words(answered)}.",
+        message=f"Offset {hit.offset:,} is in a wrapper whose offset field is {last:,}: a broker "
+        f"skips to {_words(answered)}.",
     )
 
 

@@ -178,7 +178,8 @@ class Connection:
             is_large = size > self._reader.limit or self._reader.pieces > _MOST_PIECES
             if size < 0 or (is_large and not self._is_frame(way, pieces)):
                 words = (
-                    f"A length of {size:,} bytes is impossible: reading goes to the next packet."
+                    f"A length of {size:,} bytes is impossible: reading continues at the next "
+                    f"packet."
                 )
                 yield self._finding("frame-length", pieces.position, pieces.size, words)
                 self._drop(half)

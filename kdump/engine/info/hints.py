@@ -31,7 +31,7 @@ _SHORT = "the log ends before its high watermark, so records are missing"
 _AHEAD_MS = 24 * 3600 * 1000  # a time so far ahead of the clock is not a skewed clock
 _RETIRED = {
     Retirement.DELETE: "removed by a running broker within a minute, or by a start",
-    Retirement.STRAY: "set aside by a start: the cluster has no such replicas here",
+    Retirement.STRAY: "renamed by a start, as the cluster has no such replicas here",
     Retirement.FUTURE: "being moved here from another data directory",
 }
 

@@ -114,7 +114,7 @@ def predict_partition(
         memory = isinstance(error, MemoryRefusalError)
         return row.replaced(
             outcome="out-of-memory" if memory else "refuses-to-start",
-            reason=f"the broker would stop at: {error}",
+            reason=f"the broker would stop with {error}",
         )
     except UnknowableError as error:
         return unknown_recovery(target, f"cannot predict what the broker does with {error}")
@@ -202,7 +202,9 @@ def _describe_result(
     if loading.split and outcome != "wrong-log-end":
         reason = f"{_split_words(loading)}; {reason}" if reason else _split_words(loading)
     if end < high_watermark <= end + RELATIVE_MAX:
-        reason += f"; its high watermark shows that the log once reached offset {high_watermark}"
+        reason += (
+            f"; the high watermark on disk shows that the log once reached offset {high_watermark}"
+        )
     row = row.replaced(
         outcome=outcome,
         segments_read=sorted(set(recovered) | set(loading.replayed)),
@@ -243,9 +245,8 @@ def _outcome(
         split = "the segment is split, and " if loading.split else ""
         return "wrong-log-end", (
             f"the last batch has an impossible offset: {split}the log would end at "
-            f"{loading.log_end:,}, though the batches before end at {believed:,}, and new records "
-            "continue from there; repair or remove that batch first (see the finding "
-            "log-end-astray)"
+            f"{loading.log_end:,}, though the batches before end at {believed:,}; repair or remove "
+            "that batch first (see the finding log-end-astray)"
         )
     if not loading.above_log_start:
         return "delete-segments", (
@@ -271,8 +272,7 @@ def _outcome(
     if lost.records:
         return "empty", (
             f"the last index entry of segment {active.base_offset} is above the end of the log: "
-            "the "
-            "broker treats the segment as empty, and assigns its offsets again"
+            "the broker treats the segment as empty, and assigns its offsets again"
         )
     if loading.split:
         return "recover", ""

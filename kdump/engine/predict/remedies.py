@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 MARK, INDEX = "clean-shutdown-mark", "offset-index"
 #: What a remedy makes a start recover.
 _SCOPES = {
-    MARK: "(which recovers every partition of that directory)",
-    INDEX: "(which recovers that segment)",
+    MARK: "(so that every partition of the directory is recovered)",
+    INDEX: "(so that the segment is recovered)",
 }
 #: Of outcomes that no number of records describes.
 _NO_REMEDY = (*REFUSALS, "unknown", "stray", "wrong-log-end")
@@ -115,7 +115,7 @@ def _best_words(row: Recovery, of_directory: Iterable[Recovery]) -> str | None:
     count = f"{least:,} record" + "s" * (least != 1)
     rather = "and does not fail" if before == _EVERYTHING else f"instead of {before:,}"
     without = _without(best)
-    return f"{without[0].upper()}{without[1:]}, it loses {count} {rather}."
+    return f"{without[0].upper()}{without[1:]}, the start loses {count} {rather}."
 
 
 def _without(best: list[Remedy]) -> str:

@@ -44,7 +44,10 @@ def set_aside(
         return row
     topic_id = _topic_id(log)
     if topic_id is None and any(file.kind is Kind.PARTITION_METADATA for file, _ in log.others):
-        why = "its partition.metadata names no topic: brokers stop there before that check"
+        why = (
+            "its partition.metadata names no topic: brokers fail on it before they check whether "
+            "the topic exists"
+        )
         return row.replaced(outcome="unknown", reason=why)
     if topic_id is None:
         why = "without partition.metadata the topic of this directory is unknown"
@@ -72,7 +75,7 @@ def set_aside(
 
 
 def _stray(row: Recovery, reason: str, end: int | None) -> Recovery:
-    reason += ": its directory is renamed to -stray"
+    reason += "; the start renames its directory to -stray"
     return row.replaced(outcome="stray", reason=reason, log_end_after=end)
 
 

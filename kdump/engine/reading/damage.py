@@ -195,7 +195,7 @@ def _words(code: str, gap: Gap) -> str:
     if code == "torn-tail":
         return f"The last {gap.size_bytes:,} bytes are an incomplete entry."
     if code == "batch-length":
-        return "The length field is below the smallest message."
+        return "The length is below that of the smallest message."
     if code == "batch-cut-short":
         return "The length field reaches beyond the file, yet valid batches follow."
     return "The entry is shorter than its own header."
@@ -229,6 +229,8 @@ def _loss_words(least: int, most: int | None, first: int, next_offset: int | Non
         return f"No offset is missing before the next on disk, {next_offset:,}."
     least = min(least, most)
     count = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+    if least == 0:
+        count = f"At most {most:,}"
     last = next_offset - 1
     span = offsets_text(first, last)
     records = "record" if most == 1 else "records"

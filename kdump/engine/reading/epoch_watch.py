@@ -22,16 +22,16 @@ def is_apart(epoch: int, before: int, after: int) -> bool:
 
 def wrong_epoch_finding(span: Span, before: Span | None, after: Span | None) -> Finding:
     """Say that a batch's epoch is not that of its place."""
-    neighbours = [
-        f"{one.epoch} {where}"
-        for one, where in ((before, "before"), (after, "behind"))
+    neighbors = [
+        f"the batch {where} it has {one.epoch}"
+        for one, where in ((before, "before"), (after, "after"))
         if one is not None
     ]
+    but = f"; {' and '.join(neighbors)}" if neighbors else ""
     beside = before or after
     message = (
-        f"The batch at offset {span.first_offset:,} has leader epoch {span.epoch}, between "
-        f"{' and '.join(neighbours) or 'none'}. The field is outside the checksum; the records "
-        "are intact."
+        f"The batch at offset {span.first_offset:,} has leader epoch {span.epoch}{but}. The field "
+        "is outside the checksum; the records are intact."
     )
     return at_place(
         "leader-epoch-odd",

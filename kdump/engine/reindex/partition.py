@@ -68,18 +68,19 @@ class WalkResult:
         if stop.outcome == "fail":
             return text + "fails, and the broker does not start"
         if stop.outcome == "empty":
-            text += "empties it, and loses offset " + str(self.builder.base_offset)
+            text += "empties it, and loses offsets " + str(self.builder.base_offset)
         else:
-            text += f"truncates it there, and loses offset {stop.offset}"
+            text += f"truncates it there, and loses offsets {stop.offset}"
         if self.lost_batches:
             batches = "1 sound batch" if self.lost_batches == 1 else (
                 f"{self.lost_batches:,} sound batches"
             )  # fmt: skip
-            text += f" up to {self.lost_last}, {batches} among them"
+            text += f" to {self.lost_last}, including {batches}"
         else:
-            text += " on"
+            text += " and above"
         if later:
-            text += f"; it deletes the {later} after it" if later > 1 else "; it deletes the next"
+            more = f"the {later:,} segments after it" if later > 1 else "the next segment"
+            text += f"; recovery also deletes {more}"
         return text
 
 

@@ -225,7 +225,7 @@ def _row(path: str, log: LocalLog | None, backup: replace.Backup, action: str) -
 
 _LEFT_OUT = {
     names.REPLICATION_CHECKPOINT: "has its high watermark at the log start until replicas report",
-    names.RECOVERY_POINT_CHECKPOINT: "is recovered completely at the next unclean start",
+    names.RECOVERY_POINT_CHECKPOINT: "is recovered completely after the next unclean shutdown",
     names.LOG_START_CHECKPOINT: "starts at its first segment: deleted records may reappear",
     names.CLEANER_CHECKPOINT: "is compacted from its start again",
 }
@@ -252,8 +252,8 @@ def offset_checkpoints(path: str, options: ReindexOptions, utc: str) -> Iterator
             problem = found.problems[0]
             reason = (
                 f"{problem.actual!r} where {problem.expected} is expected; {len(kept)} of "
-                f"{len(ends)} partitions can be rebuilt. The entries of the others are unknown: "
-                f"each {_LEFT_OUT[name]}"
+                f"{len(ends)} entries can be rebuilt. A partition without an entry "
+                f"{_LEFT_OUT[name]}"
             )
             place, kind = Place(None, None, None, at), Kind.OFFSET_CHECKPOINT
             after, entries = checkpoints.text_of(kept), len(found.entries)

@@ -154,12 +154,12 @@ def _take(
     view: PartitionView,
     options: VerifyOptions,
 ) -> None:
-    """Append to a log that ends there; `answer` becomes what is stored."""
+    """Append to a log that ends there; `answer` becomes what is stored (V35: internal topics)."""
     answer.first_offset = answer.next_offset = log_end
     if options.follower:
         append_as_follower(sent, topic, answer)
     elif view.target.topic in COORDINATED and has(topic.broker, v.SETS_FIT_SEGMENTS):
-        raise RefusedError(INTERNAL, "an internal topic, which clients cannot write to (V35)")
+        raise RefusedError(INTERNAL, "an internal topic, which clients cannot write to")
     elif has(topic.broker, v.MESSAGE_TIMESTAMPS):
         append(sent, topic, answer)
     else:

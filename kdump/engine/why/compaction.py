@@ -184,7 +184,7 @@ def _clean(
         for base in cleaning.too_wide
     )
     if cleaning.map.full:
-        words.append(f"more keys than its map holds: this run ends at {cleaning.map.end:,}")
+        words.append(f"more keys than fit in its map: this run ends at {cleaning.map.end:,}")
     return RemovedRecords(
         dead.total(), dropped.total(), cleaning.tombstones, cleaning.tombstones_removed
     )

@@ -118,7 +118,7 @@ class Fates:
             why = f"{what if by_file else f'its last record is from {when}'}, {self._time_rule()}"
         text = f"deleted by the next retention pass: {why}"
         if policy.compacts:
-            text += "; the cleaner's thread does it"
+            text += "; the cleaner thread deletes it"
         if policy.tiered and rule != LOG_START:
             unknown = "only after remote storage has a copy, which local files do not show"
             text += f"; {unknown if self.log.copied_to is None else 'remote storage has a copy'}"
@@ -205,8 +205,8 @@ class Fates:
         ahead = pin.timestamp_ms - self._now_ms
         when = f"{about_text(abs(ahead))} {'ahead' if ahead > 0 else 'old'}"
         if pin.offset is None:
-            return f"the time of the file{where}, which is {when}"
-        return f"record {pin.offset}{where} whose timestamp is {when}"
+            return f"the file time{where}, which is {when}"
+        return f"record {pin.offset}{where}, whose timestamp is {when}"
 
     def _time_rule(self) -> str:
         policy = self.policy

@@ -105,7 +105,7 @@ def _explain(row: Rebalance) -> str:
     ]
     shown = "; ".join(told[:_DIFFERENCES_SHOWN])
     more = f"; {len(told) - _DIFFERENCES_SHOWN} more" if told[_DIFFERENCES_SHOWN:] else ""
-    words = f"as {', '.join(row.fits)} would" if row.fits else ""
+    words = f"{', '.join(row.fits)} would assign the same" if row.fits else ""
     differs = f"differs from {row.nearest}: {shown}{more}" if row.nearest else ""
     return " \N{EM DASH} " + ("; ".join(filter(None, (words, differs))) or "not computed")
 

@@ -55,14 +55,15 @@ def _summary(row: KeyPlacement) -> list[str]:
     where = f"{count_text(row.partitions_count, 'partition')} {_SOURCES[row.partitions_from]}"
     missed, share = row.misplaced_count, f"{row.share:.1%}"
     if row.fits or row.is_given:
-        who = f"{row.partitioner} says" + " and fits best" * (not row.is_given)
+        who = f"{row.partitioner} selects" + " and fits best" * (not row.is_given)
         of = f"{count_text(missed, 'record')} of {row.records_count:,} with a key ({share})"
         first = f"{topic}: {of} are not on the partition that {who}, with {where}"
     else:
         keyed = count_text(row.records_count, "record")
         first = (
-            f"{topic}: no known partitioner fits the {keyed} with a key, with {where}: the best, "
-            f"{row.partitioner}, expects {missed:,} ({share}) on another partition"
+            f"{topic}: no known partitioner explains the placement of the {keyed} with a key, "
+            f"with {where}. The best match, {row.partitioner}, expects {missed:,} ({share}) on "
+            f"another partition"
         )
     lines = [first]
     if row.as_if_partitions:

@@ -67,7 +67,7 @@ def test_table_keeps_the_finding_of_a_partition_that_stops_the_start(data: Path)
     log.write_bytes(content)
     text = " ".join(predict("--format", "table", data).stdout.split())
     assert "THE NODE DOES NOT START with Kafka 3.6: partition" in text
-    assert "start-refused: At the next start the broker would stop at: CorruptRecord" in text
+    assert "start-refused: At the next start the broker would stop with CorruptRecord" in text
 
 
 @pytest.fixture

@@ -219,8 +219,8 @@ def test_which_batch_is_out_of_order_and_what_would_fit(
     behind = first[row + 1] if row + 1 < len(first) else None
     ways = {
         "not-rising": [
-            f"are not above the batch before, which ends at {fits - 1:,}.",
-            f"are above the batch that follows, which starts at {behind}.",
+            f"are not above {fits - 1:,}, where the batch before ends.",
+            f"are above {behind}, where the next batch starts.",
         ],
         "past-next": [f"reach into the next segment, which starts at 30. {fits} would fit."],
         "past-range": [

@@ -157,7 +157,8 @@ def test_a_topic_with_two_ids(data: DataDirectory, other: DataDirectory) -> None
     told = find_one(data.path, other.path)
     assert (told.code, told.severity.value) == ("topic-id-differs", "damage")
     assert told.message == (
-        "A start may set 20 records aside: other partitions of the topic have the id "
+        "A start may move 20 records into a -stray directory: other partitions of the topic have "
+        "the id "
         f"{identifier(7)}."
     )
     assert (told.path, told.expected, told.actual) == (

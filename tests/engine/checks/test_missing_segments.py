@@ -59,7 +59,7 @@ def test_a_segment_of_a_topic_that_nothing_compacts_is_lost(
     assert (found.lost_at_least, found.lost_at_most) == (30, 30)
     source = settings.source("cleanup_policy")
     assert found.message == (
-        "Offsets 30-59 (30) are in no segment. They are lost: nothing compacts this topic "
+        "Offsets 30-59 (30) are in no segment. They are lost: this topic is not compacted "
         f"(cleanup.policy=delete, {source})."
     )
 
@@ -194,7 +194,7 @@ def test_missing_offsets_are_reported_without_compaction(orders: Path) -> None:
     assert (found.position, found.size_bytes) == (size, 0)
     assert found.message == (
         "Offsets 69-71 (3) are missing between two batches. 3 more are missing "
-        "between later batches. They may be lost: nothing compacts this topic "
+        "between later batches. They may be lost: this topic is not compacted "
         f"(cleanup.policy=delete, {DELETED.source('cleanup_policy')})."
     )
     assert [one.code for one in run_check(orders, DELETED)] == ["segment-missing"]

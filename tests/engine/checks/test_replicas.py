@@ -74,7 +74,7 @@ def test_a_topic_that_was_removed(cluster: Cluster) -> None:
     cluster.write(*made, remove_topic(8))
     told = find_one(cluster.data.path)
     assert told.code == "topic-unknown"
-    assert "a start sets 20 records aside. " in told.message
+    assert "a start moves 20 records into a -stray directory. " in told.message
     assert f"{identifier(8)} is the id of topic gone, which was deleted at 2023" in told.message
     cluster.write(*made, remove_topic(8), now=LONG_AGO + 1000)
     assert findings(cluster.data.path) == []  # the broker may not have come to it yet
@@ -89,7 +89,8 @@ def test_another_topic_of_the_same_name(cluster: Cluster) -> None:
     assert (told.expected, told.actual) == (identifier(88), identifier(8))
     assert (told.lost_at_least, told.lost_at_most) == (20, 20)
     assert told.message == (
-        f"A start sets 20 records aside: the cluster knows this topic as {identifier(88)}. "
+        f"A start moves 20 records into a -stray directory: the cluster knows this topic as "
+        f"{identifier(88)}. "
         f"No topic in the metadata log has id {identifier(8)}."
     )
 

@@ -133,7 +133,7 @@ def test_messages_without_an_explaining_rule(data: DataDirectory, tmp_path: Path
     assert (told.segment, told.actual) == (10, 1)
     assert told.expected == f"{9 * size} bytes or 700 ms"
     assert "1 of 2 segments were rolled for an unknown reason" in told.message
-    assert "(1 by compacted, 1 by unexplained)" in told.message
+    assert "(others by rule: compacted 1)" in told.message
 
 
 def test_a_stated_size_is_not_that_of_internal_topics(tmp_path: Path) -> None:

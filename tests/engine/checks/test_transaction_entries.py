@@ -209,5 +209,5 @@ def test_an_entry_below_the_segment_makes_a_start_recover_it(
         "there "
         "is no ABORT marker."
     )
-    more = " Brokers recover the segment at their next start (I22)."
+    more = " Brokers recover the segment at their next start."
     assert told.message == words + more * recovered

@@ -144,7 +144,7 @@ def test_expected_end_is_described() -> None:
         f"Its producer should end it; otherwise its coordinator aborts it at {when}."
     )
     assert words("Ongoing", NOW + 59_001) == (
-        f"It timed out at {when}: its coordinator aborts it as soon as it runs."
+        f"It timed out at {when}: the coordinator aborts it as soon as the coordinator runs."
     )
     assert words("Ongoing", start_ms=None) == "Its coordinator will abort it."
     assert words("PrepareEpochFence") == "Its coordinator will abort it."

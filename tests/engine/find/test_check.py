@@ -75,7 +75,7 @@ def test_check_sees_records_that_a_wrapper_hides(tmp_path: Path) -> None:
     )
     assert (found.code, found.position, found.offset) == ("wrapper-offset", 0, 1)
     assert found.message == (
-        "Offset 2 is in a wrapper whose offset field is 1: a broker skips it, to offset 4."
+        "Offset 2 is in a wrapper whose offset field is 1: a broker skips to offset 4."
     )
     for sound in (0, 1, 4, 5):
         rows, codes = split(find_offset([str(directory)], sound, options))

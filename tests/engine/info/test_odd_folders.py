@@ -226,7 +226,7 @@ TABLE = [
     Odd("one in the other", node(lambda path: shutil.copytree(D1, path / "backup")),
         f"backup {_AMONG}", PREDICT),
     Odd("delete", node(retire), "1 -delete directory: removed by a running", "kdump salvage {0}"),
-    Odd("stray", node(retire), "1 -stray directory: set aside", VERIFY),
+    Odd("stray", node(retire), "1 -stray directory: renamed by a start", VERIFY),
     Odd("future", node(retire), "1 -future directory: being moved", VERIFY),
     Odd("swap", node(lambda path: (path / f"orders.zstd-0/{LOG.name}.swap").touch()),
         "1 .swap file left over", VERIFY),

@@ -71,9 +71,9 @@ def test_the_remedies_that_lose_least_are_named_with_both_numbers(data: DataDire
     assert rows["users"]["remedies"] == []
     (message,) = messages.values()
     assert message.endswith(
-        f" After rm {data.path}/.kafka_cleanshutdown (which recovers every partition of that "
-        f"directory) or rm {data.path}/orders-0/{0:020}.index (which recovers that segment), it "
-        "loses 2 records instead of 10."
+        f" After rm {data.path}/.kafka_cleanshutdown (so that every partition of the directory is "
+        f"recovered) or rm {data.path}/orders-0/{0:020}.index (so that the segment is recovered), "
+        f"the start loses 2 records instead of 10."
     )
 
 
@@ -121,7 +121,7 @@ def test_a_store_leaves_the_files_out_of_a_copy(data: DataDirectory) -> None:
         if isinstance(item, Finding) and item.code == "start-loses-records"
     )
     assert message.endswith(
-        f" In a copy without file://{data.path}/.kafka_cleanshutdown (which recovers every "
-        f"partition of that directory) or file://{data.path}/orders-0/{0:020}.index (which "
-        "recovers that segment), it loses 2 records instead of 10."
+        f" In a copy without file://{data.path}/.kafka_cleanshutdown (so that every partition of "
+        f"the directory is recovered) or file://{data.path}/orders-0/{0:020}.index (so that the "
+        f"segment is recovered), the start loses 2 records instead of 10."
     )

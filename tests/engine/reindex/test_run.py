@@ -225,7 +225,8 @@ def test_damaged_log_is_refused(partition: Path) -> None:
     refused = [str(item) for item in items if isinstance(item, RefusedError)]
     assert len(refused) == 1
     assert f"at position {10 * SIZE:,}" in refused[0]
-    assert "loses offset 20 up to 39, 9 sound batches among them; it deletes the next" in refused[0]
+    assert "loses offsets 20 to 39, including 9 sound batches;" in refused[0]
+    assert "; recovery also deletes the next segment" in refused[0]
     # The other segment is whole, and its indexes are written.
     actions = [item.fields["action"] for item in items if isinstance(item, Row)]
     assert actions == ["refuse", "refuse", "created", "created"]
@@ -505,7 +506,7 @@ def test_checkpoint_that_no_broker_can_read(partition: Path) -> None:
     only = kinds_of("checkpoints")
     row = rows_of(partition, only=only, write=True)[0]
     assert (row["action"], row["entries_before"], row["entries_after"]) == ("rebuilt", 2, 1)
-    assert "are unknown" in row["reason"]
+    assert "A partition without an entry" in row["reason"]
     assert path.read_text() == "0\n1\norders 0 70\n"
     assert Path(row["backup"]).read_text().startswith("0\n4\n")
     assert rows_of(partition, only=only) == []

@@ -172,7 +172,7 @@ def test_pin(tmp_path: Path) -> None:
         "offset": 35, "timestamp_ms": NOW + DAY_MS, "producer_id": 9, "records_ahead": 3
     }  # fmt: skip
     assert [one["pinned_by"] for one in fates] == [None, pin, pin, pin]
-    assert "pinned by record 35 of segment 30 whose timestamp is 23 h ahead" in fates[2]["text"]
+    assert "pinned by record 35 of segment 30, whose timestamp is 23 h ahead" in fates[2]["text"]
 
 
 def test_closed_segments_are_read_at_the_end_of_their_time_index_alone(
