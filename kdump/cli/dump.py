@@ -243,7 +243,7 @@ def _decodes(decode: str | None, mode: str, form: str, writing: OutputSpec) -> b
             raise UsageError(f"--decode {decode} and --{mode} exclude each other")
         if form == "kafka":
             raise UsageError(
-                f"--format kafka prints what kafka-dump-log.sh prints: remove --decode {decode}"
+                f"--format kafka prints the text of Kafka's dump tool: remove --decode {decode}"
             )
         return True
     by_default = form in ("table", "jsonl") and writing.bytes_mode == "auto"
