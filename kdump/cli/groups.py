@@ -57,9 +57,9 @@ def groups(
     disk as it is now.
 
     An offset committed in a transaction counts from the transaction marker on; until then its row
-    is `pending`. --history shows each change of a committed offset; joins, leaves,
-    and rebalances; and the owners of each partition over time. A change of an offset has the
-    number of members at that time: 0 means that an admin client changed it. --explain names the
+    is `pending`. --history shows changes of committed offsets, joins, leaves, rebalances, and the
+    owners of each partition over time. A change while the group had no members was made by an
+    admin client. --explain names the
     Kafka assignors that would produce each assignment, and reports assignments that the group's
     own assignor would not produce. Compaction removes
     superseded records; --at and --history report what is missing. States that exist only in the

@@ -260,6 +260,7 @@ def scratch_option(under_heading: Callable[..., Decorator]) -> Decorator:
     return under_heading(
         "--scratch",
         type=FILE_PATH,
+        metavar="DIR",
         help="Directory for temporary sort files; on a cluster, one that all executors share. "
         "Default: $TMPDIR.",
     )
